@@ -1,0 +1,172 @@
+"""Calls: the decoded requests that a shard handles.
+
+A call says nothing of versions or bytes: the edge has turned what differs between versions into the
+fields below. ``ticket`` is opaque to the core, which hands it back beside the reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Ticket = Any
+
+
+class Now(NamedTuple):
+    """One reading of both clocks, in milliseconds.
+
+    ``mono_ms`` never goes back and drives whatever waits; ``wall_ms`` is what records keep.
+    """
+
+    mono_ms: int
+    wall_ms: int
+
+
+@dataclass(slots=True)
+class JoinGroup:
+    """JoinGroup v0 to v9. ``rebalance_timeout_ms`` equals the session timeout for v0 (KIP-62)."""
+
+    ticket: Ticket
+    group_id: str
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Sequence[tuple[str, bytes]]
+    reason: str | None
+    member_id_required: bool
+    """v4 and up: an unknown dynamic member is first told its id (KIP-394)."""
+    supports_skip_assignment: bool
+    """v9 and up: a static leader that comes back may be told not to assign (KIP-814)."""
+    fresh_id: str
+    """A new UUID as text, used only when the core makes a member id; "" when one is given."""
+
+
+@dataclass(slots=True)
+class SyncGroup:
+    """SyncGroup v0 to v5; protocol type and name are None below v5."""
+
+    ticket: Ticket
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+    protocol_type: str | None
+    protocol_name: str | None
+    assignments: Sequence[tuple[str, bytes]]
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """Heartbeat v0 to v4."""
+
+    ticket: Ticket
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+
+
+class Leaver(NamedTuple):
+    """One member of a LeaveGroup; v0 to v2 name a single one, by id."""
+
+    member_id: str
+    group_instance_id: str | None
+    reason: str | None
+
+
+@dataclass(slots=True)
+class LeaveGroup:
+    """LeaveGroup v0 to v5."""
+
+    ticket: Ticket
+    group_id: str
+    members: Sequence[Leaver]
+
+
+class TopicOffsets(NamedTuple):
+    """The offsets that a commit names in one topic, as columns of equal length."""
+
+    topic: str
+    partitions: Sequence[int]
+    offsets: Sequence[int]
+    leader_epochs: Sequence[int]
+    metadata: Sequence[str | None] | None
+    """None when every entry's metadata is null or empty."""
+    commit_timestamps_ms: Sequence[int] | None
+    """OffsetCommit v1 only; -1 means the broker's clock."""
+
+
+@dataclass(slots=True)
+class OffsetCommit:
+    """OffsetCommit v1 and up. ``topics`` holds only topics and partitions that exist."""
+
+    ticket: Ticket
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+    retention_time_ms: int
+    """v2 to v4: how long to keep the offsets; -1 means the broker's setting."""
+    topics: Sequence[TopicOffsets]
+
+
+@dataclass(slots=True)
+class OffsetFetch:
+    """One group of an OffsetFetch; ``topics`` None asks for all offsets of the group."""
+
+    ticket: Ticket
+    group_id: str
+    topics: Sequence[tuple[str, Sequence[int]]] | None
+
+
+@dataclass(slots=True)
+class DescribeGroup:
+    """One group of a DescribeGroups."""
+
+    ticket: Ticket
+    group_id: str
+
+
+@dataclass(slots=True)
+class ListGroups:
+    """The groups of this shard; filters are lower-case names, empty for all."""
+
+    ticket: Ticket
+    states: frozenset[str]
+    types: frozenset[str]
+
+
+@dataclass(slots=True)
+class DeleteGroup:
+    """One group of a DeleteGroups."""
+
+    ticket: Ticket
+    group_id: str
+
+
+@dataclass(slots=True)
+class OffsetDelete:
+    """OffsetDelete v0. ``topics`` holds only topics and partitions that exist."""
+
+    ticket: Ticket
+    group_id: str
+    topics: Sequence[tuple[str, Sequence[int]]]
+
+
+Call = (
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | OffsetCommit
+    | OffsetFetch
+    | DescribeGroup
+    | ListGroups
+    | DeleteGroup
+    | OffsetDelete
+)

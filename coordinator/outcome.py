@@ -1,0 +1,152 @@
+"""What a shard answers: records to append, replies to release, facts to tell.
+
+Replies are values without versions; the edge turns them into bytes. A reply whose whole content is
+an error code is a bare int: Heartbeat and DeleteGroup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from coordinator.calls import Ticket
+from coordinator.events import Event
+from offsets.runs import Run
+
+
+class JoinedMember(NamedTuple):
+    """A member as the leader sees it; ``metadata`` is for the selected protocol."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(slots=True)
+class JoinReply:
+    """Answer to JoinGroup; an error has generation -1, no protocol, no leader and no members."""
+
+    error_code: int
+    member_id: str
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    members: Sequence[JoinedMember] = ()
+
+
+@dataclass(slots=True)
+class SyncReply:
+    """Answer to SyncGroup."""
+
+    error_code: int
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(slots=True)
+class LeaveReply:
+    """Answer to LeaveGroup: (member id, instance id, error code) for each leaver, in order."""
+
+    error_code: int
+    members: Sequence[tuple[str, str | None, int]] = ()
+
+
+@dataclass(slots=True)
+class CommitReply:
+    """Answer to OffsetCommit: one code for all, or a code or column of codes for each topic."""
+
+    errors: int | Sequence[int | Sequence[int]]
+
+
+class FetchedTopic(NamedTuple):
+    """Offsets of one topic as columns; -1 where none is kept; ``metadata`` None: all empty."""
+
+    topic: str
+    partitions: Sequence[int]
+    offsets: Sequence[int]
+    leader_epochs: Sequence[int]
+    metadata: Sequence[str] | None
+
+
+@dataclass(slots=True)
+class FetchReply:
+    """Answer to one group of OffsetFetch."""
+
+    error_code: int
+    topics: Sequence[FetchedTopic] = ()
+
+
+class DescribedMember(NamedTuple):
+    """A member as DescribeGroups shows it."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(slots=True)
+class DescribeReply:
+    """Answer to one group of DescribeGroups; ``state`` is the name on the wire."""
+
+    error_code: int
+    group_id: str
+    state: str = "Dead"
+    protocol_type: str = ""
+    protocol_name: str = ""
+    members: Sequence[DescribedMember] = ()
+
+
+class ListedGroup(NamedTuple):
+    """A group as ListGroups shows it; ``state`` is the name on the wire, the type is "classic"."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+
+
+@dataclass(slots=True)
+class ListReply:
+    """Answer to ListGroups for one shard."""
+
+    error_code: int
+    groups: Sequence[ListedGroup] = ()
+
+
+@dataclass(slots=True)
+class OffsetDeleteReply:
+    """Answer to OffsetDelete: (topic, [(partition, error code)]) in request order."""
+
+    error_code: int
+    topics: Sequence[tuple[str, Sequence[tuple[int, int]]]] = ()
+
+
+Reply = (
+    int
+    | JoinReply
+    | SyncReply
+    | LeaveReply
+    | CommitReply
+    | FetchReply
+    | DescribeReply
+    | ListReply
+    | OffsetDeleteReply
+)
+
+
+class Outcome(NamedTuple):
+    """What one step asks of the edge, in this order: append, tell, and release when stable."""
+
+    records: Sequence[Run] = ()
+    replies: Sequence[tuple[Ticket, Reply]] = ()
+    events: Sequence[Event] = ()
+
+
+NOTHING = Outcome()
