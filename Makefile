@@ -1,0 +1,79 @@
+# Everything starts here. `make help` lists the targets.
+#
+# The environment lives in .venv and is made from requirements/*.txt, which name every package by
+# version and hash. uv does the installing; it is itself installed into .venv when it is not on PATH.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+export UV_PYTHON_DOWNLOADS = never
+
+ROOMS := protocol offsets coordinator log broker cli
+CODE := $(ROOMS) tests tools bench
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check unit interop soak lock codecs golden coverage format clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(UV): requirements/uv.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Muster needs Python 3.11 or newer; say which with make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@touch $@
+
+$(VENV)/broker.done: $(UV) requirements/broker.txt pyproject.toml
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/broker.txt
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/test.done: $(VENV)/broker.done requirements/test.txt
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/test.txt
+	@touch $@
+
+run: $(VENV)/broker.done ## set up and start a broker on 127.0.0.1:9092, data in ./data
+	exec $(BIN)/muster serve --listen 127.0.0.1:9092 --data ./data
+
+test: check unit interop ## set up and run every test
+
+check: $(VENV)/test.done ## ruff, mypy and the import rules
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/test.done ## tests that need no other program
+	$(BIN)/pytest -q -n 2 -m "not interop and not faults and not soak"
+
+interop: $(VENV)/test.done ## real clients, real crashes
+	$(BIN)/pytest -q -m "(interop or faults) and not soak"
+
+soak: $(VENV)/test.done ## the long campaigns
+	$(BIN)/pytest -q -m soak --timeout 7200
+
+codecs: $(VENV)/test.done ## write protocol/generated anew
+	$(BIN)/python tools/make_codecs.py
+
+golden: $(VENV)/test.done ## write the golden conversations anew; review the diff
+	$(BIN)/python tools/make_golden.py
+
+coverage: $(VENV)/test.done ## write docs/coverage.md anew from the table of served APIs
+	$(BIN)/python tools/make_coverage.py
+
+format: $(VENV)/test.done ## let ruff format the code
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+COMPILE = $(UV) pip compile --quiet --generate-hashes --universal --python-version 3.11 \
+	--no-header --no-emit-index-url --no-annotate
+
+lock: $(UV) ## choose versions anew and write requirements/*.txt
+	$(COMPILE) pyproject.toml requirements/build.in -o requirements/broker.txt
+	$(COMPILE) --group test -c requirements/broker.txt -o requirements/test.txt
+	echo uv | $(COMPILE) - -o requirements/uv.txt
+
+clean: ## remove the environment and caches, not the data
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
