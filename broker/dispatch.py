@@ -1,0 +1,36 @@
+"""The table of served APIs, gathered from ``broker/apis``.
+
+What ApiVersions advertises and what ``docs/coverage.md`` lists come from this table, so an API
+module that is not named here is not served.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from broker.request import ServedApi
+
+MODULES = (
+    "api_versions",
+    "delete_groups",
+    "describe_groups",
+    "find_coordinator",
+    "heartbeat",
+    "join_group",
+    "leave_group",
+    "list_groups",
+    "offset_commit",
+    "offset_delete",
+    "offset_fetch",
+    "sync_group",
+)
+"""The modules of ``broker/apis``, in alphabetical order; each has a ``SERVED``."""
+
+
+def _gather() -> dict[int, ServedApi]:
+    served = (import_module(f"broker.apis.{name}").SERVED for name in MODULES)
+    return {entry.api.key: entry for entry in sorted(served, key=lambda entry: entry.api.key)}
+
+
+SERVED: dict[int, ServedApi] = _gather()
+"""API key to how it is served, in the order of the keys."""

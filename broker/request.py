@@ -1,0 +1,157 @@
+"""A request on its way: what a handler reads from it and the ways to end it.
+
+Owns `ServedApi`, the row that each module of ``broker/apis`` gives to the dispatch table, and
+`Request`, the one object made per request. Bytes arrive decoded up to the body; the body is decoded
+when a handler asks, by the reference codec (``value``) or by a generated decoder over ``buffer`` and
+``position``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from protocol.headers import response_header
+from protocol.schema import Api
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import Connection
+
+Handler = Callable[["Broker", "Request"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedApi:
+    """One API as this broker serves it: versions ``min_version`` to ``max_version``, all of them.
+
+    ``handle`` must end its request exactly once, at once or later; see `Request`.
+    """
+
+    api: Api
+    min_version: int
+    max_version: int
+    handle: Handler
+
+
+class FileSlice(NamedTuple):
+    """Bytes of a reply that are still in a file: ``length`` bytes of ``file`` from ``position``.
+
+    ``file`` has ``fileno()`` and stays open until the reply is written. The bytes must be on disk
+    already and must not change.
+    """
+
+    file: Any
+    position: int
+    length: int
+
+
+Chunk = bytes | bytearray | memoryview | FileSlice
+Body = bytes | Sequence[Chunk]
+
+_LENGTH = struct.Struct(">i")
+
+
+class Request:
+    """One request of one connection, from its header on.
+
+    A handler ends it exactly once: ``respond`` with a dict, ``complete`` with a whole frame, or
+    ``respond_nothing``. A handler that answers later may keep the request; it calls ``park`` first
+    when the later requests of that connection must not be handled before this one is answered
+    (JoinGroup, SyncGroup, Fetch). Replies leave in the order of the requests either way.
+    """
+
+    __slots__ = (
+        "_value",
+        "api_version",
+        "buffer",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "encode",
+        "on_disconnect",
+        "position",
+        "reply",
+        "served",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        served: ServedApi,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        buffer: bytes,
+        position: int,
+    ) -> None:
+        self.connection = connection
+        self.served = served
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.buffer = buffer
+        """Ends where the request ends; ``position`` is where its body begins."""
+        self.position = position
+        self.reply: Body | None = None
+        """The finished answer, None until there is one; empty when nothing is to be sent."""
+        self.on_disconnect: Callable[[], None] | None = None
+        """Called once if the peer goes while the request is unanswered; it is void then."""
+        self.encode: Callable[[Request, Any], None] | None = None
+        """What turns the coordinator's reply into this request's end, see ``__call__``."""
+
+    @property
+    def api_key(self) -> int:
+        """The API's key on the wire."""
+        return self.served.api.key
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The body as a dict, decoded by the reference codec on first use.
+
+        Raises ProtocolError, which closes the connection, for anything but a whole, exact body.
+        """
+        try:
+            return self._value
+        except AttributeError:
+            self._value: dict[str, Any] = self.served.api.decode_request(
+                self.api_version, self.buffer, self.position
+            )
+            return self._value
+
+    def respond(self, value: dict[str, Any], error_code: int | None = None) -> None:
+        """Ends the request with ``value``, encoded by the reference codec.
+
+        ``error_code`` is what the request is counted under; by default the value's own top-level
+        ``error_code``, or 0 where it has none.
+        """
+        served = self.served
+        version = self.api_version
+        header = response_header(served.api.key, version, self.correlation_id)
+        body = served.api.encode_response(version, value)
+        frame = b"".join((_LENGTH.pack(len(header) + len(body)), header, body))
+        self.complete(frame, value.get("error_code", 0) if error_code is None else error_code)
+
+    def complete(self, frame: Body, error_code: int = 0) -> None:
+        """Ends the request with a whole frame, length prefix and header included.
+
+        ``frame`` may be a list of chunks, some of them `FileSlice`s. ``error_code`` is counted.
+        """
+        assert self.reply is None, f"{self.served.api.name} was answered twice"
+        self.reply = frame
+        self.connection.answered(self, error_code)
+
+    def respond_nothing(self, error_code: int = 0) -> None:
+        """Ends the request without an answer, as Produce with acks=0 asks."""
+        self.complete((), error_code)
+
+    def park(self) -> None:
+        """Holds back the later requests of this connection until this one is answered."""
+        self.connection.park(self)
+
+    def __call__(self, reply: Any) -> None:
+        """Takes the coordinator's reply: a request is itself the ticket of its call."""
+        assert self.encode is not None
+        self.encode(self, reply)
