@@ -1,0 +1,372 @@
+"""Record batches, magic 2: the header, reading, encoding and patching.
+
+The CRC-32C covers everything behind itself, from the attributes to the end; base offset, batch
+length, leader epoch and magic stand before it and may be changed without a new checksum.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from protocol.errors import INVALID_RECORD
+from protocol.records.compression import NAMES, compress, decompress
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.crc import Buffer, crc32c
+from protocol.records.section import (
+    NO_TIMESTAMP,
+    Record,
+    check_section,
+    decode_section,
+    encode_section,
+)
+
+__all__ = [
+    "CREATE_TIME", "HEADER_BYTES", "LOG_APPEND_TIME", "NO_TIMESTAMP", "BatchHeader", "Record",
+    "assemble_batch", "encode_batch", "encode_end_transaction", "iter_batches",
+    "patch_log_append_time", "patch_offset_and_epoch", "read_header", "records_of",
+    "section_of", "validate_batch",
+]  # fmt: skip
+
+HEADER_BYTES = 61
+MAGIC = 2
+CREATE_TIME = 0
+LOG_APPEND_TIME = 1
+ABORT = 0
+COMMIT = 1
+DECOMPRESSED_BYTES_MAX = 100 * 1024 * 1024
+
+_OVERHEAD = 12  # base offset and batch length: what the length does not count
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_OFFSET_AND_LENGTH = struct.Struct(">qi")
+_BEFORE_CRC = struct.Struct(">qiibI")
+_CRC_POSITION = 17
+_CHECKED_POSITION = 21
+_CHECKED = struct.Struct(">hiqqqhii")
+_EPOCH = struct.Struct(">i")
+_OFFSET = struct.Struct(">q")
+_ATTRIBUTES = struct.Struct(">h")
+_MAX_TIMESTAMP_POSITION = 35
+
+_CODEC_BITS = 0x07
+_LOG_APPEND_BIT = 0x08
+_TRANSACTIONAL_BIT = 0x10
+_CONTROL_BIT = 0x20
+_DELETE_HORIZON_BIT = 0x40
+
+
+@dataclass(slots=True)
+class BatchHeader:
+    """The 61 bytes before a batch's records, and ``position``, where it starts in its buffer."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    position: int = 0
+
+    @property
+    def compression(self) -> int:
+        """The codec, 0 to 7; 5 to 7 are nobody's."""
+        return self.attributes & _CODEC_BITS
+
+    @property
+    def timestamp_type(self) -> int:
+        """CREATE_TIME or LOG_APPEND_TIME."""
+        return LOG_APPEND_TIME if self.attributes & _LOG_APPEND_BIT else CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        """Part of a transaction."""
+        return bool(self.attributes & _TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        """Holds a marker of the broker, which consumers never see."""
+        return bool(self.attributes & _CONTROL_BIT)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones and markers in a cleaned batch may go; kept in the base timestamp."""
+        return self.base_timestamp if self.attributes & _DELETE_HORIZON_BIT else None
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record that the batch had when it was written."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record, -1 without one; int32 that wraps to 0."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the whole batch."""
+        return self.batch_length + _OVERHEAD
+
+    @property
+    def end(self) -> int:
+        """Position behind the batch in its buffer."""
+        return self.position + self.batch_length + _OVERHEAD
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Read the header of the whole batch at ``position``; its CRC is not checked.
+
+    Raises CorruptRecords when the batch is not of magic 2, shorter than a header or longer than the
+    buffer, or when its count or last offset delta is negative.
+    """
+    if len(buffer) - position < HEADER_BYTES:
+        raise CorruptRecords(
+            f"A batch header takes {HEADER_BYTES} bytes; {len(buffer) - position} are there."
+        )
+    header = BatchHeader(*_HEADER.unpack_from(buffer, position), position)
+    if header.magic != MAGIC:
+        raise CorruptRecords(f"A batch of magic {header.magic} where magic 2 is due.")
+    if header.batch_length < HEADER_BYTES - _OVERHEAD or header.end > len(buffer):
+        raise CorruptRecords(
+            f"The batch at offset {header.base_offset} claims {header.batch_length} bytes;"
+            f" {len(buffer) - position - _OVERHEAD} are there."
+        )
+    if header.record_count < 0 or header.last_offset_delta < 0:
+        raise CorruptRecords(
+            f"The batch at offset {header.base_offset} claims {header.record_count} records and"
+            f" last offset delta {header.last_offset_delta}.",
+            INVALID_RECORD,
+        )
+    return header
+
+
+def iter_batches(buffer: Buffer, partial: bool = False) -> Iterator[tuple[BatchHeader, int]]:
+    """Headers and positions of the batches in ``buffer``.
+
+    With ``partial`` a batch that the end of the buffer cuts is left out, as in a Fetch response;
+    without it, it raises CorruptRecords.
+    """
+    position = 0
+    size = len(buffer)
+    while position < size:
+        if partial and (
+            size - position < HEADER_BYTES
+            or _OFFSET_AND_LENGTH.unpack_from(buffer, position)[1] > size - position - _OVERHEAD
+        ):
+            return
+        header = read_header(buffer, position)
+        yield header, position
+        position = header.end
+
+
+def section_of(buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The records section of a batch, decompressed to at most ``limit`` bytes."""
+    view = memoryview(buffer)[header.position + HEADER_BYTES : header.end]
+    return decompress(header.compression, view, limit)
+
+
+def records_of(
+    buffer: Buffer,
+    header: BatchHeader,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+    *,
+    stored_timestamps: bool = False,
+) -> list[Record]:
+    """The records of a batch; the CRC is not checked, every length, count and offset delta is.
+
+    With log append time every record has the batch's timestamp, unless ``stored_timestamps`` asks
+    for what its producer wrote.
+    """
+    records = decode_section(
+        section_of(buffer, header, limit),
+        header.record_count,
+        header.base_offset,
+        header.base_timestamp,
+        header.last_offset_delta,
+    )
+    if header.attributes & _LOG_APPEND_BIT and not stored_timestamps:
+        time = header.max_timestamp
+        return [record._replace(timestamp=time) for record in records]
+    return records
+
+
+def validate_batch(
+    buffer: Buffer,
+    header: BatchHeader,
+    *,
+    deep: bool = False,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+) -> None:
+    """Check a batch's CRC and codec; with ``deep``, as a producer's, its count and records too.
+
+    Raises CorruptRecords. A batch in a log may have lost records to the cleaner; its deep form is
+    ``records_of``.
+    """
+    actual = crc32c(memoryview(buffer)[header.position + _CHECKED_POSITION : header.end])
+    if actual != header.crc:
+        raise CorruptRecords(
+            f"The batch at offset {header.base_offset} has CRC 0x{header.crc:08x};"
+            f" its bytes have 0x{actual:08x}."
+        )
+    if header.compression >= len(NAMES):
+        raise CorruptRecords(f"Compression type {header.compression} does not exist.")
+    if deep:
+        if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+            raise CorruptRecords(
+                f"A batch of {header.record_count} records has last offset delta"
+                f" {header.last_offset_delta}.",
+                INVALID_RECORD,
+            )
+        check_section(section_of(buffer, header, limit), header.record_count)
+
+
+def encode_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    base_timestamp: int | None = None,
+    max_timestamp: int | None = None,
+    compression: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    timestamp_type: int = CREATE_TIME,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    delete_horizon_ms: int | None = None,
+) -> bytes:
+    """Encode ``records``, whose offsets must rise, as one batch.
+
+    Base offset and base timestamp are the first record's and last offset the last one's unless
+    given; the cleaner gives the first and the last of the batch that it thins out, and may leave no
+    record at all. With LOG_APPEND_TIME ``max_timestamp`` is the time of the append.
+    """
+    if base_offset is None:
+        base_offset = records[0].offset
+    if last_offset is None:
+        last_offset = records[-1].offset
+    if delete_horizon_ms is not None:
+        base_timestamp = delete_horizon_ms
+    elif base_timestamp is None:
+        base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
+    if max_timestamp is None:
+        max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
+    section, count = encode_section(records, base_offset, base_timestamp)
+    return assemble_batch(
+        section,
+        count,
+        base_offset,
+        base_timestamp,
+        max_timestamp,
+        leader_epoch,
+        compression,
+        attributes=(
+            (_LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0)
+            | (_TRANSACTIONAL_BIT if is_transactional else 0)
+            | (_CONTROL_BIT if is_control else 0)
+            | (_DELETE_HORIZON_BIT if delete_horizon_ms is not None else 0)
+        ),
+        last_offset_delta=last_offset - base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+
+
+def assemble_batch(
+    section: bytes,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    leader_epoch: int = 0,
+    compression: int = 0,
+    *,
+    attributes: int = 0,
+    last_offset_delta: int | None = None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytes:
+    """Put a header before ``section``, the plain records section of ``count`` records.
+
+    ``attributes`` are those besides the codec. The path of the coordinator's own batches: one pack,
+    one checksum, one join.
+    """
+    if compression:
+        section = compress(compression, section)
+    checked = _CHECKED.pack(
+        attributes | compression,
+        count - 1 if last_offset_delta is None else last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
+    body = checked + section
+    return (
+        _BEFORE_CRC.pack(
+            base_offset,
+            len(body) + _CHECKED_POSITION - _OVERHEAD,
+            leader_epoch,
+            MAGIC,
+            crc32c(body),
+        )
+        + body
+    )
+
+
+def encode_end_transaction(
+    outcome: int,
+    *,
+    base_offset: int,
+    timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    leader_epoch: int = -1,
+) -> bytes:
+    """The control batch that ends a transaction in a partition; ``outcome`` is ABORT or COMMIT."""
+    key = struct.pack(">hh", 0, outcome)
+    value = struct.pack(">hi", 0, coordinator_epoch)
+    return encode_batch(
+        [Record(base_offset, timestamp, key, value)],
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+
+
+def patch_offset_and_epoch(
+    buffer: bytearray, position: int, base_offset: int, leader_epoch: int
+) -> None:
+    """Give the batch at ``position`` its place in the log; neither field is under the CRC."""
+    _OFFSET.pack_into(buffer, position, base_offset)
+    _EPOCH.pack_into(buffer, position + _OVERHEAD, leader_epoch)
+
+
+def patch_log_append_time(buffer: bytearray, header: BatchHeader, now_ms: int) -> None:
+    """Turn the batch to log append time ``now_ms`` (wall milliseconds), with a new CRC."""
+    header.attributes |= _LOG_APPEND_BIT
+    header.max_timestamp = now_ms
+    _ATTRIBUTES.pack_into(buffer, header.position + _CHECKED_POSITION, header.attributes)
+    _OFFSET.pack_into(buffer, header.position + _MAX_TIMESTAMP_POSITION, now_ms)
+    with memoryview(buffer) as view:
+        header.crc = crc32c(view[header.position + _CHECKED_POSITION : header.end])
+    struct.pack_into(">I", buffer, header.position + _CRC_POSITION, header.crc)

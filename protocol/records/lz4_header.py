@@ -1,0 +1,63 @@
+"""The header of an LZ4 frame: what Java's reader demands of it, and the old checksum of magic 0.
+
+A frame starts with its magic, a byte of flags (FLG), a byte of block size (BD), an optional content
+size and the header checksum, the second byte of xxHash32 over FLG to content size. Kafka's first
+LZ4 clients took that hash over the frame's magic too, and messages of magic 0 have kept it so.
+"""
+
+from __future__ import annotations
+
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.crc import Buffer
+
+_FRAME_MAGIC = b"\x04\x22\x4d\x18"
+_VERSION_MASK = 0xC0
+_INDEPENDENT_BLOCKS = 0x20
+_CONTENT_SIZE = 0x08
+_RESERVED_OR_DICTIONARY = 0x03
+_MASK = 0xFFFFFFFF
+
+
+def xxhash32_short(data: bytes) -> int:
+    """xxHash32 with seed 0 of fewer than 16 bytes, as an unsigned int."""
+    assert len(data) < 16
+    value = (374761393 + len(data)) & _MASK
+    tail = len(data) & ~3
+    for start in range(0, tail, 4):
+        value = (value + int.from_bytes(data[start : start + 4], "little") * 3266489917) & _MASK
+        value = ((value << 17 | value >> 15) * 668265263) & _MASK
+    for byte in data[tail:]:
+        value = (value + byte * 374761393) & _MASK
+        value = ((value << 11 | value >> 21) * 2654435761) & _MASK
+    value = ((value ^ value >> 15) * 2246822519) & _MASK
+    value = ((value ^ value >> 13) * 3266489917) & _MASK
+    return value ^ value >> 16
+
+
+def old_lz4_header(frame: bytes) -> bytes:
+    """Give a frame of ours, which has no content size, the header checksum of magic 0."""
+    return frame[:6] + bytes((xxhash32_short(frame[:6]) >> 8 & 0xFF,)) + frame[7:]
+
+
+def check_lz4_header(data: Buffer, magic: int) -> Buffer:
+    """Check a frame's header as Kafka's Java reader does; return a frame that any library reads.
+
+    For magic 0 the old header checksum is taken as well, and put right in the answer.
+    """
+    header = bytes(data[:15])
+    if len(header) < 7 or header[:4] != _FRAME_MAGIC:
+        raise CorruptRecords("LZ4 data that does not start with a frame.")
+    flags = header[4]
+    if flags & _VERSION_MASK != 0x40 or flags & _RESERVED_OR_DICTIONARY:
+        raise CorruptRecords(f"LZ4 frame flags 0x{flags:02x} are not of a kind that Kafka reads.")
+    if not flags & _INDEPENDENT_BLOCKS:
+        raise CorruptRecords("The LZ4 frame has dependent blocks, which Kafka clients cannot read.")
+    end = 14 if flags & _CONTENT_SIZE else 6
+    if len(header) <= end:
+        raise CorruptRecords("The LZ4 frame header is cut short.")
+    right = xxhash32_short(header[4:end]) >> 8 & 0xFF
+    if header[end] == right:
+        return data
+    if magic == 0 and header[end] == xxhash32_short(header[:end]) >> 8 & 0xFF:
+        return b"".join((header[:end], bytes((right,)), data[end + 1 :]))
+    raise CorruptRecords("The LZ4 frame header has a wrong checksum.")

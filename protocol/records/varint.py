@@ -1,0 +1,65 @@
+"""Zigzag varints: how magic 2 writes lengths, deltas and counts inside a batch.
+
+A varint carries 32 bits in at most 5 bytes, a varlong 64 bits in at most 10. Readers take any
+encoding that Kafka's take (padding with zero groups included) and refuse what runs over the end of
+the buffer, over its longest form, or over its bits.
+"""
+
+from __future__ import annotations
+
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.crc import Buffer
+
+
+def encode_varint(value: int) -> bytes:
+    """Bytes of ``value`` (int64 at most) in zigzag form; the same for varint and varlong."""
+    bits = (value << 1) ^ (value >> 63)
+    if bits < 0x80:
+        return _SHORT[bits]
+    out = bytearray()
+    while bits > 0x7F:
+        out.append(bits & 0x7F | 0x80)
+        bits >>= 7
+    out.append(bits)
+    return bytes(out)
+
+
+_SHORT = tuple(bytes((byte,)) for byte in range(128))
+
+
+def varint_size(value: int) -> int:
+    """Count of the bytes that ``encode_varint`` makes."""
+    bits = (value << 1) ^ (value >> 63)
+    return max(1, (bits.bit_length() + 6) // 7)
+
+
+def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Read an int32 at ``position``; return it and the position behind it."""
+    bits, position = read_bits(buffer, position, 32)
+    return (bits >> 1) ^ -(bits & 1), position
+
+
+def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Read an int64 at ``position``; return it and the position behind it."""
+    bits, position = read_bits(buffer, position, 64)
+    return (bits >> 1) ^ -(bits & 1), position
+
+
+def read_bits(buffer: Buffer, position: int, width: int) -> tuple[int, int]:
+    """Read an unsigned varint of at most ``width`` bits; return it and the position behind it."""
+    bits = shift = 0
+    try:
+        while True:
+            byte = buffer[position]
+            position += 1
+            bits |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift >= width:
+                raise CorruptRecords(f"A varint is longer than {width} bits allow.")
+    except IndexError:
+        raise CorruptRecords("A varint runs over the end of its records.") from None
+    if bits >> width:
+        raise CorruptRecords(f"A varint holds more than {width} bits.")
+    return bits, position
