@@ -1,0 +1,169 @@
+"""The cache of committed offsets: a fold of the log, written by ``replay`` alone.
+
+Offsets live in arrays per (group, topic), not in an object each: 1 million entries cost some tens
+of megabytes, and a fetch or a commit of many partitions moves whole columns (offsets/columns.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from offsets.columns import TopicColumns
+from offsets.expiry import GroupCondition, expired_keys, rule_for
+from offsets.runs import GroupRun, OffsetRun, Run
+
+
+class FetchedColumns(NamedTuple):
+    """Offsets of one topic, columns of equal length; -1 where none is committed."""
+
+    topic: str
+    partitions: Sequence[int]
+    offsets: Sequence[int]
+    leader_epochs: Sequence[int]
+    metadata: Sequence[str] | None
+    """None when every entry's is empty."""
+
+
+class CachedOffset(NamedTuple):
+    """One entry whole, for views and tests; timestamps in wall milliseconds, -1 where none."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int
+    log_offset: int
+    """Where its record is in the offsets log."""
+
+
+class OffsetCache:
+    """Committed offsets of the groups of one ``__consumer_offsets`` partition."""
+
+    __slots__ = ("_count", "_groups", "_topic_names")
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, TopicColumns]] = {}
+        """No group and no topic without an entry."""
+        self._topic_names: dict[str, str] = {}
+        """One string for each topic name, however many groups and runs carry copies of it."""
+        self._count = 0
+
+    # ------------------------------------------------------------------------------ the writer
+
+    def replay(self, run: Run, base_offset: int) -> None:
+        """Fold in a run whose first record is at log offset ``base_offset``; the later call wins.
+
+        Group metadata is the coordinator's and leaves the cache as it is.
+        """
+        if isinstance(run, OffsetRun):
+            if run.partitions:
+                columns = self._columns_for(run.group_id, run.topic)
+                self._count += columns.store(run, base_offset)
+        elif not isinstance(run, GroupRun):
+            self._remove(run.group_id, run.keys)
+
+    def _columns_for(self, group_id: str, topic: str) -> TopicColumns:
+        topics = self._groups.get(group_id)
+        if topics is None:
+            topics = self._groups[group_id] = {}
+        columns = topics.get(topic)
+        if columns is None:
+            shared = self._topic_names.setdefault(topic, topic)
+            columns = topics[shared] = TopicColumns()
+        return columns
+
+    def _remove(self, group_id: str, keys: Sequence[tuple[str, int]]) -> None:
+        topics = self._groups.get(group_id)
+        if topics is None:
+            return
+        for topic, partition in keys:
+            columns = topics.get(topic)
+            if columns is not None and columns.remove(partition):
+                self._count -= 1
+                if not columns.count:
+                    del topics[topic]
+        if not topics:
+            del self._groups[group_id]
+
+    # ----------------------------------------------------------------------------- the readers
+
+    def fetch(self, group_id: str, topic: str, partitions: Sequence[int]) -> FetchedColumns:
+        """What is committed for these partitions, in their order; -1 where nothing is."""
+        topics = self._groups.get(group_id)
+        columns = None if topics is None else topics.get(topic)
+        if columns is None:
+            nothing = (-1,) * len(partitions)
+            return FetchedColumns(topic, partitions, nothing, nothing, None)
+        return FetchedColumns(topic, partitions, *columns.fetch(partitions))
+
+    def fetch_all(self, group_id: str) -> list[FetchedColumns]:
+        """Every offset of the group, a value a topic, partitions ascending."""
+        fetched = []
+        for topic, columns in self._groups.get(group_id, {}).items():
+            partitions = columns.partitions()
+            fetched.append(FetchedColumns(topic, partitions, *columns.fetch(partitions)))
+        return fetched
+
+    def get(self, group_id: str, topic: str, partition: int) -> CachedOffset | None:
+        """One entry whole."""
+        columns = self._groups.get(group_id, {}).get(topic)
+        entry = None if columns is None else columns.get(partition)
+        return None if entry is None else CachedOffset(*entry)
+
+    def has_offsets(self, group_id: str) -> bool:
+        """Whether anything is committed in the group."""
+        return group_id in self._groups
+
+    def groups(self) -> Collection[str]:
+        """The groups with offsets: a live view, not to be kept over a ``replay``."""
+        return self._groups.keys()
+
+    def topics(self, group_id: str) -> Collection[str]:
+        """The topics in which the group has offsets: a live view, like ``groups``."""
+        return self._groups.get(group_id, {}).keys()
+
+    def keys(self, group_id: str) -> list[tuple[str, int]]:
+        """The (topic, partition) of every offset of the group."""
+        return [
+            (topic, partition)
+            for topic, columns in self._groups.get(group_id, {}).items()
+            for partition in columns.partitions()
+        ]
+
+    def keys_of_topics(self, group_id: str, topics: Collection[str]) -> list[tuple[str, int]]:
+        """The (topic, partition) of the group's offsets in any of ``topics``."""
+        of_group = self._groups.get(group_id, {})
+        return [
+            (topic, partition)
+            for topic in topics
+            if topic in of_group
+            for partition in of_group[topic].partitions()
+        ]
+
+    def entries(self, group_id: str) -> Iterator[tuple[str, int, CachedOffset]]:
+        """(topic, partition, entry) of every offset of the group."""
+        for topic, columns in self._groups.get(group_id, {}).items():
+            for partition in columns.partitions():
+                entry = columns.get(partition)
+                if entry is not None:
+                    yield topic, partition, CachedOffset(*entry)
+
+    def expired(
+        self, group_id: str, condition: GroupCondition, retention_ms: int, wall_ms: int
+    ) -> list[tuple[str, int]]:
+        """The (topic, partition) of the group's offsets that retention lets go (expiry.py)."""
+        rule = rule_for(condition)
+        if rule is None:
+            return []
+        stamped = (
+            (topic, partition, commit_ms, expire_ms)
+            for topic, columns in self._groups.get(group_id, {}).items()
+            if topic not in rule.kept_topics
+            for partition, commit_ms, expire_ms in columns.stamps()
+        )
+        return expired_keys(rule, stamped, retention_ms=retention_ms, wall_ms=wall_ms)
+
+    def offsets(self) -> int:
+        """How many offsets are cached."""
+        return self._count

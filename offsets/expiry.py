@@ -1,0 +1,93 @@
+"""When a committed offset expires: Kafka's rules since KIP-211, as one pure function.
+
+- A group with a protocol type that is Empty: ``retention_ms`` after it became empty, or, where that
+  is unknown, after the commit.
+- A Stable group of type "consumer" whose subscriptions are known: ``retention_ms`` after the
+  commit, if no member subscribes to the topic.
+- A group without protocol type (assign() users): ``retention_ms`` after the commit, even while its
+  consumer is alive.
+- Any other group: never.
+
+An expire timestamp that the client named itself (OffsetCommit v2 to v4) replaces the time in the
+first three cases. A wall clock that goes back only makes offsets live longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+NO_TIMESTAMP_MS = -1
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+class GroupCondition(NamedTuple):
+    """What expiry must know of a group. A group with offsets alone is ``GroupCondition()``."""
+
+    protocol_type: str | None = None
+    """None or "" for a simple group: nobody ever joined."""
+    empty: bool = True
+    stable: bool = False
+    state_timestamp_ms: int = NO_TIMESTAMP_MS
+    """Wall time of the last transition; -1 where the record did not say (value versions 0, 1)."""
+    subscribed_topics: Collection[str] | None = None
+    """Topics that any member subscribes to; None when a subscription could not be read."""
+
+
+class ExpiryRule(NamedTuple):
+    """The case that applies to a group now."""
+
+    since_ms: int
+    """Retention counts from here; -1: from each offset's own commit."""
+    kept_topics: Collection[str]
+    """Offsets in these topics do not expire."""
+
+
+def rule_for(group: GroupCondition) -> ExpiryRule | None:
+    """The case that applies; None where nothing expires."""
+    if not group.protocol_type:
+        return ExpiryRule(NO_TIMESTAMP_MS, ())
+    if group.empty:
+        return ExpiryRule(group.state_timestamp_ms, ())
+    if (
+        group.stable
+        and group.protocol_type == CONSUMER_PROTOCOL_TYPE
+        and group.subscribed_topics is not None
+    ):
+        return ExpiryRule(NO_TIMESTAMP_MS, group.subscribed_topics)
+    return None
+
+
+def has_expired(
+    rule: ExpiryRule,
+    topic: str,
+    commit_timestamp_ms: int,
+    expire_timestamp_ms: int,
+    *,
+    retention_ms: int,
+    wall_ms: int,
+) -> bool:
+    """Whether one offset may go; timestamps are wall milliseconds, -1 where there is none."""
+    if topic in rule.kept_topics:
+        return False
+    if expire_timestamp_ms != NO_TIMESTAMP_MS:
+        return wall_ms >= expire_timestamp_ms
+    since_ms = commit_timestamp_ms if rule.since_ms == NO_TIMESTAMP_MS else rule.since_ms
+    return wall_ms - since_ms >= retention_ms
+
+
+def expired_keys(
+    rule: ExpiryRule,
+    entries: Iterable[tuple[str, int, int, int]],
+    *,
+    retention_ms: int,
+    wall_ms: int,
+) -> list[tuple[str, int]]:
+    """The (topic, partition) of those (topic, partition, commit time, expire time) that may go."""
+    return [
+        (topic, partition)
+        for topic, partition, commit_ms, expire_ms in entries
+        if has_expired(
+            rule, topic, commit_ms, expire_ms, retention_ms=retention_ms, wall_ms=wall_ms
+        )
+    ]

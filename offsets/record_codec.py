@@ -1,0 +1,241 @@
+"""Runs to the bytes of record batches, and back.
+
+A *records section* is what a magic 2 batch holds behind its 61-byte header. ``run_records`` writes
+the section's part for one run, byte for byte what Kafka's own serializer writes for the same
+records; ``runs_of_section`` reads a whole section and ``runs_of_records`` reads decoded records.
+
+A commit of many partitions differs from record to record in four numbers, so whole runs are packed
+by one precompiled ``struct.Struct`` (100 partitions in 16 us where a loop takes 135), the constant
+bytes between the numbers riding along as ``s`` fields. Keys are encoded once and kept, bounded.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from offsets.record_errors import CorruptRecord, UnwritableRun
+from offsets.record_reader import runs_of_records, runs_of_section
+from offsets.record_values import (
+    MAX_STRING_BYTES,
+    group_key,
+    group_value,
+    offset_key_head,
+    offset_value,
+    string,
+)
+from offsets.runs import GroupRun, GroupValue, OffsetRun, Run
+from protocol.records.varint import encode_varint
+
+__all__ = [
+    "CorruptRecord",
+    "UnwritableRun",
+    "run_bytes_at_most",
+    "run_records",
+    "runs_of_records",
+    "runs_of_section",
+]
+
+_VALUE_HEAD = b"\x30\x00\x03"
+"""Length 24 as a varint, then version 3: before every offset value without metadata."""
+
+_FIXED_BYTES = 32
+"""Of an offset record's body, without metadata, beside its key head and offset delta."""
+
+_PROLOGUE_BYTES_AT_MOST = 17
+"""Attributes, timestamp delta, header count, and lengths and delta as varints, five bytes each."""
+
+_CHUNK = 64
+"""Records packed at once: bounds the number of shapes to this many per length of key."""
+
+_KEYS_KEPT = 8192
+_SHAPES_KEPT = 512
+
+
+class _Key:
+    """What the records of one (group, topic) have in common, encoded."""
+
+    __slots__ = ("head", "prologues", "size")
+
+    def __init__(self, group_id: str, topic: str) -> None:
+        key_head = offset_key_head(group_id, topic)
+        self.head = encode_varint(len(key_head) + 4) + key_head
+        """The key's length and the key, but for the partition."""
+        self.size = len(self.head)
+        self.prologues = tuple(
+            encode_varint(_FIXED_BYTES + delta_bytes + self.size) + b"\0\0"
+            for delta_bytes in range(6)
+        )
+        """By the delta's length, 1 or 2: the record's length, attributes 0, timestamp delta 0."""
+
+
+_keys: dict[tuple[str, str], _Key] = {}
+_shapes: dict[tuple[int, int, int], struct.Struct] = {}
+_one_byte_deltas = range(0, 128, 2)
+_two_byte_deltas: list[int] = []
+
+
+def run_records(run: Run, first_delta: int) -> bytes:
+    """The records of one run, their offset deltas counted from ``first_delta``.
+
+    Attributes and timestamp deltas are 0 and there are no headers. UnwritableRun when the formats
+    cannot hold a value; ``run_bytes_at_most`` says so beforehand.
+    """
+    if isinstance(run, OffsetRun):
+        if run.metadata is None and run.expire_timestamp_ms == -1:
+            return _plain_offsets(run, first_delta)
+        return _offsets_one_by_one(run, first_delta)
+    if isinstance(run, GroupRun):
+        value = None if run.value is None else group_value(run.value)
+        return _record(first_delta, group_key(run.group_id), value)
+    return b"".join(
+        [
+            _record(first_delta + i, _offset_key(run.group_id, topic, partition), None)
+            for i, (topic, partition) in enumerate(run.keys)
+        ]
+    )
+
+
+def run_bytes_at_most(run: Run) -> int:
+    """An upper bound, in bytes, of what ``run_records`` will give, without encoding.
+
+    Above the true size by less than 20 bytes a record. UnwritableRun when the formats cannot hold
+    a value, so that a request can be refused before its run is accepted.
+    """
+    if isinstance(run, OffsetRun):
+        count = len(run.partitions)
+        key = _keys.get((run.group_id, run.topic)) or _remember_key(run.group_id, run.topic)
+        bound = count * (_PROLOGUE_BYTES_AT_MOST + key.size + 4 + 32)
+        if run.metadata is not None:
+            bound += sum(map(_string_bytes, run.metadata))
+        return bound
+    if isinstance(run, GroupRun):
+        bound = _PROLOGUE_BYTES_AT_MOST + 4 + _string_bytes(run.group_id)
+        return bound if run.value is None else bound + _group_value_bytes(run.value)
+    head = _PROLOGUE_BYTES_AT_MOST + 10 + _string_bytes(run.group_id)
+    return sum([head + _string_bytes(topic) for topic, _ in run.keys])
+
+
+def _plain_offsets(run: OffsetRun, first_delta: int) -> bytes:
+    """Offsets with neither metadata nor expiry: whole chunks at once."""
+    count = len(run.partitions)
+    key = _keys.get((run.group_id, run.topic)) or _remember_key(run.group_id, run.topic)
+    if count == 1 and first_delta < 64:
+        packer = _shapes.get((1, 1, key.size)) or _remember_shape(1, 1, key)
+        return packer.pack(
+            key.prologues[1],
+            2 * first_delta,
+            key.head,
+            run.partitions[0],
+            _VALUE_HEAD,
+            run.offsets[0],
+            run.leader_epochs[0],
+            run.commit_timestamp_ms,
+        )
+    chunks = []
+    done = 0
+    while done < count:
+        delta = first_delta + done
+        if delta < 64:
+            size, delta_bytes = min(count - done, 64 - delta), 1
+            deltas: Sequence[int] = _one_byte_deltas[delta : delta + size]
+        elif delta < 8192:
+            size, delta_bytes = min(count - done, _CHUNK, 8192 - delta), 2
+            deltas = _two_byte_column(delta, size)
+        else:
+            chunks.append(_offsets_one_by_one(run, first_delta, done))
+            break
+        chunks.append(_chunk(run, key, done, size, delta_bytes, deltas))
+        done += size
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _chunk(  # noqa: PLR0917  (a column each)
+    run: OffsetRun, key: _Key, start: int, size: int, delta_bytes: int, deltas: Sequence[int]
+) -> bytes:
+    """``size`` records from ``start``, whose deltas are given as the integers of their varints."""
+    packer = _shapes.get((size, delta_bytes, key.size)) or _remember_shape(size, delta_bytes, key)
+    stop = start + size
+    columns: list[object] = [run.commit_timestamp_ms] * (8 * size)
+    columns[0::8] = [key.prologues[delta_bytes]] * size
+    columns[1::8] = deltas
+    columns[2::8] = [key.head] * size
+    columns[3::8] = run.partitions[start:stop]
+    columns[4::8] = [_VALUE_HEAD] * size
+    columns[5::8] = run.offsets[start:stop]
+    columns[6::8] = run.leader_epochs[start:stop]
+    return packer.pack(*columns)
+
+
+def _remember_key(group_id: str, topic: str) -> _Key:
+    if len(_keys) >= _KEYS_KEPT:
+        _keys.clear()
+    key = _keys[group_id, topic] = _Key(group_id, topic)
+    return key
+
+
+def _remember_shape(size: int, delta_bytes: int, key: _Key) -> struct.Struct:
+    """prologue, delta, key head, partition, value head, offset, epoch, (no metadata), timestamp,
+    (no headers).
+    """
+    if len(_shapes) >= _SHAPES_KEPT:
+        _shapes.clear()
+    prologue, delta = len(key.prologues[delta_bytes]), "BH"[delta_bytes - 1]
+    shape = struct.Struct(">" + f"{prologue}s{delta}{key.size}si3sqi2xqx" * size)
+    _shapes[size, delta_bytes, key.size] = shape
+    return shape
+
+
+def _two_byte_column(delta: int, size: int) -> list[int]:
+    """The varints of deltas from 64 to 8191, each as the big-endian integer of its two bytes."""
+    if not _two_byte_deltas:
+        _two_byte_deltas.extend(int.from_bytes(encode_varint(d), "big") for d in range(64, 8192))
+    return _two_byte_deltas[delta - 64 : delta - 64 + size]
+
+
+def _offsets_one_by_one(run: OffsetRun, first_delta: int, start: int = 0) -> bytes:
+    """Any offsets, from the ``start``-th on; ``first_delta`` is that of the run's first record."""
+    key_head = offset_key_head(run.group_id, run.topic)
+    metadata = run.metadata or [""] * len(run.partitions)
+    return b"".join(
+        [
+            _record(
+                first_delta + i,
+                key_head + run.partitions[i].to_bytes(4, "big", signed=True),
+                offset_value(
+                    run.offsets[i],
+                    run.leader_epochs[i],
+                    metadata[i],
+                    run.commit_timestamp_ms,
+                    run.expire_timestamp_ms,
+                ),
+            )
+            for i in range(start, len(run.partitions))
+        ]
+    )
+
+
+def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    return offset_key_head(group_id, topic) + partition.to_bytes(4, "big", signed=True)
+
+
+def _record(delta: int, key: bytes, value: bytes | None) -> bytes:
+    head = b"\0\0" + encode_varint(delta) + encode_varint(len(key)) + key
+    tail = b"\x01" if value is None else encode_varint(len(value)) + value
+    return encode_varint(len(head) + len(tail) + 1) + head + tail + b"\0"
+
+
+def _string_bytes(text: str) -> int:
+    size = len(text) if text.isascii() else len(text.encode())
+    return size if size <= MAX_STRING_BYTES else len(string(text))  # which says what is wrong
+
+
+def _group_value_bytes(value: GroupValue) -> int:
+    bound = 26 + sum(
+        map(_string_bytes, (value.protocol_type, value.protocol_name or "", value.leader or ""))
+    )
+    for member in value.members:
+        bound += 24 + len(member.subscription) + len(member.assignment)
+        bound += _string_bytes(member.member_id) + _string_bytes(member.group_instance_id or "")
+        bound += _string_bytes(member.client_id) + _string_bytes(member.client_host)
+    return bound

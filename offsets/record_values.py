@@ -1,0 +1,260 @@
+"""The keys and values of ``__consumer_offsets``, one record at a time, written and read.
+
+The formats are Kafka's; docs/consumer-offsets.md has them with a worked example. Written are key
+types 1 and 2, offset values of version 3 (version 1 with an explicit expiry) and group values of
+version 3, which every Kafka since 2.3 and every tool reads. Read are all versions from 0 to 4.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from offsets.record_errors import UnwritableRun
+from offsets.runs import GroupMember, GroupValue
+
+KEY_OFFSET_LEGACY = 0
+KEY_OFFSET = 1
+KEY_GROUP = 2
+
+OFFSET_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION_EXPLICIT_EXPIRY = 1
+GROUP_VALUE_VERSION = 3
+NEWEST_VALUE_VERSION = 4
+"""Of offsets and of groups alike; version 4 is flexible, written by Kafka 4.x."""
+
+MAX_STRING_BYTES = 32767
+
+_i16 = struct.Struct(">h")
+_i32 = struct.Struct(">i")
+_i64 = struct.Struct(">q")
+_offset_v3_head = struct.Struct(">hqi")
+_offset_v0_head = struct.Struct(">hq")
+_two_i64 = struct.Struct(">qq")
+_timeouts = struct.Struct(">ii")
+_none_string = b"\xff\xff"
+
+
+class StoredOffset(NamedTuple):
+    """An offset value as read; -1 where the version has no such field or it is unset."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int
+
+
+class Malformed(ValueError):
+    """Bytes that are not the value their version says; the reader adds where they were."""
+
+
+# ------------------------------------------------------------------------------------- writing
+
+
+def string(text: str) -> bytes:
+    """A string with its int16 length. UnwritableRun above 32767 bytes."""
+    raw = text.encode()
+    if len(raw) > MAX_STRING_BYTES:
+        raise UnwritableRun(
+            f"a string of {len(raw)} bytes, starting {text[:20]!r}, does not fit a record: "
+            f"at most {MAX_STRING_BYTES} bytes can be stored"
+        )
+    return _i16.pack(len(raw)) + raw
+
+
+def _nullable_string(text: str | None) -> bytes:
+    return _none_string if text is None else string(text)
+
+
+def _blob(data: bytes) -> bytes:
+    return _i32.pack(len(data)) + data
+
+
+def offset_key_head(group_id: str, topic: str) -> bytes:
+    """The key of an offset record but for its last four bytes, the partition."""
+    return _i16.pack(KEY_OFFSET) + string(group_id) + string(topic)
+
+
+def group_key(group_id: str) -> bytes:
+    """The key of a group record."""
+    return _i16.pack(KEY_GROUP) + string(group_id)
+
+
+def offset_value(
+    offset: int, leader_epoch: int, metadata: str, commit_ts_ms: int, expire_ts_ms: int
+) -> bytes:
+    """Version 1 when an expiry is named (it then has no leader epoch), else version 3."""
+    if expire_ts_ms != -1:
+        return (
+            _offset_v0_head.pack(OFFSET_VALUE_VERSION_EXPLICIT_EXPIRY, offset)
+            + string(metadata)
+            + _two_i64.pack(commit_ts_ms, expire_ts_ms)
+        )
+    return (
+        _offset_v3_head.pack(OFFSET_VALUE_VERSION, offset, leader_epoch)
+        + string(metadata)
+        + _i64.pack(commit_ts_ms)
+    )
+
+
+def group_value(value: GroupValue) -> bytes:
+    """A GroupMetadataValue of version 3."""
+    parts = [
+        _i16.pack(GROUP_VALUE_VERSION),
+        string(value.protocol_type),
+        _i32.pack(value.generation_id),
+        _nullable_string(value.protocol_name),
+        _nullable_string(value.leader),
+        _i64.pack(value.state_timestamp_ms),
+        _i32.pack(len(value.members)),
+    ]
+    for member in value.members:
+        parts += (
+            string(member.member_id),
+            _nullable_string(member.group_instance_id),
+            string(member.client_id),
+            string(member.client_host),
+            _timeouts.pack(member.rebalance_timeout_ms, member.session_timeout_ms),
+            _blob(member.subscription),
+            _blob(member.assignment),
+        )
+    return b"".join(parts)
+
+
+# ------------------------------------------------------------------------------------- reading
+
+
+class _Fields:
+    """Reads one field after the other and never past the end."""
+
+    __slots__ = ("data", "flexible", "position")
+
+    def __init__(self, data: bytes, position: int, flexible: bool) -> None:
+        self.data = data
+        self.position = position
+        self.flexible = flexible
+
+    def int16(self) -> int:
+        return int.from_bytes(self._take(2), "big", signed=True)
+
+    def int32(self) -> int:
+        return int.from_bytes(self._take(4), "big", signed=True)
+
+    def int64(self) -> int:
+        return int.from_bytes(self._take(8), "big", signed=True)
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise Malformed("a string is null that may not be")
+        return text
+
+    def nullable_string(self) -> str | None:
+        length = self._varint() - 1 if self.flexible else self.int16()
+        if length == -1:
+            return None
+        try:
+            return self._take(length).decode()
+        except UnicodeDecodeError as error:
+            raise Malformed(f"a string is not UTF-8: {error}") from None
+
+    def blob(self) -> bytes:
+        return self._take(self._varint() - 1 if self.flexible else self.int32())
+
+    def count(self) -> int:
+        return self._varint() - 1 if self.flexible else self.int32()
+
+    def tags(self) -> None:
+        """Passes over a tagged-field section; what it holds is for newer readers (KIP-915)."""
+        if self.flexible:
+            for _ in range(self._varint()):
+                self._varint()
+                self._take(self._varint())
+
+    def _take(self, size: int) -> bytes:
+        end = self.position + size
+        if size < 0 or end > len(self.data):
+            raise Malformed(
+                f"a field of {size} bytes at byte {self.position} of {len(self.data)} bytes"
+            )
+        taken = self.data[self.position : end]
+        self.position = end
+        return taken
+
+    def _varint(self) -> int:
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self._take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise Malformed(f"a varint of more than five bytes ends at byte {self.position}")
+
+
+def read_offset_value(data: bytes) -> StoredOffset:
+    """An offset value of any version from 0 to 4; Malformed for anything else."""
+    version = _version(data)
+    fields = _Fields(data, 2, flexible=version >= 4)
+    offset = fields.int64()
+    leader_epoch = fields.int32() if version >= 3 else -1
+    metadata = fields.string()
+    commit_timestamp_ms = fields.int64()
+    expire_timestamp_ms = fields.int64() if version == 1 else -1
+    fields.tags()
+    return StoredOffset(offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms)
+
+
+def read_group_value(data: bytes) -> GroupValue:
+    """A GroupMetadataValue of any version from 0 to 4; Malformed for anything else."""
+    version = _version(data)
+    fields = _Fields(data, 2, flexible=version >= 4)
+    protocol_type = fields.string()
+    generation_id = fields.int32()
+    protocol_name = fields.nullable_string()
+    leader = fields.nullable_string()
+    state_timestamp_ms = fields.int64() if version >= 2 else -1
+    count = fields.count()
+    members = []
+    for _ in range(count):
+        members.append(_read_member(fields, version))
+    fields.tags()
+    return GroupValue(
+        protocol_type, generation_id, protocol_name, leader, state_timestamp_ms, members
+    )
+
+
+def _read_member(fields: _Fields, version: int) -> GroupMember:
+    member_id = fields.string()
+    group_instance_id = fields.nullable_string() if version >= 3 else None
+    client_id = fields.string()
+    client_host = fields.string()
+    rebalance_timeout_ms = fields.int32() if version >= 1 else -1
+    session_timeout_ms = fields.int32()
+    if rebalance_timeout_ms == -1:
+        rebalance_timeout_ms = session_timeout_ms  # as Kafka reads version 0 (KIP-62)
+    subscription = fields.blob()
+    assignment = fields.blob()
+    fields.tags()
+    return GroupMember(
+        member_id,
+        group_instance_id,
+        client_id,
+        client_host,
+        rebalance_timeout_ms,
+        session_timeout_ms,
+        subscription,
+        assignment,
+    )
+
+
+def _version(data: bytes) -> int:
+    if len(data) < 2:
+        raise Malformed(f"a value of {len(data)} bytes has no version")
+    version: int = _i16.unpack_from(data)[0]
+    if not 0 <= version <= NEWEST_VALUE_VERSION:
+        raise Malformed(
+            f"value version {version} is unknown; known are 0 to {NEWEST_VALUE_VERSION}. "
+            "A newer Kafka may have written it: open the directory with a newer Muster"
+        )
+    return version
