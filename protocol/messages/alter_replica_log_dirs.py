@@ -1,0 +1,53 @@
+"""AlterReplicaLogDirs, API key 34."""
+
+from protocol.schema import INT16, INT32, STRING, Api, Array, Field
+
+# v0: the first known
+# v1: the same on the wire
+# v2: flexible
+
+REQUEST = (
+    Field(
+        "dirs",
+        Array(
+            Field("path", STRING, "0+"),
+            Field(
+                "topics",
+                Array(
+                    Field("name", STRING, "0+"),
+                    Field("partitions", Array(INT32), "0+"),
+                ),
+                "0+",
+            ),
+        ),
+        "0+",
+    ),
+)
+
+RESPONSE = (
+    Field("throttle_time_ms", INT32, "0+"),
+    Field(
+        "results",
+        Array(
+            Field("topic_name", STRING, "0+"),
+            Field(
+                "partitions",
+                Array(
+                    Field("partition_index", INT32, "0+"),
+                    Field("error_code", INT16, "0+"),
+                ),
+                "0+",
+            ),
+        ),
+        "0+",
+    ),
+)
+
+API = Api(
+    key=34,
+    name="AlterReplicaLogDirs",
+    versions="0-2",
+    flexible="2+",
+    request=REQUEST,
+    response=RESPONSE,
+)

@@ -1,0 +1,255 @@
+"""What a message is made of: types, fields, version ranges, and an API with its two messages.
+
+The tables in ``protocol/messages`` are written in these words. A field says in which versions it is
+on the wire; how a type looks there (int16 or varint lengths) follows from whether the version is
+*flexible* (KIP-482). ``protocol.codec`` turns a table and a version into a codec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from protocol.codec import Message
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+"""What decoders read; ``memoryview`` must be of bytes."""
+
+ZERO_UUID: Final = bytes(16)
+"""Kafka's "no topic id"; a UUID is 16 bytes in our values."""
+
+UNSET: Final[Any] = object()
+
+
+class Primitive:
+    """A type without parts. ``format`` is its ``struct`` letter, "" where the length varies.
+
+    ``default`` is what a field of this type holds where a version does not have it (Kafka's rule).
+    """
+
+    __slots__ = ("default", "format", "name", "size")
+
+    def __init__(self, name: str, format_: str, size: int, default: Any) -> None:
+        self.name = name
+        self.format = format_
+        self.size = size
+        self.default = default
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+BOOLEAN: Final = Primitive("BOOLEAN", "?", 1, False)
+INT8: Final = Primitive("INT8", "b", 1, 0)
+INT16: Final = Primitive("INT16", "h", 2, 0)
+UINT16: Final = Primitive("UINT16", "H", 2, 0)
+INT32: Final = Primitive("INT32", "i", 4, 0)
+INT64: Final = Primitive("INT64", "q", 8, 0)
+FLOAT64: Final = Primitive("FLOAT64", "d", 8, 0.0)
+UUID: Final = Primitive("UUID", "16s", 16, ZERO_UUID)
+STRING: Final = Primitive("STRING", "", 0, "")
+BYTES: Final = Primitive("BYTES", "", 0, b"")
+RECORDS: Final = Primitive("RECORDS", "", 0, None)
+
+
+class Struct:
+    """Fields one after the other, and in flexible versions a section of tagged fields."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, *fields: Field) -> None:
+        self.fields = fields
+
+
+class Array:
+    """A count and that many elements: ``Array(INT32)``; of structs, ``Array(Field(...), ...)``."""
+
+    __slots__ = ("element",)
+
+    def __init__(self, *parts: Primitive | Field) -> None:
+        self.element: Primitive | Struct
+        first = parts[0]
+        if isinstance(first, Primitive):
+            self.element = first
+        else:
+            self.element = Struct(*[part for part in parts if isinstance(part, Field)])
+
+
+Type: TypeAlias = Primitive | Struct | Array
+
+
+class Field(NamedTuple):
+    """One field of a message, over all versions of its API."""
+
+    name: str
+    type: Type
+    versions: str = "0+"
+    """Where it is on the wire: "3+", "0-7", "2"."""
+    nullable: str = ""
+    """Where it may be null, in the same notation; "" for nowhere."""
+    tag: int | None = None
+    """Its tag when it travels in the section of tagged fields."""
+    default: Any = UNSET
+    """Its value where it is absent, unless the type's own default."""
+
+
+class Api:
+    """An API: its key, its versions and the two messages. Codecs are built on first use.
+
+    ``versions`` is the range that our tables know; what the broker serves is its own business.
+    Values are dicts with the names of the tables, as ARCHITECTURE.md describes.
+    """
+
+    __slots__ = ("_messages", "first_flexible", "key", "name", "request", "response", "versions")
+
+    def __init__(
+        self,
+        *,
+        key: int,
+        name: str,
+        versions: str,
+        flexible: str,
+        request: Sequence[Field],
+        response: Sequence[Field],
+    ) -> None:
+        self.key = key
+        self.name = name
+        self.versions = version_range(versions)
+        self.first_flexible: int | None = version_range(flexible).start if flexible else None
+        self.request = request
+        self.response = response
+        self._messages: dict[tuple[bool, int], Message] = {}
+
+    def __repr__(self) -> str:
+        return f"Api({self.key}, {self.name})"
+
+    def is_flexible(self, version: int) -> bool:
+        """True where the version uses compact types and tagged fields."""
+        return self.first_flexible is not None and version >= self.first_flexible
+
+    def message(self, version: int, *, is_request: bool) -> Message:
+        """The codec of one message in one version; ProtocolError for a version unknown to us."""
+        message = self._messages.get((is_request, version))
+        if message is None:
+            message = self._build(version, is_request)
+        return message
+
+    def _build(self, version: int, is_request: bool) -> Message:
+        from protocol.codec import Message
+        from protocol.errors import ProtocolError
+
+        if version not in self.versions:
+            raise ProtocolError(
+                f"{self.name} has no version {version}; "
+                f"known are {self.versions.start} to {self.versions.stop - 1}"
+            )
+        kind, fields = ("request", self.request) if is_request else ("response", self.response)
+        message = Message(f"{self.name} {kind}", fields, version, self.is_flexible(version))
+        self._messages[is_request, version] = message
+        return message
+
+    def decode_request(self, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
+        """The request body from ``position`` to the buffer's end."""
+        return self.message(version, is_request=True).decode(buffer, position)
+
+    def decode_response(self, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
+        """The response body from ``position`` to the buffer's end."""
+        return self.message(version, is_request=False).decode(buffer, position)
+
+    def encode_request(self, version: int, value: dict[str, Any]) -> bytes:
+        """The bytes of a request body."""
+        return self.message(version, is_request=True).encode(value)
+
+    def encode_response(self, version: int, value: dict[str, Any]) -> bytes:
+        """The bytes of a response body."""
+        return self.message(version, is_request=False).encode(value)
+
+
+class LogRecord:
+    """The key or the value of a record in one of Kafka's internal topics, over its versions.
+
+    ``record_type`` is what the first two bytes of a key say; a value begins with its version.
+    """
+
+    __slots__ = ("_messages", "fields", "first_flexible", "name", "record_type", "versions")
+
+    def __init__(
+        self, *, record_type: int, name: str, versions: str, flexible: str, fields: Sequence[Field]
+    ) -> None:
+        self.record_type = record_type
+        self.name = name
+        self.versions = version_range(versions)
+        self.first_flexible: int | None = version_range(flexible).start if flexible else None
+        self.fields = fields
+        self._messages: dict[int, Message] = {}
+
+    def is_flexible(self, version: int) -> bool:
+        """True where the version uses compact types and tagged fields."""
+        return self.first_flexible is not None and version >= self.first_flexible
+
+    def message(self, version: int) -> Message:
+        """The codec of one version; ProtocolError for a version unknown to us."""
+        message = self._messages.get(version)
+        if message is None:
+            from protocol.codec import Message
+            from protocol.errors import ProtocolError
+
+            if version not in self.versions:
+                raise ProtocolError(f"{self.name} has no version {version}")
+            message = Message(self.name, self.fields, version, self.is_flexible(version))
+            self._messages[version] = message
+        return message
+
+
+LAST: Final = 1 << 15
+"""Above every version there can be (an int16): the end of an open range."""
+
+
+def version_range(text: str) -> range:
+    """The versions that "3+", "3-5" or "3" names; "" names none."""
+    if not text:
+        return range(0)
+    if text.endswith("+"):
+        return range(int(text[:-1]), LAST)
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def default_of(field: Field) -> Any:
+    """A fresh default for a field: its own, else its type's (0, "", [], a struct of defaults)."""
+    if field.default is not UNSET:
+        return field.default
+    if isinstance(field.type, Primitive):
+        return field.type.default
+    if isinstance(field.type, Array):
+        return []
+    return {part.name: default_of(part) for part in field.type.fields}
+
+
+def layout(fields: Sequence[Field], version: int, flexible: bool) -> list[list[Any]]:
+    """A table spelled out for one version, in the notation of ``tests/data/schema/api.json``."""
+    plain: list[list[Any]] = []
+    tagged: dict[str, list[Any]] = {}
+    for field in fields:
+        if version in version_range(field.versions):
+            nullable = version in version_range(field.nullable)
+            entry = [field.name, _type_layout(field.type, version, flexible, nullable)]
+            if field.tag is None:
+                plain.append(entry)
+            else:
+                tagged[str(field.tag)] = entry
+    if flexible:
+        plain.append(["_tagged_fields", {"tags": tagged}])
+    return plain
+
+
+def _type_layout(type_: Type, version: int, flexible: bool, nullable: bool) -> Any:
+    if isinstance(type_, Struct):
+        return layout(type_.fields, version, flexible)
+    if isinstance(type_, Array):
+        element = _type_layout(type_.element, version, flexible, False)
+        return {"compactArray" if flexible else "array": element, "nullable": nullable}
+    if type_.format:
+        return type_.name
+    return f"{'COMPACT_' if flexible else ''}{'NULLABLE_' if nullable else ''}{type_.name}"

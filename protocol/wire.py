@@ -1,0 +1,259 @@
+"""The variable-length types of the wire: varints, strings, bytes, array counts.
+
+Each reader takes a buffer and a position and returns the value and where it ends; each writer
+appends to a bytearray. What is cut short, too long or null where null is not allowed is a
+ProtocolError; a read beyond the end may also be a ``struct.error`` or ``IndexError``, which the
+codecs turn into one.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from protocol.errors import ProtocolError
+from protocol.schema import Buffer
+
+MAX_STRING_BYTES: Final = 0x7FFF
+"""Kafka's limit for every string, compact ones included."""
+MAX_UINT32: Final = 0xFFFF_FFFF
+
+_unpack_int16: Final = struct.Struct(">h").unpack_from
+_unpack_int32: Final = struct.Struct(">i").unpack_from
+_pack_int16: Final = struct.Struct(">h").pack
+_pack_int32: Final = struct.Struct(">i").pack
+
+
+def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned varint of at most 32 bits in at most 5 bytes, least significant 7 bits first.
+
+    Like Kafka's, it may be longer than it need be (0x80 0x00 is 0).
+    """
+    value = buffer[position]
+    position += 1
+    if value < 0x80:
+        return value, position
+    value &= 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > MAX_UINT32:
+                raise ProtocolError("a varint of more than 32 bits")
+            return value, position
+    raise ProtocolError("a varint of more than 5 bytes")
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    """The shortest varint of 0 <= value < 2**32."""
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def varint(value: int) -> bytes:
+    """The shortest varint of 0 <= value < 2**32, as bytes."""
+    out = bytearray()
+    write_varint(out, value)
+    return bytes(out)
+
+
+def _text(buffer: Buffer, position: int, length: int) -> tuple[str, int]:
+    end = position + length
+    if end > len(buffer):
+        raise ProtocolError(f"a string of {length} bytes in {len(buffer) - position}")
+    return str(buffer[position:end], "utf-8"), end
+
+
+def read_string(buffer: Buffer, position: int) -> tuple[str, int]:
+    """STRING: int16 length, UTF-8."""
+    (length,) = _unpack_int16(buffer, position)
+    if length < 0:
+        raise ProtocolError(_no_length("string", length))
+    return _text(buffer, position + 2, length)
+
+
+def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
+    """NULLABLE_STRING: length -1 is null."""
+    (length,) = _unpack_int16(buffer, position)
+    if length == -1:
+        return None, position + 2
+    if length < 0:
+        raise ProtocolError(_no_length("string", length))
+    return _text(buffer, position + 2, length)
+
+
+def read_compact_string(buffer: Buffer, position: int) -> tuple[str, int]:
+    """COMPACT_STRING: varint length plus one."""
+    length, position = read_varint(buffer, position)
+    if not 0 < length <= MAX_STRING_BYTES + 1:
+        raise ProtocolError(_no_length("string", length - 1))
+    return _text(buffer, position, length - 1)
+
+
+def read_compact_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
+    """COMPACT_NULLABLE_STRING: varint 0 is null."""
+    length, position = read_varint(buffer, position)
+    if length == 0:
+        return None, position
+    if length > MAX_STRING_BYTES + 1:
+        raise ProtocolError(_no_length("string", length - 1))
+    return _text(buffer, position, length - 1)
+
+
+def _data(buffer: Buffer, position: int, length: int) -> tuple[bytes, int]:
+    end = position + length
+    if end > len(buffer):
+        raise ProtocolError(f"{length} bytes of data in {len(buffer) - position}")
+    return bytes(buffer[position:end]), end
+
+
+def read_bytes(buffer: Buffer, position: int) -> tuple[bytes, int]:
+    """BYTES: int32 length."""
+    (length,) = _unpack_int32(buffer, position)
+    if length < 0:
+        raise ProtocolError(_no_length("data", length))
+    return _data(buffer, position + 4, length)
+
+
+def read_nullable_bytes(buffer: Buffer, position: int) -> tuple[bytes | None, int]:
+    """NULLABLE_BYTES: length -1 is null."""
+    (length,) = _unpack_int32(buffer, position)
+    if length == -1:
+        return None, position + 4
+    if length < 0:
+        raise ProtocolError(_no_length("data", length))
+    return _data(buffer, position + 4, length)
+
+
+def read_compact_bytes(buffer: Buffer, position: int) -> tuple[bytes, int]:
+    """COMPACT_BYTES: varint length plus one."""
+    length, position = read_varint(buffer, position)
+    if length == 0:
+        raise ProtocolError(_no_length("data", -1))
+    return _data(buffer, position, length - 1)
+
+
+def read_compact_nullable_bytes(buffer: Buffer, position: int) -> tuple[bytes | None, int]:
+    """COMPACT_NULLABLE_BYTES: varint 0 is null."""
+    length, position = read_varint(buffer, position)
+    if length == 0:
+        return None, position
+    return _data(buffer, position, length - 1)
+
+
+def read_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
+    """An array's int32 count, -1 for null; never more than the bytes left can hold."""
+    (count,) = _unpack_int32(buffer, position)
+    position += 4
+    if count < -1 or count * element_bytes > len(buffer) - position:
+        raise ProtocolError(_bad_count(count, len(buffer) - position))
+    return count, position
+
+
+def read_compact_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
+    """A compact array's varint count plus one; 0 is null, returned as -1."""
+    count, position = read_varint(buffer, position)
+    count -= 1
+    if count * element_bytes > len(buffer) - position:
+        raise ProtocolError(_bad_count(count, len(buffer) - position))
+    return count, position
+
+
+def _no_length(what: str, length: int) -> str:
+    if length == -1:
+        return f"null where {what} must be"
+    return f"{what} of a claimed {length} bytes"
+
+
+def _bad_count(count: int, left: int) -> str:
+    return f"an array of a claimed {count} elements in {left} bytes"
+
+
+def _encoded(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise ProtocolError(f"text is needed, not {value!r:.80}")
+    data = value.encode()
+    if len(data) > MAX_STRING_BYTES:
+        raise ProtocolError(f"text of {len(data)} bytes is above Kafka's {MAX_STRING_BYTES}")
+    return data
+
+
+def _checked(value: Any) -> Any:
+    if not isinstance(value, bytes | bytearray) and not (
+        isinstance(value, memoryview) and value.itemsize == 1
+    ):
+        raise ProtocolError(f"bytes are needed, not {value!r:.80}")
+    return value
+
+
+def write_string(out: bytearray, value: Any) -> None:
+    """STRING."""
+    data = _encoded(value)
+    out += _pack_int16(len(data))
+    out += data
+
+
+def write_nullable_string(out: bytearray, value: Any) -> None:
+    """NULLABLE_STRING."""
+    if value is None:
+        out += b"\xff\xff"
+    else:
+        write_string(out, value)
+
+
+def write_compact_string(out: bytearray, value: Any) -> None:
+    """COMPACT_STRING."""
+    data = _encoded(value)
+    write_varint(out, len(data) + 1)
+    out += data
+
+
+def write_compact_nullable_string(out: bytearray, value: Any) -> None:
+    """COMPACT_NULLABLE_STRING."""
+    if value is None:
+        out.append(0)
+    else:
+        write_compact_string(out, value)
+
+
+def write_bytes(out: bytearray, value: Any) -> None:
+    """BYTES."""
+    data = _checked(value)
+    out += _pack_int32(len(data))
+    out += data
+
+
+def write_nullable_bytes(out: bytearray, value: Any) -> None:
+    """NULLABLE_BYTES."""
+    if value is None:
+        out += b"\xff\xff\xff\xff"
+    else:
+        write_bytes(out, value)
+
+
+def write_compact_bytes(out: bytearray, value: Any) -> None:
+    """COMPACT_BYTES."""
+    data = _checked(value)
+    write_varint(out, len(data) + 1)
+    out += data
+
+
+def write_compact_nullable_bytes(out: bytearray, value: Any) -> None:
+    """COMPACT_NULLABLE_BYTES."""
+    if value is None:
+        out.append(0)
+    else:
+        write_compact_bytes(out, value)
+
+
+def write_count(out: bytearray, count: int) -> None:
+    """An array's count, -1 for null."""
+    out += _pack_int32(count)
+
+
+def write_compact_count(out: bytearray, count: int) -> None:
+    """A compact array's count, -1 for null."""
+    write_varint(out, count + 1)

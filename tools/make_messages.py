@@ -1,0 +1,381 @@
+"""Writes the tables of ``protocol/messages`` and ``protocol/log_records.py`` from Kafka's schemas.
+
+Reads ``tests/data/schema`` (its README says where the files come from), merges the versions of each
+message into one table with version ranges, and writes a module per API. Run it as ``make codecs``
+does, from the top of the project; the result is checked in and compared with the schemas by tests.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+TOP = Path(__file__).resolve().parent.parent
+SCHEMAS = TOP / "tests" / "data" / "schema"
+MESSAGES = TOP / "protocol" / "messages"
+
+# The reflected types do not always say that records may be null; in these messages they may.
+NULLABLE_RECORDS = {"ProduceRequest", "FetchResponse", "ShareFetchResponse"}
+
+Layout = list[list[Any]]
+
+
+class Entry(NamedTuple):
+    """A field in one version."""
+
+    name: str
+    type: Any
+    tag: int | None
+
+
+def entries(layout: Layout) -> Iterator[Entry]:
+    """The fields of a struct in one version, the tagged ones last."""
+    for name, type_ in layout:
+        if name == "_tagged_fields":
+            for tag, (tagged_name, tagged_type) in type_["tags"].items():
+                yield Entry(tagged_name, tagged_type, int(tag))
+        else:
+            yield Entry(name, type_, None)
+
+
+def is_flexible(layout: Layout) -> bool:
+    """True where the struct ends in tagged fields."""
+    return any(name == "_tagged_fields" for name, _ in layout)
+
+
+def element_of(type_: Any) -> Any:
+    """The element of an array type, or None."""
+    if isinstance(type_, dict):
+        return type_.get("array", type_.get("compactArray"))
+    return None
+
+
+def base_of(type_: Any) -> str:
+    """What stays the same about a type between versions: STRING, array of struct ..."""
+    if isinstance(type_, list):
+        return "struct"
+    if isinstance(type_, dict):
+        return f"array of {base_of(element_of(type_))}"
+    return re.sub("COMPACT_|NULLABLE_", "", type_)
+
+
+def ranges(versions: list[int], newest: int) -> str:
+    """The notation of ``protocol.schema.version_range`` for a list of versions."""
+    first, last = min(versions), max(versions)
+    if sorted(versions) != list(range(first, last + 1)):
+        raise SystemExit(f"versions with a gap: {versions}")
+    if last == newest:
+        return f"{first}+"
+    return str(first) if first == last else f"{first}-{last}"
+
+
+class Merger:
+    """Merges one message's layouts, one a version, into the source text of its table."""
+
+    def __init__(self, message: str, newest: int, facts: dict[str, Any]) -> None:
+        self.message = message
+        self.newest = newest
+        self.defaults = facts["defaults"].get(message, {})
+        self.nullable_structs = facts["nullable_structs"].get(message, [])
+        self.types: set[str] = {"Field"}
+
+    def fields(self, layouts: dict[int, Layout], path: str = "") -> list[str]:
+        """The source of each field of a struct."""
+        found: dict[tuple[str, str, int | None], dict[int, Any]] = {}
+        order: list[tuple[str, str, int | None]] = []
+        for version, layout in sorted(layouts.items()):
+            at = 0
+            for entry in entries(layout):
+                key = (entry.name, base_of(entry.type), entry.tag)
+                if key not in found:
+                    found[key] = {}
+                    order.insert(at, key)
+                at = order.index(key) + 1
+                found[key][version] = entry.type
+        for version, layout in layouts.items():
+            names = [e.name for e in entries(layout) if e.tag is None]
+            kept = [k[0] for k in order if k[2] is None and version in found[k]]
+            if names != kept:
+                raise SystemExit(f"{self.message} v{version}: order {names} is not {kept}")
+        order.sort(key=lambda key: -1 if key[2] is None else key[2])
+        return [self.field(key, found[key], path) for key in order]
+
+    def field(self, key: tuple[str, str, int | None], types: dict[int, Any], path: str) -> str:
+        """The source of one field."""
+        name, _, tag = key
+        here = f"{path}.{name}" if path else name
+        arguments = [
+            f'"{name}"',
+            self.type_source(types, here),
+            f'"{ranges(list(types), self.newest)}"',
+        ]
+        nullable = [v for v, type_ in types.items() if self.is_nullable(type_, here)]
+        if nullable:
+            # "+" where it stays nullable for as long as it is there.
+            text = f"{min(nullable)}+" if max(nullable) == max(types) else ranges(nullable, -1)
+            arguments.append(f'nullable="{text}"')
+        if tag is not None:
+            arguments.append(f"tag={tag}")
+        if here in self.defaults:
+            arguments.append(f"default={self.defaults[here]!r}")
+        return f"Field({', '.join(arguments)})"
+
+    def is_nullable(self, type_: Any, path: str) -> bool:
+        """True where null is allowed; for structs the schemas do not say, our own list does."""
+        if isinstance(type_, dict):
+            return bool(type_["nullable"])
+        if isinstance(type_, list):
+            return path in self.nullable_structs
+        if type_.endswith("RECORDS") and self.message in NULLABLE_RECORDS:
+            return True
+        return "NULLABLE_" in type_
+
+    def type_source(self, types: dict[int, Any], path: str) -> str:
+        """The source of a field's type."""
+        newest = types[max(types)]
+        if isinstance(newest, str):
+            base = base_of(newest)
+            self.types.add(base)
+            return base
+        kind = "Struct" if isinstance(newest, list) else "Array"
+        self.types.add(kind)
+        if kind == "Array":
+            types = {version: element_of(type_) for version, type_ in types.items()}
+            if isinstance(element_of(newest), str):
+                return f"Array({self.type_source(types, path)})"
+        return f"{kind}({', '.join(self.fields(types, path))},)"
+
+
+def paths(layout: Layout, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every field of a layout by its dotted path, with its type apart from compactness."""
+    for entry in entries(layout):
+        nullable = isinstance(entry.type, dict) and entry.type["nullable"]
+        nullable = nullable or (isinstance(entry.type, str) and "NULLABLE" in entry.type)
+        said = base_of(entry.type) + (" or null" if nullable else "")
+        yield prefix + entry.name, said.replace("RECORDS or null", "RECORDS")
+        inner = entry.type if isinstance(entry.type, list) else element_of(entry.type)
+        if isinstance(inner, list):
+            yield from paths(inner, f"{prefix}{entry.name}.")
+
+
+def changes(old: Layout, new: Layout) -> list[str]:
+    """What a version adds to, takes from or changes in the previous one, in words."""
+    before, after = dict(paths(old)), dict(paths(new))
+    added = [path for path in after if path not in before]
+    gone = [path for path in before if path not in after]
+    both = [path for path in after if path in before and before[path] != after[path]]
+    words = []
+    for text, listed in (("adds", added), ("drops", gone), ("changes", both)):
+        # A struct that came or went speaks for its parts.
+        told = [p for p in listed if not any(p.startswith(f"{other}.") for other in listed)]
+        if told:
+            words.append(f"{text} {', '.join(told)}")
+    return words
+
+
+def history(versions: dict[int, dict[str, Any]], parts: list[str]) -> str:
+    """A comment line per version."""
+    lines = []
+    for version, now in versions.items():
+        words = []
+        before = versions.get(version - 1)
+        if before is None:
+            words.append("the first known")
+        else:
+            for part in parts:
+                prefix = f"{part} " if len(parts) > 1 else ""
+                words += [prefix + word for word in changes(before[part], now[part])]
+            if is_flexible(now[parts[0]]) and not is_flexible(before[parts[0]]):
+                words.append("flexible")
+        said = "; ".join(words) or "the same on the wire"
+        lines += textwrap.wrap(
+            f"# v{version}: {said}", 98, subsequent_indent="#     ", break_long_words=False
+        )
+    return "\n".join(lines)
+
+
+def flexible_range(versions: dict[int, dict[str, Any]], part: str) -> str:
+    """The range of flexible versions, "" for none."""
+    flexible = [version for version, data in versions.items() if is_flexible(data[part])]
+    return f"{min(flexible)}+" if flexible else ""
+
+
+def snake(name: str) -> str:
+    """OffsetCommit -> offset_commit."""
+    return re.sub("(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def api_module(name: str, api: dict[str, Any], facts: dict[str, Any]) -> str:
+    """The source of one API's module."""
+    versions = {int(version): data for version, data in api["versions"].items()}
+    newest = max(versions)
+    tables, types = [], {"Api"}
+    for part in ("request", "response"):
+        merger = Merger(name + part.capitalize(), newest, facts)
+        fields = merger.fields({version: data[part] for version, data in versions.items()})
+        types |= merger.types if fields else set()
+        body = "".join(f"{field},\n" for field in fields)
+        annotation = "" if fields else ": tuple[Field, ...]"
+        types |= {"Field"} if annotation else set()
+        tables.append(f"{part.upper()}{annotation} = (\n{body})")
+    flexible = flexible_range(versions, "request")
+    api_source = (
+        f'API = Api(key={api["key"]}, name="{name}", versions="{min(versions)}-{newest}", '
+        f'flexible="{flexible}", request=REQUEST, response=RESPONSE,)'
+    )
+    return "\n".join(
+        [
+            f'"""{name}, API key {api["key"]}."""',
+            "",
+            f"from protocol.schema import {', '.join(sorted(types))}",
+            "",
+            history(versions, ["request", "response"]),
+            "",
+            tables[0],
+            "",
+            tables[1],
+            "",
+            api_source,
+            "",
+        ]
+    )
+
+
+def records_module(records: dict[str, Any], facts: dict[str, Any]) -> str:
+    """The source of ``protocol/log_records.py``."""
+    parts, types = [], {"LogRecord"}
+    for name, record in records.items():
+        versions = {int(v): {"fields": layout} for v, layout in record["versions"].items()}
+        newest = max(versions)
+        merger = Merger(name, newest, facts)
+        fields = merger.fields({v: data["fields"] for v, data in versions.items()})
+        types |= merger.types
+        flexible = flexible_range(versions, "fields")
+        comment = history(versions, ["fields"]) + "\n" if newest else ""
+        parts.append(
+            f'{comment}LogRecord(record_type={record["apiKey"]}, name="{name}", '
+            f'versions="{min(versions)}-{newest}", flexible="{flexible}", '
+            f"fields=({', '.join(fields)},),),"
+        )
+    body = "\n".join(parts)
+    return f'''"""The records of Kafka's internal topics as tables: groups, transactions, shares.
+
+A key begins with its type (int16), a value with its version (int16); ``decode`` and ``encode`` are
+about what follows these two bytes. Longer than a module should be, since it is one list.
+Written by ``tools/make_messages.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from protocol.errors import ProtocolError
+from protocol.schema import Buffer, {", ".join(sorted(types))}
+
+BY_NAME: Final[dict[str, LogRecord]] = {{record.name: record for record in (
+{body}
+)}}
+"""Every record's key and value, by Kafka's name: OffsetCommitKey, OffsetCommitValue ..."""
+
+
+def decode(name: str, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
+    """The fields of a key or value; ProtocolError unless the bytes are exactly one."""
+    return _find(name).message(version).decode(buffer, position)
+
+
+def encode(name: str, version: int, value: dict[str, Any]) -> bytes:
+    """The bytes of a key or value, without the two bytes before them."""
+    return _find(name).message(version).encode(value)
+
+
+def _find(name: str) -> LogRecord:
+    record = BY_NAME.get(name)
+    if record is None:
+        raise ProtocolError(f"no record is called {{name}}")
+    return record
+'''
+
+
+def index_module(apis: dict[str, Any]) -> str:
+    """The source of ``protocol/messages/__init__.py``."""
+    # Reversed: of two names for one key the first, newer one counts.
+    keys = {api["key"]: snake(name) for name, api in reversed(apis.items())}
+    by_key = "".join(f"    {key}: {keys[key]!r},\n" for key in sorted(keys))
+    by_name = "".join(f"    {name!r}: {snake(name)!r},\n" for name in sorted(apis))
+    return f'''"""Every API of Kafka's protocol as a table, by key and by name.
+
+Importing them all takes longer than a broker's start should, so a table is imported when it is
+first asked for. Written by ``tools/make_messages.py``; ``docs/protocol.md`` explains the notation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Final, Generic, TypeVar
+
+from protocol.schema import Api
+
+Key = TypeVar("Key")
+
+
+class Tables(Mapping[Key, Api], Generic[Key]):
+    """A read-only dict of APIs that imports each one's module on first use."""
+
+    def __init__(self, modules: dict[Key, str]) -> None:
+        self._modules = modules
+        self._found: dict[Key, Api] = {{}}
+
+    def __getitem__(self, key: Key) -> Api:
+        api = self._found.get(key)
+        if api is None:
+            module = import_module(f"protocol.messages.{{self._modules[key]}}")
+            api = self._found[key] = module.API
+        return api
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._modules
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+# Kafka 4.1 gave key 74 a new name and a version 1; the old name has no key here.
+BY_KEY: Final[Tables[int]] = Tables({{
+{by_key}}})
+"""Every API by its key, in the order of keys: BY_KEY[8]."""
+
+BY_NAME: Final[Tables[str]] = Tables({{
+{by_name}}})
+"""Every API by Kafka's name: BY_NAME["OffsetCommit"]."""
+'''
+
+
+def main() -> None:
+    """Write everything and format it."""
+    apis = json.loads((SCHEMAS / "api.json").read_text())
+    records = json.loads((SCHEMAS / "records.json").read_text())
+    facts = json.loads((SCHEMAS / "defaults.json").read_text())
+    for name, api in apis.items():
+        (MESSAGES / f"{snake(name)}.py").write_text(api_module(name, api, facts))
+    (MESSAGES / "__init__.py").write_text(index_module(apis))
+    log_records = TOP / "protocol" / "log_records.py"
+    log_records.write_text(records_module(records, facts))
+    for command in (["check", "--fix", "--quiet", "--select", "I,W"], ["format", "--quiet"]):
+        subprocess.run(
+            [sys.executable, "-m", "ruff", *command, str(MESSAGES), str(log_records)], check=True
+        )
+    print(f"{len(apis)} APIs, {len(records)} log records")
+
+
+if __name__ == "__main__":
+    main()
