@@ -1,0 +1,223 @@
+"""A broker as a process of its own: started on a free port, stopped, killed, started again.
+
+`BROKER=muster` (the default) runs the broker of this checkout. `BROKER=kafka` runs Apache Kafka
+4.3.1 in its place, and 3.9.2 where a client is too old for 4.x, which shows that a test asks for
+what Kafka does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests import java
+
+CHECKOUT = Path(__file__).parent.parent
+KIND = os.environ.get("BROKER", "muster")
+
+# No waiting for more members at a group's first join, and sessions as short as a test likes.
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "offsets.retention.check.interval.ms": "600000",
+}
+READY_WITHIN_S = 60.0
+STOPPED_WITHIN_S = 20.0
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Broker:
+    """One broker process over one data directory.
+
+    `start` returns when it accepts connections; a broker that was stopped or killed starts again on
+    the same port and directory. `port` is 0 until the first start has chosen one.
+    """
+
+    def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.data = data
+        self.settings = {**SETTINGS, **(settings or {})}
+        self.port = 0
+        self.process: subprocess.Popen[str] | None = None
+        self.log: deque[str] = deque(maxlen=2000)
+        self.started_in_s = 0.0
+        self._reader: threading.Thread | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect: HOST:PORT."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running broker."""
+        assert self.process is not None, "the broker is not running"
+        return self.process.pid
+
+    def partition_folder(self, topic: str, partition: int) -> Path:
+        """Where the segments of a partition are."""
+        return self.data / f"{topic}-{partition}"
+
+    def start(self) -> Broker:
+        """Start the process and wait until it says that it accepts connections."""
+        assert self.process is None, "the broker is running"
+        self.data.mkdir(parents=True, exist_ok=True)
+        began = time.monotonic()
+        self.process = subprocess.Popen(
+            self._command(),
+            cwd=CHECKOUT,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, args=(self.process, ready), daemon=True)
+        self._reader.start()
+        if not ready.wait(READY_WITHIN_S) or self.process.poll() is not None:
+            self.kill()
+            raise AssertionError("the broker did not start:\n" + self.tail())
+        self.started_in_s = time.monotonic() - began
+        return self
+
+    def _command(self) -> list[str]:
+        sets = [f"--set={key}={value}" for key, value in self.settings.items()]
+        return [
+            sys.executable,
+            "-m",
+            "cli.main",
+            "serve",
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            "--data",
+            str(self.data),
+            "--http",
+            "off",
+            *sets,
+        ]
+
+    def _ready_port(self, line: str) -> int | None:
+        if not re.search("accept", line, re.IGNORECASE):
+            return None
+        found = re.search(r"127\.0\.0\.1:(\d+)", line)
+        return int(found[1]) if found else None
+
+    def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self.log.append(line)
+            if not ready.is_set() and (port := self._ready_port(line)):
+                self.port = port
+                ready.set()
+        ready.set()  # the process ended; `start` looks
+
+    def stop(self) -> int:
+        """Stop the broker as an operator does, by SIGTERM; return its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill -9: the broker has no chance to write or flush anything."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> int:
+        process = self.process
+        if process is None:
+            return 0
+        process.send_signal(how)
+        try:
+            code = process.wait(STOPPED_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"not stopped by {how.name}:\n" + self.tail()) from None
+        finally:
+            self.process = None
+        if self._reader:
+            self._reader.join(5)
+        return code
+
+    def tail(self, lines: int = 60) -> str:
+        """The last lines that the broker printed."""
+        return "".join(list(self.log)[-lines:])
+
+
+class KafkaBroker(Broker):
+    """Apache Kafka, KRaft mode, one node."""
+
+    def __init__(
+        self, data: Path, settings: Mapping[str, str] | None = None, version: str = java.KAFKA_NEW
+    ) -> None:
+        super().__init__(data, settings)
+        self.version = version
+
+    def _command(self) -> list[str]:
+        config = self.data.with_suffix(".properties")
+        if not self.port:
+            self.port, controller = free_port(), free_port()
+            lines = {
+                "process.roles": "broker,controller",
+                "node.id": "1",
+                "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+                "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
+                "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+                "controller.listener.names": "CONTROLLER",
+                "inter.broker.listener.name": "PLAINTEXT",
+                "log.dirs": str(self.data),
+                "offsets.topic.replication.factor": "1",
+                "transaction.state.log.replication.factor": "1",
+                "transaction.state.log.min.isr": "1",
+                "share.coordinator.state.topic.replication.factor": "1",
+                **self.settings,
+            }
+            config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+            java.run(
+                self.version,
+                "kafka.tools.StorageTool",
+                "format",
+                "-t",
+                _kafka_uuid(),
+                "-c",
+                str(config),
+            ).check_returncode()
+        return java.command(
+            self.version,
+            "kafka.Kafka",
+            str(config),
+            properties={"org.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer": "info"},
+        )
+
+    def _ready_port(self, line: str) -> int | None:
+        return self.port if "Kafka Server started" in line else None
+
+
+def _kafka_uuid() -> str:
+    import base64
+
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def make_broker(
+    data: Path, settings: Mapping[str, str] | None = None, *, for_old_clients: bool = False
+) -> Broker:
+    """A broker of the kind under test, not started yet."""
+    if KIND == "muster":
+        return Broker(data, settings)
+    assert KIND == "kafka", f"BROKER={KIND}: write muster or kafka"
+    version = java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS if for_old_clients else java.KAFKA_NEW
+    return KafkaBroker(data, settings, version)

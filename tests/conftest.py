@@ -1,0 +1,59 @@
+"""Fixtures for tests that need a broker process.
+
+One broker serves all tests of a test process, each test with topics and groups of its own (`name`);
+a test that stops, kills or configures its broker makes one with `brokers`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import KIND, Broker, make_broker
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The broker that many tests share; it must end with exit code 0 at SIGTERM."""
+    shared = make_broker(tmp_path_factory.mktemp("shared") / "data").start()
+    yield shared
+    code = shared.stop()
+    # A JVM that SIGTERM ends says 143 even after its clean shutdown.
+    assert code == (0 if KIND == "muster" else 143), shared.tail()
+
+
+@pytest.fixture(scope="session")
+def old_client_broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """A broker that serves the API versions of 2017: the shared one, when that is Muster."""
+    if KIND == "muster":
+        yield request.getfixturevalue("broker")
+        return
+    shared = make_broker(tmp_path_factory.mktemp("old") / "data", for_old_clients=True).start()
+    yield shared
+    shared.stop()
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+    """Make brokers that only this test uses: `brokers(settings)`; killed when the test ends."""
+    made: list[Broker] = []
+
+    def make(settings: dict[str, str] | None = None) -> Broker:
+        made.append(make_broker(tmp_path / f"broker-{len(made)}" / "data", settings))
+        return made[-1].start()
+
+    yield make
+    for each in made:
+        each.kill()
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses, for topics and groups."""
+    stem = "".join(c if c.isalnum() else "-" for c in request.node.originalname)
+    return f"{stem.removeprefix('test_')[:40]}-{uuid.uuid4().hex[:8]}"

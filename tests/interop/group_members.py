@@ -1,0 +1,267 @@
+"""Group members as processes of their own, one class for every client, so that one scenario fits all.
+
+A Python member is a script of `members/`, which says what it is assigned, sees and commits. A Java
+member is a console consumer: it prints values, commits by itself when its partitions are taken or it
+leaves, and not in between.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from tests import java, waiting
+from tests.brokers import CHECKOUT
+from tests.interop.cluster import Cluster, Described, Key
+from tests.waiting import Watch
+
+SCRIPTS = Path(__file__).parent / "members"
+PYTHON_CLIENTS = ("confluent", "kafka-python", "aiokafka")
+JAVA_CLIENTS = ("java-4.3.1", "java-0.10.2.2")
+CLIENTS = PYTHON_CLIENTS + JAVA_CLIENTS
+
+
+class Member:
+    """A member's process, and what it has said so far."""
+
+    def __init__(self, name: str, command: list[str], watch: Watch) -> None:
+        self.name = name
+        self.watch = watch
+        self.values: list[str] = []
+        self.events: list[dict[str, Any]] = []
+        self.assigned: set[Key] = set()
+        self.acknowledged: dict[Key, int] = {}
+        self.errors: list[str] = []
+        self.process = subprocess.Popen(
+            command,
+            cwd=CHECKOUT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self._readers = [
+            threading.Thread(target=self._read, args=(stream, take), daemon=True)
+            for stream, take in (
+                (self.process.stdout, self._said),
+                (self.process.stderr, self.errors.append),
+            )
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, stream: Any, take: Any) -> None:
+        for line in stream:
+            take(line.rstrip("\n"))
+            self.watch.changed()
+        self.watch.changed()
+
+    def _said(self, line: str) -> None:
+        raise AssertionError("each kind of member reads its own lines")
+
+    def count(self, event: str) -> int:
+        """How often the member has said `event`."""
+        return sum(each["event"] == event for each in self.events)
+
+    def tell(self, word: str) -> None:
+        """Give the member one command."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+
+    def commit(self) -> None:
+        """Have the member commit what it has consumed, and wait for the acknowledgement."""
+        raise AssertionError("each kind of member commits in its own way")
+
+    def leave(self) -> None:
+        """Have the member leave its group and end, and wait until it has."""
+        raise AssertionError("each kind of member leaves in its own way")
+
+    def pause(self) -> None:
+        """SIGSTOP: the process stands still, its connections stay."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kill -9; returns when the process is gone and all that it said is read."""
+        self.process.kill()
+        self._ended(20)
+
+    def _ended(self, within_s: float) -> int:
+        code = self.process.wait(within_s)
+        for reader in self._readers:
+            reader.join(10)
+        return code
+
+    def story(self) -> str:
+        """What the member said, its records left out, for a failed test."""
+        told = [json.dumps(e) for e in self.events if e["event"] != "record"][-25:]
+        return "\n".join(
+            [
+                f"-- {self.name}: {len(self.values)} records, exit {self.process.poll()}",
+                *told,
+                *self.errors[-15:],
+            ]
+        )
+
+
+class PythonMember(Member):
+    """A script of `members/`."""
+
+    def __init__(self, kind: str, config: dict[str, Any], watch: Watch) -> None:
+        script = SCRIPTS / f"{kind.replace('-', '_')}_member.py"
+        super().__init__(config["name"], [sys.executable, str(script), json.dumps(config)], watch)
+
+    def _said(self, line: str) -> None:
+        event = json.loads(line)
+        match event["event"]:
+            case "record":
+                self.values.append(event["value"])
+            case "assigned":
+                self.assigned |= {(t, p) for t, p in event["partitions"]}
+            case "revoked" | "lost":
+                self.assigned -= {(t, p) for t, p in event["partitions"]}
+            case "committed":
+                self.acknowledged |= {(t, p): offset for t, p, offset in event["offsets"]}
+        self.events.append(event)
+
+    def commit(self) -> None:
+        done, failed = self.count("commit_done"), self.count("commit_failed")
+        self.tell("commit")
+
+        def acknowledged() -> bool:
+            nonlocal failed
+            if self.count("commit_failed") > failed:  # a rebalance began: ask again
+                failed = self.count("commit_failed")
+                self.tell("commit")
+            return self.count("commit_done") > done
+
+        self.watch.until(f"{self.name} commits", acknowledged, 20, self.story)
+
+    def leave(self) -> None:
+        self.tell("leave")
+        code = self._ended(30)
+        assert code == 0, self.story()
+
+
+class JavaMember(Member):
+    """A console consumer; every line that it prints is a record's value."""
+
+    def __init__(self, kind: str, config: dict[str, Any], watch: Watch) -> None:
+        properties = {
+            "client.id": config["name"],
+            "group.id": config["group"],
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": "true",
+            "auto.commit.interval.ms": "600000",
+            "session.timeout.ms": "6000",
+            "heartbeat.interval.ms": "300",
+            "metadata.max.age.ms": "1000",
+        }
+        release = kind.removeprefix("java-")
+        old = release.startswith("0.")
+        flag = "--consumer-property" if old else "--command-property"
+        given = [part for k, v in properties.items() for part in (flag, f"{k}={v}")]
+        main_class = (
+            "kafka.tools.ConsoleConsumer"
+            if old
+            else "org.apache.kafka.tools.consumer.ConsoleConsumer"
+        )
+        [topic] = config["topics"]
+        super().__init__(
+            config["name"],
+            java.command(
+                f"kafka-{release}",
+                main_class,
+                *(["--new-consumer", "--from-beginning"] if old else []),
+                "--bootstrap-server",
+                config["bootstrap"],
+                "--topic",
+                topic,
+                *given,
+            ),
+            watch,
+        )
+
+    def _said(self, line: str) -> None:
+        self.values.append(line)
+
+    def commit(self) -> None:
+        """A console consumer commits when it must, not when it is asked to."""
+
+    def leave(self) -> None:
+        self.process.terminate()
+        self._ended(30)
+
+
+class Group:
+    """The members of one group, of one client, and the records that they have seen.
+
+    Leaving the `with` block kills what still runs.
+    """
+
+    def __init__(self, client: str, bootstrap: str, group: str, **config: Any) -> None:
+        self.client = client
+        self.name = group
+        self.config = {"bootstrap": bootstrap, "group": group, **config}
+        self.watch = Watch()
+        self.members: dict[str, Member] = {}
+
+    def __enter__(self) -> Group:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members.values():
+            member.process.kill()
+        for member in self.members.values():
+            member._ended(20)
+
+    def start(self, name: str, **config: Any) -> Member:
+        """Start a member called `name`, which is its client id too."""
+        kind = PythonMember if self.client in PYTHON_CLIENTS else JavaMember
+        member = kind(self.client, {**self.config, "name": name, **config}, self.watch)
+        key = name
+        while key in self.members:  # a member that was started again
+            key += "'"
+        self.members[key] = member
+        return member
+
+    def seen(self) -> list[str]:
+        """The values that any member has seen, as often as they were seen."""
+        return [value for member in list(self.members.values()) for value in list(member.values)]
+
+    def until_seen(self, values: set[str] | list[str], within_s: float = 40.0) -> None:
+        """Wait until each of `values` has been seen by some member."""
+        wanted = set(values)
+        self.watch.until(
+            f"{self.name} sees {len(wanted)} records",
+            lambda: wanted <= set(self.seen()),
+            within_s,
+            lambda: f"missing {sorted(wanted - set(self.seen()))[:20]}\n{self.story()}",
+        )
+
+    def balanced(self, cluster: Cluster, *sizes: int, within_s: float = 30.0) -> Described:
+        """Wait until the group is STABLE and its members hold `sizes` partitions, fewest first."""
+        last: Described | None = None
+
+        def look() -> Described | None:
+            nonlocal last
+            last = cluster.describe(self.name)
+            return last if last.state == "STABLE" and last.sizes() == sorted(sizes) else None
+
+        try:
+            return waiting.until(f"{self.name} is STABLE with {sizes}", look, within_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; now {last}\n{self.story()}") from None
+
+    def story(self) -> str:
+        """What every member said, for a failed test."""
+        return "\n".join(member.story() for member in self.members.values())

@@ -1,0 +1,91 @@
+"""A group member made of kafka-python."""
+
+from __future__ import annotations
+
+from kafka import (
+    AsyncConsumerRebalanceListener,
+    KafkaConsumer,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import KafkaError
+from lines import Commands, Positions, config, emit, pairs
+
+settings = config()
+positions = Positions()
+assignors = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
+
+
+def as_asked(offsets):
+    return {
+        TopicPartition(t, p): OffsetAndMetadata(offset, "", -1)
+        for (t, p), offset in offsets.items()
+    }
+
+
+def commit(offsets):
+    if not offsets:
+        return True
+    try:
+        consumer.commit(as_asked(offsets))
+    except KafkaError as error:
+        emit("commit_failed", error=type(error).__name__)
+        return False
+    positions.committed(offsets)
+    return True
+
+
+class Listener(AsyncConsumerRebalanceListener):
+    """Runs on the client's own loop, where nothing may block."""
+
+    async def on_partitions_revoked(self, revoked):
+        keys = [(p.topic, p.partition) for p in revoked]
+        offsets = positions.of(keys)
+        if offsets:
+            try:
+                await consumer.commit_async(as_asked(offsets))
+            except KafkaError as error:
+                emit("commit_failed", error=type(error).__name__)
+            else:
+                positions.committed(offsets)
+        positions.forget(keys)
+        emit("revoked", partitions=pairs(revoked))
+
+    async def on_partitions_assigned(self, assigned):
+        emit("assigned", partitions=pairs(assigned))
+
+    async def on_partitions_lost(self, lost):
+        positions.forget([(p.topic, p.partition) for p in lost])
+        emit("lost", partitions=pairs(lost))
+
+
+commands = Commands()
+consumer = KafkaConsumer(
+    bootstrap_servers=settings["bootstrap"],
+    group_id=settings["group"],
+    client_id=settings["name"],
+    group_instance_id=settings.get("instance"),
+    enable_auto_commit=False,
+    auto_offset_reset="earliest",
+    session_timeout_ms=settings.get("session_timeout_ms", 6000),
+    heartbeat_interval_ms=300,
+    max_poll_interval_ms=60000,
+    metadata_max_age_ms=1000,
+    partition_assignment_strategy=(assignors[settings.get("strategy", "range")],),
+)
+if settings.get("pattern"):
+    consumer.subscribe(pattern="^" + settings["pattern"], listener=Listener())
+else:
+    consumer.subscribe(topics=settings["topics"], listener=Listener())
+emit("started")
+while (word := commands.next()) != "leave":
+    if word == "commit" and commit(positions.all()):
+        emit("commit_done")
+    for records in consumer.poll(timeout_ms=50).values():
+        for record in records:
+            positions.consumed(record.topic, record.partition, record.offset, record.value)
+commit(positions.all())
+consumer.close(autocommit=False)
+emit("left")

@@ -1,0 +1,129 @@
+"""Java for the tests: where it is, and the jars of the Kafkas that they run.
+
+Each `tests/data/maven/NAME/pom.xml` names one set of jars. Maven brings them once into a cache folder
+outside the checkout (`~/.cache/muster-tests`, or what MUSTER_TEST_CACHE says); the folder's name holds
+a digest of the pom, so a changed pom is a new set. Where Java or Maven is missing a test is skipped
+with the command that installs it; with CI=true it fails.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+POMS = Path(__file__).parent / "data" / "maven"
+INSTALL = "apt-get install -y default-jre-headless maven"
+
+KAFKA_NEW = "kafka-4.3.1"
+KAFKA_LAST_TO_SERVE_OLD_CLIENTS = "kafka-3.9.2"
+KAFKA_OLD = "kafka-0.10.2.2"
+
+# Short-lived tools: the first compiler alone and one collector thread save half of a start's CPU.
+FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m")
+
+
+def _absent(sentence: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(sentence, pytrace=False)
+    pytest.skip(sentence)
+
+
+def java() -> str:
+    """The path of `java`: that of JAVA_HOME, else of PATH."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if found is None:
+        _absent(f"this test runs Apache Kafka's Java tools and found no Java: {INSTALL}")
+    return found
+
+
+def cache_folder() -> Path:
+    """Where jars are kept between runs."""
+    named = os.environ.get("MUSTER_TEST_CACHE")
+    return Path(named) if named else Path.home() / ".cache" / "muster-tests"
+
+
+@functools.cache
+def jars(name: str) -> tuple[Path, ...]:
+    """The jars of `tests/data/maven/NAME`, brought by Maven when they are not in the cache."""
+    pom = POMS / name / "pom.xml"
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:8]
+    folder = cache_folder() / f"{name}-{digest}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with open(folder.parent / ".lock", "w") as lock:  # several test processes, one download
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.is_dir():
+                _bring(pom, folder)
+    return tuple(sorted(folder.glob("*.jar")))
+
+
+def _bring(pom: Path, folder: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        _absent(f"the jars of {folder.name} are not in {folder.parent} and no Maven: {INSTALL}")
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    done = subprocess.run(
+        [
+            maven,
+            "-q",
+            "-B",
+            "-f",
+            str(pom),
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={partial}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    if done.returncode:
+        raise AssertionError(f"Maven could not bring the jars of {pom}:\n{done.stdout[-3000:]}")
+    partial.rename(folder)
+
+
+def command(
+    name: str, main_class: str, *arguments: str, properties: Mapping[str, str] | None = None
+) -> list[str]:
+    """The command line that runs `main_class` with the jars of `name`.
+
+    Logs go to standard error, warnings and up; `properties` are Java system properties.
+    """
+    # 3.9.2 brings two SLF4J bindings; slf4j-simple logs to standard error without a file.
+    classpath = ":".join(
+        str(jar)
+        for jar in jars(name)
+        if not (name != KAFKA_OLD and jar.name.startswith(("slf4j-reload4j", "slf4j-log4j12")))
+    )
+    logging = (
+        f"-Dlog4j.configuration=file:{POMS / KAFKA_OLD / 'log4j.properties'}"
+        if name == KAFKA_OLD
+        else "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    )
+    given = [f"-D{key}={value}" for key, value in (properties or {}).items()]
+    return [java(), *FLAGS, logging, *given, "-cp", classpath, main_class, *arguments]
+
+
+def run(
+    name: str, main_class: str, *arguments: str, text_in: str = "", timeout_s: float = 60.0
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool to its end; its exit code is the caller's to judge."""
+    return subprocess.run(
+        command(name, main_class, *arguments),
+        input=text_in,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )

@@ -1,0 +1,65 @@
+"""Waiting in tests: always for a condition, always with a deadline, never for a length of time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+PAUSE_SECONDS = 0.05
+
+
+def until(what: str, condition: Callable[[], T], within_s: float = 30.0) -> T:
+    """Ask `condition` again and again until it is true, and return what it answered.
+
+    For things that can only be asked (a broker, a file). Fails with `what` after `within_s` seconds;
+    an exception of the last try is shown as the cause.
+    """
+    deadline = time.monotonic() + within_s
+    pause = threading.Event()
+    while True:
+        error: Exception | None = None
+        answer: T | None = None
+        try:
+            answer = condition()
+            if answer:
+                return answer
+        except Exception as caught:  # noqa: BLE001 - whatever it is, the deadline decides
+            error = caught
+        if time.monotonic() > deadline:
+            raise AssertionError(
+                f"not within {within_s:g} s: {what} (last: {error or answer!r})"
+            ) from error
+        pause.wait(PAUSE_SECONDS)
+
+
+class Watch:
+    """Waits for things that other threads tell: they call `changed`, the test calls `until`."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+
+    def changed(self) -> None:
+        """Have every waiter look again."""
+        with self._condition:
+            self._condition.notify_all()
+
+    def until(
+        self,
+        what: str,
+        condition: Callable[[], T],
+        within_s: float = 30.0,
+        show: Callable[[], str] = lambda: "",
+    ) -> T:
+        """Wait until `condition` is true and return its answer; fail with `what` after `within_s`."""
+        deadline = time.monotonic() + within_s
+        with self._condition:
+            while not (answer := condition()):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise AssertionError(f"not within {within_s:g} s: {what}\n{show()}")
+                self._condition.wait(min(left, 1.0))
+        return answer
