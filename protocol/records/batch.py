@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from protocol.errors import INVALID_RECORD
+from protocol.errors import INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE
 from protocol.records.compression import NAMES, compress, decompress
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import Buffer, crc32c
@@ -25,7 +25,7 @@ from protocol.records.section import (
 __all__ = [
     "CREATE_TIME", "HEADER_BYTES", "LOG_APPEND_TIME", "NO_TIMESTAMP", "BatchHeader", "Record",
     "assemble_batch", "encode_batch", "encode_end_transaction", "iter_batches",
-    "patch_log_append_time", "patch_offset_and_epoch", "read_header", "records_of",
+    "patch_max_timestamp", "patch_offset_and_epoch", "read_header", "records_of",
     "section_of", "validate_batch",
 ]  # fmt: skip
 
@@ -47,9 +47,10 @@ _CHECKED = struct.Struct(">hiqqqhii")
 _EPOCH = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
 _ATTRIBUTES = struct.Struct(">h")
+_CRC = struct.Struct(">I")
 _MAX_TIMESTAMP_POSITION = 35
 
-_CODEC_BITS = 0x07
+CODEC_BITS = 0x07
 _LOG_APPEND_BIT = 0x08
 _TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
@@ -78,7 +79,7 @@ class BatchHeader:
     @property
     def compression(self) -> int:
         """The codec, 0 to 7; 5 to 7 are nobody's."""
-        return self.attributes & _CODEC_BITS
+        return self.attributes & CODEC_BITS
 
     @property
     def timestamp_type(self) -> int:
@@ -133,7 +134,8 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise CorruptRecords(
             f"A batch header takes {HEADER_BYTES} bytes; {len(buffer) - position} are there."
         )
-    header = BatchHeader(*_HEADER.unpack_from(buffer, position), position)
+    header = BatchHeader(*_HEADER.unpack_from(buffer, position))
+    header.position = position
     if header.magic != MAGIC:
         raise CorruptRecords(f"A batch of magic {header.magic} where magic 2 is due.")
     if header.batch_length < HEADER_BYTES - _OVERHEAD or header.end > len(buffer):
@@ -219,7 +221,9 @@ def validate_batch(
             f" its bytes have 0x{actual:08x}."
         )
     if header.compression >= len(NAMES):
-        raise CorruptRecords(f"Compression type {header.compression} does not exist.")
+        raise CorruptRecords(
+            f"Compression type {header.compression} does not exist.", UNSUPPORTED_COMPRESSION_TYPE
+        )
     if deep:
         if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
             raise CorruptRecords(
@@ -270,8 +274,8 @@ def encode_batch(
         base_offset,
         base_timestamp,
         max_timestamp,
-        leader_epoch,
-        compression,
+        leader_epoch=leader_epoch,
+        compression=compression,
         attributes=(
             (_LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0)
             | (_TRANSACTIONAL_BIT if is_transactional else 0)
@@ -291,9 +295,9 @@ def assemble_batch(
     base_offset: int,
     base_timestamp: int,
     max_timestamp: int,
+    *,
     leader_epoch: int = 0,
     compression: int = 0,
-    *,
     attributes: int = 0,
     last_offset_delta: int | None = None,
     producer_id: int = -1,
@@ -361,12 +365,19 @@ def patch_offset_and_epoch(
     _EPOCH.pack_into(buffer, position + _OVERHEAD, leader_epoch)
 
 
-def patch_log_append_time(buffer: bytearray, header: BatchHeader, now_ms: int) -> None:
-    """Turn the batch to log append time ``now_ms`` (wall milliseconds), with a new CRC."""
-    header.attributes |= _LOG_APPEND_BIT
-    header.max_timestamp = now_ms
+def patch_max_timestamp(
+    buffer: bytearray, header: BatchHeader, max_timestamp: int, timestamp_type: int
+) -> None:
+    """Set largest timestamp and timestamp type of the batch at ``header``, with a new CRC.
+
+    Under LOG_APPEND_TIME every record's timestamp is ``max_timestamp``, the time of the append.
+    """
+    header.attributes &= ~_LOG_APPEND_BIT
+    if timestamp_type == LOG_APPEND_TIME:
+        header.attributes |= _LOG_APPEND_BIT
+    header.max_timestamp = max_timestamp
     _ATTRIBUTES.pack_into(buffer, header.position + _CHECKED_POSITION, header.attributes)
-    _OFFSET.pack_into(buffer, header.position + _MAX_TIMESTAMP_POSITION, now_ms)
+    _OFFSET.pack_into(buffer, header.position + _MAX_TIMESTAMP_POSITION, max_timestamp)
     with memoryview(buffer) as view:
         header.crc = crc32c(view[header.position + _CHECKED_POSITION : header.end])
-    struct.pack_into(">I", buffer, header.position + _CRC_POSITION, header.crc)
+    _CRC.pack_into(buffer, header.position + _CRC_POSITION, header.crc)

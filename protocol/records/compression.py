@@ -13,7 +13,7 @@ import zlib
 import cramjam
 import lz4.frame
 
-from protocol.errors import UNSUPPORTED_COMPRESSION_TYPE
+from protocol.errors import MESSAGE_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import Buffer
 from protocol.records.lz4_header import check_lz4_header, old_lz4_header
@@ -81,7 +81,9 @@ def _unknown(codec: int, magic: int) -> CorruptRecords:
 
 
 def _too_large(codec: int, limit: int) -> CorruptRecords:
-    return CorruptRecords(f"Records in {NAMES[codec]} decompress to more than {limit} bytes.")
+    return CorruptRecords(
+        f"Records in {NAMES[codec]} decompress to more than {limit} bytes.", MESSAGE_TOO_LARGE
+    )
 
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:

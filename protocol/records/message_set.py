@@ -1,0 +1,285 @@
+"""Message sets, magic 0 and 1: what clients before Kafka 0.11 send and read.
+
+A set is message after message: offset, size, CRC-32 of what follows, magic, attributes, the
+timestamp (magic 1), key and value with int32 lengths (-1: null). A compressed set is one wrapper
+message whose value is a set of plain messages and whose offset is that of the last of them. Inner
+offsets are absolute in magic 0; in magic 1 they count from the first, so the wrapper alone changes
+when the log gives it a place.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from protocol.errors import INVALID_RECORD
+from protocol.records.batch import (
+    CREATE_TIME,
+    DECOMPRESSED_BYTES_MAX,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    Record,
+)
+from protocol.records.compression import compress, decompress
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.crc import Buffer, crc32
+
+__all__ = ["Message", "MessageSet", "Record", "decode", "encode", "iter_messages", "unwrap"]
+
+OVERHEAD = 12  # offset and size: what the size does not count
+
+_ENTRY = struct.Struct(">qiIbb")
+_OFFSET_AND_SIZE = struct.Struct(">qi")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_CHECKED_POSITION = 16
+_SMALLEST = (14, 22)  # size of a message of this magic with null key and null value
+_CODEC_BITS = 0x07
+_LOG_APPEND_BIT = 0x08
+
+
+@dataclass(slots=True)
+class Message:
+    """One entry of a message set, checked by its CRC; a wrapper when ``compression`` is not 0.
+
+    ``size_bytes`` counts the entry whole, offset and size included.
+    """
+
+    offset: int
+    magic: int
+    attributes: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    size_bytes: int
+
+    @property
+    def compression(self) -> int:
+        """The codec of the set in ``value``; 0 for a plain message."""
+        return self.attributes & _CODEC_BITS
+
+    @property
+    def timestamp_type(self) -> int:
+        """CREATE_TIME or LOG_APPEND_TIME; magic 0 has neither and says CREATE_TIME."""
+        if self.magic == 1 and self.attributes & _LOG_APPEND_BIT:
+            return LOG_APPEND_TIME
+        return CREATE_TIME
+
+
+@dataclass(slots=True)
+class MessageSet:
+    """What a message set holds, wrappers opened.
+
+    ``compression`` is the last wrapper's codec, 0 without one; ``timestamp_type`` the last entry's;
+    ``largest_entry_bytes`` the size of its largest entry as it came.
+    """
+
+    records: list[Record]
+    magic: int = 0
+    compression: int = 0
+    timestamp_type: int = CREATE_TIME
+    largest_entry_bytes: int = 0
+
+
+def iter_messages(buffer: Buffer, partial: bool = False) -> Iterator[Message]:
+    """The entries of a message set, wrappers not opened, each checked by its CRC-32.
+
+    With ``partial`` an entry that the end of the buffer cuts is left out, as in a Fetch response;
+    without it, it raises CorruptRecords.
+    """
+    data = bytes(buffer)
+    position = 0
+    left = len(data)
+    while left:
+        if left < OVERHEAD:
+            if partial:
+                return
+            raise CorruptRecords(f"{left} bytes at the end of a message set are no message.")
+        offset, size = _OFFSET_AND_SIZE.unpack_from(data, position)
+        if size < _SMALLEST[0]:
+            raise CorruptRecords(f"The message at offset {offset} claims a size of {size} bytes.")
+        if size > left - OVERHEAD:
+            if partial:
+                return
+            raise CorruptRecords(
+                f"The message at offset {offset} claims {size} bytes; {left - OVERHEAD} are there."
+            )
+        end = position + OVERHEAD + size
+        yield _message(data, position, end)
+        left = len(data) - end
+        position = end
+
+
+def _message(data: bytes, start: int, end: int) -> Message:
+    """Decode the entry that lies from ``start`` to ``end``, at least 26 bytes."""
+    offset, size, crc, magic, attributes = _ENTRY.unpack_from(data, start)
+    if magic not in (0, 1):
+        raise CorruptRecords(f"A message of magic {magic} in a message set of magic 0 or 1.")
+    if size < _SMALLEST[magic]:
+        raise CorruptRecords(f"The message at offset {offset} claims a size of {size} bytes.")
+    actual = crc32(memoryview(data)[start + _CHECKED_POSITION : end])
+    if actual != crc:
+        raise CorruptRecords(
+            f"The message at offset {offset} has CRC 0x{crc:08x}; its bytes have 0x{actual:08x}."
+        )
+    position = start + _ENTRY.size
+    timestamp = NO_TIMESTAMP
+    if magic == 1:
+        (timestamp,) = _INT64.unpack_from(data, position)
+        position += 8
+    key, position = _bytes(data, position, end)
+    value, position = _bytes(data, position, end)
+    if position != end:
+        raise CorruptRecords(f"The message at offset {offset} does not end where its size says.")
+    return Message(offset, magic, attributes, timestamp, key, value, end - start)
+
+
+def _bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    if end - position < 4:
+        raise CorruptRecords("A message ends inside the length of its key or value.")
+    (length,) = _INT32.unpack_from(data, position)
+    position += 4
+    if length == -1:
+        return None, position
+    if length < 0 or length > end - position:
+        raise CorruptRecords(
+            f"A key or value claims {length} bytes; its message has {end - position} left."
+        )
+    return data[position : position + length], position + length
+
+
+def unwrap(message: Message, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
+    """The records of one entry: itself, or what a wrapper holds, decompressed to ``limit`` bytes.
+
+    Offsets in a wrapper must rise, or all be 0: early clients of magic 1 wrote that, and Kafka
+    takes it.
+    """
+    if not message.compression:
+        return [
+            Record(message.offset, message.timestamp, message.key, message.value),
+        ]
+    if message.value is None:
+        raise CorruptRecords(
+            f"The wrapper at offset {message.offset} has no value.", INVALID_RECORD
+        )
+    inner = decompress(message.compression, message.value, limit, message.magic)
+    records: list[Record] = []
+    for entry in iter_messages(inner):
+        if entry.magic != message.magic:
+            raise CorruptRecords(
+                f"A message of magic {entry.magic} in a wrapper of magic {message.magic}.",
+                INVALID_RECORD,
+            )
+        if entry.compression:
+            raise CorruptRecords(
+                "A compressed message inside a compressed message.", INVALID_RECORD
+            )
+        records.append(Record(entry.offset, entry.timestamp, entry.key, entry.value))
+    if not records:
+        raise CorruptRecords(f"The wrapper at offset {message.offset} is empty.", INVALID_RECORD)
+    _check_inner_offsets(records)
+    shift = message.offset - records[-1].offset if message.magic == 1 else 0
+    append_time = message.timestamp_type == LOG_APPEND_TIME
+    if shift or append_time:
+        records = [
+            record._replace(
+                offset=record.offset + shift,
+                timestamp=message.timestamp if append_time else record.timestamp,
+            )
+            for record in records
+        ]
+    return records
+
+
+def _check_inner_offsets(records: Sequence[Record]) -> None:
+    previous = records[0].offset
+    if previous < 0:
+        raise CorruptRecords(f"A wrapped message has offset {previous}.", INVALID_RECORD)
+    if previous == 0 and all(record.offset == 0 for record in records):
+        return
+    for record in records[1:]:
+        if record.offset <= previous:
+            raise CorruptRecords(
+                f"A wrapped message has offset {record.offset} after {previous}.", INVALID_RECORD
+            )
+        previous = record.offset
+
+
+def read_set(
+    buffer: Buffer, limit: int = DECOMPRESSED_BYTES_MAX, *, partial: bool = False
+) -> MessageSet:
+    """Decode a message set whole; ``limit`` bounds the decompressed bytes of all its wrappers.
+
+    All entries must have the magic of the first.
+    """
+    result = MessageSet([])
+    room = limit
+    for index, message in enumerate(iter_messages(buffer, partial)):
+        if index == 0:
+            result.magic = message.magic
+        elif message.magic != result.magic:
+            raise CorruptRecords(
+                f"A message of magic {message.magic} in a set that starts with {result.magic}.",
+                INVALID_RECORD,
+            )
+        records = unwrap(message, room)
+        if message.compression:
+            result.compression = message.compression
+            room -= sum(26 + len(r.key or b"") + len(r.value or b"") for r in records)
+        result.timestamp_type = message.timestamp_type
+        result.largest_entry_bytes = max(result.largest_entry_bytes, message.size_bytes)
+        result.records += records
+    return result
+
+
+def decode(
+    buffer: Buffer, limit: int = DECOMPRESSED_BYTES_MAX, *, partial: bool = False
+) -> list[Record]:
+    """The records of a message set; see ``read_set``."""
+    return read_set(buffer, limit, partial=partial).records
+
+
+def encode(
+    records: Sequence[Record],
+    magic: int,
+    compression: int = 0,
+    *,
+    timestamp_type: int = CREATE_TIME,
+    append_time: int | None = None,
+) -> bytes:
+    """Encode records, whose offsets must rise, as plain messages or as one wrapper message.
+
+    ``append_time`` is the wrapper's timestamp under LOG_APPEND_TIME, by default the largest of the
+    records'. Headers have no place in these magics and are left out.
+    """
+    flag = _LOG_APPEND_BIT if magic == 1 and timestamp_type == LOG_APPEND_TIME else 0
+    if not compression:
+        return b"".join(_encode_message(r, magic, flag) for r in records)
+    base = records[0].offset if magic == 1 else 0
+    inner = b"".join(
+        _encode_message(r._replace(offset=r.offset - base), magic, flag) for r in records
+    )
+    if append_time is None:
+        append_time = max(record.timestamp for record in records)
+    wrapper = Record(records[-1].offset, append_time, None, compress(compression, inner, magic))
+    return _encode_message(wrapper, magic, compression | flag)
+
+
+def _encode_message(record: Record, magic: int, attributes: int) -> bytes:
+    parts = [bytes((magic, attributes))]
+    if magic == 1:
+        parts.append(_INT64.pack(record.timestamp))
+    for part in (record.key, record.value):
+        if part is None:
+            parts.append(b"\xff\xff\xff\xff")
+        else:
+            parts += (_INT32.pack(len(part)), part)
+    body = b"".join(parts)
+    return b"".join(
+        (
+            _OFFSET_AND_SIZE.pack(record.offset, len(body) + 4),
+            crc32(body).to_bytes(4, "big"),
+            body,
+        )
+    )
