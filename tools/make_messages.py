@@ -1,4 +1,4 @@
-"""Writes the tables of ``protocol/messages`` and ``protocol/log_records.py`` from Kafka's schemas.
+"""Writes ``protocol/messages``, ``log_records.py`` and ``api_keys.py`` from Kafka's schemas.
 
 Reads ``tests/data/schema`` (its README says where the files come from), merges the versions of each
 message into one table with version ranges, and writes a module per API. Run it as ``make codecs``
@@ -302,6 +302,34 @@ def _find(name: str) -> LogRecord:
 '''
 
 
+def keys_module(apis: dict[str, Any]) -> str:
+    """The source of ``protocol/api_keys.py``."""
+    # Of two names for one key the first, newer one counts.
+    names = {api["key"]: name for name, api in reversed(apis.items())}
+    constants = "".join(f"{snake(names[k]).upper()}: Final = {k}\n" for k in sorted(names))
+    first = {}
+    for key in sorted(names):
+        versions = apis[names[key]]["versions"]
+        flexible = flexible_range({int(v): data for v, data in versions.items()}, "request")
+        if flexible:
+            first[key] = int(flexible[:-1])
+    listed = "".join(f"    {snake(names[k]).upper()}: {v},\n" for k, v in first.items())
+    return f'''"""API keys by Kafka's names, and the version from which each API is flexible (KIP-482).
+
+Small and by itself, since every request's header asks it. Written by ``tools/make_messages.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+{constants}
+FIRST_FLEXIBLE: Final[dict[int, int]] = {{
+{listed}}}
+"""The first version with compact types and tagged fields; keys that never had one are absent."""
+'''
+
+
 def index_module(apis: dict[str, Any]) -> str:
     """The source of ``protocol/messages/__init__.py``."""
     # Reversed: of two names for one key the first, newer one counts.
@@ -368,11 +396,13 @@ def main() -> None:
     for name, api in apis.items():
         (MESSAGES / f"{snake(name)}.py").write_text(api_module(name, api, facts))
     (MESSAGES / "__init__.py").write_text(index_module(apis))
+    api_keys = TOP / "protocol" / "api_keys.py"
+    api_keys.write_text(keys_module(apis))
     log_records = TOP / "protocol" / "log_records.py"
     log_records.write_text(records_module(records, facts))
     for command in (["check", "--fix", "--quiet", "--select", "I,W"], ["format", "--quiet"]):
         subprocess.run(
-            [sys.executable, "-m", "ruff", *command, str(MESSAGES), str(log_records)], check=True
+            [sys.executable, "-m", "ruff", *command, MESSAGES, log_records, api_keys], check=True
         )
     print(f"{len(apis)} APIs, {len(records)} log records")
 

@@ -1,0 +1,96 @@
+"""Frames: an int32 length and that many bytes, cut out of a stream that arrives in any pieces.
+
+Sans-I/O: bytes are fed in, whole frames come out. Memory follows what has arrived, never what a
+length claims.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from protocol.errors import ProtocolError
+from protocol.headers import MIN_REQUEST_BYTES
+
+_unpack_length = struct.Struct(">i").unpack_from
+
+
+class BadFrame(ProtocolError):
+    """A length that no frame can have. ``frames`` are the whole ones that came before it."""
+
+    def __init__(self, text: str, frames: list[bytes]) -> None:
+        super().__init__(text)
+        self.frames = frames
+
+
+class Framer:
+    """Cuts a stream into frames of ``min_bytes`` to ``max_bytes``, their lengths not counted.
+
+    A connection whose framer has raised is beyond help: where the next frame begins is not known.
+    """
+
+    __slots__ = ("_max_bytes", "_min_bytes", "_partial", "_wanted")
+
+    def __init__(self, max_bytes: int, min_bytes: int = MIN_REQUEST_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._min_bytes = min_bytes
+        self._partial = bytearray()
+        """The beginning of a frame, with its length; never more than that one frame."""
+        self._wanted = 0
+        """How long ``_partial`` will be when whole; 0 while fewer than 4 bytes are there."""
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of a frame that has not arrived whole."""
+        return len(self._partial)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take what arrived and return the frames that are now whole, without their lengths.
+
+        Raises BadFrame for a length that is negative, too short for a header or above the limit.
+        """
+        frames: list[bytes] = []
+        position = self._resume(data, frames) if self._partial else 0
+        end = len(data)
+        min_bytes, max_bytes = self._min_bytes, self._max_bytes
+        while end - position >= 4:
+            (length,) = _unpack_length(data, position)
+            if not min_bytes <= length <= max_bytes:
+                raise BadFrame(self._refusal(length), frames)
+            stop = position + 4 + length
+            if stop > end:
+                self._wanted = 4 + length
+                break
+            frames.append(data[position + 4 : stop])
+            position = stop
+        if position < end:
+            self._partial += data[position:]
+        return frames
+
+    def _resume(self, data: bytes, frames: list[bytes]) -> int:
+        """Go on with the partial frame; returns how much of ``data`` belongs to it."""
+        partial = self._partial
+        used = 0
+        if not self._wanted:
+            used = min(4 - len(partial), len(data))
+            partial += data[:used]
+            if len(partial) < 4:
+                return used
+            (length,) = _unpack_length(partial)
+            if not self._min_bytes <= length <= self._max_bytes:
+                raise BadFrame(self._refusal(length), frames)
+            self._wanted = 4 + length
+        missing = self._wanted - len(partial)
+        if len(data) - used < missing:
+            partial += data[used:]
+            return len(data)
+        partial += data[used : used + missing]
+        with memoryview(partial) as whole:
+            frames.append(bytes(whole[4:]))
+        self._partial = bytearray()
+        self._wanted = 0
+        return used + missing
+
+    def _refusal(self, length: int) -> str:
+        if length > self._max_bytes:
+            return f"a frame of a claimed {length} bytes is above the limit of {self._max_bytes}"
+        return f"a frame of a claimed {length} bytes is shorter than any header"

@@ -1,0 +1,116 @@
+"""Request and response headers: what stands between a frame's length and its body.
+
+A request header is version 0 (no client id; ControlledShutdown v0 alone), 1, or 2 with tagged
+fields, a response header version 0 or 1 with tagged fields. The flexible ones go with flexible
+bodies, except that ApiVersions is always answered with version 0: its client cannot know yet which
+versions the broker speaks (KIP-511).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from protocol.api_keys import API_VERSIONS, CONTROLLED_SHUTDOWN, FIRST_FLEXIBLE
+from protocol.errors import ProtocolError
+from protocol.schema import Buffer
+from protocol.wire import read_nullable_string, read_varint, write_nullable_string
+
+MIN_REQUEST_BYTES: Final = 8
+"""The shortest request header: key, version and correlation id."""
+_NEVER: Final = 1 << 15
+
+_FIXED: Final = struct.Struct(">hhi")
+_INT32: Final = struct.Struct(">i")
+
+
+class RequestHeader(NamedTuple):
+    """A request header; ``position`` is where the body begins."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    position: int
+
+
+def request_header_version(api_key: int, api_version: int) -> int:
+    """0, 1 or 2; for keys that we do not know 1, for versions as the key's known ones suggest."""
+    if api_version >= FIRST_FLEXIBLE.get(api_key, _NEVER):
+        return 2
+    return 0 if api_key == CONTROLLED_SHUTDOWN and api_version == 0 else 1
+
+
+def response_header_version(api_key: int, api_version: int) -> int:
+    """0 or 1."""
+    if api_key == API_VERSIONS:
+        return 0
+    return int(api_version >= FIRST_FLEXIBLE.get(api_key, _NEVER))
+
+
+def decode_request_header(frame: Buffer) -> RequestHeader:
+    """The header at the start of a frame (without its length); ProtocolError if it is none.
+
+    Unknown keys and versions are no error here: their answer is the dispatch's business.
+    """
+    try:
+        api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
+        version = request_header_version(api_key, api_version)
+        position = _FIXED.size
+        client_id = None
+        if version:
+            client_id, position = read_nullable_string(frame, position)
+        if version == 2:
+            position = _skip_tags(frame, position)
+    except (struct.error, IndexError):
+        raise ProtocolError("the request ends within its header") from None
+    except UnicodeDecodeError:
+        raise ProtocolError("the client id is not UTF-8") from None
+    return RequestHeader(api_key, api_version, correlation_id, client_id, position)
+
+
+def _skip_tags(frame: Buffer, position: int) -> int:
+    # No tag is defined for headers; what a newer peer may say there is skipped, as Kafka does.
+    count, position = read_varint(frame, position)
+    if count * 2 > len(frame) - position:
+        raise ProtocolError(f"{count} tagged fields in a header of {len(frame)} bytes")
+    last = -1
+    for _ in range(count):
+        tag, position = read_varint(frame, position)
+        size, position = read_varint(frame, position)
+        position += size
+        if tag <= last or position > len(frame):
+            raise ProtocolError("the header's tagged fields are out of order or too long")
+        last = tag
+    return position
+
+
+def encode_request_header(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None
+) -> bytes:
+    """The header of a request that we send."""
+    version = request_header_version(api_key, api_version)
+    out = bytearray(_FIXED.pack(api_key, api_version, correlation_id))
+    if version:
+        write_nullable_string(out, client_id)
+    if version == 2:
+        out.append(0)
+    return bytes(out)
+
+
+def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
+    """The header of an answer."""
+    data = _INT32.pack(correlation_id)
+    return data + b"\0" if response_header_version(api_key, api_version) else data
+
+
+def decode_response_header(api_key: int, api_version: int, frame: Buffer) -> tuple[int, int]:
+    """The correlation id of an answer and where its body begins."""
+    try:
+        (correlation_id,) = _INT32.unpack_from(frame)
+        position = _INT32.size
+        if response_header_version(api_key, api_version):
+            position = _skip_tags(frame, position)
+    except (struct.error, IndexError):
+        raise ProtocolError("the response ends within its header") from None
+    return correlation_id, position
