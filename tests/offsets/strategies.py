@@ -1,0 +1,98 @@
+"""Hypothesis strategies for runs, and their meaning in the second reader's terms."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from offsets.runs import GroupMember, GroupRun, GroupValue, OffsetRun, OffsetTombstones, Run
+from tests.model.log_reader import ModelGroup, ModelMember
+
+int32 = st.integers(-(2**31), 2**31 - 1)
+int64 = st.integers(-(2**63), 2**63 - 1)
+timestamps_ms = st.integers(0, 2**48)
+names = st.text(max_size=30) | st.sampled_from(["g", "orders", "группа", "a🙂", "x" * 300])
+few_names = st.sampled_from(["a", "b", "group-1"])
+few_partitions = st.integers(0, 12) | st.sampled_from([-1, 70, 300, 5000, 2**31 - 1])
+
+
+@st.composite
+def offset_runs(draw: st.DrawFn, groups=names, partitions=int32) -> OffsetRun:
+    numbers = draw(
+        st.lists(partitions, min_size=1, max_size=12, unique=True)
+        | st.integers(1, 200).map(lambda size: list(range(size)))
+    )
+    size = len(numbers)
+    metadata = draw(st.none() | st.lists(names, min_size=size, max_size=size))
+    expire_ms = draw(st.just(-1) | timestamps_ms)
+    epochs = st.just(-1) if expire_ms != -1 else st.integers(-1, 2**31 - 1)
+    return OffsetRun(
+        group_id=draw(groups),
+        topic=draw(groups),
+        partitions=numbers,
+        offsets=draw(st.lists(int64, min_size=size, max_size=size)),
+        leader_epochs=draw(st.lists(epochs, min_size=size, max_size=size)),
+        metadata=metadata if metadata and any(metadata) else None,
+        commit_timestamp_ms=draw(timestamps_ms),
+        expire_timestamp_ms=expire_ms,
+    )
+
+
+@st.composite
+def tombstones(draw: st.DrawFn, groups=names, partitions=int32) -> OffsetTombstones:
+    keys = draw(st.lists(st.tuples(groups, partitions), min_size=1, max_size=10))
+    return OffsetTombstones(draw(groups), keys)
+
+
+members = st.builds(
+    GroupMember,
+    names,
+    st.none() | names,
+    names,
+    names,
+    st.integers(0, 2**31 - 1),
+    st.integers(0, 2**31 - 1),
+    st.binary(max_size=50),
+    st.binary(max_size=50),
+)
+group_values = st.builds(
+    GroupValue,
+    names,
+    int32,
+    st.none() | names,
+    st.none() | names,
+    int64,
+    st.lists(members, max_size=4),
+)
+
+
+@st.composite
+def group_runs(draw: st.DrawFn, groups=names) -> GroupRun:
+    return GroupRun(draw(groups), draw(st.none() | group_values))
+
+
+def runs(groups=names, partitions=int32) -> st.SearchStrategy[Run]:
+    return offset_runs(groups, partitions) | tombstones(groups, partitions) | group_runs(groups)
+
+
+def model_group(value: GroupValue) -> ModelGroup:
+    """A group's value as the second reader tells it."""
+    return ModelGroup(
+        value.protocol_type,
+        value.generation_id,
+        value.protocol_name,
+        value.leader,
+        value.state_timestamp_ms,
+        tuple(
+            ModelMember(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.subscription,
+                member.assignment,
+            )
+            for member in value.members
+        ),
+    )

@@ -1,0 +1,214 @@
+"""The cache is a fold of the log: it equals a dict that is told the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from offsets.cache import OffsetCache
+from offsets.expiry import GroupCondition
+from offsets.runs import GroupRun, OffsetRun, OffsetTombstones
+from tests.offsets.strategies import few_names, few_partitions, group_runs, offset_runs, tombstones
+
+
+def commit(group_id: str, topic: str, committed: dict[int, int], **changes) -> OffsetRun:
+    """A commit of {partition: offset}, at leader epoch 5."""
+    fields = {
+        "partitions": tuple(committed),
+        "offsets": tuple(committed.values()),
+        "leader_epochs": (5,) * len(committed),
+        "metadata": None,
+        "commit_timestamp_ms": 1000,
+    }
+    return OffsetRun(group_id, topic, **(fields | changes))
+
+
+class CacheAgainstDict(RuleBasedStateMachine):
+    """Random runs, folded into the cache and, one key at a time, into a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = OffsetCache()
+        self.model: dict[str, dict[tuple[str, int], tuple]] = {}
+        self.next_offset = 0
+
+    def replay(self, run) -> None:
+        self.cache.replay(run, self.next_offset)
+        self.next_offset += len(run)
+
+    @rule(run=offset_runs(few_names, few_partitions))
+    def offsets(self, run: OffsetRun) -> None:
+        for i, partition in enumerate(run.partitions):
+            self.model.setdefault(run.group_id, {})[run.topic, partition] = (
+                run.offsets[i],
+                run.leader_epochs[i],
+                run.metadata[i] if run.metadata else "",
+                run.commit_timestamp_ms,
+                run.expire_timestamp_ms,
+                self.next_offset + i,
+            )
+        self.replay(run)
+
+    @rule(run=tombstones(few_names, few_partitions))
+    def removals(self, run: OffsetTombstones) -> None:
+        for key in run.keys:
+            self.model.get(run.group_id, {}).pop(key, None)
+        if not self.model.get(run.group_id, True):
+            del self.model[run.group_id]
+        self.replay(run)
+
+    @rule(group_id=few_names, data=st.data())
+    def removal_of_most_keys(self, group_id: str, data: st.DataObject) -> None:
+        keys = sorted(self.model.get(group_id, {}))
+        keep = data.draw(st.integers(0, 3))
+        if keys[keep:]:
+            self.removals(OffsetTombstones(group_id, keys[keep:]))
+
+    @rule(run=group_runs(few_names))
+    def groups(self, run: GroupRun) -> None:
+        self.replay(run)
+
+    @invariant()
+    def entries_are_the_same(self) -> None:
+        found = {
+            group_id: {
+                (topic, partition): tuple(entry)
+                for topic, partition, entry in self.cache.entries(group_id)
+            }
+            for group_id in self.cache.groups()
+        }
+        assert found == self.model
+        assert self.cache.offsets() == sum(map(len, self.model.values()))
+
+    @invariant()
+    def every_way_of_reading_says_the_same(self) -> None:
+        for group_id in ("a", "b", "group-1", "never heard of"):
+            entries = self.model.get(group_id, {})
+            assert self.cache.has_offsets(group_id) == bool(entries)
+            assert set(self.cache.keys(group_id)) == set(entries)
+            assert set(self.cache.topics(group_id)) == {topic for topic, _ in entries}
+            everything = self.cache.fetch_all(group_id)
+            assert {fetched.topic for fetched in everything} == {topic for topic, _ in entries}
+            asked = [(topic, [3, -1, 0, 70, 2**31 - 1, 1, 3]) for topic in ("a", "b")]
+            asked += [("a", [2]), ("b", list(range(20)))]
+            for topic, partitions, *columns in [
+                *(self.cache.fetch(group_id, topic, numbers) for topic, numbers in asked),
+                *everything,
+            ]:
+                metadata = columns[2] or [""] * len(partitions)
+                assert columns[2] is None or any(columns[2])
+                assert list(zip(*columns[:2], metadata, strict=True)) == [
+                    entries.get((topic, partition), (-1, -1, ""))[:3] for partition in partitions
+                ]
+
+
+TestCacheAgainstDict = CacheAgainstDict.TestCase
+TestCacheAgainstDict.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+
+
+def test_a_partition_named_twice_keeps_its_last_value() -> None:
+    cache = OffsetCache()
+    run = commit("g", "t", {}, partitions=[4, 4], offsets=[1, 2], leader_epochs=[0, 0])
+    cache.replay(run, 10)
+    assert cache.get("g", "t", 4) == (2, 0, "", 1000, -1, 11)
+    assert cache.offsets() == 1
+
+
+def test_empty_metadata_is_told_as_none() -> None:
+    cache = OffsetCache()
+    cache.replay(commit("g", "t", {0: 1, 1: 2}, metadata=["", "mine"]), 0)
+    assert cache.fetch("g", "t", [0]).metadata is None
+    assert cache.fetch("g", "t", [0, 1]).metadata == ["", "mine"]
+    cache.replay(commit("g", "t", {1: 3}), 2)
+    assert cache.fetch("g", "t", [0, 1]).metadata is None
+
+
+def test_a_huge_partition_number_takes_the_memory_of_one_entry() -> None:
+    cache = OffsetCache()
+    cache.replay(commit("g", "t", {2**31 - 1: 7}), 0)
+    assert cache.fetch("g", "t", [2**31 - 1]).offsets == [7]
+    assert bytes_of(cache) < 2000
+
+
+def test_many_entries_are_small() -> None:
+    cache = OffsetCache()
+    for group in range(100):
+        cache.replay(commit(f"g{group}", "t", dict.fromkeys(range(1000), 5)), 1000 * group)
+    assert cache.offsets() == 100_000
+    assert bytes_of(cache) < 40 * 100_000
+
+
+def bytes_of(cache: OffsetCache) -> int:
+    """Of the columns and what hangs on them."""
+    import sys
+
+    total = 0
+    for topics in cache._groups.values():
+        total += sys.getsizeof(topics)
+        for columns in topics.values():
+            total += sys.getsizeof(columns)
+            total += sum(sys.getsizeof(getattr(columns, slot)) for slot in columns.__slots__)
+    return total
+
+
+# -------------------------------------------------------------------------------------- expiry
+
+
+def test_expired_keys_are_those_the_rule_lets_go() -> None:
+    cache = OffsetCache()
+    cache.replay(commit("g", "old", {0: 1, 1: 1}, commit_timestamp_ms=1_000), 0)
+    cache.replay(commit("g", "new", {0: 1}, commit_timestamp_ms=5_000), 2)
+    cache.replay(commit("g", "named", {0: 1}, commit_timestamp_ms=0, expire_timestamp_ms=9_000), 3)
+    simple = GroupCondition()
+    assert cache.expired("g", simple, retention_ms=3_000, wall_ms=3_999) == []
+    assert cache.expired("g", simple, retention_ms=3_000, wall_ms=4_000) == [("old", 0), ("old", 1)]
+    assert set(cache.expired("g", simple, retention_ms=3_000, wall_ms=9_000)) == set(
+        cache.keys("g")
+    )
+
+
+def test_a_group_that_rebalances_loses_nothing() -> None:
+    cache = OffsetCache()
+    cache.replay(commit("g", "t", {0: 1}), 0)
+    rebalancing = GroupCondition(protocol_type="consumer", empty=False)
+    assert cache.expired("g", rebalancing, retention_ms=0, wall_ms=2**62) == []
+
+
+@given(st.integers(0, 4), st.integers(0, 200))
+def test_removing_everything_leaves_nothing(topics: int, partitions: int) -> None:
+    cache = OffsetCache()
+    for topic in range(topics):
+        if partitions:
+            cache.replay(commit("g", f"t{topic}", {n * 7: n for n in range(partitions)}), 0)
+    cache.replay(OffsetTombstones("g", cache.keys("g")), 1000)
+    assert (cache.offsets(), list(cache.groups()), cache.has_offsets("g")) == (0, [], False)
+
+
+@pytest.mark.parametrize("group_id", ["", "g"])
+def test_unknown_groups_and_topics_answer_minus_one(group_id: str) -> None:
+    cache = OffsetCache()
+    cache.replay(commit("g", "t", {0: 1}), 0)
+    fetched = cache.fetch(group_id, "other", [0, 1])
+    assert (tuple(fetched.offsets), tuple(fetched.leader_epochs), fetched.metadata) == (
+        (-1, -1),
+        (-1, -1),
+        None,
+    )
+
+
+def test_partitions_that_start_far_apart_and_fill_up_become_their_own_slots() -> None:
+    cache = OffsetCache()
+    cache.replay(commit("g", "t", {990: 1, 995: 2}, metadata=["", "mine"]), 0)
+    cache.replay(commit("g", "t", {400: 3}, expire_timestamp_ms=77), 2)
+    columns = cache._groups["g"]["t"]
+    assert columns._slots is not None
+    for first in range(0, 400, 40):
+        cache.replay(commit("g", "t", {n: n for n in range(first, first + 40)}), 3 + first)
+    assert columns._slots is None
+    assert cache.offsets() == 403
+    assert cache.get("g", "t", 995) == (2, 5, "mine", 1000, -1, 1)
+    assert cache.get("g", "t", 400) == (3, 5, "", 1000, 77, 2)
+    assert cache.get("g", "t", 399) == (399, 5, "", 1000, -1, 402)
+    assert cache.fetch("g", "t", [39, 500, 990]).offsets == (39, -1, 1)

@@ -1,0 +1,306 @@
+"""Runs to bytes and back: Kafka's own bytes, a second reader, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offsets.record_codec import (
+    CorruptRecord,
+    UnwritableRun,
+    run_bytes_at_most,
+    run_records,
+    runs_of_records,
+    runs_of_section,
+)
+from offsets.record_values import group_value, offset_value, read_group_value, read_offset_value
+from offsets.runs import GroupMember, GroupRun, GroupValue, OffsetRun, OffsetTombstones, Run
+from protocol.records.batch import assemble_batch, read_header, records_of
+from protocol.records.section import Record, encode_section
+from tests.model.log_reader import ModelOffset, read_log, records_of_batches
+from tests.offsets.strategies import group_runs, model_group, offset_runs, runs, tombstones
+
+GOLDEN = Path(__file__).parent.parent / "data" / "golden" / "records.jsonl"
+ROWS = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+
+
+def golden(record: str) -> list:
+    chosen = [row for row in ROWS if row["record"] == record]
+    assert chosen
+    return [pytest.param(row, id=f"v{row['version']}-{i}") for i, row in enumerate(chosen)]
+
+
+def body(row: dict) -> bytes:
+    return row["version"].to_bytes(2, "big") + bytes.fromhex(row["hex"])
+
+
+def commit(count: int, group_id: str = "g", topic: str = "t", **changes) -> OffsetRun:
+    fields = {
+        "partitions": range(count),
+        "offsets": range(1000, 1000 + count),
+        "leader_epochs": [3] * count,
+        "metadata": None,
+        "commit_timestamp_ms": 1_700_000_000_000,
+    }
+    return OffsetRun(group_id, topic, **(fields | changes))
+
+
+def batch(run_or_runs: Run | list[Run], base_offset: int = 0) -> bytes:
+    """One batch of these runs, as the runtime makes it."""
+    section, count = b"", 0
+    for run in run_or_runs if isinstance(run_or_runs, list) else [run_or_runs]:
+        section += run_records(run, count)
+        count += len(run)
+    return assemble_batch(section, count, base_offset, 5, 5)
+
+
+# --------------------------------------------------------------------------- Kafka's own bytes
+
+
+@pytest.mark.parametrize("row", golden("OffsetCommitKey"))
+def test_offset_keys_are_kafkas(row: dict) -> None:
+    value = row["value"]
+    run = commit(1, value["group"], value["topic"], partitions=[value["partition"]])
+    (record,) = records_of_batches(batch(run))
+    assert record.key == b"\0\x01" + bytes.fromhex(row["hex"])
+
+
+@pytest.mark.parametrize("row", golden("GroupMetadataKey"))
+def test_group_keys_are_kafkas(row: dict) -> None:
+    (record,) = records_of_batches(batch(GroupRun(row["value"]["group"], None)))
+    assert record == (0, b"\0\x02" + bytes.fromhex(row["hex"]), None)
+
+
+@pytest.mark.parametrize("row", golden("OffsetCommitValue") + golden("LegacyOffsetCommitValue"))
+def test_offset_values_are_kafkas(row: dict) -> None:
+    value = row["value"]
+    stored = read_offset_value(body(row))
+    assert stored == (
+        value["offset"],
+        value.get("leaderEpoch", -1),
+        value["metadata"],
+        value["commitTimestamp"],
+        value.get("expireTimestamp", -1),
+    )
+    if row["version"] in (1, 3):
+        assert offset_value(*stored) == body(row)
+
+
+@pytest.mark.parametrize("row", golden("GroupMetadataValue"))
+def test_group_values_are_kafkas(row: dict) -> None:
+    value = row["value"]
+    stored = read_group_value(body(row))
+    assert stored == GroupValue(
+        value["protocolType"],
+        value["generation"],
+        value["protocol"],
+        value["leader"],
+        value.get("currentStateTimestamp", -1),
+        [
+            GroupMember(
+                member["memberId"],
+                member.get("groupInstanceId"),
+                member["clientId"],
+                member["clientHost"],
+                member.get("rebalanceTimeout", member["sessionTimeout"]),
+                member["sessionTimeout"],
+                base64.b64decode(member["subscription"]),
+                base64.b64decode(member["assignment"]),
+            )
+            for member in value["members"]
+        ],
+    )
+    if row["version"] == 3:
+        assert group_value(stored) == body(row)
+
+
+def test_keys_of_all_other_golden_kinds_are_skipped_and_counted() -> None:
+    types = {"GroupMetadataKey": 2, "OffsetCommitKey": 1, "LegacyOffsetCommitKey": 0}
+    others = [row for row in ROWS if row["record"].endswith("Key") and row["record"] not in types]
+    records = [
+        Record(i, 0, b"\0\x10" + bytes.fromhex(row["hex"]), b"") for i, row in enumerate(others)
+    ]
+    skipped: Counter[int] = Counter()
+    assert list(runs_of_records(records, skipped)) == []
+    assert skipped == {16: len(others)}
+
+
+# --------------------------------------------------------------------- round trips, two readers
+
+
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 100, 200])
+@pytest.mark.parametrize("first_delta", [0, 1, 60, 63, 64, 200, 8100, 8191, 8192, 20_000])
+def test_the_fast_path_writes_what_a_plain_encoder_writes(count: int, first_delta: int) -> None:
+    run = commit(count, "группа", "orders")
+    plain = [
+        Record(
+            first_delta + i,
+            0,
+            b"\0\x01\0\x0c" + "группа".encode() + b"\0\x06orders" + i.to_bytes(4, "big"),
+            offset_value(1000 + i, 3, "", 1_700_000_000_000, -1),
+        )
+        for i in range(count)
+    ]
+    assert run_records(run, first_delta) == encode_section(plain, 0, 0)[0]
+
+
+@given(offset_runs())
+def test_offsets_mean_the_same_to_the_second_reader(run: OffsetRun) -> None:
+    meant = {
+        (run.topic, partition): ModelOffset(
+            run.offsets[i],
+            run.leader_epochs[i],
+            run.metadata[i] if run.metadata else "",
+            run.commit_timestamp_ms,
+            run.expire_timestamp_ms,
+            50 + i,
+        )
+        for i, partition in enumerate(run.partitions)
+    }
+    assert read_log(batch(run, 50)).offsets == {run.group_id: meant}
+
+
+@given(group_runs())
+def test_groups_mean_the_same_to_the_second_reader(run: GroupRun) -> None:
+    meant = {} if run.value is None else {run.group_id: model_group(run.value)}
+    assert read_log(batch(run)).groups == meant
+
+
+@given(tombstones())
+def test_tombstones_have_the_key_and_no_value(run: OffsetTombstones) -> None:
+    offsets = [commit(1, run.group_id, topic, partitions=[n]) for topic, n in run.keys]
+    state = read_log(batch([*offsets]))
+    assert set(state.offsets[run.group_id]) == set(run.keys)
+    state.feed(batch(run, base_offset=state.next_log_offset))
+    assert state.offsets == {}
+
+
+def flattened(based_runs) -> list:
+    """What runs say, record by record: how the records were grouped does not matter."""
+    said = []
+    for base_offset, run in based_runs:
+        for i in range(len(run)):
+            if isinstance(run, OffsetRun):
+                metadata = run.metadata[i] if run.metadata else ""
+                said.append(
+                    (base_offset + i, run.group_id, run.topic, run.partitions[i], run.offsets[i],
+                     run.leader_epochs[i], metadata, run.commit_timestamp_ms,
+                     run.expire_timestamp_ms)
+                )  # fmt: skip
+            elif isinstance(run, OffsetTombstones):
+                said.append((base_offset + i, run.group_id, *run.keys[i]))
+            else:
+                said.append((base_offset + i, run))
+    return said
+
+
+@given(st.lists(runs(), min_size=1, max_size=5), st.integers(0, 10_000))
+def test_a_batch_is_read_back_as_the_runs_it_was_made_of(many: list[Run], base: int) -> None:
+    based, count = [], 0
+    for run in many:
+        based.append((base + count, run))
+        count += len(run)
+    data = batch(many, base)
+    header = read_header(data)
+    records = records_of(data, header)
+    section = data[61:]
+    assert flattened(runs_of_section(section, base, count)) == flattened(based)
+    assert flattened(runs_of_records(records)) == flattened(based)
+
+
+@pytest.mark.parametrize("count", [1, 64, 65, 100, 10_000])
+def test_a_commit_comes_back_as_one_run(count: int) -> None:
+    ((base_offset, run),) = runs_of_section(run_records(commit(count), 0), 7, count)
+    assert base_offset == 7
+    assert isinstance(run, OffsetRun)
+    assert (list(run.partitions), run.metadata) == (list(range(count)), None)
+
+
+def test_gaps_that_a_cleaner_left_end_a_run() -> None:
+    kept = [record for record in records_of_section(commit(6)) if record.offset in (0, 1, 4, 5)]
+    section, count = encode_section(kept, 0, 0)
+    found = runs_of_section(section, 100, count)
+    assert [(base, list(run.partitions)) for base, run in found] == [(100, [0, 1]), (104, [4, 5])]
+
+
+def test_an_unknown_record_between_offsets_does_not_shift_them() -> None:
+    first, unknown, last = records_of_section(commit(3))
+    unknown = unknown._replace(key=b"\0\x10" + b"\0\x01x")
+    section, count = encode_section([first, unknown, last], 0, 0)
+    skipped: Counter[int] = Counter()
+    found = runs_of_section(section, 0, count, skipped)
+    assert [(base, list(run.partitions)) for base, run in found] == [(0, [0]), (2, [2])]
+    assert skipped == {16: 1}
+
+
+def records_of_section(run: Run) -> list[Record]:
+    data = batch(run)
+    return records_of(data, read_header(data))
+
+
+# ------------------------------------------------------------------------------- what is refused
+
+
+def test_an_unknown_value_version_is_not_skipped() -> None:
+    record = records_of_section(commit(1))[0]
+    for version in (5, 30_000, -1):
+        value = version.to_bytes(2, "big", signed=True) + record.value[2:]
+        with pytest.raises(CorruptRecord, match=f"offset 0 .*value version {version} is unknown"):
+            list(runs_of_records([record._replace(value=value)]))
+
+
+@given(runs(), st.data())
+def test_any_cut_or_flip_of_a_section_is_an_answer_or_a_corrupt_record(run, data) -> None:
+    section = bytearray(run_records(run, 0))
+    if data.draw(st.booleans()):
+        del section[data.draw(st.integers(0, len(section))) :]
+    else:
+        section[data.draw(st.integers(0, len(section) - 1))] ^= data.draw(st.integers(1, 255))
+    try:
+        found = runs_of_section(bytes(section), 0, len(run))
+    except CorruptRecord:
+        return
+    assert sum(len(run) for _, run in found) <= len(run)
+
+
+def test_a_section_with_more_or_fewer_records_than_claimed_is_refused() -> None:
+    section = run_records(commit(3), 0)
+    for count in (2, 4, 2**31 - 1):
+        with pytest.raises(CorruptRecord):
+            runs_of_section(section, 0, count)
+
+
+def test_a_record_without_a_key_is_refused() -> None:
+    with pytest.raises(CorruptRecord, match="key is missing"):
+        list(runs_of_records([Record(0, 0, None, b"")]))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        commit(1, group_id="g" * 32768),
+        commit(1, topic="é" * 16384),
+        commit(1, metadata=["m" * 32768]),
+        GroupRun("g", GroupValue("consumer", 1, "p" * 32768, None, -1, [])),
+        GroupRun("g" * 32768, None),
+        OffsetTombstones("g", [("t" * 32768, 0)]),
+    ],
+    ids=["group", "topic", "metadata", "protocol", "group-key", "tombstone"],
+)
+def test_what_the_formats_cannot_hold_is_known_before_it_is_written(run: Run) -> None:
+    for refusing in (run_bytes_at_most, lambda run: run_records(run, 0)):
+        with pytest.raises(UnwritableRun, match="at most 32767 bytes"):
+            refusing(run)
+
+
+@given(runs(), st.integers(0, 20_000))
+def test_the_bound_is_above_the_bytes_and_not_far(run: Run, first_delta: int) -> None:
+    size = len(run_records(run, first_delta))
+    members = len(run.value.members) if isinstance(run, GroupRun) and run.value else 0
+    assert size <= run_bytes_at_most(run) <= size + 20 * len(run) + 8 * members
