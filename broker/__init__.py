@@ -1,1 +1,1 @@
-
+"""The edge: sockets, clocks, configuration, metrics and the turn."""

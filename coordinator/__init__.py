@@ -1,1 +1,1 @@
-
+"""The group coordinator, pure: groups, members and the state machine."""

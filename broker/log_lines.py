@@ -1,0 +1,108 @@
+"""Log lines: structlog set up once, and a line for each fact of the core that people look for.
+
+`--set log.format=json` gives a JSON object a line, `console` a readable one (coloured on terminals),
+both on standard error. What peers send (client ids, group ids) is escaped by both renderers.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import structlog
+
+from coordinator.events import (
+    Event,
+    GenerationFormed,
+    GroupRemoved,
+    MemberJoined,
+    MemberLeft,
+    OffsetsExpired,
+    Transition,
+)
+
+FORMATS = ("console", "json")
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def _escaped(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Make every text printable: what a peer calls itself can't break a line or a terminal."""
+    for key, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[key] = value.encode("unicode_escape").decode("ascii")
+    return event
+
+
+def configure(log_format: str, level: str = "info") -> None:
+    """Send log lines to standard error; ``log_format`` is one of FORMATS."""
+    renderer: Any
+    if log_format == "json":
+        renderer = structlog.processors.JSONRenderer(sort_keys=False)
+    else:
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=36)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _escaped,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+logger = structlog.get_logger()
+
+
+def observe(event: Event) -> None:
+    """Write the line of one fact of the core, where it has one."""
+    if isinstance(event, Transition):
+        logger.info(
+            "group state changed",
+            group=event.group_id,
+            old=event.old_state,
+            new=event.new_state,
+            generation=event.generation_id,
+            cause=str(event.cause),
+            detail=event.detail,
+        )
+    elif isinstance(event, GenerationFormed):
+        logger.info(
+            "generation formed",
+            group=event.group_id,
+            generation=event.generation_id,
+            protocol=event.protocol_name,
+            leader=event.leader,
+            members=event.members,
+            join_ms=event.join_ms,
+        )
+    elif isinstance(event, MemberJoined):
+        logger.info(
+            "member joined",
+            group=event.group_id,
+            member=event.member_id,
+            instance=event.group_instance_id,
+            client=event.client_id,
+            host=event.client_host,
+            reason=event.reason,
+        )
+    elif isinstance(event, MemberLeft):
+        logger.info(
+            "member gone",
+            group=event.group_id,
+            member=event.member_id,
+            instance=event.group_instance_id,
+            client=event.client_id,
+            host=event.client_host,
+            cause=str(event.cause),
+            detail=event.detail,
+        )
+    elif isinstance(event, OffsetsExpired):
+        logger.info(
+            "offsets removed", group=event.group_id, offsets=event.offsets, cause=str(event.cause)
+        )
+    elif isinstance(event, GroupRemoved):
+        logger.info("group removed", group=event.group_id, cause=str(event.cause))

@@ -1,0 +1,50 @@
+"""Totals of what the core has told: plain numbers, made into series at scrape.
+
+Nothing here knows prometheus; `broker/exposition.py` reads these numbers beside those that the
+server's routes, the shards and the logs keep themselves.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from coordinator.events import (
+    CommitRejected,
+    Event,
+    GenerationFormed,
+    OffsetsExpired,
+    Transition,
+)
+from coordinator.states import State
+
+REBALANCING = State.PREPARING_REBALANCE
+
+
+@dataclass(slots=True)
+class Metrics:
+    """What has happened to groups since the process began."""
+
+    rebalances: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Cause -> rebalances begun."""
+    generations: int = 0
+    """Join phases that ended with members."""
+    join_phase_ms: int = 0
+    """Time spent in those join phases."""
+    commits_rejected: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """Error code -> OffsetCommits refused as a whole."""
+    offsets_removed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Cause -> offsets dropped by retention or by deletion."""
+
+    def observe(self, event: Event) -> None:
+        """Count one fact of the core."""
+        if isinstance(event, Transition):
+            if event.new_state == REBALANCING:
+                self.rebalances[event.cause] += 1
+        elif isinstance(event, GenerationFormed):
+            self.generations += 1
+            self.join_phase_ms += event.join_ms
+        elif isinstance(event, CommitRejected):
+            self.commits_rejected[event.error_code] += 1
+        elif isinstance(event, OffsetsExpired):
+            self.offsets_removed[event.cause] += event.offsets

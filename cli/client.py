@@ -1,0 +1,203 @@
+"""A small blocking Kafka client over protocol/: connections, versions, leaders, coordinators.
+
+It speaks to any broker since 0.10. A version is chosen per call: the newest that the broker, our
+tables and the caller's cap share. Names are preferred to topic ids, so that one shape serves all.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from cli.errors import UNREACHABLE, CommandError, refused
+from protocol import errors, headers
+from protocol.messages import BY_NAME
+from protocol.schema import Api
+
+Value = dict[str, Any]
+
+# The newest version whose fields the commands know: above it topics have ids instead of names.
+VERSION_CAPS = {"Fetch": 12, "Metadata": 12, "OffsetCommit": 9, "OffsetFetch": 9, "Produce": 12}
+MAX_RESPONSE_BYTES = 256 << 20
+RETRY_S = 0.1
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return (host, port) of `HOST:PORT`, `[IPV6]:PORT` or `HOST` alone, which means port 9092."""
+    host, colon, port = text.strip().rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text.strip(), "9092"
+    host = host.strip("[]")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise CommandError(f"--bootstrap {text}: write it as HOST:PORT, such as 127.0.0.1:9092", 2)
+    return host, int(port)
+
+
+class Connection:
+    """One blocking connection to one broker, one request in flight."""
+
+    def __init__(self, host: str, port: int, client_id: str, timeout_s: float) -> None:
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.client_id = client_id
+        self.timeout_s = timeout_s
+        self._correlation_id = 0
+        try:
+            self._socket = socket.create_connection((host, port), timeout_s)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise CommandError(
+                f"no broker answers at {self.address} ({reason}); "
+                "start one with `muster serve`, or name another with --bootstrap",
+                UNREACHABLE,
+            ) from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._ranges = self._handshake()
+
+    def _handshake(self) -> dict[int, tuple[int, int]]:
+        answer = self._exchange(BY_NAME["ApiVersions"], 0, {}, self.timeout_s)
+        if answer["error_code"] != errors.NONE:
+            raise refused(f"versions of {self.address}", answer["error_code"])
+        return {k["api_key"]: (k["min_version"], k["max_version"]) for k in answer["api_keys"]}
+
+    def supports(self, name: str, version: int) -> bool:
+        """Return whether the broker serves this version of an API."""
+        least, most = self._ranges.get(BY_NAME[name].key, (0, -1))
+        return least <= version <= most
+
+    def version_of(self, name: str) -> int:
+        """Return the version to use for an API; CommandError when there is none in common."""
+        api = BY_NAME[name]
+        least, most = self._ranges.get(api.key, (0, -1))
+        chosen = min(most, api.versions[-1], VERSION_CAPS.get(name, most))
+        if chosen < least:
+            raise CommandError(f"the broker at {self.address} does not serve {name} to this client")
+        return chosen
+
+    def call(self, name: str, value: Value, timeout_s: float | None = None) -> Value:
+        """Send one request and return its decoded answer."""
+        version = self.version_of(name)
+        return self._exchange(BY_NAME[name], version, value, timeout_s or self.timeout_s)
+
+    def _exchange(self, api: Api, version: int, value: Value, timeout_s: float) -> Value:
+        self._correlation_id += 1
+        head = headers.encode_request_header(api.key, version, self._correlation_id, self.client_id)
+        body = api.encode_request(version, value)
+        try:
+            self._socket.settimeout(timeout_s)
+            self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+            (size,) = struct.unpack(">i", self._read(4))
+            if not 4 <= size <= MAX_RESPONSE_BYTES:
+                raise CommandError(f"{self.address} does not speak Kafka's protocol", UNREACHABLE)
+            frame = self._read(size)
+        except TimeoutError as error:
+            raise CommandError(
+                f"the broker at {self.address} did not answer {api.name} in {timeout_s:g} s",
+                UNREACHABLE,
+            ) from error
+        except OSError as error:
+            raise CommandError(
+                f"the broker at {self.address} closed the connection during {api.name}",
+                UNREACHABLE,
+            ) from error
+        expected = headers.response_header(api.key, version, self._correlation_id)
+        if frame[: len(expected)] != expected:
+            raise CommandError(f"{self.address} answered another request", UNREACHABLE)
+        return api.decode_response(version, frame, len(expected))
+
+    def _read(self, size: int) -> bytes:
+        chunks: list[bytes] = []
+        while size:
+            chunk = self._socket.recv(min(size, 1 << 20))
+            if not chunk:
+                raise ConnectionResetError("end of stream")
+            chunks.append(chunk)
+            size -= len(chunk)
+        return b"".join(chunks)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+class Cluster:
+    """The brokers behind a bootstrap address, with a connection to each one used."""
+
+    def __init__(
+        self, bootstrap: str, client_id: str = "muster-cli", timeout_s: float = 30
+    ) -> None:
+        self.client_id = client_id
+        self.timeout_s = timeout_s
+        self._connections: dict[tuple[str, int], Connection] = {}
+        failures: list[CommandError] = []
+        for address in bootstrap.split(","):
+            try:
+                self.any = self.connect(*parse_address(address))
+                return
+            except CommandError as error:
+                failures.append(error)
+        raise failures[0]
+
+    def connect(self, host: str, port: int) -> Connection:
+        """Return the connection to an address, made at first use."""
+        if (host, port) not in self._connections:
+            connection = Connection(host, port, self.client_id, self.timeout_s)
+            self._connections[host, port] = connection
+        return self._connections[host, port]
+
+    def metadata(self, topics: list[str] | None) -> Value:
+        """Return the answer to Metadata; None asks for every topic. Never creates a topic."""
+        asked = None if topics is None else [{"topic_id": bytes(16), "name": t} for t in topics]
+        if topics is None and self.any.version_of("Metadata") == 0:
+            asked = []
+        return self.any.call("Metadata", {"topics": asked, "allow_auto_topic_creation": False})
+
+    def controller(self) -> Connection:
+        """Return the connection for topic changes: the controller, else any broker."""
+        answer = self.metadata([])
+        for broker in answer["brokers"]:
+            if broker["node_id"] == answer["controller_id"]:
+                return self.connect(broker["host"], broker["port"])
+        return self.any
+
+    def brokers(self) -> Iterator[Connection]:
+        """Yield a connection to each broker."""
+        for broker in self.metadata([])["brokers"]:
+            yield self.connect(broker["host"], broker["port"])
+
+    def leaders(self, topics: list[str]) -> dict[tuple[str, int], Connection]:
+        """Return (topic, partition) -> its leader; CommandError for unknown topics."""
+        answer = self.metadata(topics)
+        addresses = {b["node_id"]: (b["host"], b["port"]) for b in answer["brokers"]}
+        found: dict[tuple[str, int], Connection] = {}
+        for topic in answer["topics"]:
+            if topic["error_code"]:
+                raise refused(f"topic {topic['name']}", topic["error_code"])
+            for partition in topic["partitions"]:
+                if partition["leader_id"] in addresses:
+                    leader = self.connect(*addresses[partition["leader_id"]])
+                    found[topic["name"], partition["partition_index"]] = leader
+        return found
+
+    def coordinator(self, group_id: str) -> Connection:
+        """Return the connection to a group's coordinator, waiting while it is being made."""
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            answer = self.any.call(
+                "FindCoordinator",
+                {"key": group_id, "key_type": 0, "coordinator_keys": [group_id]},
+            )
+            found = answer["coordinators"][0] if answer["coordinators"] else answer
+            code = found["error_code"]
+            if code == errors.NONE:
+                return self.connect(found["host"], found["port"])
+            if code not in errors.RETRIABLE or time.monotonic() > deadline:
+                raise refused(f"coordinator of {group_id}", code, found["error_message"])
+            time.sleep(RETRY_S)
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in self._connections.values():
+            connection.close()

@@ -1,0 +1,39 @@
+"""What ends a command: one sentence, and an exit code that scripts can use.
+
+0 done; 1 the broker refused; 2 wrong use; 3 no broker could be reached or it did not answer.
+"""
+
+from __future__ import annotations
+
+from protocol.errors import NAMES
+
+REFUSED = 1
+USAGE = 2
+UNREACHABLE = 3
+
+_HINTS = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "`muster topics list` shows the topics there are",
+    "TOPIC_ALREADY_EXISTS": "choose another name, or delete it first",
+    "GROUP_ID_NOT_FOUND": "`muster groups list` shows the groups there are",
+    "NON_EMPTY_GROUP": "stop its members first; `muster groups describe` names them",
+    "COORDINATOR_LOAD_IN_PROGRESS": "the broker is still loading its groups; try again shortly",
+    "COORDINATOR_NOT_AVAILABLE": "the broker is not ready for groups; try again shortly",
+    "INVALID_REPLICATION_FACTOR": "use --replication-factor 1, or leave it out",
+    "INVALID_TOPIC_EXCEPTION": "names have at most 249 letters, digits, '.', '_' and '-'",
+}
+
+
+class CommandError(Exception):
+    """A command can't go on; ``str`` is the sentence that a person reads."""
+
+    def __init__(self, sentence: str, exit_code: int = REFUSED) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code
+
+
+def refused(what: str, error_code: int, message: str | None = None) -> CommandError:
+    """Return the error for a broker's refusal of ``what``, with what to do where that is known."""
+    name = NAMES.get(error_code, f"error {error_code}")
+    sentence = f"{what}: {message.rstrip('.')} ({name})" if message else f"{what}: {name}"
+    hint = _HINTS.get(name)
+    return CommandError(f"{sentence}; {hint}" if hint else sentence)

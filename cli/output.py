@@ -1,0 +1,68 @@
+"""How commands show their results: tables for people, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+
+Row = dict[str, Any]
+
+
+def shown(value: Any) -> str:
+    """Return a cell's text: nothing for None, yes and no for truth, names joined by commas."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value))
+    return str(value)
+
+
+def show_json(value: Any) -> None:
+    """Print one value as indented JSON; bytes become text, replacing what is not UTF-8."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=_text))
+
+
+def show_json_line(value: Any) -> None:
+    """Print one value as one line of JSON, at once: for streams that another program follows."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=_text) + "\n")
+    sys.stdout.flush()
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def show_table(rows: Sequence[Row], columns: Iterable[str], empty: str, title: str = "") -> None:
+    """Print rows as a table whose numbers stand right; ``empty`` is said where there are none."""
+    console = Console(soft_wrap=False, highlight=False)
+    if not rows:
+        console.print(empty)
+        return
+    if not console.is_terminal:
+        # A file or a pipe has no width of its own: nothing is folded or cut for it.
+        console.width = 10_000
+    if title:
+        console.print(title)
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        numbers = all(isinstance(row.get(column), int | float | None) for row in rows)
+        numbers = numbers and not isinstance(rows[0].get(column), bool)
+        justify: JustifyMethod = "right" if numbers else "left"
+        table.add_column(column.upper().replace("_", "-"), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*(shown(row.get(column)) for column in columns))
+    console.print(table)
+
+
+def say(sentence: str) -> None:
+    """Print one plain line."""
+    print(sentence, flush=True)

@@ -1,0 +1,197 @@
+"""`muster topics`: create, list, describe and delete topics of any Kafka broker."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.client import Cluster
+from cli.errors import USAGE, CommandError, refused
+from cli.offsets_at import EARLIEST, LATEST, offsets_at
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+
+app = typer.Typer(help="Create, list, describe and delete topics.", no_args_is_help=True)
+
+TOPIC_RESOURCE = 2
+
+
+def _settings(pairs: list[str]) -> list[dict[str, str]]:
+    settings = []
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise CommandError(f"--config {pair}: write it as NAME=VALUE", USAGE)
+        settings.append({"name": name.strip(), "value": value.strip()})
+    return settings
+
+
+@app.command()
+def create(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", help="-1: the broker's default.")
+    ] = -1,
+    replication_factor: Annotated[int, typer.Option(help="-1: the broker's default.")] = -1,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="Repeatable.")
+    ] = None,
+    if_not_exists: Annotated[bool, typer.Option(help="An existing topic is no error.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Make topics."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    controller = cluster.controller()
+    if controller.version_of("CreateTopics") < 4:  # defaults by -1 came with version 4 (KIP-464)
+        partitions, replication_factor = max(partitions, 1), max(replication_factor, 1)
+    asked = [
+        {
+            "name": topic,
+            "num_partitions": partitions,
+            "replication_factor": replication_factor,
+            "assignments": [],
+            "configs": _settings(config or []),
+        }
+        for topic in topics
+    ]
+    answer = controller.call(
+        "CreateTopics",
+        {"topics": asked, "timeout_ms": int(timeout * 1000), "validate_only": False},
+        timeout + 5,
+    )
+    rows = []
+    for topic in answer["topics"]:
+        exists = topic["error_code"] == 36
+        if topic["error_code"] and not (exists and if_not_exists):
+            raise refused(f"topic {topic['name']}", topic["error_code"], topic["error_message"])
+        rows.append({"topic": topic["name"], "created": not exists})
+    if json:
+        output.show_json(rows)
+        return
+    for row in rows:
+        output.say(f"{'made' if row['created'] else 'there already:'} {row['topic']}")
+
+
+@app.command("list")
+def list_topics(
+    internal: Annotated[bool, typer.Option(help="Show internal topics too.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """List the topics."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    rows = [
+        {
+            "topic": topic["name"],
+            "partitions": len(topic["partitions"]),
+            "replicas": max((len(p["replica_nodes"]) for p in topic["partitions"]), default=0),
+            "internal": topic["is_internal"],
+        }
+        for topic in sorted(cluster.metadata(None)["topics"], key=lambda t: str(t["name"]))
+        if internal or not topic["is_internal"]
+    ]
+    if json:
+        output.show_json(rows)
+    else:
+        columns = ["topic", "partitions", "replicas", *(["internal"] if internal else [])]
+        output.show_table(rows, columns, "no topics yet; `muster topics create NAME` makes one")
+
+
+def _configs(cluster: Cluster, topic: str) -> dict[str, str]:
+    """Return the settings of a topic that differ from the broker's defaults."""
+    answer = cluster.any.call(
+        "DescribeConfigs",
+        {
+            "resources": [
+                {
+                    "resource_type": TOPIC_RESOURCE,
+                    "resource_name": topic,
+                    "configuration_keys": None,
+                }
+            ],
+            "include_synonyms": False,
+            "include_documentation": False,
+        },
+    )
+    result = answer["results"][0]
+    if result["error_code"]:
+        raise refused(f"settings of {topic}", result["error_code"], result["error_message"])
+    return {
+        c["name"]: c["value"]
+        for c in result["configs"]
+        if not c["is_default"] and c["config_source"] in (-1, 1)
+    }
+
+
+@app.command()
+def describe(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show partitions, leaders, offsets and changed settings."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    described = []
+    leaders = cluster.leaders(topics)
+    first, end = offsets_at(cluster, leaders, EARLIEST), offsets_at(cluster, leaders, LATEST)
+    for topic in cluster.metadata(topics)["topics"]:
+        partitions = [
+            {
+                "partition": p["partition_index"],
+                "leader": p["leader_id"],
+                "replicas": p["replica_nodes"],
+                "in_sync": p["isr_nodes"],
+                "start_offset": first.get((topic["name"], p["partition_index"])),
+                "end_offset": end.get((topic["name"], p["partition_index"])),
+            }
+            for p in sorted(topic["partitions"], key=lambda p: int(p["partition_index"]))
+        ]
+        topic_id = uuid.UUID(bytes=bytes(topic["topic_id"]))
+        described.append(
+            {
+                "topic": topic["name"],
+                "topic_id": str(topic_id) if topic_id.int else None,
+                "internal": topic["is_internal"],
+                "configs": _configs(cluster, topic["name"]),
+                "partitions": partitions,
+            }
+        )
+    if json:
+        output.show_json(described)
+        return
+    columns = ["partition", "leader", "replicas", "in_sync", "start_offset", "end_offset"]
+    for entry in described:
+        settings = ", ".join(f"{k}={v}" for k, v in sorted(entry["configs"].items()))
+        title = f"{entry['topic']}  id {entry['topic_id'] or '-'}  {settings}"
+        output.show_table(entry["partitions"], columns, "no partitions", title.rstrip())
+
+
+@app.command()
+def delete(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Delete topics and their records."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    asked = {
+        "topics": [{"name": topic, "topic_id": bytes(16)} for topic in topics],
+        "topic_names": topics,
+        "timeout_ms": int(timeout * 1000),
+    }
+    answer = cluster.controller().call("DeleteTopics", asked, timeout + 5)
+    for topic in answer["responses"]:
+        if topic["error_code"]:
+            raise refused(f"topic {topic['name']}", topic["error_code"], topic["error_message"])
+    if json:
+        output.show_json([{"topic": topic, "deleted": True} for topic in topics])
+        return
+    for topic in topics:
+        output.say(f"deleted {topic}")

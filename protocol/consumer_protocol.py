@@ -1,0 +1,91 @@
+"""The embedded consumer protocol: what members of a "consumer" group put into the opaque bytes.
+
+Subscription and Assignment are versioned by an int16 of their own; a later version only appends
+fields, so every version is read by its version 0 prefix (KIP-429). Broker and coordinator treat
+these bytes as opaque, save for the subscribed topics.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+from protocol.errors import ProtocolError
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.position = 0
+
+    def take(self, size: int) -> bytes:
+        end = self.position + size
+        if size < 0 or end > len(self.data):
+            raise ProtocolError(f"consumer protocol: {size} bytes claimed, fewer are left")
+        taken = self.data[self.position : end]
+        self.position = end
+        return taken
+
+    def int16(self) -> int:
+        return int(_INT16.unpack(self.take(2))[0])
+
+    def int32(self) -> int:
+        return int(_INT32.unpack(self.take(4))[0])
+
+    def count(self, least_size: int) -> int:
+        count = self.int32()
+        if count < 0 or count * least_size > len(self.data) - self.position:
+            raise ProtocolError(f"consumer protocol: {count} elements claimed, fewer are left")
+        return count
+
+    def string(self) -> str:
+        try:
+            return self.take(self.int16()).decode()
+        except UnicodeDecodeError as error:
+            raise ProtocolError("consumer protocol: a topic is not UTF-8") from error
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return _INT16.pack(len(data)) + data
+
+
+def subscribed_topics(metadata: bytes) -> list[str]:
+    """Return the topics of a Subscription of any version; ProtocolError for other bytes."""
+    reader = _Reader(metadata)
+    if reader.int16() < 0:
+        raise ProtocolError("consumer protocol: negative version")
+    return [reader.string() for _ in range(reader.count(2))]
+
+
+def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
+    """Return topic -> partitions of an Assignment of any version; empty bytes mean none."""
+    if not assignment:
+        return {}
+    reader = _Reader(assignment)
+    if reader.int16() < 0:
+        raise ProtocolError("consumer protocol: negative version")
+    assigned: dict[str, list[int]] = {}
+    for _ in range(reader.count(6)):
+        topic = reader.string()
+        assigned[topic] = [reader.int32() for _ in range(reader.count(4))]
+    return assigned
+
+
+def encode_subscription(topics: Sequence[str]) -> bytes:
+    """Return a version 0 Subscription without user data."""
+    listed = b"".join(_string(topic) for topic in topics)
+    return _INT16.pack(0) + _INT32.pack(len(topics)) + listed + _INT32.pack(-1)
+
+
+def encode_assignment(assigned: Mapping[str, Sequence[int]]) -> bytes:
+    """Return a version 0 Assignment without user data."""
+    parts = [_INT16.pack(0), _INT32.pack(len(assigned))]
+    for topic, partitions in assigned.items():
+        parts.append(_string(topic) + _INT32.pack(len(partitions)))
+        parts.extend(_INT32.pack(partition) for partition in partitions)
+    parts.append(_INT32.pack(-1))
+    return b"".join(parts)

@@ -1,0 +1,125 @@
+"""The rules of the house that no linter knows: lengths, places, what must not be written down."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("protocol", "offsets", "coordinator", "log", "broker", "cli")
+MODULE_LINES = 400
+FUNCTION_LINES = 60
+
+LONGER = {
+    # A table of data reads best in one piece.
+    "broker/config_table.py",
+}
+"""Modules that may be longer than 400 lines, each with its reason."""
+
+FUNCTIONS_LONGER: dict[str, str] = {}
+"""`file:function` that may be longer than 60 lines, with its reason."""
+
+
+def modules() -> list[Path]:
+    found = [p for room in ROOMS for p in (ROOT / room).rglob("*.py")]
+    return [p for p in found if "generated" not in p.parts]
+
+
+def test_there_are_modules_to_check() -> None:
+    assert len(modules()) > 100
+
+
+def test_no_module_is_longer_than_a_reader_wants_to_open() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in modules()
+        if (lines := len(path.read_text().splitlines())) > MODULE_LINES
+    }
+
+    assert {name: lines for name, lines in long.items() if name not in LONGER} == {}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                name = f"{path.relative_to(ROOT)}:{node.name}"
+                if lines > FUNCTION_LINES and name not in FUNCTIONS_LONGER:
+                    long[name] = lines
+
+    assert long == {}
+
+
+def test_every_module_opens_with_what_it_owns() -> None:
+    bare = [
+        str(path.relative_to(ROOT))
+        for path in modules()
+        if not ast.get_docstring(ast.parse(path.read_text())) and path.name != "__init__.py"
+    ]
+
+    assert bare == []
+
+
+def tracked() -> list[Path]:
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard"],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        ).stdout.split("\n")  # fmt: skip
+    except (OSError, subprocess.CalledProcessError):
+        listed = [str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if ".venv" not in p.parts]
+    return [ROOT / name for name in listed if name and (ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param(r"\.\./shared", id="a folder outside the project"),
+        pytest.param(r"/(?:root|home)/\w", id="somebody's machine"),
+        pytest.param(r"files\.pythonhosted|pypi\.org/simple|repo\d?\.maven", id="a registry host"),
+    ],
+)
+def test_the_project_names_nothing_outside_itself(pattern: str) -> None:
+    named = []
+    for path in tracked():
+        if path == Path(__file__) or path.stat().st_size > 4_000_000:
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        if re.search(pattern, text):
+            named.append(str(path.relative_to(ROOT)))
+
+    assert named == []
+
+
+def test_every_room_is_installed() -> None:
+    declared = re.search(r"packages = \[(.*?)\]\n", (ROOT / "pyproject.toml").read_text(), re.S)
+    assert declared
+    listed = set(re.findall(r'"([\w.]+)"', declared[1]))
+    present = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for room in ROOMS
+        for path in (ROOT / room).rglob("__init__.py")
+    }
+
+    assert listed == present
+
+
+def test_every_metric_name_has_its_line_in_the_docs() -> None:
+    written = set(re.findall(r"\"((?:muster|kafka)_[a-z0-9_]+)\"", "".join(
+        (ROOT / "broker" / name).read_text() for name in ("exposition.py",)
+    )))  # fmt: skip
+    documented = set(
+        re.findall(r"`((?:muster|kafka)_[a-z0-9_]+)", (ROOT / "docs/metrics.md").read_text())
+    )
+
+    assert written
+    assert written - documented == set()
