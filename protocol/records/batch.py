@@ -51,6 +51,7 @@ _CRC = struct.Struct(">I")
 _MAX_TIMESTAMP_POSITION = 35
 
 CODEC_BITS = 0x07
+_OFFSET_MAX = (1 << 63) - 1
 _LOG_APPEND_BIT = 0x08
 _TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
@@ -149,6 +150,8 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
             f" last offset delta {header.last_offset_delta}.",
             INVALID_RECORD,
         )
+    if not 0 <= header.base_offset <= _OFFSET_MAX - header.last_offset_delta:
+        raise CorruptRecords(f"A batch has base offset {header.base_offset}.", INVALID_RECORD)
     return header
 
 

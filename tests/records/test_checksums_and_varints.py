@@ -1,0 +1,79 @@
+"""Checksums agree with an independent implementation; varints are exact and bounded."""
+
+from __future__ import annotations
+
+import crcmod.predefined
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.records import varint
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.crc import crc32, crc32c, fallback_crc32c
+
+CHECK_INPUT = b"123456789"  # every CRC catalogue gives the checksum of these nine bytes
+
+
+def test_crc32c_of_the_catalogue_input() -> None:
+    assert crc32c(CHECK_INPUT) == 0xE3069283
+
+
+def test_crc32_of_the_catalogue_input() -> None:
+    assert crc32(CHECK_INPUT) == 0xCBF43926
+
+
+@given(st.binary(max_size=300))
+def test_both_checksums_agree_with_crcmod(data: bytes) -> None:
+    assert crc32c(data) == crcmod.predefined.mkPredefinedCrcFun("crc-32c")(data)
+    assert crc32(data) == crcmod.predefined.mkPredefinedCrcFun("crc-32")(data)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_the_fallback_takes_any_buffer(kind: type) -> None:
+    assert fallback_crc32c()(kind(CHECK_INPUT)) == 0xE3069283
+    assert crc32c(kind(CHECK_INPUT)) == 0xE3069283
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [
+        (0, "00"),
+        (-1, "01"),
+        (1, "02"),
+        (63, "7e"),
+        (-64, "7f"),
+        (64, "8001"),
+        (8191, "fe7f"),
+        (8192, "808001"),
+        (2**31 - 1, "feffffff0f"),
+        (-(2**31), "ffffffff0f"),
+    ],
+)
+def test_zigzag_varints_as_kafka_writes_them(value: int, encoded: str) -> None:
+    data = bytes.fromhex(encoded)
+    assert varint.encode_varint(value) == data
+    assert varint.read_varint(data, 0) == (value, len(data))
+    assert varint.varint_size(value) == len(data)
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=3))
+def test_varlongs_come_back_from_anywhere_in_a_buffer(value: int, before: bytes) -> None:
+    encoded = varint.encode_varint(value)
+    buffer = before + encoded + b"\xff"
+    assert varint.read_varlong(buffer, len(before)) == (value, len(before) + len(encoded))
+    assert varint.varint_size(value) == len(encoded)
+
+
+@pytest.mark.parametrize(
+    "encoded", ["", "80", "ffffffff", "808080808000", "ffffffff1f"],
+    ids=["nothing", "cut", "cut later", "six bytes", "33 bits"],
+)  # fmt: skip
+def test_what_is_no_varint_is_refused(encoded: str) -> None:
+    with pytest.raises(CorruptRecords):
+        varint.read_varint(bytes.fromhex(encoded), 0)
+
+
+def test_a_varlong_has_at_most_64_bits() -> None:
+    with pytest.raises(CorruptRecords):
+        varint.read_varlong(b"\xff" * 9 + b"\x02", 0)
+    assert varint.read_varlong(b"\xff" * 9 + b"\x01", 0) == (-(2**63), 10)

@@ -1,0 +1,218 @@
+"""Codecs: round trips, what Java's readers demand, and no bomb above its limit."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+import zlib
+
+import cramjam
+import lz4.frame
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.errors import MESSAGE_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE
+from protocol.records.compression import GZIP, LZ4, NAMES, SNAPPY, ZSTD, compress, decompress
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.lz4_header import old_lz4_header, xxhash32_short
+
+REAL_CODECS = [GZIP, SNAPPY, LZ4, ZSTD]
+TEXT = b"the quick brown fox jumps over the lazy dog. " * 100
+MIB = 1 << 20
+
+
+@given(
+    codec=st.sampled_from([0, *REAL_CODECS]),
+    magic=st.sampled_from([0, 1, 2]),
+    data=st.one_of(st.binary(max_size=2000), st.binary(min_size=1, max_size=9).map(TEXT.__add__)),
+)
+def test_what_is_compressed_comes_back(codec: int, magic: int, data: bytes) -> None:
+    if codec == ZSTD and magic < 2:
+        with pytest.raises(CorruptRecords) as refused:
+            compress(codec, data, magic)
+        assert refused.value.error_code == UNSUPPORTED_COMPRESSION_TYPE
+        return
+    assert decompress(codec, compress(codec, data, magic), len(data), magic) == data
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS)
+def test_several_blocks_come_back(codec: int) -> None:
+    data = bytes(range(256)) * 4096
+    assert decompress(codec, compress(codec, data), len(data)) == data
+
+
+@pytest.mark.parametrize("codec", [0, *REAL_CODECS], ids=NAMES)
+def test_the_limit_is_exact(codec: int) -> None:
+    packed = compress(codec, TEXT)
+    assert decompress(codec, packed, len(TEXT)) == TEXT
+    with pytest.raises(CorruptRecords) as refused:
+        decompress(codec, packed, len(TEXT) - 1)
+    assert refused.value.error_code == MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS, ids=NAMES[1:])
+def test_a_bomb_costs_no_more_than_its_limit(codec: int) -> None:
+    bomb = compress(codec, bytes(64 * MIB))
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptRecords, match="more than 1048576 bytes"):
+            decompress(codec, bomb, MIB)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Twice the output, and copies of the input: snappy's bomb is itself 3 MiB.
+    assert peak < 3 * MIB + 2 * len(bomb)
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS, ids=NAMES[1:])
+def test_every_cut_is_noticed(codec: int) -> None:
+    packed = compress(codec, TEXT)
+    for end in range(len(packed)):
+        # A xerial stream has no end mark; cut between blocks it is shorter, never wrong.
+        if codec == SNAPPY and end == 16:
+            assert decompress(codec, packed[:end], len(TEXT)) == b""
+            continue
+        with pytest.raises(CorruptRecords):
+            decompress(codec, packed[:end], len(TEXT))
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS, ids=NAMES[1:])
+@given(data=st.data())
+@settings(max_examples=150)
+def test_any_mutation_is_an_answer_or_a_refusal(codec: int, data: st.DataObject) -> None:
+    packed = bytearray(compress(codec, TEXT))
+    for _ in range(data.draw(st.integers(1, 4))):
+        position = data.draw(st.integers(0, len(packed) - 1))
+        packed[position] = data.draw(st.integers(0, 255))
+    try:
+        out = decompress(codec, packed, 10_000)
+    except CorruptRecords:
+        return
+    assert len(out) <= 10_000
+
+
+@pytest.mark.parametrize("codec", [*REAL_CODECS, 5, 7])
+@given(data=st.binary(max_size=200))
+def test_any_bytes_are_an_answer_or_a_refusal(codec: int, data: bytes) -> None:
+    try:
+        out = decompress(codec, data, 10_000, 2)
+    except CorruptRecords:
+        return
+    assert len(out) <= 10_000
+
+
+def test_unknown_codecs_have_their_own_error() -> None:
+    with pytest.raises(CorruptRecords) as refused:
+        decompress(5, b"", 10)
+    assert refused.value.error_code == UNSUPPORTED_COMPRESSION_TYPE
+
+
+class TestGzip:
+    def test_members_are_joined(self) -> None:
+        assert decompress(GZIP, compress(GZIP, b"ab") + compress(GZIP, b"cd"), 4) == b"abcd"
+
+    def test_many_members_are_refused(self) -> None:
+        with pytest.raises(CorruptRecords, match="64 members"):
+            decompress(GZIP, compress(GZIP, b"") * 65, 10)
+
+    def test_a_wrong_trailer_is_refused(self) -> None:
+        packed = bytearray(compress(GZIP, TEXT))
+        packed[-8] ^= 1
+        with pytest.raises(CorruptRecords):
+            decompress(GZIP, packed, len(TEXT))
+
+    def test_a_zlib_stream_is_not_gzip(self) -> None:
+        with pytest.raises(CorruptRecords):
+            decompress(GZIP, zlib.compress(TEXT), len(TEXT))
+
+
+class TestSnappy:
+    def test_xerial_framing_is_written(self) -> None:
+        packed = compress(SNAPPY, b"a" * 40_000)
+        assert packed[:16] == b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
+        (first,) = struct.unpack_from(">i", packed, 16)
+        assert cramjam.snappy.decompress_raw_len(packed[20 : 20 + first]) == 32 * 1024
+
+    def test_raw_snappy_is_read(self) -> None:
+        assert decompress(SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT)), len(TEXT)) == TEXT
+
+    @pytest.mark.parametrize("claimed", [b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f"])
+    def test_a_false_claim_allocates_nothing(self, claimed: bytes) -> None:
+        tracemalloc.start()
+        try:
+            with pytest.raises(CorruptRecords):
+                decompress(SNAPPY, claimed + b"\x00a", 2**32)
+            assert tracemalloc.get_traced_memory()[1] < MIB
+        finally:
+            tracemalloc.stop()
+
+    @pytest.mark.parametrize("size", [-1, 0, 5, 2**31 - 1])
+    def test_a_false_block_length_is_refused(self, size: int) -> None:
+        header = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
+        with pytest.raises(CorruptRecords, match="claims"):
+            decompress(SNAPPY, header + struct.pack(">i", size) + b"\x01\x00a", 100)
+
+    def test_the_limit_counts_all_blocks(self) -> None:
+        packed = compress(SNAPPY, bytes(100_000))
+        with pytest.raises(CorruptRecords, match="more than 99999"):
+            decompress(SNAPPY, packed, 99_999)
+
+
+class TestLz4:
+    def test_frames_are_as_java_needs_them(self) -> None:
+        frame = compress(LZ4, TEXT)
+        assert frame[4] & 0x20, "blocks must be independent"
+        assert not frame[4] & 0x08, "no content size"
+
+    def test_dependent_blocks_are_refused(self) -> None:
+        frame = lz4.frame.compress(bytes(200_000), block_linked=True)
+        with pytest.raises(CorruptRecords, match="dependent blocks"):
+            decompress(LZ4, frame, MIB)
+
+    def test_content_size_and_checksums_are_read(self) -> None:
+        frame = lz4.frame.compress(
+            TEXT, block_linked=False, store_size=True, content_checksum=True, block_checksum=True
+        )
+        assert decompress(LZ4, frame, len(TEXT)) == TEXT
+
+    def test_a_false_content_size_allocates_nothing(self) -> None:
+        header = b"\x68\x40" + struct.pack("<Q", 2**40)
+        checksum = bytes((xxhash32_short(header) >> 8 & 0xFF,))
+        body = compress(LZ4, TEXT)[7:]
+        tracemalloc.start()
+        try:
+            with pytest.raises(CorruptRecords):
+                decompress(LZ4, b"\x04\x22\x4d\x18" + header + checksum + body, 2**41)
+            assert tracemalloc.get_traced_memory()[1] < MIB
+        finally:
+            tracemalloc.stop()
+
+    def test_magic_0_carries_the_old_header_checksum(self) -> None:
+        old, new = compress(LZ4, TEXT, magic=0), compress(LZ4, TEXT, magic=1)
+        assert old[:6] == new[:6]
+        assert old[6] == 0x1A, "xxHash32 over the frame's magic too, as Kafka 0.8 wrote it"
+        assert new[6] == 0x82
+        assert old[7:] == new[7:]
+
+    def test_magic_0_is_read_with_either_checksum(self) -> None:
+        for magic in (0, 1):
+            assert decompress(LZ4, compress(LZ4, TEXT, magic), len(TEXT), 0) == TEXT
+
+    @pytest.mark.parametrize("magic", [1, 2])
+    def test_later_magics_refuse_the_old_checksum(self, magic: int) -> None:
+        with pytest.raises(CorruptRecords, match="wrong checksum"):
+            decompress(LZ4, old_lz4_header(compress(LZ4, TEXT)), len(TEXT), magic)
+
+    def test_bytes_behind_the_frame_are_refused(self) -> None:
+        with pytest.raises(CorruptRecords, match="behind"):
+            decompress(LZ4, compress(LZ4, TEXT) + b"x", len(TEXT))
+
+
+class TestZstd:
+    def test_frames_are_joined(self) -> None:
+        assert decompress(ZSTD, compress(ZSTD, b"ab") + compress(ZSTD, b"cd"), 4) == b"abcd"
+
+    def test_growing_buffers_reach_the_end(self) -> None:
+        data = bytes(3 * MIB)
+        assert decompress(ZSTD, compress(ZSTD, data), 3 * MIB) == data
