@@ -21,6 +21,10 @@ class Cause(StrEnum):
     STATIC_MEMBER_REPLACED = "static_member_replaced"
     SYNC_TIMED_OUT = "sync_timed_out"
     JOIN_TIMED_OUT = "join_timed_out"
+    NEW_MEMBER_TIMED_OUT = "new_member_timed_out"
+    INITIAL_DELAY_ENDED = "initial_delay_ended"
+    NOBODY_LEFT = "nobody_left"
+    GROUP_RECORD_TOO_LARGE = "group_record_too_large"
     ALL_JOINED = "all_joined"
     ASSIGNED = "assigned"
     LOADED = "loaded"
@@ -33,7 +37,10 @@ class Cause(StrEnum):
 
 @dataclass(slots=True)
 class Transition:
-    """A group moved from one state to another; a move to PreparingRebalance begins a rebalance."""
+    """A group moved from one state to another; a move to PreparingRebalance begins a rebalance.
+
+    The states are their names on the wire, ``State.value``.
+    """
 
     group_id: str
     old_state: str

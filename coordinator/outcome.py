@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from coordinator.calls import Ticket
 from coordinator.events import Event
+from offsets.cache import FetchedColumns
 from offsets.runs import Run
 
 
@@ -62,14 +63,8 @@ class CommitReply:
     errors: int | Sequence[int | Sequence[int]]
 
 
-class FetchedTopic(NamedTuple):
-    """Offsets of one topic as columns; -1 where none is kept; ``metadata`` None: all empty."""
-
-    topic: str
-    partitions: Sequence[int]
-    offsets: Sequence[int]
-    leader_epochs: Sequence[int]
-    metadata: Sequence[str] | None
+FetchedTopic = FetchedColumns
+"""Offsets of one topic as columns; -1 where none is kept; ``metadata`` None: all empty."""
 
 
 @dataclass(slots=True)

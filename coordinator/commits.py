@@ -1,0 +1,165 @@
+"""OffsetCommit and OffsetFetch.
+
+A commit makes runs; the cache changes when they are replayed, never here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from coordinator.calls import Now, OffsetCommit, OffsetFetch, TopicOffsets
+from coordinator.events import CommitRejected
+from coordinator.group import Group
+from coordinator.identity import check_member
+from coordinator.outcome import CommitReply, FetchReply, Outcome
+from coordinator.states import State
+from coordinator.step import ShardState, fits
+from offsets.runs import OffsetRun, Run
+from protocol.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    ILLEGAL_GENERATION,
+    INVALID_COMMIT_OFFSET_SIZE,
+    NONE,
+    OFFSET_METADATA_TOO_LARGE,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+)
+
+_MAX_TIMESTAMP_MS = 2**63 - 1
+_NO_EVENTS = ()
+
+
+def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
+    """Check an OffsetCommit and make its records; an accepted one keeps its member's session."""
+    group = state.groups.get(call.group_id)
+    error = _check(group, call, now)
+    if error:
+        return _rejected(call, error)
+    wall_ms = now.wall_ms
+    retention_ms = call.retention_time_ms
+    expire_ms = -1 if retention_ms == -1 else min(wall_ms + retention_ms, _MAX_TIMESTAMP_MS)
+    runs: list[Run] = []
+    errors: int | list[int | Sequence[int]] = NONE
+    for i, topic in enumerate(call.topics):
+        if topic.metadata is None and topic.commit_timestamps_ms is None:
+            if topic.partitions:
+                runs.append(
+                    OffsetRun(
+                        call.group_id,
+                        topic.topic,
+                        topic.partitions,
+                        topic.offsets,
+                        topic.leader_epochs,
+                        None,
+                        wall_ms,
+                        expire_ms,
+                    )
+                )
+            continue
+        codes = _too_large(topic, state.config.offset_metadata_max_bytes)
+        if codes is not None:
+            if isinstance(errors, int):
+                errors = [NONE] * len(call.topics)
+            errors[i] = codes
+        runs += _runs_one_by_one(call.group_id, topic, codes, wall_ms, expire_ms)
+    if not fits(runs, state.config.max_record_bytes):
+        return _rejected(call, INVALID_COMMIT_OFFSET_SIZE)
+    if group is None and runs:
+        state.groups[call.group_id] = Group(call.group_id, now)
+    return Outcome(runs, ((call.ticket, CommitReply(errors)),), _NO_EVENTS)
+
+
+def _rejected(call: OffsetCommit, error: int) -> Outcome:
+    event = CommitRejected(call.group_id, call.member_id, error)
+    return Outcome((), ((call.ticket, CommitReply(error)),), (event,))
+
+
+def _check(group: Group | None, call: OffsetCommit, now: Now) -> int:
+    """The error of a commit as a whole.
+
+    Without a generation it comes from a simple consumer (assign()) or an admin, who may write
+    only while the group has no members.
+    """
+    if group is None:
+        return NONE if call.generation_id < 0 else ILLEGAL_GENERATION
+    match group.state:
+        case State.STABLE | State.PREPARING_REBALANCE:
+            answer = NONE
+        case State.AWAITING_SYNC:
+            answer = REBALANCE_IN_PROGRESS
+        case State.EMPTY:
+            return NONE if call.generation_id < 0 else UNKNOWN_MEMBER_ID
+        case State.DEAD:
+            return COORDINATOR_NOT_AVAILABLE
+    member = group.members.get(call.member_id)
+    if member is None or call.group_instance_id is not None:
+        error = check_member(group, call.member_id, call.group_instance_id)
+        if error or member is None:
+            return error
+    if call.generation_id != group.generation_id:
+        return ILLEGAL_GENERATION
+    if not answer:
+        member.session.due_ms = now.mono_ms + member.session_timeout_ms
+    return answer
+
+
+def _too_large(topic: TopicOffsets, limit: int) -> list[int] | None:
+    """A code for each partition when the metadata of any exceeds the limit, in characters."""
+    if topic.metadata is None:
+        return None
+    codes = [
+        OFFSET_METADATA_TOO_LARGE if text is not None and len(text) > limit else NONE
+        for text in topic.metadata
+    ]
+    return codes if any(codes) else None
+
+
+def _runs_one_by_one(
+    group_id: str, topic: TopicOffsets, codes: list[int] | None, wall_ms: int, expire_ms: int
+) -> list[Run]:
+    """The runs of a topic with metadata or with timestamps of its own, in request order.
+
+    Partitions with an error are left out. A run has one commit timestamp, so that a new one
+    begins where OffsetCommit v1 gives another.
+    """
+    given = topic.commit_timestamps_ms
+    accepted = [i for i in range(len(topic.partitions)) if codes is None or not codes[i]]
+    runs: list[Run] = []
+    for stamp, group in groupby(
+        accepted, key=lambda i: wall_ms if given is None or given[i] == -1 else given[i]
+    ):
+        slots = list(group)
+        runs.append(
+            OffsetRun(
+                group_id,
+                topic.topic,
+                [topic.partitions[i] for i in slots],
+                [topic.offsets[i] for i in slots],
+                [topic.leader_epochs[i] for i in slots],
+                None if topic.metadata is None else [topic.metadata[i] or "" for i in slots],
+                stamp,
+                expire_ms,
+            )
+        )
+    return runs
+
+
+# ----------------------------------------------------------------------------------- OffsetFetch
+
+
+def fetch(state: ShardState, call: OffsetFetch, now: Now) -> Outcome:  # noqa: ARG001
+    """What is committed; -1 where nothing is. Needs no membership."""
+    group = state.groups.get(call.group_id)
+    cache = state.cache
+    if call.topics is None:
+        known = group is not None and group.state is not State.DEAD
+        reply = FetchReply(NONE, cache.fetch_all(call.group_id) if known else ())
+    elif group is None or group.state is State.DEAD:
+        nothing = [cache.fetch("", topic, partitions) for topic, partitions in call.topics]
+        reply = FetchReply(NONE, nothing)
+    else:
+        group_id = call.group_id
+        found = [cache.fetch(group_id, topic, partitions) for topic, partitions in call.topics]
+        reply = FetchReply(NONE, found)
+    return Outcome((), ((call.ticket, reply),), _NO_EVENTS)

@@ -1,0 +1,29 @@
+"""The settings that the core reads, as plain integers; the edge validates them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """Settings of groups and offsets; times in milliseconds, defaults are Kafka's."""
+
+    min_session_timeout_ms: int = 6_000
+    """group.min.session.timeout.ms"""
+    max_session_timeout_ms: int = 1_800_000
+    """group.max.session.timeout.ms"""
+    initial_rebalance_delay_ms: int = 3_000
+    """group.initial.rebalance.delay.ms: how long an empty group waits for more members."""
+    max_size: int = 2**31 - 1
+    """group.max.size: members in one group."""
+    new_member_join_timeout_ms: int = 300_000
+    """How long a new member's first JoinGroup may stay parked; Kafka fixes it at five minutes."""
+    offset_metadata_max_bytes: int = 4096
+    """offset.metadata.max.bytes; counted in characters, as Kafka does."""
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+    """offsets.retention.minutes"""
+    offsets_retention_check_interval_ms: int = 600_000
+    """offsets.retention.check.interval.ms"""
+    max_record_bytes: int = 1_048_588
+    """max.message.bytes of ``__consumer_offsets``: the largest batch, its header included."""

@@ -1,0 +1,109 @@
+"""Deadlines of a shard: timers in a lazy heap.
+
+A timer's ``due_ms`` may be moved later, or away, by plain assignment: a heartbeat does no more
+than that. The heap then holds an entry that is too early, which is put right when it falls due.
+Only a move to an earlier time needs ``arm``.
+
+Invariant: a timer with a due time has an entry in the heap at or before that time.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from heapq import heapify, heappop, heappush
+
+NEVER = 1 << 62
+
+
+class TimerKind(Enum):
+    """What falls due."""
+
+    SESSION = "session"
+    """A member's session, or its first join, ends."""
+    PENDING = "pending"
+    """An id that was given out and not used is withdrawn."""
+    PHASE = "phase"
+    """A group's join, initial delay or sync phase ends."""
+    RETENTION = "retention"
+    """The offsets of all groups are looked through."""
+
+
+class Timer:
+    """One deadline; ``group_id`` and ``member_id`` name its owner ("" where there is none)."""
+
+    __slots__ = ("due_ms", "group_id", "kind", "member_id", "queued_ms")
+
+    def __init__(self, kind: TimerKind, group_id: str = "", member_id: str = "") -> None:
+        self.kind = kind
+        self.group_id = group_id
+        self.member_id = member_id
+        self.due_ms = NEVER
+        """When it is due, in monotonic milliseconds, or NEVER."""
+        self.queued_ms = NEVER
+        """The time of its entry in the heap, or NEVER; entries at other times are void."""
+
+    def disarm(self) -> None:
+        """Let it never fall due."""
+        self.due_ms = NEVER
+
+
+class Deadlines:
+    """The timers of a shard, earliest first; equal times in the order of arming."""
+
+    __slots__ = ("_heap", "_limit", "_sequence")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._sequence = 0
+        self._limit = 1024
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def arm(self, timer: Timer, due_ms: int) -> None:
+        """Let the timer fall due then, whether or not it was armed before."""
+        timer.due_ms = due_ms
+        if timer.queued_ms > due_ms:
+            self._push(timer)
+
+    def next_ms(self) -> int | None:
+        """A time before which nothing falls due; None when nothing is armed."""
+        return self._heap[0][0] if self._heap else None
+
+    def pop(self, now_ms: int) -> Timer | None:
+        """Take the earliest entry, which must be due, and return its timer if that is due too.
+
+        A timer that is returned is no longer armed. None: the entry was void or too early.
+        """
+        queued_ms, _, timer = heappop(self._heap)
+        if timer.queued_ms != queued_ms:
+            return None
+        timer.queued_ms = NEVER
+        if timer.due_ms > now_ms:
+            if timer.due_ms != NEVER:
+                self._push(timer)
+            return None
+        timer.due_ms = NEVER
+        return timer
+
+    def _push(self, timer: Timer) -> None:
+        if len(self._heap) >= self._limit:
+            self._sweep()
+        timer.queued_ms = timer.due_ms
+        self._sequence += 1
+        heappush(self._heap, (timer.due_ms, self._sequence, timer))
+
+    def _sweep(self) -> None:
+        """Drop void entries, so that churn cannot fill the heap; amortised constant time."""
+        live = []
+        for entry in self._heap:
+            timer = entry[2]
+            if timer.queued_ms != entry[0]:
+                continue
+            if timer.due_ms == NEVER:
+                timer.queued_ms = NEVER
+            else:
+                live.append(entry)
+        heapify(live)
+        self._heap = live
+        self._limit = 2 * len(live) + 1024

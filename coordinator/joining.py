@@ -1,0 +1,269 @@
+"""JoinGroup: who gets in, who is told an id first, and who is answered at once.
+
+The order of the checks is Kafka's: group id, session bounds, existence, capacity, Dead, protocols,
+then instance id and member id.
+"""
+
+from __future__ import annotations
+
+from coordinator.calls import JoinGroup
+from coordinator.deadlines import Timer, TimerKind
+from coordinator.events import Cause, MemberJoined
+from coordinator.group import Group
+from coordinator.identity import check_member
+from coordinator.member import Member
+from coordinator.outcome import JoinReply
+from coordinator.rebalance import (
+    after_removal,
+    complete_if_joined,
+    forget_if_blank,
+    join_reply,
+    prepare,
+)
+from coordinator.states import State
+from coordinator.static import replace
+from coordinator.step import Step
+from protocol.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    GROUP_MAX_SIZE_REACHED,
+    INCONSISTENT_GROUP_PROTOCOL,
+    INVALID_GROUP_ID,
+    INVALID_SESSION_TIMEOUT,
+    MEMBER_ID_REQUIRED,
+    UNKNOWN_MEMBER_ID,
+)
+
+_ID_PREFIX_CHARACTERS = 4000
+"""Of the client or instance id in a new member id, so that the id fits any of Kafka's strings."""
+
+
+def join(step: Step, call: JoinGroup) -> None:
+    """Answer or park a JoinGroup."""
+    config = step.state.config
+    if not call.group_id:
+        return _refuse(step, call, INVALID_GROUP_ID)
+    if not (
+        config.min_session_timeout_ms <= call.session_timeout_ms <= config.max_session_timeout_ms
+    ):
+        return _refuse(step, call, INVALID_SESSION_TIMEOUT)
+    group = step.state.groups.get(call.group_id)
+    is_first = group is None
+    if group is None:
+        if call.member_id:
+            return _refuse(step, call, UNKNOWN_MEMBER_ID)
+        group = Group(call.group_id, step.now)
+    if not _has_room(step, group, call):
+        return _refuse_for_size(step, group, call)
+    if group.state is State.DEAD:
+        return _refuse(step, call, COORDINATOR_NOT_AVAILABLE)
+    if not group.accepts(call.protocol_type, call.protocols):
+        return _refuse(step, call, INCONSISTENT_GROUP_PROTOCOL)
+    if is_first:
+        step.state.groups[call.group_id] = group
+    if not call.member_id:
+        return _join_unnamed(step, group, call)
+    if call.member_id in group.pending and call.group_instance_id is None:
+        group.pending.pop(call.member_id).disarm()
+        return _add(step, group, call, call.member_id, knows_id=True)
+    error = check_member(group, call.member_id, call.group_instance_id)
+    if error:
+        return _refuse(step, call, error)
+    _rejoin(step, group, call, group.members[call.member_id])
+    return None
+
+
+def _refuse(step: Step, call: JoinGroup, error_code: int) -> None:
+    step.reply(call.ticket, JoinReply(error_code, call.member_id))
+
+
+# -------------------------------------------------------------------------------------- capacity
+
+
+def _has_room(step: Step, group: Group, call: JoinGroup) -> bool:
+    """Whether group.max.size lets this member in; a static one that comes back takes no room.
+
+    While members rejoin the parked ones count, so that the last to rejoin are the ones put out
+    (KAFKA-9885).
+    """
+    max_size = step.state.config.max_size
+    member = group.members.get(call.member_id or _static_id(group, call.group_instance_id))
+    match group.state:
+        case State.EMPTY | State.DEAD:
+            return True
+        case State.PREPARING_REBALANCE:
+            is_parked = member is not None and member.join_ticket is not None
+            return is_parked or group.joined < max_size
+        case State.AWAITING_SYNC | State.STABLE:
+            return member is not None or len(group.members) < max_size
+
+
+def _static_id(group: Group, group_instance_id: str | None) -> str:
+    return "" if group_instance_id is None else group.static_members.get(group_instance_id, "")
+
+
+def _refuse_for_size(step: Step, group: Group, call: JoinGroup) -> None:
+    """GROUP_MAX_SIZE_REACHED, and the member that asked is out, or the id that it was told."""
+    pending = group.pending.pop(call.member_id, None)
+    if pending is not None:
+        pending.disarm()
+    member = group.members.get(call.member_id)
+    detail = f"group.max.size is {step.state.config.max_size}"
+    if member is not None and not check_member(group, call.member_id, call.group_instance_id):
+        step.remove(group, member, Cause.OVER_MAX_SIZE, detail)
+    step.reply(call.ticket, JoinReply(GROUP_MAX_SIZE_REACHED, ""))
+    if pending is not None or member is not None:
+        after_removal(step, group, Cause.OVER_MAX_SIZE, detail, call.member_id)
+
+
+# ------------------------------------------------------------------------------------ new members
+
+
+def _join_unnamed(step: Step, group: Group, call: JoinGroup) -> None:
+    """A JoinGroup without a member id: a new member, or a static one that came back."""
+    instance_id = call.group_instance_id
+    prefix = call.client_id if instance_id is None else instance_id
+    member_id = f"{prefix[:_ID_PREFIX_CHARACTERS]}-{call.fresh_id}"
+    if instance_id is not None:
+        old_id = group.static_members.get(instance_id)
+        if old_id is not None:
+            return replace(step, group, call, group.members[old_id], member_id)
+    elif call.member_id_required:
+        timer = group.pending[member_id] = Timer(TimerKind.PENDING, group.group_id, member_id)
+        step.state.deadlines.arm(timer, step.now.mono_ms + call.session_timeout_ms)
+        return step.reply(call.ticket, JoinReply(MEMBER_ID_REQUIRED, member_id))
+    return _add(step, group, call, member_id, knows_id=False)
+
+
+def _add(step: Step, group: Group, call: JoinGroup, member_id: str, *, knows_id: bool) -> None:
+    """Take a new member in and park its JoinGroup."""
+    member = Member(
+        group.group_id,
+        member_id,
+        call.group_instance_id,
+        call.client_id,
+        call.client_host,
+        call.session_timeout_ms,
+        call.rebalance_timeout_ms,
+        call.protocols,
+    )
+    member.is_new = True
+    member.knows_id = knows_id
+    member.new_until_ms = step.now.mono_ms + step.state.config.new_member_join_timeout_ms
+    if not group.members:
+        group.protocol_type = call.protocol_type
+    group.add(member)
+    if group.state is State.PREPARING_REBALANCE and group.initial_delay:
+        group.member_added = True
+    step.events.append(
+        MemberJoined(
+            group.group_id,
+            member_id,
+            call.group_instance_id,
+            call.client_id,
+            call.client_host,
+            call.reason,
+        )
+    )
+    prepare(step, group, Cause.MEMBER_JOINED, _why(f"{member_id} joined", call), member_id)
+    step.park_join(group, member, call.ticket)
+    step.state.deadlines.arm(member.session, member.new_until_ms)
+    complete_if_joined(step, group)
+
+
+# ---------------------------------------------------------------------------------- known members
+
+
+def _rejoin(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
+    """A JoinGroup of a member of the group."""
+    match group.state:
+        case State.PREPARING_REBALANCE:
+            _update_and_park(step, group, call, member)
+        case State.AWAITING_SYNC:
+            if member.offers(call.protocols):
+                step.reply(call.ticket, join_reply(group, member.member_id))
+            else:
+                detail = _why(f"{member.member_id} changed what it offers", call)
+                prepare(step, group, Cause.METADATA_CHANGED, detail, member.member_id)
+                _update_and_park(step, group, call, member)
+        case State.STABLE:
+            if member.member_id == group.leader_id:
+                detail = _why(f"{member.member_id}, the leader, rejoined", call)
+                prepare(step, group, Cause.LEADER_REJOINED, detail, member.member_id)
+                _update_and_park(step, group, call, member)
+            elif not member.offers(call.protocols):
+                detail = _why(f"{member.member_id} changed what it offers", call)
+                prepare(step, group, Cause.METADATA_CHANGED, detail, member.member_id)
+                _update_and_park(step, group, call, member)
+            else:
+                step.reply(call.ticket, join_reply(group, member.member_id))
+        case State.EMPTY:
+            _refuse(step, call, UNKNOWN_MEMBER_ID)
+        case State.DEAD:
+            _refuse(step, call, COORDINATOR_NOT_AVAILABLE)
+
+
+def _update_and_park(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
+    group.set_protocols(member, call.protocols)
+    member.session_timeout_ms = call.session_timeout_ms
+    member.rebalance_timeout_ms = call.rebalance_timeout_ms
+    member.knows_id = True
+    step.park_join(group, member, call.ticket)
+    if member.is_new:
+        member.new_until_ms = step.now.mono_ms + step.state.config.new_member_join_timeout_ms
+        step.state.deadlines.arm(member.session, member.new_until_ms)
+    complete_if_joined(step, group)
+
+
+def _why(what: str, call: JoinGroup) -> str:
+    """The sentence of an event, with the client's own reason (KIP-800)."""
+    return f"{what}: {call.reason}" if call.reason else what
+
+
+# ------------------------------------------------------------------------------------- deadlines
+
+
+def pending_due(step: Step, group: Group, member_id: str) -> None:
+    """An id that was given out was not used in time."""
+    del group.pending[member_id]
+    complete_if_joined(step, group)
+    forget_if_blank(step, group)
+
+
+def session_due(step: Step, group: Group, member: Member) -> None:
+    """A member's session timer fell due; with a parked request it is alive, unless it is new."""
+    if member.join_ticket is not None and member.is_new:
+        if step.now.mono_ms < member.new_until_ms:
+            step.state.deadlines.arm(member.session, member.new_until_ms)
+            return
+        cause = Cause.NEW_MEMBER_TIMED_OUT
+        waited_ms = step.state.config.new_member_join_timeout_ms
+        detail = f"its first JoinGroup was parked for {waited_ms} ms"
+    elif member.join_ticket is not None or member.sync_ticket is not None:
+        return
+    else:
+        cause = Cause.SESSION_EXPIRED
+        detail = f"no heartbeat for {member.session_timeout_ms} ms"
+    step.remove(group, member, cause, detail)
+    after_removal(step, group, cause, f"{member.member_id}: {detail}", member.member_id)
+
+
+def void(step: Step, group: Group, member: Member, ticket: object) -> None:
+    """The peer of a parked request is gone: nobody will read its answer.
+
+    A member that never learnt its id cannot come back and is removed at once, so that no rebalance
+    waits for a ghost; a static one only while it is new, for its place is its own. Any other has
+    its session to come back in.
+    """
+    del step.state.parked[ticket]
+    if member.sync_ticket == ticket:
+        member.sync_ticket = None
+    else:
+        member.join_ticket = None
+        group.joined -= 1
+    if not member.knows_id and (member.group_instance_id is None or member.is_new):
+        detail = "disconnected before it learnt its id"
+        step.remove(group, member, Cause.DISCONNECTED, detail)
+        what = f"{member.member_id} {detail}"
+        after_removal(step, group, Cause.DISCONNECTED, what, member.member_id)
+    else:
+        step.renew(member)

@@ -1,0 +1,77 @@
+"""A member of a group: what it said of itself, what it waits for, and how long it is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coordinator.calls import Ticket
+from coordinator.deadlines import Timer, TimerKind
+
+
+class Member:
+    """One member of a classic group; only the group that holds it changes it."""
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "join_ticket",
+        "knows_id",
+        "member_id",
+        "new_until_ms",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session",
+        "session_timeout_ms",
+        "sync_ticket",
+    )
+
+    def __init__(
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+        protocols: Sequence[tuple[str, bytes]],
+        assignment: bytes = b"",
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        """Not None for a static member (KIP-345)."""
+        self.client_id = client_id
+        self.client_host = client_host
+        self.session_timeout_ms = session_timeout_ms
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        """How long others wait for it to rejoin."""
+        self.protocols = tuple(protocols)
+        """(name, metadata) in its order of preference; after a load only the selected one."""
+        self.assignment = assignment
+        """What the leader gave it in this generation; meaningless outside STABLE."""
+        self.join_ticket: Ticket = None
+        """Its parked JoinGroup. Not None only in PREPARING_REBALANCE."""
+        self.sync_ticket: Ticket = None
+        """Its parked SyncGroup. Not None only in AWAITING_SYNC."""
+        self.is_new = False
+        """It entered, and no join phase has ended with it yet."""
+        self.new_until_ms = 0
+        """While it is new and its JoinGroup is parked, its session ends then (monotonic)."""
+        self.knows_id = True
+        """Its id was in a request of its own, or in a reply that was released."""
+        self.session = Timer(TimerKind.SESSION, group_id, member_id)
+        """Ends its membership; not armed while a request is parked, unless it is new."""
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """What it said under this protocol; empty for one that it does not offer."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        return b""
+
+    def offers(self, protocols: Sequence[tuple[str, bytes]]) -> bool:
+        """Whether these are its protocols, order and bytes included."""
+        return self.protocols == tuple(protocols)

@@ -1,0 +1,211 @@
+"""Rebalances: how a join phase begins, how it ends, and what its deadlines do.
+
+What takes members out of a group ends with ``after_removal``; what brings them in, or back, with
+``prepare`` and ``complete_if_joined``. The shard calls ``phase_due`` when a phase timer falls due.
+"""
+
+from __future__ import annotations
+
+from coordinator.events import Cause, GenerationFormed
+from coordinator.group import Group, vote
+from coordinator.outcome import JoinedMember, JoinReply, SyncReply
+from coordinator.states import State
+from coordinator.step import Step
+from protocol.errors import NONE, REBALANCE_IN_PROGRESS
+
+
+def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str = "") -> None:
+    """Begin a rebalance, unless one is being prepared already."""
+    match group.state:
+        case State.EMPTY:
+            _begin_initial_delay(step, group)
+        case State.AWAITING_SYNC:
+            _begin_join_phase(step, group)
+            for member in group.members.values():
+                if step.answer_sync(member, SyncReply(REBALANCE_IN_PROGRESS)):
+                    step.renew(member)
+        case State.STABLE:
+            _begin_join_phase(step, group)
+        case State.PREPARING_REBALANCE:
+            return
+        case State.DEAD:
+            raise AssertionError(f"group {group.group_id!r} is dead and cannot rebalance")
+    step.move(group, State.PREPARING_REBALANCE, cause, detail, member_id)
+
+
+def _begin_join_phase(step: Step, group: Group) -> None:
+    group.pending_syncs.clear()
+    group.initial_delay = False
+    step.arm_phase(group, group.rebalance_timeout_ms())
+
+
+def _begin_initial_delay(step: Step, group: Group) -> None:
+    """The first members of a group seldom come alone: wait for the others (KIP-134)."""
+    delay_ms = step.state.config.initial_rebalance_delay_ms
+    group.initial_delay = True
+    group.member_added = False
+    group.delay_step_ms = delay_ms
+    group.delay_remaining_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
+    step.arm_phase(group, delay_ms)
+
+
+def complete_if_joined(step: Step, group: Group) -> None:
+    """End the join phase when nobody is awaited any more.
+
+    The initial delay is ended by time alone; a delay of 0 is over at once.
+    """
+    if group.state is not State.PREPARING_REBALANCE:
+        return
+    if group.initial_delay:
+        if group.delay_step_ms == 0:
+            complete(step, group, Cause.ALL_JOINED)
+    elif group.all_joined():
+        complete(step, group, Cause.ALL_JOINED)
+
+
+def after_removal(step: Step, group: Group, cause: Cause, detail: str, member_id: str = "") -> None:
+    """What follows when members are gone: a rebalance, or the end of the join phase."""
+    match group.state:
+        case State.AWAITING_SYNC | State.STABLE:
+            prepare(step, group, cause, detail, member_id)
+            complete_if_joined(step, group)
+        case State.PREPARING_REBALANCE:
+            complete_if_joined(step, group)
+        case State.EMPTY | State.DEAD:
+            pass
+
+
+def forget_if_blank(step: Step, group: Group) -> None:
+    """Drop a group that only an unused id kept: nobody could tell that it was there."""
+    if group.is_blank() and not step.state.cache.has_offsets(group.group_id):
+        del step.state.groups[group.group_id]
+
+
+# ------------------------------------------------------------------------------------- deadlines
+
+
+def phase_due(step: Step, group: Group) -> None:
+    """The deadline of the group's phase has come."""
+    match group.state:
+        case State.PREPARING_REBALANCE:
+            if group.initial_delay:
+                _delay_step_over(step, group)
+            else:
+                complete(step, group, Cause.JOIN_TIMED_OUT)
+        case State.AWAITING_SYNC | State.STABLE:
+            _sync_phase_over(step, group)
+        case State.EMPTY | State.DEAD:
+            raise AssertionError(f"group {group.group_id!r} waits for nothing as {group.state}")
+
+
+def _delay_step_over(step: Step, group: Group) -> None:
+    """Wait one more step if somebody came during this one, up to the rebalance timeout."""
+    if group.member_added and group.delay_remaining_ms:
+        group.member_added = False
+        past_ms = group.delay_step_ms
+        group.delay_step_ms = min(
+            step.state.config.initial_rebalance_delay_ms, group.delay_remaining_ms
+        )
+        group.delay_remaining_ms = max(group.delay_remaining_ms - past_ms, 0)
+        step.arm_phase(group, group.delay_step_ms)
+    else:
+        complete(step, group, Cause.INITIAL_DELAY_ENDED)
+
+
+def _sync_phase_over(step: Step, group: Group) -> None:
+    """Members that joined this generation and never asked for their assignment are out."""
+    late = [group.members[name] for name in group.members if name in group.pending_syncs]
+    assert late, f"group {group.group_id!r} had a sync deadline and awaits nobody"
+    detail = f"sent no SyncGroup for generation {group.generation_id} in time"
+    for member in late:
+        step.remove(group, member, Cause.SYNC_TIMED_OUT, detail)
+    names = ", ".join(member.member_id for member in late)
+    after_removal(step, group, Cause.SYNC_TIMED_OUT, f"{names} {detail}", late[0].member_id)
+
+
+# --------------------------------------------------------------------------------- the end of it
+
+
+def complete(step: Step, group: Group, cause: Cause) -> None:
+    """End the join phase with the members that have joined.
+
+    Dynamic members that have not are out. Static ones stay until their session expires, so that a
+    restart costs no partitions; if nobody but them is left, the phase goes on.
+    """
+    late = [
+        member
+        for member in group.members.values()
+        if member.join_ticket is None and member.group_instance_id is None
+    ]
+    for member in late:
+        step.remove(group, member, Cause.JOIN_TIMED_OUT, "did not rejoin in time")
+    if not group.members:
+        _become_empty(step, group)
+    elif not group.joined:
+        group.initial_delay = False
+        step.arm_phase(group, max(group.rebalance_timeout_ms(), 1))
+    else:
+        _form_generation(step, group, cause)
+
+
+def _become_empty(step: Step, group: Group) -> None:
+    group.phase.disarm()
+    group.initial_delay = False
+    group.next_generation()
+    group.protocol_name = None
+    step.move(group, State.EMPTY, Cause.NOBODY_LEFT, "no member is left")
+    step.records.append(group.run())
+
+
+def _form_generation(step: Step, group: Group, cause: Cause) -> None:
+    join_ms = step.now.mono_ms - group.state_since_ms
+    group.elect_among_joined()
+    group.next_generation()
+    group.protocol_name = vote(member.protocols for member in group.members.values())
+    group.initial_delay = False
+    group.pending_syncs.update(
+        member.member_id for member in group.members.values() if member.join_ticket is not None
+    )
+    step.arm_phase(group, group.rebalance_timeout_ms())
+    detail = f"{group.joined} of {len(group.members)} members joined"
+    step.move(group, State.AWAITING_SYNC, cause, detail)
+    for member in group.members.values():
+        if member.join_ticket is None:
+            continue  # static and absent: its session runs on
+        member.is_new = False
+        step.answer_join(group, member, join_reply(group, member.member_id))
+        step.renew(member)
+    step.events.append(
+        GenerationFormed(
+            group.group_id,
+            group.generation_id,
+            group.protocol_name,
+            group.leader_id,
+            len(group.members),
+            join_ms,
+        )
+    )
+
+
+def join_reply(group: Group, member_id: str) -> JoinReply:
+    """The answer to a member of the current generation; the leader's lists everybody."""
+    reply = JoinReply(
+        NONE,
+        member_id,
+        group.generation_id,
+        group.protocol_type,
+        group.protocol_name,
+        group.leader_id or "",
+    )
+    if member_id == group.leader_id:
+        reply.members = members_for_leader(group)
+    return reply
+
+
+def members_for_leader(group: Group) -> list[JoinedMember]:
+    """All members with their metadata for the selected protocol."""
+    name = group.protocol_name
+    return [
+        JoinedMember(member.member_id, member.group_instance_id, member.metadata(name))
+        for member in group.members.values()
+    ]

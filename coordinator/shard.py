@@ -1,0 +1,291 @@
+"""A shard: the groups of one ``__consumer_offsets`` partition, and the core's whole surface.
+
+The caller's duties: one call at a time; ``now`` never goes back in ``mono_ms``; tickets are
+hashable and each is used once; every run of an outcome is given to ``replay`` at once, in order,
+with its log offset, and its replies are released when the records before them are stable. Before
+``loaded`` only ``replay`` may be called. After ``unload`` every group is DEAD, and the shard is
+thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from coordinator.calls import (
+    Call,
+    DeleteGroup,
+    DescribeGroup,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    Now,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+    Ticket,
+)
+from coordinator.commits import commit, fetch
+from coordinator.config import GroupConfig
+from coordinator.deadlines import Timer, TimerKind
+from coordinator.deletion import apply_retention, delete_group, offset_delete, topics_deleted
+from coordinator.events import Cause
+from coordinator.group import Group
+from coordinator.joining import join, pending_due, session_due, void
+from coordinator.membership import heartbeat, leave, sync
+from coordinator.outcome import (
+    NOTHING,
+    CommitReply,
+    DescribeReply,
+    FetchReply,
+    JoinReply,
+    LeaveReply,
+    ListReply,
+    OffsetDeleteReply,
+    Outcome,
+    Reply,
+    SyncReply,
+)
+from coordinator.rebalance import phase_due, prepare
+from coordinator.states import State
+from coordinator.step import ShardState, Step
+from coordinator.views import counts, describe, list_groups
+from offsets.cache import OffsetCache
+from offsets.runs import GroupRun, Run
+from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE, REBALANCE_IN_PROGRESS
+
+_Handler = Callable[[ShardState, Any, Now], Outcome]
+
+
+def _heartbeat(state: ShardState, call: Heartbeat, now: Now) -> Outcome:
+    return Outcome((), ((call.ticket, heartbeat(state, call, now)),), ())
+
+
+def _stepped(handler: Callable[[Step, Any], None]) -> _Handler:
+    """A handler that says its outcome through a Step."""
+
+    def handle(state: ShardState, call: Call, now: Now) -> Outcome:
+        step = Step(state, now)
+        handler(step, call)
+        return step.outcome()
+
+    return handle
+
+
+_HANDLERS: dict[type, _Handler] = {
+    Heartbeat: _heartbeat,
+    OffsetCommit: commit,
+    OffsetFetch: fetch,
+    JoinGroup: _stepped(join),
+    SyncGroup: _stepped(sync),
+    LeaveGroup: _stepped(leave),
+    DescribeGroup: describe,
+    ListGroups: list_groups,
+    DeleteGroup: _stepped(delete_group),
+    OffsetDelete: _stepped(offset_delete),
+}
+
+
+class GroupShard:
+    """The groups of one partition of ``__consumer_offsets``."""
+
+    __slots__ = ("_live", "_retention", "_state", "_sweep")
+
+    def __init__(self, config: GroupConfig) -> None:
+        self._state = ShardState(config)
+        self._live = False
+        """Whether ``loaded`` was called: then groups are changed by handlers, not by ``replay``."""
+        self._retention = Timer(TimerKind.RETENTION)
+        self._sweep: list[str] = []
+        """Groups that the running retention check has still to look at, last one first."""
+
+    # ------------------------------------------------------------------------------------- calls
+
+    def handle(self, call: Call, now: Now) -> Outcome:
+        """Handle one decoded request; its ticket is answered in this outcome or a later one."""
+        return _HANDLERS[type(call)](self._state, call, now)
+
+    def disconnected(self, ticket: Ticket, now: Now) -> Outcome:
+        """The peer of a parked request is gone; nothing happens for a ticket that is not parked."""
+        owner = self._state.parked.get(ticket)
+        if owner is None:
+            return NOTHING
+        step = Step(self._state, now)
+        void(step, owner[0], owner[1], ticket)
+        return step.outcome()
+
+    def topics_deleted(self, topics: Collection[str], now: Now) -> Outcome:
+        """Write tombstones for all offsets in these topics."""
+        step = Step(self._state, now)
+        topics_deleted(step, topics)
+        return step.outcome()
+
+    def expire(self, now: Now, budget: int) -> Outcome:
+        """Do what is due, at most ``budget`` items of it (at least one).
+
+        Deadlines come first, then the retention check, a group an item. While more is due
+        ``next_deadline`` is not later than now.
+        """
+        step = Step(self._state, now)
+        deadlines = self._state.deadlines
+        while budget > 0:
+            due_ms = deadlines.next_ms()
+            if due_ms is None or due_ms > now.mono_ms:
+                break
+            budget -= 1
+            timer = deadlines.pop(now.mono_ms)
+            if timer is not None:
+                self._fire(step, timer)
+        while budget > 0 and self._sweep:
+            budget -= 1
+            group = self._state.groups.get(self._sweep.pop())
+            if group is not None:
+                apply_retention(step, group)
+        return step.outcome()
+
+    def _fire(self, step: Step, timer: Timer) -> None:
+        if timer is self._retention:
+            if not self._sweep:
+                self._sweep = list(self._state.groups)
+                self._sweep.reverse()
+            interval_ms = self._state.config.offsets_retention_check_interval_ms
+            self._state.deadlines.arm(timer, step.now.mono_ms + interval_ms)
+            return
+        group = self._state.groups.get(timer.group_id)
+        if group is None:
+            return
+        if timer is group.phase:
+            phase_due(step, group)
+        elif group.pending.get(timer.member_id) is timer:
+            pending_due(step, group, timer.member_id)
+        else:
+            member = group.members.get(timer.member_id)
+            if member is not None and member.session is timer:
+                session_due(step, group, member)
+
+    def next_deadline(self) -> int | None:
+        """When ``expire`` has something to do next, or to look at, in monotonic milliseconds."""
+        if self._sweep:
+            return 0
+        return self._state.deadlines.next_ms()
+
+    def unload(self, error_code: int) -> Outcome:
+        """Give the partition up: every parked request is answered, every group is DEAD.
+
+        Told are only the groups with members; of the others nobody is waiting for anything.
+        """
+        step = Step(self._state, Now(0, 0))
+        for group, member in list(self._state.parked.values()):
+            step.answer_join(group, member, JoinReply(error_code, member.member_id))
+            step.answer_sync(member, SyncReply(error_code))
+        for group in self._state.groups.values():
+            if group.state is State.DEAD:
+                continue
+            group.phase.disarm()
+            if group.members:
+                step.move(group, State.DEAD, Cause.UNLOADED, "its partition was unloaded")
+            else:
+                group.transition_to(State.DEAD, step.now)
+        return step.outcome()
+
+    # --------------------------------------------------------------------------------------- log
+
+    def replay(self, run: Run, base_offset: int) -> None:
+        """Fold in a run that is in the log from ``base_offset`` on, live and at load.
+
+        Committed offsets are written here alone. A group's record builds the group at load; live,
+        the group has moved already and only notes where its record is.
+        """
+        if not isinstance(run, GroupRun):
+            self._state.cache.replay(run, base_offset)
+            return
+        groups = self._state.groups
+        if self._live:
+            group = groups.get(run.group_id)
+            if group is not None:
+                group.record_offset = -1 if run.value is None else base_offset
+        elif run.value is None:
+            groups.pop(run.group_id, None)
+        else:
+            groups[run.group_id] = Group.restored(run.group_id, run.value, base_offset)
+
+    def loaded(self, now: Now) -> Outcome:
+        """The log is replayed: sessions start in full, groups of offsets alone come to be.
+
+        A group with more members than group.max.size rebalances.
+        """
+        self._live = True
+        step = Step(self._state, now)
+        state = self._state
+        for group_id in state.cache.groups():
+            if group_id not in state.groups:
+                state.groups[group_id] = group = Group(group_id)
+                group.state_since_ms = now.mono_ms
+        for group in state.groups.values():
+            for member in group.members.values():
+                step.renew(member)
+            if len(group.members) > state.config.max_size:
+                detail = f"loaded with {len(group.members)} members, more than group.max.size"
+                prepare(step, group, Cause.OVER_MAX_SIZE, detail)
+        interval_ms = state.config.offsets_retention_check_interval_ms
+        state.deadlines.arm(self._retention, now.mono_ms + interval_ms)
+        return step.outcome()
+
+    # ------------------------------------------------------------------------------------- views
+
+    @property
+    def groups(self) -> dict[str, Group]:
+        """The groups by id; to be read only."""
+        return self._state.groups
+
+    @property
+    def cache(self) -> OffsetCache:
+        """The committed offsets; to be read only."""
+        return self._state.cache
+
+    def parked(self) -> Collection[Ticket]:
+        """The tickets that wait for an answer."""
+        return self._state.parked.keys()
+
+    def counts(self) -> tuple[dict[str, int], int]:
+        """Groups by the wire name of their state, and members in all."""
+        return counts(self._state)
+
+
+def refusal(call: Call, error_code: int) -> Reply:
+    """The reply to a call that carries only an error."""
+    match call:
+        case Heartbeat() | DeleteGroup():
+            return error_code
+        case JoinGroup():
+            return JoinReply(error_code, call.member_id)
+        case SyncGroup():
+            return SyncReply(error_code)
+        case LeaveGroup():
+            return LeaveReply(error_code)
+        case OffsetCommit():
+            return CommitReply(error_code)
+        case OffsetFetch():
+            return FetchReply(error_code)
+        case DescribeGroup():
+            return DescribeReply(error_code, call.group_id)
+        case ListGroups():
+            return ListReply(error_code)
+        case OffsetDelete():
+            return OffsetDeleteReply(error_code)
+
+
+def loading_error(call: Call) -> int:
+    """The error while the shard loads.
+
+    Heartbeat gets none, so that members do not leave, and SyncGroup what old clients expect there.
+    """
+    match call:
+        case Heartbeat():
+            return NONE
+        case SyncGroup():
+            return REBALANCE_IN_PROGRESS
+        case _:
+            return COORDINATOR_LOAD_IN_PROGRESS

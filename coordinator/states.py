@@ -1,0 +1,109 @@
+"""The group's state machine on one page.
+
+This module owns the five states, which moves between them are legal, and what they are called.
+The state of a group changes only in ``Group.transition_to``; every handler has one
+``match group.state`` with every state written.
+
+                    first join                     everybody joined, or the deadline
+            EMPTY ------------> PREPARING_REBALANCE ----------------> AWAITING_SYNC
+              ^                  |        ^      ^                     |        |
+              +------------------+        |      +---------------------+        | the leader's
+               nobody is left             |       join, leave, expiry           | assignment
+                                          |                                     v
+                                          +---------------------------------- STABLE
+            DEAD <- any: deleted, expired or unloaded      join, leave, expiry
+
+Error codes below: 15 COORDINATOR_NOT_AVAILABLE, 25 UNKNOWN_MEMBER_ID, 27 REBALANCE_IN_PROGRESS,
+68 NON_EMPTY_GROUP, 69 GROUP_ID_NOT_FOUND, 86 GROUP_SUBSCRIBED_TO_TOPIC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+
+class State(Enum):
+    """The state of a group; the value is its name on the wire, in events and in metrics."""
+
+    EMPTY = "Empty"
+    """No members; perhaps offsets, perhaps members-to-be that were told their id.
+
+    *Action*: JoinGroup of a new member is accepted, any other member is unknown (25), as it is to
+    SyncGroup, Heartbeat and LeaveGroup. OffsetCommit without a generation (a simple consumer) is
+    accepted, one with a generation gets 25. OffsetFetch, DescribeGroups and ListGroups answer.
+    DeleteGroups and OffsetDelete delete.
+
+    *Transition*: the first member -> PREPARING_REBALANCE, held open for the initial delay.
+    DeleteGroups, or retention when no offset is left -> DEAD.
+    """
+
+    PREPARING_REBALANCE = "PreparingRebalance"
+    """Members are rejoining; their JoinGroups are parked. A deadline is always armed.
+
+    *Action*: JoinGroup is parked. SyncGroup gets 27. Heartbeat gets 27 and keeps the session.
+    LeaveGroup removes. OffsetCommit of a member of the last generation is accepted, so that
+    consumers can commit what they did before they rejoin. OffsetFetch, DescribeGroups and
+    ListGroups answer, without metadata. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
+
+    *Transition*: every known member has joined and none is pending, or the deadline has come ->
+    AWAITING_SYNC, and dynamic members that have not joined are out; the generation goes up.
+    Nobody is left -> EMPTY, and the generation goes up too. During the initial delay only time
+    ends it. Only absent static members at the deadline: it is armed again.
+    """
+
+    AWAITING_SYNC = "CompletingRebalance"
+    """The generation is formed; the leader's assignment is awaited. A deadline is always armed.
+
+    *Action*: JoinGroup of a member whose protocols are unchanged is answered again. SyncGroup is
+    parked, the leader's gives everybody their assignment. Heartbeat gets 0 and keeps the session.
+    LeaveGroup removes. OffsetCommit gets 27. OffsetFetch, DescribeGroups and ListGroups answer,
+    without metadata. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
+
+    *Transition*: the leader's SyncGroup -> STABLE. A new member, a changed one, a static one that
+    came back, a loss, or the deadline (who has not synced is out) -> PREPARING_REBALANCE; parked
+    SyncGroups get 27. An assignment too large to store -> PREPARING_REBALANCE too, after -1.
+    """
+
+    STABLE = "Stable"
+    """Every member has its assignment. A deadline is armed while somebody has not fetched theirs.
+
+    *Action*: JoinGroup of an unchanged follower is answered again. SyncGroup gets the assignment
+    and keeps the session, as do Heartbeat (0) and OffsetCommit (accepted). LeaveGroup removes.
+    OffsetFetch, DescribeGroups (in full) and ListGroups answer. DeleteGroups gets 68;
+    OffsetDelete 86 for topics in use.
+
+    *Transition*: the leader rejoins, a follower rejoins with other protocols, a new member, a
+    loss, the sync deadline, or a static member that comes back with another subscription ->
+    PREPARING_REBALANCE. A static member that comes back unchanged changes nothing but its id.
+    """
+
+    DEAD = "Dead"
+    """Deleted, expired, or its partition was unloaded; kept only until it is forgotten.
+
+    *Action*: 15 to everything, save that it has no offsets, is described as Dead, is not listed,
+    and is not found (69) by DeleteGroups and OffsetDelete.
+
+    *Transition*: none.
+    """
+
+
+LEGAL_PREVIOUS: dict[State, frozenset[State]] = {
+    State.EMPTY: frozenset({State.PREPARING_REBALANCE}),
+    State.PREPARING_REBALANCE: frozenset({State.EMPTY, State.STABLE, State.AWAITING_SYNC}),
+    State.AWAITING_SYNC: frozenset({State.PREPARING_REBALANCE}),
+    State.STABLE: frozenset({State.AWAITING_SYNC}),
+    State.DEAD: frozenset(State) - {State.DEAD},
+}
+"""From where each state may be entered."""
+
+_BY_FILTER_NAME = {state.value.lower(): state for state in State} | {
+    "awaitingsync": State.AWAITING_SYNC  # its name before Kafka 1.1
+}
+
+
+def state_filter(names: Iterable[str]) -> frozenset[State]:
+    """The states that a ListGroups filter names, in any case; unknown names match nothing."""
+    return frozenset(
+        _BY_FILTER_NAME[name.lower()] for name in names if name.lower() in _BY_FILTER_NAME
+    )

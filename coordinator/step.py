@@ -1,0 +1,184 @@
+"""One step of a shard: what it works on and what it has to say so far.
+
+``ShardState`` is everything that a shard remembers; a ``Step`` collects the records, replies and
+events of one call. A parked request is answered through the two functions here and nowhere else,
+so that each ticket is answered exactly once.
+"""
+
+from __future__ import annotations
+
+from coordinator.calls import Now, Ticket
+from coordinator.config import GroupConfig
+from coordinator.deadlines import Deadlines
+from coordinator.events import Cause, Event, MemberLeft, Transition
+from coordinator.group import Group
+from coordinator.member import Member
+from coordinator.outcome import JoinReply, Outcome, Reply, SyncReply
+from coordinator.states import State
+from offsets.cache import OffsetCache
+from offsets.record_codec import UnwritableRun, run_bytes_at_most, run_records
+from offsets.runs import Run
+from protocol.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
+
+_BATCH_HEADER_BYTES = 61
+
+
+class ShardState:
+    """What a shard remembers."""
+
+    __slots__ = ("cache", "config", "deadlines", "groups", "parked")
+
+    def __init__(self, config: GroupConfig) -> None:
+        self.config = config
+        self.groups: dict[str, Group] = {}
+        self.cache = OffsetCache()
+        """Written by ``replay`` alone."""
+        self.deadlines = Deadlines()
+        self.parked: dict[Ticket, tuple[Group, Member]] = {}
+        """Who waits for the answer to each parked ticket, which is on that member too."""
+
+
+class Step:
+    """The work on one call: handlers read ``state`` and ``now`` and say what follows."""
+
+    __slots__ = ("events", "now", "records", "replies", "state")
+
+    def __init__(self, state: ShardState, now: Now) -> None:
+        self.state = state
+        self.now = now
+        self.records: list[Run] = []
+        self.replies: list[tuple[Ticket, Reply]] = []
+        self.events: list[Event] = []
+
+    def outcome(self) -> Outcome:
+        """All that was said, in order."""
+        return Outcome(self.records, self.replies, self.events)
+
+    def reply(self, ticket: Ticket, reply: Reply) -> None:
+        """Answer a request that is not parked."""
+        self.replies.append((ticket, reply))
+
+    # ---------------------------------------------------------------------------------- parking
+
+    def park_join(self, group: Group, member: Member, ticket: Ticket) -> None:
+        """Keep a JoinGroup until the join phase ends; a copy of it that waits already is answered.
+
+        The copy gets REBALANCE_IN_PROGRESS: whoever still reads that answer rejoins under the
+        same id, and a client that sent the repeat because it gave the copy up never sees it.
+        """
+        if member.join_ticket is not None:
+            displaced = JoinReply(REBALANCE_IN_PROGRESS, member.member_id)
+            self.answer_join(group, member, displaced)
+        member.join_ticket = ticket
+        group.joined += 1
+        self.state.parked[ticket] = (group, member)
+        if not member.is_new:
+            member.session.disarm()
+
+    def answer_join(self, group: Group, member: Member, reply: JoinReply) -> None:
+        """Answer a member's parked JoinGroup, if there is one."""
+        ticket = member.join_ticket
+        if ticket is not None:
+            self._unpark_join(group, member)
+            member.knows_id = True
+            self.replies.append((ticket, reply))
+
+    def void_join(self, group: Group, member: Member) -> None:
+        """Forget a parked JoinGroup whose peer is gone."""
+        self._unpark_join(group, member)
+
+    def park_sync(self, group: Group, member: Member, ticket: Ticket) -> None:
+        """Keep a SyncGroup until the leader's comes; a copy of it that waits already is answered.
+
+        The copy gets REBALANCE_IN_PROGRESS, for the reason that ``park_join`` gives.
+        """
+        self.answer_sync(member, SyncReply(REBALANCE_IN_PROGRESS))
+        member.sync_ticket = ticket
+        self.state.parked[ticket] = (group, member)
+        member.session.disarm()
+
+    def answer_sync(self, member: Member, reply: SyncReply) -> bool:
+        """Answer a member's parked SyncGroup; whether there was one."""
+        ticket = member.sync_ticket
+        if ticket is None:
+            return False
+        member.sync_ticket = None
+        del self.state.parked[ticket]
+        self.replies.append((ticket, reply))
+        return True
+
+    def _unpark_join(self, group: Group, member: Member) -> None:
+        del self.state.parked[member.join_ticket]
+        member.join_ticket = None
+        group.joined -= 1
+
+    # ----------------------------------------------------------------------------------- timers
+
+    def renew(self, member: Member) -> None:
+        """Start a member's session anew."""
+        self.state.deadlines.arm(member.session, self.now.mono_ms + member.session_timeout_ms)
+
+    def arm_phase(self, group: Group, after_ms: int) -> None:
+        """Set the deadline of the group's phase."""
+        self.state.deadlines.arm(group.phase, self.now.mono_ms + after_ms)
+
+    # ---------------------------------------------------------------------------------- changes
+
+    def move(
+        self, group: Group, state: State, cause: Cause, detail: str, member_id: str = ""
+    ) -> None:
+        """Let the group change its state and tell so."""
+        old = group.state
+        group.transition_to(state, self.now)
+        self.events.append(
+            Transition(
+                group.group_id,
+                old.value,
+                state.value,
+                group.generation_id,
+                cause,
+                detail,
+                member_id,
+            )
+        )
+
+    def remove(self, group: Group, member: Member, cause: Cause, detail: str) -> None:
+        """Let a member go; what it has parked gets UNKNOWN_MEMBER_ID. Its state is not moved."""
+        self.answer_join(group, member, JoinReply(UNKNOWN_MEMBER_ID, ""))
+        self.answer_sync(member, SyncReply(UNKNOWN_MEMBER_ID))
+        group.remove(member)
+        self.tell_left(group, member, cause, detail)
+
+    def tell_left(self, group: Group, member: Member, cause: Cause, detail: str) -> None:
+        """Tell that a member is out."""
+        self.events.append(
+            MemberLeft(
+                group.group_id,
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                cause,
+                detail,
+            )
+        )
+
+    def fits(self, runs: list[Run]) -> bool:
+        """Whether the runs can be written, all in one batch of at most ``max_record_bytes``."""
+        return fits(runs, self.state.config.max_record_bytes)
+
+
+def fits(runs: list[Run], max_record_bytes: int) -> bool:
+    """Whether the runs can be written as one batch of at most so many bytes, header included."""
+    room = max_record_bytes - _BATCH_HEADER_BYTES
+    try:
+        if sum(map(run_bytes_at_most, runs)) <= room:
+            return True
+        # The bound is a little too high: measure.
+        first_delta, size = 0, 0
+        for run in runs:
+            size += len(run_records(run, first_delta))
+            first_delta += len(run)
+    except UnwritableRun:
+        return False
+    return size <= room
