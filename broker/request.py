@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from broker.connection import Connection
 
 Handler = Callable[["Broker", "Request"], None]
+ReplyEncoder = Callable[["Request", Any], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,23 @@ class ServedApi:
     min_version: int
     max_version: int
     handle: Handler
+
+
+class Route:
+    """One API at one version in one broker: what the connection needs to know before the body."""
+
+    __slots__ = ("api_version", "errors", "flexible", "handle", "served")
+
+    def __init__(
+        self, served: ServedApi, api_version: int, flexible: bool, errors: dict[int, int]
+    ) -> None:
+        self.served = served
+        self.handle = served.handle
+        self.api_version = api_version
+        self.flexible = flexible
+        """Whether the request's header has tagged fields."""
+        self.errors = errors
+        """Requests answered, by error code; shared by all versions of the API."""
 
 
 class FileSlice(NamedTuple):
@@ -69,29 +87,30 @@ class Request:
         "buffer",
         "client_id",
         "connection",
+        "context",
         "correlation_id",
         "encode",
         "on_disconnect",
         "position",
         "reply",
-        "served",
+        "route",
     )
 
     def __init__(
         self,
         connection: Connection,
-        served: ServedApi,
-        api_version: int,
+        route: Route,
         correlation_id: int,
-        client_id: str | None,
+        client_id: str,
         buffer: bytes,
         position: int,
     ) -> None:
         self.connection = connection
-        self.served = served
-        self.api_version = api_version
+        self.route = route
+        self.api_version = route.api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
+        """"" where the header has null, as Kafka reads it."""
         self.buffer = buffer
         """Ends where the request ends; ``position`` is where its body begins."""
         self.position = position
@@ -99,13 +118,20 @@ class Request:
         """The finished answer, None until there is one; empty when nothing is to be sent."""
         self.on_disconnect: Callable[[], None] | None = None
         """Called once if the peer goes while the request is unanswered; it is void then."""
-        self.encode: Callable[[Request, Any], None] | None = None
+        self.encode: ReplyEncoder | None = None
         """What turns the coordinator's reply into this request's end, see ``__call__``."""
+        self.context: Any = None
+        """Whatever the handler needs again when the reply comes."""
+
+    @property
+    def served(self) -> ServedApi:
+        """The row of the dispatch table that serves this request."""
+        return self.route.served
 
     @property
     def api_key(self) -> int:
         """The API's key on the wire."""
-        return self.served.api.key
+        return self.route.served.api.key
 
     @property
     def value(self) -> dict[str, Any]:
@@ -116,7 +142,7 @@ class Request:
         try:
             return self._value
         except AttributeError:
-            self._value: dict[str, Any] = self.served.api.decode_request(
+            self._value: dict[str, Any] = self.route.served.api.decode_request(
                 self.api_version, self.buffer, self.position
             )
             return self._value
@@ -127,10 +153,10 @@ class Request:
         ``error_code`` is what the request is counted under; by default the value's own top-level
         ``error_code``, or 0 where it has none.
         """
-        served = self.served
+        api = self.route.served.api
         version = self.api_version
-        header = response_header(served.api.key, version, self.correlation_id)
-        body = served.api.encode_response(version, value)
+        header = response_header(api.key, version, self.correlation_id)
+        body = api.encode_response(version, value)
         frame = b"".join((_LENGTH.pack(len(header) + len(body)), header, body))
         self.complete(frame, value.get("error_code", 0) if error_code is None else error_code)
 
@@ -139,7 +165,7 @@ class Request:
 
         ``frame`` may be a list of chunks, some of them `FileSlice`s. ``error_code`` is counted.
         """
-        assert self.reply is None, f"{self.served.api.name} was answered twice"
+        assert self.reply is None, f"{self.route.served.api.name} was answered twice"
         self.reply = frame
         self.connection.answered(self, error_code)
 

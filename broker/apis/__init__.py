@@ -1,1 +1,1 @@
-
+"""One module per served API: from its request to its answer."""

@@ -1,0 +1,35 @@
+"""DeleteGroups (42): groups without members are forgotten, with their offsets.
+
+v0; v1 the same; v2 flexible. An empty group id is allowed, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.gather import Gather
+from broker.request import Request, ServedApi
+from coordinator.calls import DeleteGroup
+from protocol.messages.delete_groups import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    # A group named twice is deleted once and answered once, as Kafka's set of names has it.
+    groups = list(dict.fromkeys(request.value["groups_names"]))
+
+    def answer(replies: list[int]) -> None:
+        results = [
+            {"group_id": group_id, "error_code": error_code}
+            for group_id, error_code in zip(groups, replies, strict=True)
+        ]
+        request.respond({"throttle_time_ms": 0, "results": results}, max(replies, default=0))
+
+    gather: Gather[int] = Gather(len(groups), answer)
+    for index, group_id in enumerate(groups):
+        broker.runtime.submit(group_id, DeleteGroup(gather.ticket(index), group_id))
+
+
+SERVED = ServedApi(API, 0, 2, _handle)

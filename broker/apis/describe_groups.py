@@ -1,0 +1,72 @@
+"""DescribeGroups (15): state, protocol and members of groups.
+
+v0; v1 throttle time; v3 authorized operations (KIP-430); v4 group instance id; v5 flexible; v6
+GROUP_ID_NOT_FOUND with a message for a group that is not there, where earlier versions say "Dead"
+without an error (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.gather import Gather
+from broker.request import Request, ServedApi
+from coordinator.calls import DescribeGroup
+from coordinator.outcome import DescribeReply
+from protocol.errors import GROUP_ID_NOT_FOUND
+from protocol.messages.describe_groups import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+_NOT_ASKED = -(1 << 31)
+"""What authorized_operations holds unless it was asked for."""
+_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 3, 6, 8, 10, 11
+GROUP_OPERATIONS = sum(
+    1 << operation for operation in (_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
+)
+"""All operations on a group, which is what Kafka allows without an authoriser."""
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    value = request.value
+    groups = value["groups"]
+    operations = GROUP_OPERATIONS if value["include_authorized_operations"] else _NOT_ASKED
+
+    def answer(replies: list[DescribeReply]) -> None:
+        described = [_group(reply, request.api_version, operations) for reply in replies]
+        worst = max((group["error_code"] for group in described), default=0)
+        request.respond({"throttle_time_ms": 0, "groups": described}, worst)
+
+    gather: Gather[DescribeReply] = Gather(len(groups), answer)
+    for index, group_id in enumerate(groups):
+        broker.runtime.submit(group_id, DescribeGroup(gather.ticket(index), group_id))
+
+
+def _group(reply: DescribeReply, version: int, operations: int) -> dict[str, Any]:
+    error_code, message = reply.error_code, None
+    if version >= 6 and error_code in (0, GROUP_ID_NOT_FOUND) and reply.state == "Dead":
+        error_code, message = GROUP_ID_NOT_FOUND, f"Group {reply.group_id} not found."
+    return {
+        "error_code": error_code,
+        "error_message": message,
+        "group_id": reply.group_id,
+        "group_state": "" if error_code not in (0, GROUP_ID_NOT_FOUND) else reply.state,
+        "protocol_type": reply.protocol_type,
+        "protocol_data": reply.protocol_name,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.group_instance_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "member_metadata": member.metadata,
+                "member_assignment": member.assignment,
+            }
+            for member in reply.members
+        ],
+        "authorized_operations": _NOT_ASKED if error_code else operations,
+    }
+
+
+SERVED = ServedApi(API, 0, 6, _handle)

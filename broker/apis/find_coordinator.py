@@ -1,0 +1,67 @@
+"""FindCoordinator (10): who coordinates a group; here, always this broker.
+
+v0; v1 key type, error message, throttle time; v3 flexible; v4 many keys (KIP-699); v5 a new error
+code that we do not send; v6 share-group keys (KIP-932). Keys of transactions and share groups get
+INVALID_REQUEST, a final error, since neither is here yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.request import Request, ServedApi
+from protocol.errors import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NONE
+from protocol.messages.find_coordinator import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+_GROUP = 0
+_KEY_TYPES = {1: "transaction", 2: "share group"}
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    value = request.value
+    batched = request.api_version >= 4
+    keys = value["coordinator_keys"] if batched else [value["key"]]
+    answers = [_find(broker, request, value["key_type"], key) for key in keys]
+    if not batched:
+        answer = answers[0]
+        if request.api_version == 0:
+            answer = {**answer, "error_message": None}
+        request.respond({"throttle_time_ms": 0, **answer})
+        return
+    worst = max((answer["error_code"] for answer in answers), default=NONE)
+    request.respond({"throttle_time_ms": 0, "coordinators": answers}, worst)
+
+
+def _find(broker: Broker, request: Request, key_type: int, key: str) -> dict[str, Any]:
+    if key_type != _GROUP:
+        kind = _KEY_TYPES.get(key_type, f"type {key_type}")
+        return _error(key, INVALID_REQUEST, f"This broker has no coordinator for keys of {kind}.")
+    if not broker.ensure_offsets_topic():
+        message = "The offsets topic could not be created; see the broker's log."
+        return _error(key, COORDINATOR_NOT_AVAILABLE, message)
+    node_id, host, port = broker.endpoint(request)
+    return {
+        "key": key,
+        "node_id": node_id,
+        "host": host,
+        "port": port,
+        "error_code": NONE,
+        "error_message": "",
+    }
+
+
+def _error(key: str, error_code: int, message: str) -> dict[str, Any]:
+    return {
+        "key": key,
+        "node_id": -1,
+        "host": "",
+        "port": -1,
+        "error_code": error_code,
+        "error_message": message,
+    }
+
+
+SERVED = ServedApi(API, 0, 6, _handle)

@@ -1,0 +1,39 @@
+"""Heartbeat (12): a member says that it lives, and learns of a rebalance.
+
+v0; v1 throttle time; v3 group instance id; v4 flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.request import Request, ServedApi
+from coordinator.calls import Heartbeat
+from protocol.errors import INVALID_GROUP_ID
+from protocol.generated.heartbeat import DECODE_REQUEST, ENCODE_RESPONSE
+from protocol.messages.heartbeat import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    group_id, generation_id, member_id, group_instance_id = DECODE_REQUEST[request.api_version](
+        request.buffer, request.position
+    )
+    if not group_id:
+        _answer(request, INVALID_GROUP_ID)
+        return
+    request.encode = _answer
+    broker.runtime.submit(
+        group_id, Heartbeat(request, group_id, generation_id, member_id, group_instance_id)
+    )
+
+
+def _answer(request: Request, error_code: int) -> None:
+    request.complete(
+        ENCODE_RESPONSE[request.api_version](request.correlation_id, 0, error_code), error_code
+    )
+
+
+SERVED = ServedApi(API, 0, 4, _handle)

@@ -1,0 +1,85 @@
+"""JoinGroup (11): a member enters the join phase and waits for its end.
+
+v0 has no rebalance timeout: the session timeout stands for it (KIP-62); v1 has one; v2 throttle
+time; v4 MEMBER_ID_REQUIRED for new members (KIP-394); v5 group instance id (KIP-345); v6 flexible;
+v7 protocol type in the answer, and a null protocol name in errors; v8 reason (KIP-800); v9 skip
+assignment (KIP-814).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from broker.request import Request, ServedApi
+from coordinator.calls import JoinGroup
+from coordinator.outcome import JoinReply
+from protocol.errors import INVALID_GROUP_ID
+from protocol.generated.join_group import DECODE_REQUEST, ENCODE_RESPONSE
+from protocol.messages.join_group import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    version = request.api_version
+    (
+        group_id,
+        session_timeout_ms,
+        rebalance_timeout_ms,
+        member_id,
+        group_instance_id,
+        protocol_type,
+        protocols,
+        reason,
+    ) = DECODE_REQUEST[version](request.buffer, request.position)
+    request.encode = _answer
+    if not group_id:
+        request(JoinReply(INVALID_GROUP_ID, member_id))
+        return
+    request.park()
+    request.on_disconnect = partial(broker.runtime.disconnected, group_id, request)
+    broker.runtime.submit(
+        group_id,
+        JoinGroup(
+            request,
+            group_id,
+            member_id,
+            group_instance_id,
+            request.client_id,
+            request.connection.client_host,
+            session_timeout_ms,
+            session_timeout_ms if version == 0 else rebalance_timeout_ms,
+            protocol_type,
+            protocols,
+            reason,
+            version >= 4,
+            version >= 9,
+            "" if member_id else str(uuid4()),
+        ),
+    )
+
+
+def _answer(request: Request, reply: JoinReply) -> None:
+    version = request.api_version
+    protocol_name = reply.protocol_name
+    if protocol_name is None and version < 7:
+        protocol_name = ""
+    frame = ENCODE_RESPONSE[version](
+        request.correlation_id,
+        0,
+        reply.error_code,
+        reply.generation_id,
+        reply.protocol_type,
+        protocol_name,
+        reply.leader,
+        reply.skip_assignment,
+        reply.member_id,
+        reply.members,
+    )
+    request.complete(frame, reply.error_code)
+
+
+SERVED = ServedApi(API, 0, 9, _handle)

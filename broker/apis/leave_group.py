@@ -1,0 +1,49 @@
+"""LeaveGroup (13): members go, of themselves or removed by an administrator.
+
+v0 one member, by id; v1 throttle time; v3 many members, by member id or group instance id, with an
+error each (KIP-345); v4 flexible; v5 reason (KIP-800).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.request import Request, ServedApi
+from coordinator.calls import LeaveGroup, Leaver
+from coordinator.outcome import LeaveReply
+from protocol.errors import INVALID_GROUP_ID
+from protocol.messages.leave_group import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    value = request.value
+    group_id = value["group_id"]
+    request.encode = _answer
+    if not group_id:
+        request(LeaveReply(INVALID_GROUP_ID))
+        return
+    if request.api_version < 3:
+        leavers = [Leaver(value["member_id"], None, None)]
+    else:
+        leavers = [
+            Leaver(member["member_id"], member["group_instance_id"], member["reason"])
+            for member in value["members"]
+        ]
+    broker.runtime.submit(group_id, LeaveGroup(request, group_id, leavers))
+
+
+def _answer(request: Request, reply: LeaveReply) -> None:
+    error_code = reply.error_code
+    if request.api_version < 3 and not error_code and reply.members:
+        error_code = reply.members[0][2]
+    members = [
+        {"member_id": member_id, "group_instance_id": instance_id, "error_code": code}
+        for member_id, instance_id, code in reply.members
+    ]
+    request.respond({"throttle_time_ms": 0, "error_code": error_code, "members": members})
+
+
+SERVED = ServedApi(API, 0, 5, _handle)

@@ -1,0 +1,47 @@
+"""ListGroups (16): the groups of every shard.
+
+v0; v1 throttle time; v3 flexible; v4 state filter and state (KIP-518); v5 type filter and type
+(KIP-848). While a shard loads, the answer is COORDINATOR_LOAD_IN_PROGRESS with what the others
+have, as in Kafka up to 3.9.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.gather import Gather
+from broker.request import Request, ServedApi
+from coordinator.calls import ListGroups
+from coordinator.outcome import ListReply
+from protocol.messages.list_groups import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    value = request.value
+    states = frozenset(name.lower() for name in value["states_filter"])
+    types = frozenset(name.lower() for name in value["types_filter"])
+    hosts = broker.runtime.hosts
+    gather: Gather[ListReply] = Gather(len(hosts), lambda replies: _answer(request, replies))
+    for index, host in enumerate(hosts):
+        broker.runtime.submit_to(host, ListGroups(gather.ticket(index), states, types))
+
+
+def _answer(request: Request, replies: list[ListReply]) -> None:
+    error_code = next((reply.error_code for reply in replies if reply.error_code), 0)
+    groups = [
+        {
+            "group_id": group.group_id,
+            "protocol_type": group.protocol_type,
+            "group_state": group.state,
+            "group_type": group.group_type,
+        }
+        for reply in replies
+        for group in reply.groups
+    ]
+    request.respond({"throttle_time_ms": 0, "error_code": error_code, "groups": groups})
+
+
+SERVED = ServedApi(API, 0, 5, _handle)

@@ -1,0 +1,189 @@
+"""OffsetCommit (8): a group's positions, acknowledged when they are in the log.
+
+v1 (the first served) generation and member, a commit timestamp for each partition; v2 retention
+time instead; v3 throttle time; v5 no retention time; v6 committed leader epoch; v7 group instance
+id; v8 flexible; v9 GROUP_ID_NOT_FOUND where earlier versions get ILLEGAL_GENERATION (KIP-848); v10
+topic ids instead of names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from broker.request import Request, ServedApi
+from coordinator.calls import OffsetCommit, TopicOffsets
+from coordinator.outcome import CommitReply
+from protocol.errors import (
+    GROUP_ID_NOT_FOUND,
+    NONE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.generated.offset_commit import DECODE_REQUEST, ENCODE_RESPONSE
+from protocol.messages.offset_commit import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+Errors = int | Sequence[int]
+
+
+class _Partly:
+    """A commit of which some topics or partitions do not exist: what the reply is woven from."""
+
+    __slots__ = ("errors", "kept", "topics")
+
+    def __init__(self, topics: list[Any]) -> None:
+        self.topics = topics
+        self.errors: list[Errors] = []
+        """By topic: its error, or its column of errors with 0 for what was committed."""
+        self.kept: list[int] = []
+        """The topics handed to the coordinator, as indexes into ``topics``."""
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    version = request.api_version
+    group_id, generation_id, member_id, group_instance_id, retention_time_ms, topics = (
+        DECODE_REQUEST[version](request.buffer, request.position)
+    )
+    counts = broker.registry.partition_counts
+    if version < 10:
+        for topic in topics:
+            count = counts.get(topic[0], 0)
+            partitions = topic[1]
+            if partitions and (max(partitions) >= count or min(partitions) < 0):
+                break
+        else:
+            if topics:
+                request.context = topics
+                request.encode = _answer
+                offsets = [TopicOffsets._make(topic) for topic in topics]
+                _submit(
+                    broker,
+                    request,
+                    group_id,
+                    generation_id,
+                    member_id,
+                    group_instance_id,
+                    retention_time_ms,
+                    offsets,
+                )
+                return
+    partly = _Partly(topics)
+    offsets = _existing(broker, partly, by_id=version >= 10)
+    request.context = partly
+    request.encode = _answer_partly
+    if not offsets:
+        # As in Kafka, a commit of nothing is not looked at further.
+        _answer_partly(request, CommitReply(()))
+        return
+    _submit(
+        broker,
+        request,
+        group_id,
+        generation_id,
+        member_id,
+        group_instance_id,
+        retention_time_ms,
+        offsets,
+    )
+
+
+def _submit(
+    broker: Broker,
+    request: Request,
+    group_id: str,
+    generation_id: int,
+    member_id: str,
+    group_instance_id: str | None,
+    retention_time_ms: int,
+    offsets: list[TopicOffsets],
+) -> None:
+    if request.api_version >= 9 and generation_id >= 0:
+        shard = broker.runtime.active_shard(group_id)
+        if shard is not None and not shard.has_group(group_id):
+            request(CommitReply(GROUP_ID_NOT_FOUND))
+            return
+    broker.runtime.submit(
+        group_id,
+        OffsetCommit(
+            request,
+            group_id,
+            generation_id,
+            member_id,
+            group_instance_id,
+            retention_time_ms,
+            offsets,
+        ),
+    )
+
+
+def _existing(broker: Broker, partly: _Partly, by_id: bool) -> list[TopicOffsets]:
+    """The part of the commit that names what exists; the errors of the rest go to ``partly``."""
+    registry = broker.registry
+    kept: list[TopicOffsets] = []
+    for index, (key, partitions, offsets, epochs, metadata, timestamps) in enumerate(partly.topics):
+        name = registry.topic_name(key) if by_id else key
+        if name is None:
+            partly.errors.append(UNKNOWN_TOPIC_ID)
+            continue
+        count = registry.partition_counts.get(name, 0)
+        there = [0 <= partition < count for partition in partitions]
+        if not any(there):
+            partly.errors.append(UNKNOWN_TOPIC_OR_PARTITION)
+            continue
+        partly.errors.append(
+            NONE if all(there) else [NONE if ok else UNKNOWN_TOPIC_OR_PARTITION for ok in there]
+        )
+        partly.kept.append(index)
+        columns = [
+            column if column is None else [v for v, ok in zip(column, there, strict=True) if ok]
+            for column in (partitions, offsets, epochs, metadata, timestamps)
+        ]
+        kept.append(TopicOffsets(name, *columns))
+    return kept
+
+
+def _answer(request: Request, reply: CommitReply) -> None:
+    errors = reply.errors
+    topics = request.context
+    if type(errors) is int:
+        answered = [(topic[0], topic[1], errors) for topic in topics]
+        error_code = errors
+    else:
+        answered = [
+            (topic[0], topic[1], error) for topic, error in zip(topics, errors, strict=True)
+        ]
+        error_code = _worst(errors)
+    request.complete(
+        ENCODE_RESPONSE[request.api_version](request.correlation_id, 0, answered), error_code
+    )
+
+
+def _answer_partly(request: Request, reply: CommitReply) -> None:
+    partly: _Partly = request.context
+    for position, index in enumerate(partly.kept):
+        error = reply.errors if isinstance(reply.errors, int) else reply.errors[position]
+        before = partly.errors[index]
+        if isinstance(before, int):
+            partly.errors[index] = error
+        else:
+            given = iter([error] * before.count(NONE) if isinstance(error, int) else error)
+            partly.errors[index] = [code or next(given) for code in before]
+    answered = [
+        (topic[0], topic[1], error)
+        for topic, error in zip(partly.topics, partly.errors, strict=True)
+    ]
+    request.complete(
+        ENCODE_RESPONSE[request.api_version](request.correlation_id, 0, answered),
+        _worst(partly.errors),
+    )
+
+
+def _worst(errors: Sequence[Errors]) -> int:
+    """One code to count the request under."""
+    return max((e if isinstance(e, int) else max(e, default=0) for e in errors), default=0)
+
+
+SERVED = ServedApi(API, 1, 10, _handle)

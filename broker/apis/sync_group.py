@@ -1,0 +1,66 @@
+"""SyncGroup (14): the leader gives the assignment, every member waits for its own.
+
+v0; v1 throttle time; v3 group instance id; v4 flexible; v5 protocol type and name, both ways,
+checked when given (KIP-559).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.request import Request, ServedApi
+from coordinator.calls import SyncGroup
+from coordinator.outcome import SyncReply
+from protocol.errors import INVALID_GROUP_ID
+from protocol.generated.sync_group import DECODE_REQUEST, ENCODE_RESPONSE
+from protocol.messages.sync_group import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    (
+        group_id,
+        generation_id,
+        member_id,
+        group_instance_id,
+        protocol_type,
+        protocol_name,
+        assignments,
+    ) = DECODE_REQUEST[request.api_version](request.buffer, request.position)
+    request.encode = _answer
+    if not group_id:
+        request(SyncReply(INVALID_GROUP_ID))
+        return
+    request.park()
+    request.on_disconnect = partial(broker.runtime.disconnected, group_id, request)
+    broker.runtime.submit(
+        group_id,
+        SyncGroup(
+            request,
+            group_id,
+            generation_id,
+            member_id,
+            group_instance_id,
+            protocol_type,
+            protocol_name,
+            assignments,
+        ),
+    )
+
+
+def _answer(request: Request, reply: SyncReply) -> None:
+    frame = ENCODE_RESPONSE[request.api_version](
+        request.correlation_id,
+        0,
+        reply.error_code,
+        reply.protocol_type,
+        reply.protocol_name,
+        reply.assignment,
+    )
+    request.complete(frame, reply.error_code)
+
+
+SERVED = ServedApi(API, 0, 5, _handle)

@@ -1,0 +1,399 @@
+"""One client connection: bytes in, requests handled in order, replies out in the same order.
+
+Owns the connection's buffers and their bounds. A request is handled at once when its last byte has
+arrived, and its reply waits in a slot until those before it are finished; the finished prefix goes
+out with one write. Three things hold requests back: a parked request, a peer that does not read
+its replies, and too many requests in flight. What has been read by then stays in a backlog, and
+beyond `BACKLOG_BYTES` the socket is read no further.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.peer import display_client_id, java_address, peer_gone
+from broker.request import Chunk, Request
+from broker.response import file_chunks, unknown_server_error, unsupported_api_versions
+from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, ProtocolError
+from protocol.framing import BadFrame, Framer
+from protocol.headers import decode_request_header
+
+if TYPE_CHECKING:
+    from broker.server import Server
+
+logger = structlog.get_logger(__name__)
+
+BACKLOG_BYTES = 64 * 1024
+"""Bytes kept of requests that must wait; one read of the socket (at most 256 kB) may exceed it."""
+OUTPUT_BYTES = 1024 * 1024
+"""Replies gathered before they are handed to the transport in the middle of a turn."""
+REQUESTS_PER_TURN = 256
+"""Requests of one connection handled before others get their turn."""
+_CHUNKED_BYTES = 64 * 1024
+"""Replies from this size on are written chunk by chunk rather than copied into one buffer."""
+
+_LENGTH = struct.Struct(">i")
+_HEADER = struct.Struct(">iih")
+"""API key and version as one number, correlation id, length of the client id."""
+_API_VERSIONS_KEY = 18
+
+
+class Connection(asyncio.Protocol):
+    """The protocol object of one accepted socket; see the module."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.client_id = ""
+        self.client_host = ""
+        """The peer's address as Kafka shows it, such as ``/127.0.0.1``."""
+        self.peer = ""
+        """The peer's address and port, for log lines."""
+        self.last_active_s = server.now_s
+        self.dirty = False
+        """In the server's list of connections to flush."""
+        self.closed = False
+        """Nothing more is read, handled or written."""
+        self.muted_at_s: int | None = None
+        """Since when the peer has not read its replies."""
+        self.unsent_bytes = 0
+        """What the transport held at the last look of the server at muted connections."""
+        self._transport: asyncio.Transport
+        self._broker = server.broker
+        self._routes = server.routes
+        self._framer = Framer(server.limits.request_bytes)
+        self._backlog: deque[bytes] = deque()
+        self._backlog_bytes = 0
+        self._slots: deque[Request] = deque()
+        """Requests handled and not yet handed to the transport, in order."""
+        self._parked: Request | None = None
+        self._out: list[Chunk] = []
+        self._out_bytes = 0
+        self._busy = False
+        """Inside ``_pump`` or ``data_received``, which write at their end."""
+        self._reading = True
+        self._client_raw = b""
+
+    # -- the transport's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admits the peer, or closes it when the server is full."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        address = transport.get_extra_info("peername") or ("unknown", 0)
+        self.client_host = java_address(str(address[0]))
+        self.peer = f"{address[0]}:{address[1]}"
+        transport.set_write_buffer_limits(high=self.server.limits.output_bytes)
+        if not self.server.admit(self):
+            self.closed = True
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Frames what arrived and handles each whole request at once."""
+        self.last_active_s = self.server.now_s
+        if (
+            not self._slots
+            and not self._backlog
+            and not self._framer.buffered
+            and 4 < len(data) <= self.server.limits.request_bytes
+            and _LENGTH.unpack_from(data)[0] == len(data) - 4
+            and self.muted_at_s is None
+        ):
+            self._busy = True
+            self._handle(data, 4)
+            self._busy = False
+            if self._out:
+                self._write()
+            return
+        if self.closed:
+            return
+        try:
+            frames = self._framer.feed(data)
+        except BadFrame as error:
+            # What came whole before the nonsense is answered, as far as that goes at once.
+            self._queue(error.frames)
+            self._pump()
+            self.refuse(error)
+            return
+        self._queue(frames)
+        self._pump()
+        if self._framer.buffered:
+            self.server.partial(self, self._framer.buffered)
+
+    def eof_received(self) -> None:
+        """The peer has closed its side; the transport closes ours."""
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """Tells the requests still unanswered that nobody waits for them."""
+        self.closed = True
+        self.server.forget(self)
+        self._backlog.clear()
+        slots, self._slots = self._slots, deque()
+        self._parked = None
+        self._out.clear()
+        for request in slots:
+            if request.reply is None and request.on_disconnect is not None:
+                request.on_disconnect()
+
+    def pause_writing(self) -> None:
+        """The peer does not read: its requests wait, and after a time it is closed."""
+        self.muted_at_s = self.server.now_s
+        self.unsent_bytes = self._transport.get_write_buffer_size()
+        self.server.muted.add(self)
+        self._stop_reading()
+
+    def resume_writing(self) -> None:
+        """The peer reads again."""
+        self.muted_at_s = None
+        self.server.muted.discard(self)
+        if not self.closed:
+            self.server.touch(self)
+
+    # -- the requests' calls
+
+    def answered(self, request: Request, error_code: int) -> None:
+        """Takes a request's reply; called by `Request.complete` alone."""
+        request.route.errors[error_code] += 1
+        if self.closed:
+            return
+        slots = self._slots
+        if slots[0] is request:
+            while slots and (reply := slots[0].reply) is not None:
+                slots.popleft()
+                if type(reply) is bytes:
+                    self._out.append(reply)
+                    self._out_bytes += len(reply)
+                else:
+                    self._append_chunks(reply)
+        if self._parked is request:
+            self._parked = None
+        if not self._busy and not self.dirty:
+            self.server.touch(self)
+
+    def park(self, request: Request) -> None:
+        """Handles no later request before ``request`` is answered."""
+        self._parked = request
+
+    # -- the server's calls
+
+    def flush(self) -> None:
+        """Writes what is finished and goes on with what was held back."""
+        self.dirty = False
+        if self.closed:
+            return
+        if self._backlog or not self._reading:
+            self._pump()
+        elif self._out:
+            self._write()
+
+    def close(self) -> None:
+        """Closes the connection once the transport's buffer is written."""
+        self.closed = True
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Closes the connection at once."""
+        self.closed = True
+        self._transport.abort()
+
+    def drain(self) -> None:
+        """Writes what is finished and closes; for the end of the server."""
+        if not self.closed:
+            self._write()
+            self.close()
+
+    @property
+    def waits(self) -> bool:
+        """Whether a request is being worked on: such a connection is not idle."""
+        return bool(self._slots)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of a partly received request."""
+        return self._framer.buffered
+
+    def write_buffer_size(self) -> int:
+        """Bytes handed to the transport and not yet taken by the kernel."""
+        return self._transport.get_write_buffer_size()
+
+    def peer_is_gone(self) -> bool:
+        """Whether the peer closed while its socket was not read; such news comes no other way."""
+        return not self._reading and peer_gone(self._transport)
+
+    def hold(self) -> None:
+        """Reads no further until `release`: all partly received requests together are too big."""
+        self._stop_reading()
+
+    def release(self) -> None:
+        """Reads again, unless something else holds the connection back."""
+        self._balance()
+
+    def refuse(self, error: ProtocolError) -> None:
+        """Closes the connection over bytes that are no request, with one log line."""
+        if self.closed:
+            return
+        logger.warning(
+            "connection closed: the peer sent what is not a Kafka request",
+            peer=self.peer,
+            client_id=display_client_id(self.client_id),
+            reason=str(error),
+        )
+        self._write()
+        self.close()
+
+    # -- inside
+
+    def _handle(self, frame: bytes, start: int) -> None:
+        """Handles one whole request whose header begins at ``start``."""
+        try:
+            key, correlation_id, size = _HEADER.unpack_from(frame, start)
+            route = self._routes.get(key)
+            if route is None:
+                self._unserved(frame, start)
+                return
+            position = start + 10
+            if size > 0:
+                end = position + size
+                raw = frame[position:end]
+                if raw != self._client_raw:
+                    self._learn_client_id(raw, size)
+                position = end
+                client_id = self.client_id
+            else:
+                client_id = ""
+            if size < -1 or route.flexible:
+                if size >= -1 and frame[position : position + 1] == b"\0":
+                    position += 1
+                else:
+                    position = start + decode_request_header(frame[start:]).position
+        except struct.error:
+            self.refuse(ProtocolError("the request is shorter than its header"))
+            return
+        except ProtocolError as error:
+            self.refuse(error)
+            return
+        request = Request(self, route, correlation_id, client_id, frame, position)
+        self._slots.append(request)
+        try:
+            route.handle(self._broker, request)
+        except ProtocolError as error:
+            self.refuse(error)
+        except Exception:
+            self._handler_failed(request)
+
+    def _learn_client_id(self, raw: bytes, size: int) -> None:
+        if len(raw) != size:
+            raise ProtocolError(f"a client id of {size} bytes in a request that ends before it")
+        try:
+            self.client_id = raw.decode()
+        except UnicodeDecodeError:
+            raise ProtocolError("the client id is not UTF-8") from None
+        self._client_raw = raw
+
+    def _unserved(self, frame: bytes, start: int) -> None:
+        """Answers an ApiVersions of a version we do not know; closes on anything else unknown."""
+        key, version, correlation_id = struct.unpack_from(">hhi", frame, start)
+        if key != _API_VERSIONS_KEY:
+            self.refuse(ProtocolError(f"API key {key} version {version} is not served"))
+            return
+        route = self._routes[_API_VERSIONS_KEY << 16]
+        request = Request(self, route, correlation_id, "", frame, len(frame))
+        self._slots.append(request)
+        row = route.served
+        answer = unsupported_api_versions(correlation_id, row.min_version, row.max_version)
+        request.complete(answer, UNSUPPORTED_VERSION)
+
+    def _handler_failed(self, request: Request) -> None:
+        """A bug of ours: told in the log, answered as Kafka does, never fatal to the server."""
+        name = request.served.api.name
+        logger.exception(
+            "a request could not be handled",
+            api=name,
+            api_version=request.api_version,
+            peer=self.peer,
+            client_id=display_client_id(request.client_id),
+        )
+        if request.reply is not None or self.closed:
+            return
+        frame = unknown_server_error(request)
+        if frame is None:
+            self._write()
+            self.close()
+        else:
+            request.complete(frame, UNKNOWN_SERVER_ERROR)
+
+    def _queue(self, frames: list[bytes]) -> None:
+        if frames:
+            self._backlog.extend(frames)
+            self._backlog_bytes += sum(map(len, frames))
+
+    def _blocked(self) -> bool:
+        return (
+            self._parked is not None
+            or self.muted_at_s is not None
+            or len(self._slots) >= self.server.limits.requests_in_flight
+            or self.closed
+        )
+
+    def _pump(self) -> None:
+        """Handles the backlog as far as it may go, writes, and settles whether to read on."""
+        backlog = self._backlog
+        handled = 0
+        self._busy = True
+        while backlog and not self._blocked():
+            if handled == REQUESTS_PER_TURN:
+                self.server.touch(self)
+                break
+            frame = backlog.popleft()
+            self._backlog_bytes -= len(frame)
+            self._handle(frame, 0)
+            handled += 1
+            if self._out_bytes >= OUTPUT_BYTES:
+                self._write()
+        self._busy = False
+        if self._out:
+            self._write()
+        self._balance()
+
+    def _balance(self) -> None:
+        """Reads while there is room for what arrives, stops when there is not."""
+        if self.closed:
+            return
+        full = self._backlog_bytes + self._framer.buffered > BACKLOG_BYTES
+        if self.muted_at_s is not None or (full and self._backlog) or (full and self._blocked()):
+            self._stop_reading()
+        elif not self._reading and not self.server.is_held(self):
+            self._reading = True
+            self.server.unread.discard(self)
+            self._transport.resume_reading()
+
+    def _stop_reading(self) -> None:
+        if self._reading and not self.closed:
+            self._reading = False
+            self.server.unread.add(self)
+            self._transport.pause_reading()
+
+    def _append_chunks(self, chunks: object) -> None:
+        assert isinstance(chunks, (list, tuple, bytearray, memoryview))
+        if isinstance(chunks, (bytearray, memoryview)):
+            chunks = (chunks,)
+        for chunk in file_chunks(chunks):
+            self._out.append(chunk)
+            self._out_bytes += len(chunk)
+
+    def _write(self) -> None:
+        out = self._out
+        if not out or self.closed:
+            return
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif self._out_bytes < _CHUNKED_BYTES:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+        self._out = []
+        self._out_bytes = 0

@@ -1,0 +1,55 @@
+"""What is known of a peer: its address as Kafka shows it, its client id fit for a log, its going."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+
+_CLIENT_ID_SHOWN = 120
+_TCP_ESTABLISHED = 1
+
+
+def java_address(address: str) -> str:
+    """``address`` as Java's ``InetAddress.toString`` shows one without a name: ``/127.0.0.1``.
+
+    IPv6 comes out uncompressed and without leading zeros, a mapped IPv4 address as IPv4.
+    """
+    plain, _, scope = address.partition("%")
+    try:
+        parsed = ipaddress.ip_address(plain)
+    except ValueError:
+        return f"/{address}"
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return f"/{parsed.ipv4_mapped}"
+        groups = ":".join(f"{int(group, 16):x}" for group in parsed.exploded.split(":"))
+        return f"/{groups}%{scope}" if scope else f"/{groups}"
+    return f"/{parsed}"
+
+
+def display_client_id(client_id: str) -> str:
+    """``client_id`` for a log line: control characters escaped, at most 120 characters."""
+    shown = client_id[:_CLIENT_ID_SHOWN]
+    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+    return escaped if len(client_id) <= _CLIENT_ID_SHOWN else escaped + "..."
+
+
+def peer_gone(transport: asyncio.Transport) -> bool:
+    """Whether the TCP connection has left ESTABLISHED, asked of the kernel without reading.
+
+    False where the platform cannot tell. Source: Linux tcp(7), the first byte of TCP_INFO.
+    """
+    ours = transport.get_extra_info("socket")
+    if ours is None or not hasattr(socket, "TCP_INFO"):
+        return False
+    try:
+        copy = socket.socket(fileno=os.dup(ours.fileno()))
+    except OSError:
+        return True
+    with copy:
+        try:
+            return copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _TCP_ESTABLISHED
+        except OSError:
+            return False

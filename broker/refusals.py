@@ -1,0 +1,60 @@
+"""Error replies in place of replies whose records did not become stable.
+
+A handler's reply was made before its records were written. When the write fails, or takes too long,
+each reply that depends on it turns into one of the same kind that carries only the error.
+"""
+
+from __future__ import annotations
+
+from coordinator.outcome import (
+    CommitReply,
+    DescribeReply,
+    FetchReply,
+    JoinReply,
+    LeaveReply,
+    ListReply,
+    OffsetDeleteReply,
+    Reply,
+    SyncReply,
+)
+from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, REBALANCE_IN_PROGRESS
+
+
+def failed(reply: Reply, error_code: int) -> Reply:
+    """A reply like ``reply`` that says only ``error_code``."""
+    if isinstance(reply, int):
+        return error_code
+    if isinstance(reply, CommitReply):
+        return CommitReply(error_code)
+    if isinstance(reply, JoinReply):
+        return JoinReply(error_code, reply.member_id)
+    if isinstance(reply, SyncReply):
+        return SyncReply(error_code)
+    if isinstance(reply, LeaveReply):
+        return LeaveReply(error_code)
+    if isinstance(reply, FetchReply):
+        return FetchReply(error_code)
+    if isinstance(reply, DescribeReply):
+        return DescribeReply(error_code, reply.group_id)
+    if isinstance(reply, ListReply):
+        return ListReply(error_code)
+    return OffsetDeleteReply(error_code)
+
+
+def write_failed(reply: Reply) -> Reply:
+    """The reply when its append failed: NOT_COORDINATOR, as Kafka maps KAFKA_STORAGE_ERROR.
+
+    Source: Kafka 3.9 ``GroupMetadataManager``, the mapping of append errors.
+    """
+    return failed(reply, NOT_COORDINATOR)
+
+
+def timed_out(reply: Reply) -> Reply:
+    """The reply when its records were not stable within ``offsets.commit.timeout.ms``.
+
+    SyncGroup gets REBALANCE_IN_PROGRESS, as in Kafka up to 3.9, the rest COORDINATOR_NOT_AVAILABLE,
+    as in 4.x: both make clients try again.
+    """
+    if isinstance(reply, SyncReply):
+        return failed(reply, REBALANCE_IN_PROGRESS)
+    return failed(reply, COORDINATOR_NOT_AVAILABLE)

@@ -1,0 +1,55 @@
+"""Replies that no handler makes, and the turning of file slices into bytes."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from broker.request import Chunk, FileSlice, Request
+from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION
+from protocol.headers import response_header
+
+_UNSUPPORTED = struct.Struct(">iihihhh")
+
+
+def unsupported_api_versions(correlation_id: int, minimum: int, maximum: int) -> bytes:
+    """The frame for an ApiVersions of an unknown version: version 0, naming what is known (KIP-511)."""
+    size = _UNSUPPORTED.size - 4
+    return _UNSUPPORTED.pack(size, correlation_id, UNSUPPORTED_VERSION, 1, 18, minimum, maximum)
+
+
+def unknown_server_error(request: Request) -> bytes | None:
+    """The frame that tells only UNKNOWN_SERVER_ERROR, None where the API has no place for it."""
+    api = request.served.api
+    version = request.api_version
+    value: dict[str, Any] = {"error_code": UNKNOWN_SERVER_ERROR}
+    try:
+        body = api.encode_response(version, value)
+        if api.decode_response(version, body, 0).get("error_code") != UNKNOWN_SERVER_ERROR:
+            return None
+    except Exception:  # noqa: BLE001 - whatever the codec says, the connection is closed instead
+        return None
+    header = response_header(api.key, version, request.correlation_id)
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def file_chunks(chunks: Iterable[Chunk]) -> Iterator[bytes | bytearray | memoryview]:
+    """``chunks`` with every `FileSlice` read; EOFError when a file is shorter than its slice says."""
+    for chunk in chunks:
+        if isinstance(chunk, FileSlice):
+            yield from _read_slice(chunk)
+        else:
+            yield chunk
+
+
+def _read_slice(chunk: FileSlice) -> Iterator[bytes]:
+    position, left = chunk.position, chunk.length
+    while left:
+        data = os.pread(chunk.file.fileno(), left, position)
+        if not data:
+            raise EOFError(f"{chunk.file} ends at {position}, {left} bytes before its slice")
+        position += len(data)
+        left -= len(data)
+        yield data

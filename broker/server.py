@@ -1,0 +1,288 @@
+"""The listening sockets and what all their connections share.
+
+Owns admission (``max.connections``, ``max.connections.per.ip``), the list of connections that have
+something to write, the bound on all partly received requests together, and the look, once a second,
+at peers that are idle, do not read, or went while nobody read their socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.connection import Connection
+from broker.dispatch import SERVED
+from broker.request import Route, ServedApi
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+
+UNREAD_S_MAX = 30
+"""How long a peer may read nothing of its replies before it is closed."""
+CLOSING_S_MAX = 10
+"""How long a closing connection may take to take its last bytes."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the connections are held to, in plain values of Kafka's units."""
+
+    request_bytes: int = 104857600
+    """socket.request.max.bytes"""
+    idle_ms: int = 600000
+    """connections.max.idle.ms"""
+    connections: int = 2147483647
+    """max.connections"""
+    connections_per_ip: int = 2147483647
+    """max.connections.per.ip"""
+    connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
+    """max.connections.per.ip.overrides"""
+    queued_bytes: int = -1
+    """queued.max.request.bytes; -1 for no bound"""
+    requests_in_flight: int = 500
+    """queued.max.requests, held to by each connection"""
+    send_buffer_bytes: int = 102400
+    """socket.send.buffer.bytes; -1 for the system's"""
+    receive_buffer_bytes: int = 102400
+    """socket.receive.buffer.bytes; -1 for the system's"""
+    backlog: int = 50
+    """socket.listen.backlog.size"""
+    output_bytes: int = 256 * 1024
+    """Unsent bytes of replies from which on a connection's requests wait."""
+
+
+class Server:
+    """All listeners of one broker; use from the event loop's thread alone."""
+
+    def __init__(self, broker: Broker, limits: Limits | None = None) -> None:
+        self.broker = broker
+        self.limits = limits or Limits()
+        self.routes: dict[int, Route] = {}
+        """API key and version, as the one number in a request's header, to what serves it."""
+        self.errors: dict[int, dict[int, int]] = {}
+        """Requests answered: API key to error code to count."""
+        for key, served in SERVED.items():
+            self._add_routes(key, served)
+        self.connections: set[Connection] = set()
+        self.refused = 0
+        """Connections closed at once because there were too many."""
+        self.muted: set[Connection] = set()
+        """Connections whose peer does not read its replies."""
+        self.unread: set[Connection] = set()
+        """Connections whose socket is not read for now."""
+        self.now_s = 0
+        """Whole seconds on the loop's clock, moved once a second."""
+        self._per_ip: Counter[str] = Counter()
+        self._closing: dict[Connection, int] = {}
+        self._partial: dict[Connection, int] = {}
+        self._held: set[Connection] = set()
+        self._dirty: list[Connection] = []
+        self._scheduled = False
+        self._holding = False
+        self._loop: asyncio.AbstractEventLoop
+        self._servers: list[asyncio.AbstractServer] = []
+        self._look: asyncio.TimerHandle | None = None
+
+    def _add_routes(self, key: int, served: ServedApi) -> None:
+        errors = self.errors[key] = defaultdict(int)
+        for version in range(served.min_version, served.max_version + 1):
+            flexible = served.api.is_flexible(version)
+            self.routes[key << 16 | version] = Route(served, version, flexible, errors)
+
+    async def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Accepts connections on ``host`` and ``port`` (0: a free one); returns what it got.
+
+        OSError when the address cannot be had.
+        """
+        self._loop = asyncio.get_running_loop()
+        if self._look is None:
+            self.now_s = int(self._loop.time())
+            self._look = self._loop.call_later(1, self._look_around)
+        # One family a listener: "" and 0.0.0.0 are IPv4, :: is IPv6 with mapped IPv4 as in Java.
+        infos = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, proto, _, address = infos[0]
+        listening = socket.socket(family, kind, proto)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
+            if self.limits.receive_buffer_bytes != -1:
+                size = self.limits.receive_buffer_bytes
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+            if self.limits.send_buffer_bytes != -1:
+                size = self.limits.send_buffer_bytes
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+            listening.bind(address)
+        except OSError:
+            listening.close()
+            raise
+        server = await self._loop.create_server(
+            self._accepted, sock=listening, backlog=self.limits.backlog
+        )
+        self._servers.append(server)
+        bound: Any = listening.getsockname()
+        return str(bound[0]), int(bound[1])
+
+    async def close(self) -> None:
+        """Accepts no more, writes what is finished, and closes every connection.
+
+        A peer that does not take its last bytes within two seconds is cut off.
+        """
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        if self._look is not None:
+            self._look.cancel()
+        for connection in list(self.connections):
+            connection.drain()
+        for _ in range(20):
+            if not self.connections:
+                return
+            await asyncio.sleep(0.1)
+        for connection in list(self.connections):
+            connection.abort()
+        await asyncio.sleep(0)
+
+    # -- what connections call
+
+    def admit(self, connection: Connection) -> bool:
+        """Whether there is room for one more; counts it if so."""
+        ip = connection.client_host[1:]
+        limits = self.limits
+        per_ip = limits.connections_per_ip_overrides.get(ip, limits.connections_per_ip)
+        if len(self.connections) >= limits.connections:
+            reason = f"max.connections={limits.connections} is reached"
+        elif self._per_ip[ip] >= per_ip:
+            reason = f"max.connections.per.ip allows {per_ip} from this address"
+        else:
+            self._per_ip[ip] += 1
+            self.connections.add(connection)
+            return True
+        self.refused += 1
+        logger.warning("connection refused", peer=connection.peer, reason=reason)
+        return False
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is gone."""
+        if connection not in self.connections:
+            return
+        self.connections.discard(connection)
+        ip = connection.client_host[1:]
+        self._per_ip[ip] -= 1
+        if not self._per_ip[ip]:
+            del self._per_ip[ip]
+        self.muted.discard(connection)
+        self.unread.discard(connection)
+        self._closing.pop(connection, None)
+        if self._partial.pop(connection, None) is not None or connection in self._held:
+            self._held.discard(connection)
+            self._release_held()
+
+    def touch(self, connection: Connection) -> None:
+        """Has ``connection`` flushed at the end of this turn."""
+        if connection.dirty:
+            return
+        connection.dirty = True
+        self._dirty.append(connection)
+        if not self._scheduled and not self._holding:
+            self._scheduled = True
+            self._loop.call_soon(self._flush_scheduled)
+
+    def hold_writes(self) -> None:
+        """Until `flush`, replies are gathered: the caller delivers many and then flushes."""
+        self._holding = True
+
+    def flush(self) -> None:
+        """Writes the finished replies of every touched connection, one write each."""
+        self._holding = False
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            connection.flush()
+
+    def _flush_scheduled(self) -> None:
+        self._scheduled = False
+        self.flush()
+
+    def partial(self, connection: Connection, size: int) -> None:
+        """Counts a partly received request against ``queued.max.request.bytes``.
+
+        Above the bound only the oldest of them is read on, so that one always gets through.
+        """
+        if self.limits.queued_bytes < 0:
+            return
+        self._partial[connection] = size
+        for other in [c for c in self._partial if not c.buffered]:
+            del self._partial[other]
+        if sum(self._partial.values()) > self.limits.queued_bytes:
+            oldest = next(iter(self._partial))
+            for other in self._partial:
+                if other is not oldest and other not in self._held:
+                    self._held.add(other)
+                    other.hold()
+
+    def is_held(self, connection: Connection) -> bool:
+        """Whether the bound on partly received requests keeps ``connection`` unread."""
+        if self._held and connection not in self._held:
+            self._release_held()
+        return connection in self._held
+
+    # -- once a second
+
+    def _look_around(self) -> None:
+        self._look = self._loop.call_later(1, self._look_around)
+        now_s = self.now_s = int(self._loop.time())
+        for connection in list(self.muted):
+            left = connection.write_buffer_size()
+            if left < connection.unsent_bytes:
+                connection.unsent_bytes, connection.muted_at_s = left, now_s
+            elif now_s - (connection.muted_at_s or now_s) >= UNREAD_S_MAX:
+                self._drop(connection, f"it read nothing for {UNREAD_S_MAX} s")
+        for connection in list(self.unread):
+            if connection.peer_is_gone():
+                connection.abort()
+        self._release_held()
+        if self.limits.idle_ms >= 0:
+            self._look_for_idle(now_s)
+        for connection, since in list(self._closing.items()):
+            if now_s - since >= CLOSING_S_MAX:
+                connection.abort()
+
+    def _look_for_idle(self, now_s: int) -> None:
+        idle_s = self.limits.idle_ms / 1000
+        for connection in list(self.connections):
+            if connection.closed:
+                self._closing.setdefault(connection, now_s)
+            elif now_s - connection.last_active_s >= idle_s and not connection.waits:
+                logger.debug("idle connection closed", peer=connection.peer)
+                connection.close()
+
+    def _drop(self, connection: Connection, reason: str) -> None:
+        logger.warning("connection closed", peer=connection.peer, reason=reason)
+        connection.abort()
+
+    def _release_held(self) -> None:
+        for other in [c for c in self._partial if not c.buffered]:
+            del self._partial[other]
+        if not self._held or sum(self._partial.values()) > self.limits.queued_bytes:
+            oldest = next(iter(self._partial), None)
+            if oldest not in self._held:
+                return
+            assert oldest is not None
+            self._held.discard(oldest)
+            oldest.release()
+            return
+        held, self._held = self._held, set()
+        for connection in held:
+            connection.release()
+
+    def _accepted(self) -> Connection:
+        return Connection(self)

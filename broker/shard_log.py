@@ -1,0 +1,172 @@
+"""One shard beside the log of its partition: what is accepted, what is appended, what is stable.
+
+Three log offsets, each at or above the next: *accepted* (replayed in memory; offsets are reserved,
+since the shard is the only appender of its partition), *appended* (written to the log) and *stable*
+(appended and, where the log's flush settings ask, flushed). A reply carries the accepted offset of
+the moment it was made and is held until stable reaches it (law 2).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+from broker.refusals import timed_out, write_failed
+from coordinator.calls import Ticket
+from coordinator.outcome import Reply
+from coordinator.shard import GroupShard
+from log.partition_log import PartitionLog
+from offsets.record_codec import run_bytes_at_most, run_records
+from offsets.runs import OffsetTombstones, Run
+from protocol.records.batch import HEADER_BYTES, assemble_batch
+
+TOMBSTONES_PER_RUN = 1000
+"""Deletions of one step are split into runs of this many, which may go to several batches."""
+
+
+class Phase(Enum):
+    """What a shard can do now."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    UNWRITABLE = "unwritable"
+    """Loaded after a failed append: it reads, and refuses what needs a record."""
+    UNLOADED = "unloaded"
+
+
+class Held(NamedTuple):
+    """A reply that waits for the log."""
+
+    offset: int
+    since_ms: int
+    ticket: Ticket
+    reply: Reply
+
+
+class ShardLog:
+    """A `GroupShard`, the log of its partition, and what lies between the two."""
+
+    def __init__(
+        self, partition: int, shard: GroupShard, log: PartitionLog, compression: int = 0
+    ) -> None:
+        self.partition = partition
+        self.shard = shard
+        self.log = log
+        self.compression = compression
+        """offsets.topic.compression.codec"""
+        self.phase = Phase.LOADING
+        self.accepted = self.appended = self.stable = log.log_end_offset
+        self.held: deque[Held] = deque()
+        self.touched = False
+        """In the runtime's list for the end of this turn."""
+        self.flushing = False
+        """A flush of this log runs in a thread."""
+        self.load_ms = -1
+        """How long the last load took; -1 before its end."""
+        self.loaded_records = 0
+        self._units: list[Sequence[Run]] = []
+        """The runs accepted and not yet appended, those of one request together."""
+
+    def accept(self, records: Sequence[Run]) -> None:
+        """Replays ``records`` and keeps them for the end of the turn."""
+        if any(type(run) is OffsetTombstones and len(run) > TOMBSTONES_PER_RUN for run in records):
+            records = [piece for run in records for piece in _pieces(run)]
+            self._units.extend((piece,) for piece in records)
+        else:
+            self._units.append(records)
+        accepted = self.accepted
+        for run in records:
+            self.shard.replay(run, accepted)
+            accepted += len(run)
+        self.accepted = accepted
+
+    def append(self, wall_ms: int, batch_bytes_max: int) -> None:
+        """Writes what was accepted: as few batches as fit, one write unless a segment ends.
+
+        Raises what the log raises when a write fails; ``appended`` then says how far it got.
+        """
+        units, self._units = self._units, []
+        segment_bytes = self.log.config.segment_bytes
+        buffer: list[bytes] = []
+        size = 0
+        first = offset = self.appended
+        for section, count in self._sections(units, batch_bytes_max):
+            batch = assemble_batch(
+                section, count, offset, wall_ms, wall_ms, compression=self.compression
+            )
+            if buffer and size + len(batch) > segment_bytes:
+                self._write(buffer, first, offset - 1, wall_ms)
+                buffer, size, first = [], 0, offset
+            buffer.append(batch)
+            size += len(batch)
+            offset += count
+        if buffer:
+            self._write(buffer, first, offset - 1, wall_ms)
+
+    def release(self) -> None:
+        """Delivers the replies that are stable."""
+        held = self.held
+        while held and held[0].offset <= self.stable:
+            entry = held.popleft()
+            entry.ticket(entry.reply)
+
+    def expire_held(self, older_than_ms: int) -> None:
+        """Gives up on replies held since before ``older_than_ms``; their records may yet be kept."""
+        held = self.held
+        while held and held[0].since_ms <= older_than_ms:
+            entry = held.popleft()
+            entry.ticket(timed_out(entry.reply))
+
+    def fail_held(self) -> None:
+        """Answers every held reply with the error of a failed append, and drops what was accepted."""
+        self._units.clear()
+        held, self.held = self.held, deque()
+        for entry in held:
+            entry.ticket(write_failed(entry.reply))
+
+    def reset(self, shard: GroupShard) -> None:
+        """A fresh shard for another load; ``fail_held`` has emptied the rest."""
+        self.shard = shard
+        self.phase = Phase.LOADING
+        self.accepted = self.appended = self.stable = self.log.log_end_offset
+
+    def _sections(
+        self, units: Sequence[Sequence[Run]], batch_bytes_max: int
+    ) -> list[tuple[bytes, int]]:
+        """Records sections of batches with their counts; the runs of one unit stay together."""
+        sections: list[tuple[bytes, int]] = []
+        parts: list[bytes] = []
+        count = 0
+        room = batch_bytes_max - HEADER_BYTES
+        for unit in units:
+            bound = 0
+            for run in unit:
+                bound += run_bytes_at_most(run)
+            if parts and bound > room:
+                sections.append((b"".join(parts), count))
+                parts, count, room = [], 0, batch_bytes_max - HEADER_BYTES
+            for run in unit:
+                part = run_records(run, count)
+                parts.append(part)
+                count += len(run)
+                room -= len(part)
+        if parts:
+            sections.append((b"".join(parts), count))
+        return sections
+
+    def _write(self, buffer: list[bytes], first: int, last: int, wall_ms: int) -> None:
+        data: Any = buffer[0] if len(buffer) == 1 else b"".join(buffer)
+        self.log.append_encoded(data, first, last, wall_ms)
+        self.appended = last + 1
+
+
+def _pieces(run: Run) -> list[Run]:
+    if not isinstance(run, OffsetTombstones):
+        return [run]
+    keys = run.keys
+    return [
+        OffsetTombstones(run.group_id, keys[start : start + TOMBSTONES_PER_RUN])
+        for start in range(0, len(keys), TOMBSTONES_PER_RUN)
+    ]
