@@ -15,8 +15,8 @@ PAUSE_SECONDS = 0.05
 def until(what: str, condition: Callable[[], T], within_s: float = 30.0) -> T:
     """Ask `condition` again and again until it is true, and return what it answered.
 
-    For things that can only be asked (a broker, a file). Fails with `what` after `within_s` seconds;
-    an exception of the last try is shown as the cause.
+    For things that can only be asked (a broker, a file). Fails with `what` after `within_s`
+    seconds; an exception of the last try is shown as the cause.
     """
     deadline = time.monotonic() + within_s
     pause = threading.Event()
@@ -54,7 +54,7 @@ class Watch:
         within_s: float = 30.0,
         show: Callable[[], str] = lambda: "",
     ) -> T:
-        """Wait until `condition` is true and return its answer; fail with `what` after `within_s`."""
+        """Wait until `condition` is true and return its answer; fail with `what` otherwise."""
         deadline = time.monotonic() + within_s
         with self._condition:
             while not (answer := condition()):

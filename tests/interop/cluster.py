@@ -129,7 +129,7 @@ class Feed:
                 on_delivery=self._delivered,
             )
         left = self._producer.flush(within_s)
-        assert not left and not self.failed, f"{left} not acknowledged, failed: {self.failed}"
+        assert (left, self.failed) == (0, []), "records were not acknowledged"
         return values
 
     def flow(self) -> Feed:

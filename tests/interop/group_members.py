@@ -1,8 +1,8 @@
-"""Group members as processes of their own, one class for every client, so that one scenario fits all.
+"""Group members as processes of their own, so that one scenario fits all clients.
 
 A Python member is a script of `members/`, which says what it is assigned, sees and commits. A Java
-member is a console consumer: it prints values, commits by itself when its partitions are taken or it
-leaves, and not in between.
+member is a console consumer: it prints values, commits by itself when its partitions are taken or
+when it leaves, and not in between.
 """
 
 from __future__ import annotations
