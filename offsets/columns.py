@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import count
 from operator import itemgetter
 
 from offsets.runs import OffsetRun
@@ -18,11 +19,17 @@ Entry = tuple[int, int, str, int, int, int]
 """offset, leader epoch, metadata, commit timestamp, expire timestamp, log offset."""
 
 _NONE = -1
-"""In the column of log offsets: the slot is unused. Offset and epoch are then -1 too."""
+"""The offset and the epoch of an unused slot; an expire timestamp that is not set."""
+
+_UNUSED = -(1 << 62)
+"""What ``_log_offsets`` holds for an unused slot."""
 
 _ALWAYS_DENSE = 64
 _DENSE_FACTOR = 4
 """Partition numbers may be their own slots up to so many times the entries."""
+
+_NO_SLOTS: list[int] = []
+"""Shared by all that have no dict of slots, and never appended to."""
 
 
 class TopicColumns:
@@ -48,11 +55,12 @@ class TopicColumns:
         self._epochs = array("i")
         self._commit_timestamps = array("q")
         self._log_offsets = array("q")
+        """Log offset minus slot: one number for all of a run whose partitions ascend by one."""
         self._metadata: dict[int, str] | None = None
         self._expire_timestamps: dict[int, int] | None = None
         self._slots: dict[int, int] | None = None
         """Partition to slot; None while each partition is its own slot."""
-        self._free: list[int] | None = None
+        self._free: list[int] = _NO_SLOTS
         """Unused slots; kept only beside ``_slots``."""
         self._recheck_at = 0
         """At so many entries it is seen whether ``_slots`` can go."""
@@ -62,34 +70,24 @@ class TopicColumns:
     def store(self, run: OffsetRun, base_offset: int) -> int:
         """Take the run's entries, its records being at ``base_offset`` and on; how many are new."""
         partitions = run.partitions
-        low, high = min(partitions), max(partitions)
         size = len(partitions)
+        ascending = size > 1 and _is_range(partitions)
+        low = partitions[0] if ascending else min(partitions)
+        high = partitions[-1] if ascending else max(partitions)
         if self._slots is None and not (low >= 0 and self._dense_up_to(high, size)):
             self._map_slots()
+        slots = partitions
         if self._slots is not None:
-            slots: Sequence[int] = [self._slot_for(partition) for partition in partitions]
-        elif (
-            size > 2 and high - low == size - 1 and tuple(partitions) == tuple(range(low, high + 1))
-        ):
+            slots = [self._slot_for(partition) for partition in partitions]
+            new = self._store_each(run, base_offset, slots)
+        elif ascending:
             new = self._store_range(run, base_offset, low, high + 1)
-            self._store_rest(run, partitions)
-            self.count += new
-            return new
         else:
-            slots = partitions
-        new = 0
-        log_offsets = self._log_offsets
-        for i, slot in enumerate(slots):
-            if log_offsets[slot] == _NONE:
-                new += 1
-            log_offsets[slot] = base_offset + i
-        timestamp, timestamps = run.commit_timestamp_ms, self._commit_timestamps
-        offsets, epochs = self._offsets, self._epochs
-        for slot, offset, epoch in zip(slots, run.offsets, run.leader_epochs, strict=True):
-            offsets[slot] = offset
-            epochs[slot] = epoch
-            timestamps[slot] = timestamp
-        self._store_rest(run, slots)
+            new = self._store_each(run, base_offset, slots)
+        if run.metadata is not None or self._metadata:
+            self._store_metadata(run.metadata, slots)
+        if run.expire_timestamp_ms != _NONE or self._expire_timestamps:
+            self._store_expiry(run.expire_timestamp_ms, slots)
         self.count += new
         if self._slots is not None and self.count >= self._recheck_at:
             self._unmap_slots_if_dense()
@@ -98,48 +96,71 @@ class TopicColumns:
     def _store_range(self, run: OffsetRun, base_offset: int, start: int, stop: int) -> int:
         """The common case: partitions ascending without a gap, so whole columns move."""
         size = stop - start
-        new = self._log_offsets[start:stop].count(_NONE)
+        full = self.count == len(self._offsets)
+        new = 0 if full else self._log_offsets[start:stop].count(_UNUSED)
+        epochs = run.leader_epochs
+        if epochs.count(epochs[0]) == size:
+            self._epochs[start:stop] = array("i", epochs[:1]) * size
+        else:
+            self._epochs[start:stop] = array("i", epochs)
         self._offsets[start:stop] = array("q", run.offsets)
-        self._epochs[start:stop] = array("i", run.leader_epochs)
         self._commit_timestamps[start:stop] = array("q", (run.commit_timestamp_ms,)) * size
-        self._log_offsets[start:stop] = array("q", range(base_offset, base_offset + size))
+        self._log_offsets[start:stop] = array("q", (base_offset - start,)) * size
         return new
 
-    def _store_rest(self, run: OffsetRun, slots: Sequence[int]) -> None:
-        """Metadata and expiry, which most entries do not have."""
-        if run.metadata is not None:
-            kept = self._metadata
-            if kept is None:
-                kept = self._metadata = {}
-            for slot, text in zip(slots, run.metadata, strict=True):
-                if text:
-                    kept[slot] = text
-                else:
-                    kept.pop(slot, None)
-        elif self._metadata:
+    def _store_each(self, run: OffsetRun, base_offset: int, slots: Sequence[int]) -> int:
+        offsets, epochs = self._offsets, self._epochs
+        timestamps, log_offsets = self._commit_timestamps, self._log_offsets
+        timestamp = run.commit_timestamp_ms
+        new = 0
+        if self.count < len(offsets):
+            new = sum([log_offsets[slot] == _UNUSED for slot in set(slots)])
+        for slot, offset, epoch, log_offset in zip(
+            slots, run.offsets, run.leader_epochs, count(base_offset)
+        ):
+            offsets[slot] = offset
+            epochs[slot] = epoch
+            timestamps[slot] = timestamp
+            log_offsets[slot] = log_offset - slot
+        return new
+
+    def _store_metadata(self, metadata: Sequence[str] | None, slots: Sequence[int]) -> None:
+        if self._metadata is None:
+            self._metadata = {}
+        kept = self._metadata
+        if metadata is None:
             for slot in slots:
-                self._metadata.pop(slot, None)
-        if run.expire_timestamp_ms != _NONE:
-            if self._expire_timestamps is None:
-                self._expire_timestamps = {}
-            self._expire_timestamps.update(dict.fromkeys(slots, run.expire_timestamp_ms))
-        elif self._expire_timestamps:
-            for slot in slots:
-                self._expire_timestamps.pop(slot, None)
+                kept.pop(slot, None)
+            return
+        for slot, text in zip(slots, metadata, strict=True):
+            if text:
+                kept[slot] = text
+            else:
+                kept.pop(slot, None)
+
+    def _store_expiry(self, expire_timestamp_ms: int, slots: Sequence[int]) -> None:
+        if self._expire_timestamps is None:
+            self._expire_timestamps = {}
+        if expire_timestamp_ms != _NONE:
+            self._expire_timestamps.update(dict.fromkeys(slots, expire_timestamp_ms))
+            return
+        for slot in slots:
+            self._expire_timestamps.pop(slot, None)
 
     def remove(self, partition: int) -> bool:
         """Forget one entry; whether there was one."""
         slot = self._slot_of(partition)
         if slot is None:
             return False
-        self._offsets[slot] = self._epochs[slot] = self._log_offsets[slot] = _NONE
+        self._offsets[slot] = self._epochs[slot] = _NONE
+        self._log_offsets[slot] = _UNUSED
         if self._metadata:
             self._metadata.pop(slot, None)
         if self._expire_timestamps:
             self._expire_timestamps.pop(slot, None)
         if self._slots is not None:
             del self._slots[partition]
-            self._free = [*(self._free or ()), slot]
+            self._free.append(slot)
         self.count -= 1
         return True
 
@@ -149,17 +170,15 @@ class TopicColumns:
         self, partitions: Sequence[int]
     ) -> tuple[Sequence[int], Sequence[int], Sequence[str] | None]:
         """Columns of offsets, leader epochs and metadata (None: all empty); -1 where nothing is."""
-        size = len(partitions)
-        if (
-            self._slots is None
-            and size > 1
-            and min(partitions) >= 0
-            and max(partitions) < len(self._offsets)
-        ):
-            pick = itemgetter(*partitions)
-            offsets: Sequence[int] = pick(self._offsets)
-            epochs: Sequence[int] = pick(self._epochs)
-            slots: Sequence[int | None] = partitions
+        slots: Sequence[int | None] = partitions
+        if self._slots is None and self._covers(partitions):
+            if _is_range(partitions):
+                start, stop = partitions[0], partitions[-1] + 1
+                offsets: Sequence[int] = self._offsets[start:stop].tolist()
+                epochs: Sequence[int] = self._epochs[start:stop].tolist()
+            else:
+                pick = itemgetter(*partitions)
+                offsets, epochs = pick(self._offsets), pick(self._epochs)
         else:
             slots = [self._slot_of(partition) for partition in partitions]
             offsets = [_NONE if slot is None else self._offsets[slot] for slot in slots]
@@ -181,7 +200,7 @@ class TopicColumns:
             self._metadata.get(slot, "") if self._metadata else "",
             self._commit_timestamps[slot],
             self._expire_timestamps.get(slot, _NONE) if self._expire_timestamps else _NONE,
-            self._log_offsets[slot],
+            self._log_offsets[slot] + slot,
         )
 
     def partitions(self) -> list[int]:
@@ -190,7 +209,7 @@ class TopicColumns:
             return sorted(self._slots)
         if self.count == len(self._offsets):
             return list(range(self.count))
-        return [slot for slot, where in enumerate(self._log_offsets) if where != _NONE]
+        return [slot for slot, used in enumerate(self._log_offsets) if used != _UNUSED]
 
     def stamps(self) -> Iterator[tuple[int, int, int]]:
         """(partition, commit timestamp, expire timestamp) of every entry."""
@@ -205,9 +224,17 @@ class TopicColumns:
         """The slot in use for a partition."""
         if self._slots is not None:
             return self._slots.get(partition)
-        if 0 <= partition < len(self._log_offsets) and self._log_offsets[partition] != _NONE:
+        if 0 <= partition < len(self._offsets) and self._log_offsets[partition] != _UNUSED:
             return partition
         return None
+
+    def _covers(self, partitions: Sequence[int]) -> bool:
+        """Whether there are several and all are slots, partitions being their own."""
+        if len(partitions) < 2:
+            return False
+        if _is_range(partitions):
+            return partitions[0] >= 0 and partitions[-1] < len(self._offsets)
+        return min(partitions) >= 0 and max(partitions) < len(self._offsets)
 
     def _dense_up_to(self, partition: int, arriving: int) -> bool:
         """Whether a partition may be its own slot; if so, the arrays reach it."""
@@ -224,7 +251,7 @@ class TopicColumns:
         self._offsets.extend(unused)
         self._epochs.extend(array("i", (_NONE,)) * slots)
         self._commit_timestamps.extend(unused)
-        self._log_offsets.extend(unused)
+        self._log_offsets.extend(array("q", (_UNUSED,)) * slots)
 
     def _slot_for(self, partition: int) -> int:
         """The slot of a partition beside a dict of slots, made if need be."""
@@ -263,6 +290,14 @@ class TopicColumns:
             self.store(one, log_offset)
 
 
-def _is_range(partitions: Sequence[int], low: int, high: int) -> bool:
+_ASCENDING = tuple(range(4096))
+
+
+def _is_range(partitions: Sequence[int]) -> bool:
     """Whether they ascend without a gap."""
-    return high - low == len(partitions) - 1 and tuple(partitions) == tuple(range(low, high + 1))
+    first, after = partitions[0], partitions[-1] + 1
+    if after - first != len(partitions):
+        return False
+    if first >= 0 and after <= len(_ASCENDING):
+        return tuple(partitions) == _ASCENDING[first:after]
+    return tuple(partitions) == tuple(range(first, after))

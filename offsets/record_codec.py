@@ -70,7 +70,8 @@ class _Key:
 
 
 _keys: dict[tuple[str, str], _Key] = {}
-_shapes: dict[tuple[int, int, int], struct.Struct] = {}
+_shapes: dict[tuple[int, int, int, int], struct.Struct] = {}
+_singles: dict[tuple[int, int], struct.Struct] = {}
 _one_byte_deltas = range(0, 128, 2)
 _two_byte_deltas: list[int] = []
 
@@ -120,18 +121,8 @@ def _plain_offsets(run: OffsetRun, first_delta: int) -> bytes:
     """Offsets with neither metadata nor expiry: whole chunks at once."""
     count = len(run.partitions)
     key = _keys.get((run.group_id, run.topic)) or _remember_key(run.group_id, run.topic)
-    if count == 1 and first_delta < 64:
-        packer = _shapes.get((1, 1, key.size)) or _remember_shape(1, 1, key)
-        return packer.pack(
-            key.prologues[1],
-            2 * first_delta,
-            key.head,
-            run.partitions[0],
-            _VALUE_HEAD,
-            run.offsets[0],
-            run.leader_epochs[0],
-            run.commit_timestamp_ms,
-        )
+    if count == 1 and first_delta < 8192:
+        return _single_offset(run, key, first_delta)
     chunks = []
     done = 0
     while done < count:
@@ -150,21 +141,47 @@ def _plain_offsets(run: OffsetRun, first_delta: int) -> bytes:
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def _chunk(  # noqa: PLR0917  (a column each)
+def _single_offset(run: OffsetRun, key: _Key, delta: int) -> bytes:
+    """A lone record, the commit of one partition."""
+    delta_bytes = 1 if delta < 64 else 2
+    packer = _singles.get((key.size, delta_bytes)) or _remember_single(key, delta_bytes)
+    return packer.pack(
+        key.prologues[delta_bytes],
+        2 * delta if delta < 64 else _two_byte_column(delta, 1)[0],
+        key.head,
+        run.partitions[0],
+        _VALUE_HEAD,
+        run.offsets[0],
+        run.leader_epochs[0],
+        run.commit_timestamp_ms,
+    )
+
+
+def _chunk(
     run: OffsetRun, key: _Key, start: int, size: int, delta_bytes: int, deltas: Sequence[int]
 ) -> bytes:
     """``size`` records from ``start``, whose deltas are given as the integers of their varints."""
-    packer = _shapes.get((size, delta_bytes, key.size)) or _remember_shape(size, delta_bytes, key)
     stop = start + size
-    columns: list[object] = [run.commit_timestamp_ms] * (8 * size)
-    columns[0::8] = [key.prologues[delta_bytes]] * size
-    columns[1::8] = deltas
-    columns[2::8] = [key.head] * size
-    columns[3::8] = run.partitions[start:stop]
-    columns[4::8] = [_VALUE_HEAD] * size
-    columns[5::8] = run.offsets[start:stop]
-    columns[6::8] = run.leader_epochs[start:stop]
-    return packer.pack(*columns)
+    epochs = run.leader_epochs[start:stop]
+    prologue = key.prologues[delta_bytes]
+    # What stands between two offsets columns: no metadata, the timestamp, no headers, and the
+    # prologue of the next record; the epoch too when it is the same in all, as it nearly always is.
+    tail = b"\0\0" + run.commit_timestamp_ms.to_bytes(8, "big", signed=True) + b"\0" + prologue
+    same_epoch = epochs.count(epochs[0]) == size
+    if same_epoch:
+        tail = epochs[0].to_bytes(4, "big", signed=True) + tail
+    shape = (size, delta_bytes, key.size, len(tail))
+    packer = _shapes.get(shape) or _remember_shape(*shape, same_epoch=same_epoch)
+    step = 6 if same_epoch else 7
+    columns: list[object] = [tail] * (step * size)
+    columns[0::step] = deltas
+    columns[1::step] = [key.head] * size
+    columns[2::step] = run.partitions[start:stop]
+    columns[3::step] = [_VALUE_HEAD] * size
+    columns[4::step] = run.offsets[start:stop]
+    if not same_epoch:
+        columns[5::step] = epochs
+    return prologue + packer.pack(*columns)[: -len(prologue)]
 
 
 def _remember_key(group_id: str, topic: str) -> _Key:
@@ -174,15 +191,28 @@ def _remember_key(group_id: str, topic: str) -> _Key:
     return key
 
 
-def _remember_shape(size: int, delta_bytes: int, key: _Key) -> struct.Struct:
-    """prologue, delta, key head, partition, value head, offset, epoch, (no metadata), timestamp,
-    (no headers).
-    """
+def _remember_shape(
+    size: int, delta_bytes: int, head_bytes: int, tail_bytes: int, *, same_epoch: bool
+) -> struct.Struct:
+    """Delta, key head, partition, value head, offset, epoch unless it is in the tail, tail."""
     if len(_shapes) >= _SHAPES_KEPT:
         _shapes.clear()
+    delta, epoch = "BH"[delta_bytes - 1], "" if same_epoch else "i"
+    shape = struct.Struct(">" + f"{delta}{head_bytes}si3sq{epoch}{tail_bytes}s" * size)
+    _shapes[size, delta_bytes, head_bytes, tail_bytes] = shape
+    return shape
+
+
+def _remember_single(key: _Key, delta_bytes: int) -> struct.Struct:
+    """A lone record: prologue, delta, key head, partition, value head, offset, epoch, (no
+    metadata), timestamp, (no headers).
+    """
+    if len(_singles) >= _SHAPES_KEPT:
+        _singles.clear()
     prologue, delta = len(key.prologues[delta_bytes]), "BH"[delta_bytes - 1]
-    shape = struct.Struct(">" + f"{prologue}s{delta}{key.size}si3sqi2xqx" * size)
-    _shapes[size, delta_bytes, key.size] = shape
+    shape = _singles[key.size, delta_bytes] = struct.Struct(
+        f">{prologue}s{delta}{key.size}si3sqi2xqx"
+    )
     return shape
 
 

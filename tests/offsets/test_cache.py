@@ -201,14 +201,14 @@ def test_unknown_groups_and_topics_answer_minus_one(group_id: str) -> None:
 def test_partitions_that_start_far_apart_and_fill_up_become_their_own_slots() -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "t", {990: 1, 995: 2}, metadata=["", "mine"]), 0)
-    cache.replay(commit("g", "t", {400: 3}, expire_timestamp_ms=77), 2)
+    cache.replay(commit("g", "t", {700: 3}, expire_timestamp_ms=77), 2)
     columns = cache._groups["g"]["t"]
     assert columns._slots is not None
-    for first in range(0, 400, 40):
+    for first in range(0, 480, 40):
         cache.replay(commit("g", "t", {n: n for n in range(first, first + 40)}), 3 + first)
     assert columns._slots is None
-    assert cache.offsets() == 403
+    assert cache.offsets() == 483
     assert cache.get("g", "t", 995) == (2, 5, "mine", 1000, -1, 1)
-    assert cache.get("g", "t", 400) == (3, 5, "", 1000, 77, 2)
+    assert cache.get("g", "t", 700) == (3, 5, "", 1000, 77, 2)
     assert cache.get("g", "t", 399) == (399, 5, "", 1000, -1, 402)
     assert cache.fetch("g", "t", [39, 500, 990]).offsets == (39, -1, 1)
