@@ -1,0 +1,48 @@
+"""The settings of one log: plain values in Kafka's units, with the defaults of Kafka's topics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from protocol.records.batch import CREATE_TIME, LOG_APPEND_TIME
+
+LONG_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Topic settings that a log reads, named as Kafka's with ``_`` for ``.``.
+
+    Bytes are bytes, ``*_ms`` milliseconds; -1 in a retention means without limit. The ``config`` of
+    a log may be replaced at any time: the next append, flush or retention run reads the new one.
+    """
+
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 * 1024 * 1024
+    index_interval_bytes: int = 4096
+    max_message_bytes: int = 1024 * 1024 + 12
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    retention_bytes: int = -1
+    cleanup_policy: str = "delete"
+    delete_retention_ms: int = 24 * 3600 * 1000
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LONG_MAX
+    flush_messages: int = LONG_MAX
+    flush_ms: int = LONG_MAX
+    file_delete_delay_ms: int = 60_000
+    message_timestamp_type: str = "CreateTime"
+    preallocate: bool = False
+    producer_id_expiration_ms: int = 24 * 3600 * 1000
+
+    @property
+    def timestamp_type(self) -> int:
+        """``message.timestamp.type`` as the attribute bit of a batch."""
+        return LOG_APPEND_TIME if self.message_timestamp_type == "LogAppendTime" else CREATE_TIME
+
+    @property
+    def deletes(self) -> bool:
+        """Whether time and size limits drop old segments (``cleanup.policy`` names delete)."""
+        return "delete" in self.cleanup_policy.split(",")

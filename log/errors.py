@@ -1,0 +1,55 @@
+"""What goes wrong in `log/`: damage, a log that takes no more, and requests that a log refuses."""
+
+from __future__ import annotations
+
+
+class CorruptLog(Exception):
+    """A file holds what no clean writer leaves: the log is refused, never read as empty.
+
+    ``position`` is the byte of ``file`` where the damage begins.
+    """
+
+    def __init__(self, file: str, position: int, reason: str) -> None:
+        super().__init__(f"{file} is damaged at byte {position}: {reason}")
+        self.file = file
+        self.position = position
+        self.reason = reason
+
+
+class LogPoisoned(Exception):
+    """A write has failed and nothing is appended until a probe succeeds.
+
+    ``final`` says that none will: an fsync or the cut after a failed write has failed, so that
+    nobody knows what is on the disk.
+    """
+
+    def __init__(self, reason: str, *, final: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.final = final
+
+
+class DirectoryLocked(Exception):
+    """Another process has the data directory."""
+
+
+class OffsetOutOfRange(Exception):
+    """An offset below the log's start or above its end was asked for."""
+
+    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(
+            f"Offset {offset} is outside of the log, which holds"
+            f" {log_start_offset} to {log_end_offset}."
+        )
+        self.offset = offset
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+
+
+class AppendRefused(Exception):
+    """A producer's batch breaks a rule of the log; ``error_code`` is Kafka's, the log untouched."""
+
+    def __init__(self, error_code: int, message: str) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+        self.message = message

@@ -1,0 +1,116 @@
+"""What the two index files of a segment have in common: entries of one size, ascending, in a file.
+
+The index of the active segment is kept in memory and written when its segment is rolled or the log
+is closed; after a crash it is made again from the segment, which recovery reads anyway. The index
+of an older segment is read where it lies. Kafka fills the active segment's index files with zeros
+up to `segment.index.bytes`; such padding is dropped on opening.
+"""
+
+from __future__ import annotations
+
+from log.filesystem import File, FileSystem
+
+
+class IndexFile:
+    """Entries of ``entry_bytes`` each, at most ``max_bytes`` of them."""
+
+    entry_bytes: int
+
+    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
+        self._fs = fs
+        self.path = path
+        self.base_offset = base_offset
+        self._max_count = max_bytes // self.entry_bytes
+        self.count = 0
+        self._memory: bytearray | None = bytearray()
+        """All entries, or None when they are to be read from the file."""
+        self._file: File | None = None
+        self._file_bytes = -1
+        """Size of the file as far as it was read or written; -1 when it was not."""
+
+    def load(self) -> None:
+        """Take over the entries of the file, which must exist; padding is not counted."""
+        file = self._fs.open(self.path)
+        data = file.read(0, file.size())
+        size = self.entry_bytes
+        count = len(data) // size
+        if count and data[(count - 1) * size : count * size] == bytes(size):
+            count = -(-len(data.rstrip(b"\0")) // size)
+        self._file = file
+        self._file_bytes = len(data)
+        self._memory = bytearray(data[: count * size])
+        self.count = count
+
+    def clear(self) -> None:
+        """Forget all entries, to make them again."""
+        self._memory = bytearray()
+        self.count = 0
+
+    def entry_at(self, index: int) -> bytes:
+        """The bytes of entry ``index``; safe beside a thread that stores the index."""
+        size = self.entry_bytes
+        memory = self._memory
+        if memory is not None:
+            return bytes(memory[index * size : (index + 1) * size])
+        return self._opened().read(index * size, size)
+
+    def add(self, entry: bytes) -> None:
+        """Put an entry behind the last one."""
+        self.resume()
+        assert self._memory is not None
+        self._memory += entry
+        self.count += 1
+
+    def cut(self, count: int) -> None:
+        """Keep the first ``count`` entries."""
+        self.resume()
+        assert self._memory is not None
+        del self._memory[count * self.entry_bytes :]
+        self.count = count
+
+    def resume(self) -> None:
+        """Take the entries into memory, for more of them."""
+        if self._memory is None:
+            self.load()
+
+    def store(self) -> None:
+        """Write the file, trimmed to its entries; they are read from it from now on.
+
+        It is on the disk after `fsync`.
+        """
+        if self._memory is None:
+            return
+        if self._file is None:
+            self._file = self._fs.open(self.path, create=True)
+        self._file.write(0, bytes(self._memory))
+        self._file.truncate(len(self._memory))
+        self._file_bytes = len(self._memory)
+        self._memory = None
+
+    def release(self) -> None:
+        """Leave the memory of an index that was loaded and is not added to."""
+        if self._memory is not None and len(self._memory) != self._file_bytes:
+            self.store()
+        self._memory = None
+        self._file = None
+
+    def fsync(self) -> None:
+        """Bring what `store` wrote to the disk."""
+        if self._file is not None:
+            self._file.fsync()
+
+    def _opened(self) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._fs.open(self.path)
+        return file
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the entries."""
+        return self.count * self.entry_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no entry may be added; the segment is rolled then."""
+        return self.count >= self._max_count

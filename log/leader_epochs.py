@@ -1,0 +1,90 @@
+"""The leader epochs of a partition: at which offset each began (``leader-epoch-checkpoint``).
+
+A text file: version 0, the count of entries, then a line ``epoch start_offset`` each, both
+ascending. A single broker stays in epoch 0, or in the last one of the directory that it opened.
+"""
+
+from __future__ import annotations
+
+import os
+
+from log.errors import CorruptLog
+from log.filesystem import FileSystem, read_whole, write_whole
+
+FILE = "leader-epoch-checkpoint"
+
+
+class LeaderEpochs:
+    """Entries (epoch, start offset), ascending, and the file that keeps them."""
+
+    def __init__(self, fs: FileSystem, directory: str) -> None:
+        self._fs = fs
+        self._path = os.path.join(directory, FILE)
+        self.entries: list[tuple[int, int]] = []
+
+    def load(self) -> None:
+        """Read the file if it is there. Raises CorruptLog."""
+        self.entries = []
+        if not self._fs.exists(self._path):
+            return
+        text = read_whole(self._fs, self._path).decode("ascii", "replace")
+        try:
+            version, count, *numbers = (int(word) for word in text.split())
+        except ValueError:
+            raise CorruptLog(self._path, 0, "not a list of leader epochs") from None
+        if version != 0 or len(numbers) != 2 * count:
+            raise CorruptLog(self._path, 0, f"version {version}, {count} entries claimed")
+        self.entries = list(zip(numbers[::2], numbers[1::2], strict=True))
+
+    def save(self, *, durable: bool = True) -> None:
+        """Write the file."""
+        lines = [f"0\n{len(self.entries)}\n"]
+        lines += (f"{epoch} {start_offset}\n" for epoch, start_offset in self.entries)
+        write_whole(self._fs, self._path, "".join(lines).encode(), durable=durable)
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, -1 without one."""
+        return self.entries[-1][0] if self.entries else -1
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Note that ``epoch`` begins at ``start_offset``, unless it, or a newer one, has begun."""
+        if epoch > self.latest:
+            while self.entries and self.entries[-1][1] >= start_offset:
+                self.entries.pop()
+            self.entries.append((epoch, start_offset))
+            self.save(durable=False)
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Drop the epochs that began at or above ``end_offset``."""
+        kept = [entry for entry in self.entries if entry[1] < end_offset]
+        if len(kept) < len(self.entries):
+            self.entries = kept
+            self.save()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Drop the epochs that ended at or below ``start_offset``; the one after begins there."""
+        below = [entry for entry in self.entries if entry[1] <= start_offset]
+        if below and below != [(below[-1][0], start_offset)]:
+            rest = self.entries[len(below) :]
+            self.entries = [(below[-1][0], start_offset), *rest]
+            self.save()
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest epoch at or below ``epoch`` and where it ended; (-1, -1) when unknown.
+
+        What OffsetForLeaderEpoch answers (KIP-101, KIP-279).
+        """
+        if epoch < 0 or epoch > self.latest:
+            return -1, -1
+        if epoch == self.latest:
+            return epoch, log_end_offset
+        end = next(start for later, start in self.entries if later > epoch)
+        found = max((known for known, _ in self.entries if known <= epoch), default=None)
+        if found is None:
+            return epoch, self.entries[0][1]
+        return found, end
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch that ``offset`` belongs to, -1 when unknown."""
+        return max((epoch for epoch, start in self.entries if start <= offset), default=-1)

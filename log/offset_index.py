@@ -1,0 +1,47 @@
+"""The ``.index`` file of a segment: from offset to position in the ``.log`` file.
+
+An entry is 8 bytes: int32 offset relative to the segment's base offset, int32 position. It says
+that the batch at that position ends with that offset. Offsets ascend strictly.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from log.index_file import IndexFile
+
+_ENTRY = struct.Struct(">ii")
+
+
+class OffsetIndex(IndexFile):
+    """Sparse map from offset to position."""
+
+    entry_bytes = _ENTRY.size
+
+    def append(self, offset: int, position: int) -> None:
+        """Note that the batch at ``position`` ends with ``offset``."""
+        self.add(_ENTRY.pack(offset - self.base_offset, position))
+
+    def entry(self, index: int) -> tuple[int, int]:
+        """Offset and position of entry ``index``."""
+        relative, position = _ENTRY.unpack(self.entry_at(index))
+        return relative + self.base_offset, position
+
+    def lookup(self, offset: int) -> int:
+        """The position of the last entry at or below ``offset``, 0 when there is none."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(middle)[0] <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        return self.entry(low - 1)[1] if low else 0
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above ``offset``."""
+        count = self.count
+        while count and self.entry(count - 1)[0] >= offset:
+            count -= 1
+        if count < self.count:
+            self.cut(count)

@@ -1,0 +1,386 @@
+"""The log of one partition: appending, rolling, flushing, and refusing after a failed write.
+
+One thread appends, rolls, deletes and closes. `read`, `scan` and `flush` may run in others: the
+list of segments is replaced, never changed, and a file stays open as long as somebody holds it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import suppress
+
+from log import reading
+from log.batch_scan import CHUNK_BYTES
+from log.config import LogConfig
+from log.errors import AppendRefused, LogPoisoned
+from log.filesystem import Buffer, FileSystem
+from log.leader_epochs import LeaderEpochs
+from log.producer_log import load_producers, save_producers
+from log.producer_state import ProducerStates
+from log.recovery import RecoveryReport, open_segments
+from log.segment import RELATIVE_OFFSET_MAX, Segment
+from log.values import AppendInfo, ReadInfo
+from protocol.errors import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
+from protocol.records.batch import (
+    LOG_APPEND_TIME,
+    BatchHeader,
+    iter_batches,
+    patch_max_timestamp,
+    patch_offset_and_epoch,
+)
+
+PROBE_BYTES = 4096
+
+
+class PartitionLog:
+    """The batches of one partition, from ``log_start_offset`` to ``log_end_offset``."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        segments: list[Segment],
+    ) -> None:
+        self.fs = fs
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.config = config
+        self.segments = segments
+        """Ascending, at least one; replaced whole, so that other threads see one state of it."""
+        self.active = segments[-1]
+        """The last segment, the only one that grows."""
+        self.log_start_offset = segments[0].base_offset
+        """First offset that is served; at or above the first segment's base offset."""
+        self.log_end_offset = self.active.base_offset
+        """The offset that the next record gets."""
+        self.high_watermark = self.log_end_offset
+        """End of what consumers see; a single broker moves it with the end."""
+        self.recovery_point = 0
+        """All below is on the disk, indexes included; at or below the end."""
+        self.recovery = RecoveryReport()
+        self.producers = ProducerStates()
+        self.epochs = LeaderEpochs(fs, directory)
+        self.poisoned: str | None = None
+        """Why nothing is appended now; None when all is well."""
+        self.failed_for_good = False
+        """No probe will help: a flush, or the cut after a failed write, has failed."""
+        self._unsynced_directories: set[str] = set()
+
+    @classmethod
+    def open(
+        cls,
+        fs: FileSystem,
+        directory: str,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        *,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        clean: bool = False,
+    ) -> PartitionLog:
+        """Open the log in ``directory``, which is made if it is missing.
+
+        ``recovery_point`` and ``log_start_offset`` come from the data directory's checkpoints, 0
+        where these say nothing; ``clean`` says that the last process stopped in order. What was
+        found is in ``recovery``. Raises CorruptLog, OSError.
+        """
+        new = not fs.exists(directory)
+        fs.make_directory(directory)
+        segments, end_offset, report = open_segments(
+            fs,
+            directory,
+            config,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            clean=clean,
+        )
+        log = cls(fs, directory, topic, partition, config, segments)
+        log.recovery = report
+        log.log_start_offset = max(log_start_offset, segments[0].base_offset)
+        log.log_end_offset = log.high_watermark = end_offset
+        log.recovery_point = min(recovery_point, end_offset)
+        log._unsynced_directories.add(directory)
+        if new:
+            log._unsynced_directories.add(os.path.dirname(directory))
+        log.epochs.load()
+        log.epochs.truncate_from_end(end_offset + 1)
+        if log.epochs.latest < 0:
+            log.epochs.assign(0, end_offset)
+        load_producers(log)
+        return log
+
+    # -- appending
+
+    def append(
+        self, batches: Buffer, leader_epoch: int, now_ms: int, *, deduplicate: bool = True
+    ) -> AppendInfo:
+        """Append a producer's validated batches (magic 2, one after another) with one write.
+
+        They get the next offsets and ``leader_epoch``; with log append time also ``now_ms`` (wall).
+        Raises AppendRefused, with the log untouched, and LogPoisoned.
+        """
+        if self.poisoned is not None:
+            raise LogPoisoned(self.poisoned, final=self.failed_for_good)
+        buffer = batches if isinstance(batches, bytearray) else bytearray(batches)
+        headers = [header for header, _ in iter_batches(buffer)]
+        self._check_sizes(headers, len(buffer))
+        if deduplicate:
+            for header in headers:
+                if header.producer_id >= 0:
+                    known = self.producers.duplicate_of(header)
+                    if known is not None:
+                        return AppendInfo(
+                            known.first_offset,
+                            known.last_offset,
+                            known.timestamp_ms if self._stamps else -1,
+                            self.log_start_offset,
+                            duplicate=True,
+                        )
+                    self.producers.check(header)
+        first_offset = offset = self.log_end_offset
+        stamps = self._stamps
+        max_timestamp_ms = -1
+        for header in headers:
+            patch_offset_and_epoch(buffer, header.position, offset, leader_epoch)
+            header.base_offset = offset
+            if stamps and (header.timestamp_type, header.max_timestamp) != (
+                LOG_APPEND_TIME,
+                now_ms,
+            ):
+                patch_max_timestamp(buffer, header, now_ms, LOG_APPEND_TIME)
+            max_timestamp_ms = max(max_timestamp_ms, header.max_timestamp)
+            offset = header.last_offset + 1
+        if leader_epoch > self.epochs.latest:
+            self._assign_epoch(leader_epoch, first_offset)
+        self._write(buffer, offset - 1, max_timestamp_ms, now_ms)
+        for header in headers:
+            self.producers.note(header)
+        return AppendInfo(first_offset, offset - 1, now_ms if stamps else -1, self.log_start_offset)
+
+    def append_encoded(
+        self, buffer: Buffer, first_offset: int, last_offset: int, max_timestamp_ms: int
+    ) -> None:
+        """Append batches that have their offsets, ``first_offset`` to ``last_offset``; one write.
+
+        Raises LogPoisoned; ValueError when the offsets are not the next ones.
+        """
+        if self.poisoned is not None:
+            raise LogPoisoned(self.poisoned, final=self.failed_for_good)
+        if first_offset != self.log_end_offset:
+            raise ValueError(
+                f"{self.directory} ends at offset {self.log_end_offset}, and the batches to append"
+                f" begin with {first_offset}."
+            )
+        self._write(buffer, last_offset, max_timestamp_ms, max_timestamp_ms)
+
+    def _write(self, buffer: Buffer, last_offset: int, max_timestamp_ms: int, now_ms: int) -> None:
+        segment = self.active
+        config = self.config
+        try:
+            if segment.size and self._roll_due(len(buffer), last_offset, max_timestamp_ms, now_ms):
+                segment = self.roll()
+            if not segment.size:
+                segment.created_ms = now_ms
+                segment.jitter_ms = random.randrange(
+                    max(1, min(config.segment_jitter_ms, config.segment_ms))
+                )
+            segment.append(buffer, config.index_interval_bytes)
+        except OSError as error:
+            raise self._poison(error) from error
+        self.log_end_offset = self.high_watermark = last_offset + 1
+
+    def _roll_due(self, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> bool:
+        """Kafka's rules: size, age by record timestamps, full indexes, relative offsets."""
+        segment = self.active
+        config = self.config
+        if segment.size + size > config.segment_bytes:
+            return True
+        if segment.first_timestamp_ms >= 0 and max_timestamp_ms >= 0:
+            age_ms = max_timestamp_ms - segment.first_timestamp_ms
+        else:
+            age_ms = now_ms - segment.created_ms if segment.created_ms >= 0 else 0
+        return (
+            age_ms > config.segment_ms - segment.jitter_ms
+            or segment.index.is_full
+            or segment.time_index.is_full
+            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        )
+
+    def _check_sizes(self, headers: list[BatchHeader], size: int) -> None:
+        config = self.config
+        for header in headers:
+            if header.size_bytes > config.max_message_bytes:
+                raise AppendRefused(
+                    MESSAGE_TOO_LARGE,
+                    f"A batch of {header.size_bytes} bytes is more than the"
+                    f" {config.max_message_bytes} of max.message.bytes.",
+                )
+        if size > config.segment_bytes:
+            raise AppendRefused(
+                RECORD_LIST_TOO_LARGE,
+                f"{size} bytes do not fit into a segment of {config.segment_bytes}.",
+            )
+
+    @property
+    def _stamps(self) -> bool:
+        return self.config.timestamp_type == LOG_APPEND_TIME
+
+    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
+        try:
+            self.epochs.assign(epoch, start_offset)
+        except OSError as error:
+            raise self._poison(error) from error
+
+    def roll(self) -> Segment:
+        """Seal the active segment and begin another at the log's end; an empty one stays.
+
+        What it leaves to be fsynced is the next flush's. Raises OSError.
+        """
+        sealed = self.active
+        if not sealed.size:
+            return sealed
+        sealed.seal()
+        with suppress(OSError):  # it only saves time at the next start
+            save_producers(self)
+        segment = Segment(
+            self.fs,
+            self.directory,
+            self.log_end_offset,
+            self.config.segment_index_bytes,
+            create=True,
+        )
+        self._unsynced_directories.add(self.directory)
+        self.segments = [*self.segments, segment]
+        self.active = segment
+        return segment
+
+    # -- failed writes (DESIGN law 6)
+
+    def _poison(self, error: OSError) -> LogPoisoned:
+        self.poisoned = f"a write to {self.active.file.path} failed: {error}"
+        self._cut_back()
+        return LogPoisoned(self.poisoned, final=self.failed_for_good)
+
+    def _cut_back(self) -> None:
+        try:
+            self.active.cut_back()
+        except OSError as error:
+            self._fail_for_good(f"cutting {self.active.file.path} back failed: {error}")
+
+    def _fail_for_good(self, reason: str) -> None:
+        self.failed_for_good = True
+        self.poisoned = reason
+
+    def probe(self) -> None:
+        """Try a write; when it succeeds the log takes appends again.
+
+        Raises OSError when it fails, and LogPoisoned when the log has failed for good.
+        """
+        if self.poisoned is not None and self.failed_for_good:
+            raise LogPoisoned(self.poisoned, final=True)
+        segment = self.active
+        try:
+            segment.file.write(segment.size, bytes(PROBE_BYTES))
+        finally:
+            self._cut_back()
+        if self.failed_for_good:
+            raise LogPoisoned(self.poisoned or "", final=True)
+        self.poisoned = None
+
+    # -- flushing
+
+    @property
+    def flush_due(self) -> bool:
+        """Whether as many records are unflushed as `flush.messages` allows."""
+        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
+
+    def flush(self) -> int:
+        """Bring all that is appended to the disk, in any thread; return the offset it reaches.
+
+        Raises LogPoisoned, for good: after a failed fsync nobody knows what is on the disk.
+        """
+        if self.failed_for_good:
+            raise LogPoisoned(self.poisoned or "", final=True)
+        end_offset = self.log_end_offset
+        segments = self.segments
+        directories, self._unsynced_directories = self._unsynced_directories, set()
+        try:
+            following = [segment.base_offset for segment in segments[1:]]
+            for segment, end in zip(segments, [*following, end_offset], strict=True):
+                if end > self.recovery_point or segment is segments[-1]:
+                    segment.fsync(indexes=segment is not segments[-1])
+            for directory in directories:
+                self.fs.fsync_directory(directory)
+        except OSError as error:
+            self._fail_for_good(f"flushing {self.directory} failed: {error}")
+            raise LogPoisoned(self.poisoned or "", final=True) from error
+        self.recovery_point = max(self.recovery_point, min(end_offset, self.log_end_offset))
+        return end_offset
+
+    def close(self, clean: bool = True) -> None:
+        """Stop using the log; with ``clean`` its indexes and producers are written and all flushed.
+
+        The recovery point is the end then. Raises LogPoisoned and OSError.
+        """
+        if clean and not self.failed_for_good:
+            self.active.seal()
+            save_producers(self)
+            self.active.fsync(indexes=True)
+            self._unsynced_directories.add(self.directory)
+            self.flush()
+        self._fail_for_good(f"{self.directory} is closed")
+
+    # -- reading
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        min_one_batch: bool = True,
+        max_offset: int | None = None,
+    ) -> ReadInfo:
+        """Find at most ``max_bytes`` of batches from the one with ``offset``, of one segment.
+
+        With ``min_one_batch`` the first batch is whole however long it is. Nothing at or above
+        ``max_offset``, the high watermark unless given, is read. Raises OffsetOutOfRange and
+        CorruptLog.
+        """
+        return reading.read(self, offset, max_bytes, min_one_batch, max_offset)
+
+    def read_bytes(self, offset: int, max_bytes: int, max_offset: int | None = None) -> bytes:
+        """The bytes of `read`, with at least one batch."""
+        return reading.read(self, offset, max_bytes, True, max_offset).data
+
+    def scan(
+        self, from_offset: int | None = None, chunk_bytes: int = CHUNK_BYTES
+    ) -> Iterator[tuple[bytes, BatchHeader]]:
+        """All batches from the one with ``from_offset`` (the log's start unless given) to the end.
+
+        Yields a buffer and a header whose ``position`` is in that buffer; checksums are compared.
+        ``chunk_bytes`` is how much is read at once, more only for a longer batch. Each step reads
+        at most one chunk, so that a loader can stop between any two. Raises CorruptLog.
+        """
+        return reading.scan(self, from_offset, chunk_bytes)
+
+    def segment_index(self, offset: int) -> int:
+        """Index of the segment that has ``offset``, the first one for an offset before it."""
+        if offset >= self.active.base_offset:
+            return len(self.segments) - 1
+        return max(0, bisect_right(self.segments, offset, key=_base_offset) - 1)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments' batches."""
+        return sum(segment.size for segment in self.segments)
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset

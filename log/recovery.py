@@ -1,0 +1,186 @@
+"""Opening the segments of a log: what a crash left is checked, a torn tail cut, indexes put right.
+
+After a clean stop nothing is checked but the end of the last segment. After any other, the batches
+of every segment that reaches the *recovery point* (all below it was fsynced) are read and checked
+one by one. Damage at or above the recovery point is a tail that was being written: it is cut off,
+and the report says so. Damage below it is nothing that a crash does: the log is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from log.batch_scan import holds_old_message, whole_batches
+from log.config import LogConfig
+from log.errors import CorruptLog
+from log.filesystem import FileSystem
+from log.leftovers import base_offsets, settle
+from log.segment import INDEX, LOG, TIME_INDEX, Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Bytes that recovery removed: ``bytes_cut`` of ``file`` from ``position`` on, and why."""
+
+    file: str
+    position: int
+    bytes_cut: int
+    reason: str
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What opening a log found and did."""
+
+    cuts: list[Cut] = field(default_factory=list)
+    rebuilt: list[str] = field(default_factory=list)
+    """One sentence for each segment whose index files were of no use."""
+    removed: list[str] = field(default_factory=list)
+    """Files of interrupted deletions and cleanings."""
+    checked_bytes: int = 0
+    """Bytes whose checksums were compared."""
+
+    @property
+    def bytes_cut(self) -> int:
+        """All bytes removed."""
+        return sum(cut.bytes_cut for cut in self.cuts)
+
+
+@dataclass(slots=True)
+class _Opening:
+    """One opening under way."""
+
+    fs: FileSystem
+    directory: str
+    config: LogConfig
+    recovery_point: int
+    report: RecoveryReport
+
+
+def open_segments(
+    fs: FileSystem,
+    directory: str,
+    config: LogConfig,
+    *,
+    recovery_point: int,
+    log_start_offset: int,
+    clean: bool,
+) -> tuple[list[Segment], int, RecoveryReport]:
+    """Open the segments in ``directory``, at least one, the last of them ready for appends.
+
+    Returns them, the log end offset and the report. Raises CorruptLog.
+    """
+    report = RecoveryReport()
+    report.removed = settle(fs, directory)
+    opening = _Opening(fs, directory, config, recovery_point, report)
+    segments = [
+        Segment(fs, directory, base, config.segment_index_bytes, create=False)
+        for base in base_offsets(fs, directory)
+    ]
+    if not segments:
+        segment = Segment(fs, directory, log_start_offset, config.segment_index_bytes, create=True)
+        return [segment], log_start_offset, report
+    end_offset = -1
+    for index, segment in enumerate(segments):
+        last = index == len(segments) - 1
+        if end_offset > segment.base_offset:
+            raise CorruptLog(
+                segment.file.path, 0, f"the segment before it ends at offset {end_offset}"
+            )
+        if clean or (not last and segments[index + 1].base_offset <= recovery_point):
+            end_offset = _take_over(opening, segment, last)
+        else:
+            end_offset, whole = _check(opening, segment)
+            if not whole:
+                _drop(opening, segments[index + 1 :], segment.path(LOG))
+                segments = segments[: index + 1]
+                break
+        if not last:
+            segment.seal()
+            segment.release_indexes()
+    if end_offset < recovery_point:
+        last_segment = segments[-1]
+        raise CorruptLog(
+            last_segment.file.path,
+            last_segment.size,
+            f"the log ends at offset {end_offset}, below its recovery point {recovery_point};"
+            " if that loss is accepted, remove the partition's line from"
+            " recovery-point-offset-checkpoint",
+        )
+    if end_offset < log_start_offset:
+        _drop(opening, segments, "log-start-offset-checkpoint")
+        segment = Segment(fs, directory, log_start_offset, config.segment_index_bytes, create=True)
+        return [segment], log_start_offset, report
+    return segments, end_offset, report
+
+
+def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
+    """Open a segment whose bytes are known to be good; return its end offset, or at least its base.
+
+    Only the end of the last segment is needed, and looked for.
+    """
+    useless = segment.load_indexes()
+    if useless is not None:
+        opening.report.rebuilt.append(useless)
+        return segment.rebuild_indexes(opening.config.index_interval_bytes)
+    return segment.load_tail() if last else segment.base_offset
+
+
+def _check(opening: _Opening, segment: Segment) -> tuple[int, bool]:
+    """Read every batch of a segment, making its indexes anew, and cut what is no batch any more.
+
+    Returns the end offset and whether the segment was whole.
+    """
+    end_offset = segment.base_offset
+    position = 0
+    segment.clear()
+    try:
+        for _, header, at in whole_batches(segment.file, 0, segment.size):
+            segment.check_order(header.base_offset, end_offset, at)
+            segment.note_batch(
+                at,
+                header.size_bytes,
+                header.last_offset,
+                header.max_timestamp,
+                opening.config.index_interval_bytes,
+            )
+            end_offset = header.last_offset + 1
+            position = at + header.size_bytes
+    except CorruptLog as damage:
+        _refuse_or_cut(opening, segment, end_offset, damage)
+        opening.report.checked_bytes += position
+        return end_offset, False
+    opening.report.checked_bytes += position
+    return end_offset, True
+
+
+def _refuse_or_cut(
+    opening: _Opening, segment: Segment, end_offset: int, damage: CorruptLog
+) -> None:
+    position = damage.position
+    if holds_old_message(segment.file, position, segment.size):
+        raise CorruptLog(
+            damage.file,
+            position,
+            "a message of magic 0 or 1, as Kafka before 0.11 wrote; only magic 2 is read",
+        )
+    if end_offset < opening.recovery_point:
+        raise CorruptLog(
+            damage.file,
+            position,
+            f"{damage.reason}; offsets below {opening.recovery_point} were already on the disk,"
+            " so that this is no torn tail; restore the file from a copy",
+        )
+    opening.report.cuts.append(Cut(damage.file, position, segment.size - position, damage.reason))
+    segment.file.truncate(position)
+    segment.size = position
+
+
+def _drop(opening: _Opening, segments: list[Segment], because: str) -> None:
+    """Remove the segments behind a cut: without what was before them they are no log."""
+    for segment in segments:
+        opening.report.cuts.append(
+            Cut(segment.file.path, 0, segment.size, f"behind the end that {because} has now")
+        )
+        for suffix in (LOG, INDEX, TIME_INDEX):
+            opening.fs.remove(segment.path(suffix))

@@ -1,0 +1,254 @@
+"""One segment: a ``.log`` file of batches, its two indexes, and where offsets are in it.
+
+Files are named after the segment's base offset in 20 digits. `Segment` keeps the file open and its
+size in memory; only the active segment, the last of its log, is appended to.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import NamedTuple
+
+from log.batch_scan import headers
+from log.errors import CorruptLog
+from log.filesystem import Buffer, FileSystem
+from log.offset_index import OffsetIndex
+from log.time_index import TimeIndex
+
+LOG = ".log"
+INDEX = ".index"
+TIME_INDEX = ".timeindex"
+SNAPSHOT = ".snapshot"
+DELETED = ".deleted"
+
+RELATIVE_OFFSET_MAX = 2**31 - 1
+
+_STEP = struct.Struct(">qi11xi8xq")  # base offset, length, last offset delta, max timestamp
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """Kafka's name of a segment's file, such as ``00000000000000000042.log``."""
+    return f"{base_offset:020d}{suffix}"
+
+
+class Place(NamedTuple):
+    """A batch in a segment: bytes ``position`` to ``end``, offsets base to last."""
+
+    position: int
+    end: int
+    base_offset: int
+    last_offset: int
+
+
+class Segment:
+    """The batches from ``base_offset`` up to the next segment's base offset."""
+
+    __slots__ = (
+        "base_offset",
+        "bytes_since_entry",
+        "created_ms",
+        "directory",
+        "file",
+        "first_timestamp_ms",
+        "fs",
+        "index",
+        "jitter_ms",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+        "size",
+        "time_index",
+    )
+
+    def __init__(
+        self, fs: FileSystem, directory: str, base_offset: int, index_bytes: int, create: bool
+    ) -> None:
+        self.fs = fs
+        self.directory = directory
+        self.base_offset = base_offset
+        self.file = fs.open(self.path(LOG), create=create)
+        self.size = self.file.size()
+        """Bytes of whole batches; invariant: the end of the file but while a write has failed."""
+        self.index = OffsetIndex(fs, self.path(INDEX), base_offset, index_bytes)
+        self.time_index = TimeIndex(fs, self.path(TIME_INDEX), base_offset, index_bytes)
+        self.max_timestamp_ms = -1
+        self.max_timestamp_offset = base_offset
+        """Last offset of the first batch that has the largest timestamp."""
+        self.first_timestamp_ms = -1
+        """Largest timestamp of the first batch, what `segment.ms` counts from; -1 when unknown."""
+        self.bytes_since_entry = 0
+        self.created_ms = -1
+        self.jitter_ms = 0
+
+    def path(self, suffix: str) -> str:
+        """Path of this segment's file of that kind."""
+        return os.path.join(self.directory, file_name(self.base_offset, suffix))
+
+    def append(self, buffer: Buffer, interval_bytes: int) -> None:
+        """Write whole batches, offsets in them, behind the last one; one write.
+
+        ``interval_bytes`` is `index.interval.bytes`. Raises OSError: nothing is noted then, and
+        `cut_back` removes what was written.
+        """
+        position = self.size
+        self.file.write(position, buffer)
+        self.note(buffer, position, interval_bytes)
+        self.size = position + len(buffer)
+
+    def note(self, buffer: Buffer, position: int, interval_bytes: int) -> None:
+        """Enter batches that lie at ``position`` of the file into the indexes, as Kafka would."""
+        at = 0
+        size = len(buffer)
+        while at < size:
+            base_offset, length, last_offset_delta, timestamp = _STEP.unpack_from(buffer, at)
+            last_offset = base_offset + last_offset_delta
+            self.note_batch(position + at, length + 12, last_offset, timestamp, interval_bytes)
+            at += length + 12
+
+    def note_batch(
+        self, position: int, size: int, last_offset: int, timestamp_ms: int, interval_bytes: int
+    ) -> None:
+        """Enter one batch: timestamps, and the indexes when their interval has passed."""
+        if timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = timestamp_ms
+            self.max_timestamp_offset = last_offset
+        if not position:
+            self.first_timestamp_ms = timestamp_ms
+        if self.bytes_since_entry > interval_bytes:
+            self.index.append(last_offset, position)
+            self.time_index.append(self.max_timestamp_ms, self.max_timestamp_offset)
+            self.bytes_since_entry = 0
+        self.bytes_since_entry += size
+
+    def cut_back(self) -> None:
+        """Remove from the file what a failed write left behind its last good end."""
+        self.file.truncate(self.size)
+
+    def seal(self) -> None:
+        """Finish the indexes and write them; they are read from their files from now on."""
+        self.time_index.append(self.max_timestamp_ms, self.max_timestamp_offset)
+        self.index.store()
+        self.time_index.store()
+
+    def fsync(self, indexes: bool) -> None:
+        """Bring the log, and with ``indexes`` the index files as sealed, to the disk."""
+        self.file.fsync()
+        if indexes:
+            self.index.fsync()
+            self.time_index.fsync()
+
+    def release_indexes(self) -> None:
+        """Leave the memory of the indexes of a segment that is not appended to."""
+        self.index.release()
+        self.time_index.release()
+
+    def resume(self) -> None:
+        """Make a sealed segment the active one again."""
+        self.index.resume()
+        self.time_index.resume()
+
+    def locate(self, offset: int, end: int | None = None) -> Place | None:
+        """The first batch that ends at or above ``offset``, None when there is none.
+
+        Only bytes below ``end`` are looked at. Raises CorruptLog.
+        """
+        limit = self.size if end is None else end
+        for batch in headers(self.file, self.index.lookup(offset), limit):
+            if batch.last_offset >= offset:
+                return Place(batch.position, batch.end, batch.base_offset, batch.last_offset)
+        return None
+
+    def load_indexes(self) -> str | None:
+        """Take over the index files; say what is wrong if they are of no use.
+
+        Read of the segment is the one header that the last entry points to.
+        """
+        for index in (self.index, self.time_index):
+            if not self.fs.exists(index.path):
+                return f"{index.path} was missing"
+            index.load()
+        if self.index.count:
+            offset, position = self.index.entry(self.index.count - 1)
+            if not self._ends_with(position, offset):
+                return f"{self.index.path} did not fit its segment"
+        timestamp_ms, offset = self.time_index.last()
+        if self.time_index.count and (timestamp_ms < 0 or offset < self.base_offset):
+            return f"{self.time_index.path} held what no segment has"
+        self.max_timestamp_ms, self.max_timestamp_offset = timestamp_ms, offset
+        return None
+
+    def _ends_with(self, position: int, offset: int) -> bool:
+        """Whether there is a batch at ``position`` whose last offset is ``offset``."""
+        if offset <= self.base_offset or not 0 <= position < self.size:
+            return False
+        try:
+            return next(headers(self.file, position, self.size)).last_offset == offset
+        except CorruptLog:
+            return False
+
+    def rebuild_indexes(self, interval_bytes: int) -> int:
+        """Make both indexes again from the batches' headers; return the segment's end offset.
+
+        Raises CorruptLog.
+        """
+        self.clear()
+        end_offset = self.base_offset
+        for batch in headers(self.file, 0, self.size):
+            self.check_order(batch.base_offset, end_offset, batch.position)
+            end_offset = batch.last_offset + 1
+            self.note_batch(
+                batch.position,
+                batch.end - batch.position,
+                batch.last_offset,
+                batch.max_timestamp,
+                interval_bytes,
+            )
+        return end_offset
+
+    def clear(self) -> None:
+        """Forget what is known of the batches, to read them again."""
+        self.index.clear()
+        self.time_index.clear()
+        self.max_timestamp_ms = self.first_timestamp_ms = -1
+        self.max_timestamp_offset = self.base_offset
+        self.bytes_since_entry = 0
+
+    def check_order(self, base_offset: int, end_offset: int, position: int) -> None:
+        """Raise CorruptLog unless a batch at ``position`` may follow ``end_offset``."""
+        if not end_offset <= base_offset <= self.base_offset + RELATIVE_OFFSET_MAX:
+            raise CorruptLog(
+                self.file.path, position, f"base offset {base_offset} where {end_offset} is due"
+            )
+
+    def load_tail(self) -> int:
+        """Read the batches behind the last index entries; return the segment's end offset.
+
+        Raises CorruptLog when the last batch is not whole.
+        """
+        self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last()
+        count = self.index.count
+        entry_position = self.index.entry(count - 1)[1] if count else 0
+        position = min(entry_position, self.index.lookup(self.max_timestamp_offset))
+        end_offset = self.base_offset
+        for batch in headers(self.file, position, self.size):
+            self.check_order(batch.base_offset, end_offset, batch.position)
+            end_offset = batch.last_offset + 1
+            if batch.max_timestamp > self.max_timestamp_ms:
+                self.max_timestamp_ms = batch.max_timestamp
+                self.max_timestamp_offset = batch.last_offset
+        self.bytes_since_entry = self.size - entry_position
+        if self.size:
+            self.first_timestamp_ms = next(headers(self.file, 0, self.size)).max_timestamp
+        return end_offset
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the batches that reach ``offset`` or lie above it."""
+        place = self.locate(offset)
+        if place is None:
+            return
+        self.resume()
+        self.index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.file.truncate(place.position)
+        self.size = place.position
+        self.load_tail()

@@ -1,0 +1,53 @@
+"""What appending to a log and reading from it return."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from log.filesystem import File
+
+
+class AppendInfo(NamedTuple):
+    """Where a producer's batches are: the answer to Produce.
+
+    ``log_append_time_ms`` is -1 unless the topic has log append time. A ``duplicate`` was in the
+    log already, at these offsets.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+class Slice(NamedTuple):
+    """Bytes of a segment: ``length`` bytes of ``file`` from ``position``; they never change."""
+
+    file: File
+    position: int
+    length: int
+
+
+class ReadInfo(NamedTuple):
+    """What a read found; the bytes are still in the file, which stays open while this lives.
+
+    The slices hold batches from the one that has the offset asked for; the last may be cut, as
+    Kafka cuts it. ``first_entry_incomplete`` says that not even the first is whole.
+    """
+
+    slices: tuple[Slice, ...]
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    first_entry_incomplete: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all slices."""
+        return sum(piece.length for piece in self.slices)
+
+    @property
+    def data(self) -> bytes:
+        """The bytes, read now."""
+        return b"".join(piece.file.read(piece.position, piece.length) for piece in self.slices)
