@@ -15,7 +15,7 @@ import struct
 from collections.abc import Sequence
 
 from offsets.record_errors import CorruptRecord, UnwritableRun
-from offsets.record_reader import runs_of_records, runs_of_section
+from offsets.record_reader import runs_of_records
 from offsets.record_values import (
     MAX_STRING_BYTES,
     group_key,
@@ -25,6 +25,7 @@ from offsets.record_values import (
     string,
 )
 from offsets.runs import GroupRun, GroupValue, OffsetRun, Run
+from offsets.section_reader import runs_of_section
 from protocol.records.varint import encode_varint
 
 __all__ = [

@@ -7,9 +7,8 @@ as Kafka does; an unknown value version, or bytes that are not what they claim, 
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from offsets.record_errors import CorruptRecord
@@ -18,13 +17,10 @@ from offsets.record_values import (
     KEY_OFFSET,
     KEY_OFFSET_LEGACY,
     Malformed,
-    StoredOffset,
     read_group_value,
     read_offset_value,
 )
 from offsets.runs import GroupRun, OffsetRun, OffsetTombstones, Run
-from protocol.records.corrupt import CorruptRecords
-from protocol.records.varint import read_varint, read_varlong
 
 
 class StoredRecord(Protocol):
@@ -46,19 +42,23 @@ class StoredRecord(Protocol):
 BasedRun = tuple[int, Run]
 """(log offset of the run's first record, the run)."""
 
-_plain_value = struct.Struct(">qixxq")
-_VERSION_3 = b"\x00\x03"
 _KEYS_KEPT = 65536
+_OFFSET_KEY_TYPES = (b"\x00\x01", b"\x00\x00")
 
 
 class RunBuilder:
     """Collects records in log order into runs; ``take`` gives those that are complete."""
 
-    def __init__(self, skipped: Counter[int] | None = None) -> None:
+    def __init__(
+        self,
+        skipped: Counter[int] | None = None,
+        keys: dict[bytes, tuple[str, str]] | None = None,
+    ) -> None:
         self.skipped: Counter[int] = Counter() if skipped is None else skipped
         """Records passed over, by their key's type."""
         self._done: list[BasedRun] = []
-        self._keys: dict[bytes, tuple[str, str]] = {}
+        self.keys: dict[bytes, tuple[str, str]] = {} if keys is None else keys
+        """(group, topic) by the bytes of an offset key before its partition; grows as keys come."""
         self._next_offset = -1
         self._offsets: OffsetRun | None = None
         self._partitions: list[int] = []
@@ -82,17 +82,12 @@ class RunBuilder:
             raise Malformed("its key is missing or shorter than its type")
         key_type = int.from_bytes(key[:2], "big", signed=True)
         if key_type in (KEY_OFFSET, KEY_OFFSET_LEGACY):
-            group_id, topic = self._keys.get(key[:-4]) or self._read_key(key)
+            group_id, topic = self.keys.get(key[:-4]) or self._names_of(key[:-4])
             partition = int.from_bytes(key[-4:], "big", signed=True)
             if value is None:
                 self._add_tombstone(log_offset, group_id, topic, partition)
-            elif len(value) == 24 and value[:2] == _VERSION_3 and value[14:16] == b"\0\0":
-                offset, epoch, stamp = _plain_value.unpack_from(value, 2)
-                stored = StoredOffset(offset, epoch, "", stamp, -1)
-                self._add_offset(log_offset, group_id, topic, partition, stored)
             else:
-                stored = read_offset_value(value)
-                self._add_offset(log_offset, group_id, topic, partition, stored)
+                self._add_offset(log_offset, group_id, topic, partition, *read_offset_value(value))
         elif key_type == KEY_GROUP:
             self._flush()
             group_id, end = _string(key, 2)
@@ -112,32 +107,75 @@ class RunBuilder:
         done, self._done = self._done, []
         return done
 
-    def _read_key(self, key: bytes) -> tuple[str, str]:
-        group_id, end = _string(key, 2)
-        topic, end = _string(key, end)
-        if end + 4 != len(key):
-            raise Malformed(f"an offset key of {len(key)} bytes names its partition at byte {end}")
-        if len(self._keys) >= _KEYS_KEPT:
-            self._keys.clear()
-        self._keys[key[:-4]] = (group_id, topic)
-        return group_id, topic
+    def names_of(self, key_head: bytes) -> tuple[str, str] | None:
+        """(group, topic) of an offset key without its partition; None for any other bytes."""
+        if key_head[:2] not in _OFFSET_KEY_TYPES:
+            return None
+        try:
+            return self._names_of(key_head)
+        except Malformed:
+            return None
+
+    def _names_of(self, key_head: bytes) -> tuple[str, str]:
+        group_id, end = _string(key_head, 2)
+        topic, end = _string(key_head, end)
+        if end != len(key_head):
+            raise Malformed(
+                f"an offset key of {len(key_head) + 4} bytes has its partition at {end}"
+            )
+        if len(self.keys) >= _KEYS_KEPT:
+            self.keys.clear()
+        names = self.keys[key_head] = (group_id, topic)
+        return names
+
+    def add_plain(
+        self, log_offset: int, names: tuple[str, str], plain: tuple[int, int, int, int]
+    ) -> None:
+        """The next record, an offset without metadata and expiry.
+
+        ``plain`` is its partition, offset, leader epoch and commit timestamp.
+        """
+        group_id, topic = names
+        partition, offset, epoch, commit_ms = plain
+        self._add_offset(log_offset, group_id, topic, partition, offset, epoch, "", commit_ms, -1)
+        self._next_offset = log_offset + 1
+
+    def extend_plain(
+        self, partitions: Sequence[int], offsets: Sequence[int], epochs: Sequence[int]
+    ) -> None:
+        """More of what ``add_plain`` took last: same names, same timestamp, next log offsets."""
+        self._partitions += partitions
+        self._values += offsets
+        self._epochs += epochs
+        self._metadata += ("",) * len(partitions)
+        self._next_offset += len(partitions)
 
     def _add_offset(
-        self, log_offset: int, group_id: str, topic: str, partition: int, stored: StoredOffset
+        self,
+        log_offset: int,
+        group_id: str,
+        topic: str,
+        partition: int,
+        offset: int,
+        leader_epoch: int,
+        metadata: str,
+        commit_timestamp_ms: int,
+        expire_timestamp_ms: int,
     ) -> None:
         run = self._offsets
         if (
             run is None
             or log_offset != self._next_offset
+            or run.commit_timestamp_ms != commit_timestamp_ms
             or run.topic != topic
             or run.group_id != group_id
-            or run.commit_timestamp_ms != stored.commit_timestamp_ms
-            or run.expire_timestamp_ms != stored.expire_timestamp_ms
+            or run.expire_timestamp_ms != expire_timestamp_ms
         ):
             self._flush()
             self._base = log_offset
-            self._partitions, self._values, self._epochs, self._metadata = [], [], [], []
-            self._has_metadata = False
+            self._partitions, self._values = [partition], [offset]
+            self._epochs, self._metadata = [leader_epoch], [metadata]
+            self._has_metadata = metadata != ""
             self._offsets = OffsetRun(
                 group_id,
                 topic,
@@ -145,14 +183,15 @@ class RunBuilder:
                 self._values,
                 self._epochs,
                 None,
-                stored.commit_timestamp_ms,
-                stored.expire_timestamp_ms,
+                commit_timestamp_ms,
+                expire_timestamp_ms,
             )
+            return
         self._partitions.append(partition)
-        self._values.append(stored.offset)
-        self._epochs.append(stored.leader_epoch)
-        self._metadata.append(stored.metadata)
-        if stored.metadata:
+        self._values.append(offset)
+        self._epochs.append(leader_epoch)
+        self._metadata.append(metadata)
+        if metadata:
             self._has_metadata = True
 
     def _add_tombstone(self, log_offset: int, group_id: str, topic: str, partition: int) -> None:
@@ -191,55 +230,6 @@ def runs_of_records(
         builder.add(record.offset, record.key, record.value)
         yield from builder.take()
     yield from builder.take(final=True)
-
-
-def runs_of_section(
-    section: bytes, base_offset: int, count: int, skipped: Counter[int] | None = None
-) -> list[BasedRun]:
-    """The runs of a batch's uncompressed records section, without decoding record by record.
-
-    ``base_offset`` and ``count`` are the batch header's. CorruptRecord when the section is not
-    exactly ``count`` records.
-    """
-    builder = RunBuilder(skipped)
-    position = 0
-    for i in range(count):
-        try:
-            length, start = read_varint(section, position)
-            position = start + length
-            if length < 0 or position > len(section):
-                raise CorruptRecord(
-                    base_offset, f"record {i} of its batch claims {length} bytes at byte {start}"
-                )
-            delta, key, value = _split_record(section, start, position)
-        except (CorruptRecords, Malformed) as error:
-            raise CorruptRecord(base_offset, f"record {i} of its batch: {error}") from None
-        builder.add(base_offset + delta, key, value)
-    if position != len(section):
-        raise CorruptRecord(
-            base_offset, f"its batch of {count} records has {len(section) - position} bytes more"
-        )
-    return builder.take(final=True)
-
-
-def _split_record(
-    section: bytes, position: int, end: int
-) -> tuple[int, bytes | None, bytes | None]:
-    """(offset delta, key, value) of the record whose attributes are at ``position``."""
-    _, position = read_varlong(section, position + 1)
-    delta, position = read_varint(section, position)
-    key, position = _blob(section, position, end)
-    value, position = _blob(section, position, end)
-    return delta, key, value
-
-
-def _blob(section: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    size, position = read_varint(section, position)
-    if size < 0:
-        return None, position
-    if position + size > end:
-        raise Malformed(f"{size} bytes at byte {position}, where its record ends at {end}")
-    return section[position : position + size], position + size
 
 
 def _string(key: bytes, position: int) -> tuple[str, int]:

@@ -1,0 +1,198 @@
+"""The records section of a stored batch to runs, at loading speed.
+
+Most of an offsets log is records of one shape: an offset without metadata, no headers, whose
+neighbours have the same group, topic and timestamp. Such a record is recognised by its constant
+bytes, without decoding it field by field, and a stretch of them is unpacked as a table.
+Everything else takes the plain way, record by record.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+
+from offsets.record_errors import CorruptRecord
+from offsets.record_reader import BasedRun, RunBuilder
+from offsets.record_values import Malformed
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.varint import encode_varint, read_varint, read_varlong
+
+# A plain record, counted from its end: partition 30, value length and version 26, offset 23,
+# leader epoch 15, metadata length 11, timestamp 9, header count 1.
+_VALUE_HEAD = b"\x30\x00\x03"
+_plain_fields = struct.Struct(">i3xqi2xqx")
+_PLAIN_BYTES = 30
+_TAIL_BYTES = 11
+_LONGEST_PROLOGUE = 8
+
+_SHAPES_KEPT = 512
+_shapes: dict[tuple[int, int, int], struct.Struct] = {}
+_deltas = b"".join(encode_varint(delta) for delta in range(8192))
+_TWO_BYTES_FROM = 64
+
+
+def runs_of_section(
+    section: bytes,
+    base_offset: int,
+    count: int,
+    skipped: Counter[int] | None = None,
+    keys: dict[bytes, tuple[str, str]] | None = None,
+) -> list[BasedRun]:
+    """The runs of a batch's uncompressed records section, in log order.
+
+    ``base_offset`` and ``count`` are the batch header's; each run comes with the log offset of its
+    first record. ``skipped`` counts, by key type, the records whose kind is unknown. ``keys``
+    remembers decoded keys, bounded: a loader gives the same dict for all batches. CorruptRecord
+    when the section is not exactly ``count`` records that can be understood.
+    """
+    builder = RunBuilder(skipped, keys)
+    position = done = 0
+    while done < count:
+        taken, end = _take_plain(section, position, base_offset, count - done, builder)
+        if not taken:
+            taken, end = 1, _take_any(section, position, base_offset, builder)
+        done += taken
+        position = end
+    if position != len(section):
+        raise CorruptRecord(
+            base_offset, f"its batch of {count} records has {len(section) - position} bytes more"
+        )
+    return builder.take(final=True)
+
+
+def _take_plain(
+    section: bytes, position: int, base_offset: int, left: int, builder: RunBuilder
+) -> tuple[int, int]:
+    """(records taken, position behind them); none taken where the next one is not plain."""
+    head = section[position : position + _LONGEST_PROLOGUE]
+    if len(head) < _LONGEST_PROLOGUE or head[0] & 1:
+        return 0, position
+    length, at = head[0], 1
+    if length >= 0x80:
+        length, at = length & 0x7F | head[1] << 7, 2  # a third byte would make it too long below
+    end = position + at + (length >> 1)
+    if (
+        end > len(section)
+        or section[end - 26 : end - 23] != _VALUE_HEAD
+        or section[end - 11 : end - 9] != b"\0\0"
+        or section[end - 1]
+        or head[at]
+        or head[at + 1]
+    ):
+        return 0, position
+    at += 2
+    delta, delta_bytes = head[at], 1
+    if delta >= 0x80:
+        delta, delta_bytes = delta & 0x7F | head[at + 1] << 7, 2
+    key_at = at + delta_bytes
+    key_bytes, key_start = head[key_at], position + key_at + 1
+    if key_bytes >= 0x80:
+        key_bytes, key_start = key_bytes & 0x7F | head[key_at + 1] << 7, key_start + 1
+    key_head = section[key_start : end - _PLAIN_BYTES]
+    names = builder.keys.get(key_head) or builder.names_of(key_head)
+    if delta & 1 or delta >= 0x4000 or key_bytes != 2 * (len(key_head) + 4) or names is None:
+        return 0, position
+    plain = _plain_fields.unpack_from(section, end - _PLAIN_BYTES)
+    builder.add_plain(base_offset + (delta >> 1), names, plain)
+    if left == 1 or section[end : end + at] != head[:at]:
+        return 1, end
+    more = _take_stretch(section, position, end, at, delta, delta_bytes, left - 1, builder)
+    return 1 + more, end + more * (end - position)
+
+
+def _take_stretch(
+    section: bytes,
+    position: int,
+    end: int,
+    delta_at: int,
+    delta: int,
+    delta_bytes: int,
+    left: int,
+    builder: RunBuilder,
+) -> int:
+    """How many records behind the one at ``position`` differ from it in their numbers alone."""
+    size = end - position
+    key_at = delta_at + delta_bytes
+    key_bytes = size - _PLAIN_BYTES - key_at
+    shape = _shapes.get((delta_at, delta_bytes, key_bytes)) or _remember_shape(
+        delta_at, delta_bytes, key_bytes
+    )
+    prologue = section[position : position + delta_at]
+    key = section[position + key_at : end - _PLAIN_BYTES]
+    tail = section[end - _TAIL_BYTES : end]
+    at_most = min(left, (len(section) - end) // size)
+    partitions: list[int] = []
+    offsets: list[int] = []
+    epochs: list[int] = []
+    table = memoryview(section)[end : end + at_most * size]
+    for a_prologue, a_key, partition, a_value_head, offset, epoch, a_tail in shape.iter_unpack(
+        table
+    ):
+        if a_key != key or a_tail != tail or a_prologue != prologue or a_value_head != _VALUE_HEAD:
+            break
+        partitions.append(partition)
+        offsets.append(offset)
+        epochs.append(epoch)
+    found = _ascending(section, end + delta_at, size, (delta >> 1) + 1, delta_bytes, len(offsets))
+    if found:
+        builder.extend_plain(partitions[:found], offsets[:found], epochs[:found])
+    return found
+
+
+def _ascending(section: bytes, at: int, step: int, delta: int, delta_bytes: int, count: int) -> int:
+    """How many of ``count`` deltas, ``step`` bytes apart, go on from ``delta`` one by one."""
+    stop = at + count * step
+    if delta_bytes == 1:
+        found, due = section[at:stop:step], _deltas[delta : min(delta + count, _TWO_BYTES_FROM)]
+        return _common(found, due)
+    first = _TWO_BYTES_FROM + 2 * (delta - _TWO_BYTES_FROM)
+    due = _deltas[first : first + 2 * count]
+    return min(
+        _common(section[at:stop:step], due[0::2]), _common(section[at + 1 : stop : step], due[1::2])
+    )
+
+
+def _common(found: bytes, due: bytes) -> int:
+    """Length of the common beginning."""
+    if found == due:
+        return len(found)
+    for i, (one, other) in enumerate(zip(found, due, strict=False)):
+        if one != other:
+            return i
+    return min(len(found), len(due))
+
+
+def _remember_shape(prologue: int, delta_bytes: int, key_bytes: int) -> struct.Struct:
+    if len(_shapes) >= _SHAPES_KEPT:
+        _shapes.clear()
+    shape = struct.Struct(f">{prologue}s{delta_bytes}x{key_bytes}si3sqi{_TAIL_BYTES}s")
+    _shapes[prologue, delta_bytes, key_bytes] = shape
+    return shape
+
+
+def _take_any(section: bytes, position: int, base_offset: int, builder: RunBuilder) -> int:
+    """Take one record of any shape; the position behind it."""
+    try:
+        length, start = read_varint(section, position)
+        end = start + length
+        if length < 0 or end > len(section):
+            raise Malformed(f"it claims {length} bytes at byte {start} of {len(section)}")
+        _, at = read_varlong(section, start + 1)
+        delta, at = read_varint(section, at)
+        key, at = _blob(section, at, end)
+        value, at = _blob(section, at, end)
+    except (CorruptRecords, Malformed) as error:
+        raise CorruptRecord(
+            base_offset, f"the record at byte {position} of its batch: {error}"
+        ) from None
+    builder.add(base_offset + delta, key, value)
+    return end
+
+
+def _blob(section: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = read_varint(section, position)
+    if size < 0:
+        return None, position
+    if position + size > end:
+        raise Malformed(f"{size} bytes at byte {position}, where its record ends at {end}")
+    return section[position : position + size], position + size
