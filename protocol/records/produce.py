@@ -98,6 +98,11 @@ def analyse(
     else:
         headers = []
         for header, _ in iter_batches(data):
+            if api_version < 7 and header.compression == ZSTD:
+                raise CorruptRecords(
+                    f"Produce requests with version {api_version} may not use zstd compression.",
+                    UNSUPPORTED_COMPRESSION_TYPE,
+                )
             _check_size(header.size_bytes, rules)
             validate_batch(data, header)
             _check_header(header)
@@ -127,8 +132,6 @@ def _check_version_rules(data: Buffer, api_version: int) -> None:
     if magic > 2:
         raise CorruptRecords(f"Magic {magic} does not exist.")
     if api_version < 3:
-        if magic == 2 and read_header(data).compression == ZSTD:
-            raise _no_zstd(api_version)
         return
     if magic != 2:
         raise CorruptRecords(
@@ -137,21 +140,12 @@ def _check_version_rules(data: Buffer, api_version: int) -> None:
             INVALID_RECORD,
         )
     header = read_header(data)
-    if api_version < 7 and header.compression == ZSTD:
-        raise _no_zstd(api_version)
     if header.end < len(data):
         raise CorruptRecords(
             f"Produce requests with version {api_version} must have exactly one record batch per"
             f" partition; {len(data) - header.end} bytes follow the first.",
             INVALID_RECORD,
         )
-
-
-def _no_zstd(api_version: int) -> CorruptRecords:
-    return CorruptRecords(
-        f"Produce requests with version {api_version} may not use zstd compression.",
-        UNSUPPORTED_COMPRESSION_TYPE,
-    )
 
 
 def _check_size(size_bytes: int, rules: ProduceRules) -> None:

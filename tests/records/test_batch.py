@@ -140,8 +140,8 @@ def test_check_and_decode_refuse_the_same_sections(
     section = bytearray()
     for index in range(4):
         section += encode_varint(11) + encode_record_body(0, index, b"ke", b"val")
-    for _, value, position in changes:
-        position %= len(section)
+    for _, value, place in changes:
+        position = place % len(section)
         section[position : position + 1] = b"" if value is None else encode_varint(value)
     data = batch_of_section(bytes(section), count)
     header = read_header(data) if count else None
@@ -207,7 +207,10 @@ class TestPlaceInTheLog:
 class TestManyBatches:
     def test_they_are_found_one_after_another(self) -> None:
         data = encode_batch(TWO) + encode_batch(TWO, base_offset=3)
-        assert [(h.base_offset, at) for h, at in iter_batches(data)] == [(7, 0), (3, len(data) // 2)]
+        assert [(h.base_offset, at) for h, at in iter_batches(data)] == [
+            (7, 0),
+            (3, len(data) // 2),
+        ]
 
     def test_a_cut_tail_is_left_out_only_when_asked(self) -> None:
         whole = encode_batch(TWO)

@@ -1,0 +1,120 @@
+"""Up from message sets, down to message sets: what stays, what is dropped, what has no old form."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.errors import UNSUPPORTED_COMPRESSION_TYPE
+from protocol.records import message_set
+from protocol.records.batch import (
+    COMMIT,
+    LOG_APPEND_TIME,
+    Record,
+    encode_batch,
+    encode_end_transaction,
+    read_header,
+    records_of,
+    validate_batch,
+)
+from protocol.records.convert import NoOldForm, down_convert, to_magic2
+from protocol.records.corrupt import CorruptRecords
+
+NOON = 1_700_000_000_000
+THREE = [
+    Record(40, NOON + 2, b"a", b"x", [("trace", b"1")]),
+    Record(42, NOON, None, b"y"),
+    Record(45, NOON + 1, b"c", None),
+]
+PLAIN_THREE = [record._replace(headers=()) for record in THREE]
+OFFSETS = [40, 42, 45]
+
+
+class TestUp:
+    @pytest.mark.parametrize("codec", [0, 1, 2, 3])
+    @pytest.mark.parametrize("magic", [0, 1])
+    def test_one_batch_with_offsets_from_zero(self, magic: int, codec: int) -> None:
+        data = to_magic2(message_set.encode(THREE, magic, codec), NOON)
+        header = read_header(data)
+        validate_batch(data, header, deep=True)
+        assert header.end == len(data)
+        assert header.compression == codec
+        assert [(r.offset, r.key, r.value) for r in records_of(data, header)] == [
+            (0, b"a", b"x"),
+            (1, None, b"y"),
+            (2, b"c", None),
+        ]
+        stamps = [record.timestamp for record in records_of(data, header)]
+        assert stamps == ([NOON + 2, NOON, NOON + 1] if magic else [-1, -1, -1])
+        assert header.max_timestamp == max(stamps)
+
+    def test_several_wrappers_become_one_batch_of_the_last_codec(self) -> None:
+        both = message_set.encode(THREE, 1, 1) + message_set.encode(THREE, 1, 3)
+        data = to_magic2(both, NOON)
+        header = read_header(data)
+        assert (header.record_count, header.compression) == (6, 3)
+        assert [record.offset for record in records_of(data, header)] == list(range(6))
+
+    def test_the_topic_may_choose_codec_and_time(self) -> None:
+        data = to_magic2(
+            message_set.encode(THREE, 0, 1), NOON, timestamp_type=LOG_APPEND_TIME, compression=4
+        )
+        header = read_header(data)
+        assert (header.compression, header.timestamp_type) == (4, LOG_APPEND_TIME)
+        assert {record.timestamp for record in records_of(data, header)} == {NOON}
+
+    def test_an_empty_set_has_no_batch(self) -> None:
+        with pytest.raises(CorruptRecords):
+            to_magic2(b"", NOON)
+
+    def test_a_damaged_set_has_no_batch(self) -> None:
+        data = bytearray(message_set.encode(THREE, 1))
+        data[-1] ^= 1
+        with pytest.raises(CorruptRecords):
+            to_magic2(data, NOON)
+
+
+class TestDown:
+    @pytest.mark.parametrize("codec", [0, 1, 2, 3])
+    def test_offsets_and_times_stay_and_headers_go(self, codec: int) -> None:
+        decoded = message_set.read_set(down_convert(encode_batch(THREE, compression=codec), 1))
+        assert decoded.records == PLAIN_THREE
+        assert decoded.compression == codec
+
+    @pytest.mark.parametrize("codec", [0, 1, 2, 3])
+    def test_magic_0_has_no_times(self, codec: int) -> None:
+        records = message_set.decode(down_convert(encode_batch(THREE, compression=codec), 0))
+        assert [record.offset for record in records] == OFFSETS
+        assert {record.timestamp for record in records} == {-1}
+
+    def test_append_time_stays(self) -> None:
+        for codec in (0, 1):
+            data = encode_batch(
+                THREE, compression=codec, timestamp_type=LOG_APPEND_TIME, max_timestamp=NOON + 99
+            )
+            decoded = message_set.read_set(down_convert(data, 1))
+            assert decoded.timestamp_type == LOG_APPEND_TIME
+            assert {record.timestamp for record in decoded.records} == {NOON + 99}
+
+    def test_records_below_the_fetched_offset_are_left_out_where_that_is_cheap(self) -> None:
+        plain, packed = encode_batch(THREE), encode_batch(THREE, compression=1)
+        assert [r.offset for r in message_set.decode(down_convert(plain, 1, 42))] == [42, 45]
+        assert [r.offset for r in message_set.decode(down_convert(packed, 1, 42))] == OFFSETS
+
+    def test_markers_and_emptied_batches_leave_nothing(self) -> None:
+        marker = encode_end_transaction(
+            COMMIT, base_offset=46, timestamp=NOON, producer_id=1, producer_epoch=0,
+            coordinator_epoch=0,
+        )  # fmt: skip
+        emptied = encode_batch([], base_offset=47, last_offset=50)
+        more = encode_batch([Record(51, NOON, None, b"z")])
+        data = encode_batch(THREE) + marker + emptied + more
+        assert [r.offset for r in message_set.decode(down_convert(data, 1))] == [*OFFSETS, 51]
+
+    def test_a_cut_last_batch_is_left_out(self) -> None:
+        data = encode_batch(THREE) + encode_batch([Record(51, NOON, None, b"z")])
+        assert [r.offset for r in message_set.decode(down_convert(data[:-1], 1))] == OFFSETS
+
+    def test_zstd_has_no_old_form(self) -> None:
+        with pytest.raises(NoOldForm, match="offset 40") as refused:
+            down_convert(encode_batch(THREE, compression=4), 1)
+        assert refused.value.error_code == UNSUPPORTED_COMPRESSION_TYPE
