@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.peer import display_client_id, java_address, peer_gone
-from broker.request import Chunk, Request
+from broker.request import Request
 from broker.response import file_chunks, unknown_server_error, unsupported_api_versions
 from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, ProtocolError
 from protocol.framing import BadFrame, Framer
 from protocol.headers import decode_request_header
+from protocol.schema import Buffer
 
 if TYPE_CHECKING:
     from broker.server import Server
@@ -46,8 +47,10 @@ _API_VERSIONS_KEY = 18
 class Connection(asyncio.Protocol):
     """The protocol object of one accepted socket; see the module."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, listener: int) -> None:
         self.server = server
+        self.listener = listener
+        """The listener by which the peer came: its place in the order they were opened in."""
         self.client_id = ""
         self.client_host = ""
         """The peer's address as Kafka shows it, such as ``/127.0.0.1``."""
@@ -65,13 +68,14 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._broker = server.broker
         self._routes = server.routes
+        self._partials = server.partials
         self._framer = Framer(server.limits.request_bytes)
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
         self._slots: deque[Request] = deque()
         """Requests handled and not yet handed to the transport, in order."""
         self._parked: Request | None = None
-        self._out: list[Chunk] = []
+        self._out: list[Buffer] = []
         self._out_bytes = 0
         self._busy = False
         """Inside ``_pump`` or ``data_received``, which write at their end."""
@@ -121,8 +125,8 @@ class Connection(asyncio.Protocol):
             return
         self._queue(frames)
         self._pump()
-        if self._framer.buffered:
-            self.server.partial(self, self._framer.buffered)
+        if self._partials is not None:
+            self._partials.note(self, self._framer.buffered)
 
     def eof_received(self) -> None:
         """The peer has closed its side; the transport closes ours."""
@@ -236,6 +240,7 @@ class Connection(asyncio.Protocol):
         """Closes the connection over bytes that are no request, with one log line."""
         if self.closed:
             return
+        self.server.protocol_errors += 1
         logger.warning(
             "connection closed: the peer sent what is not a Kafka request",
             peer=self.peer,
@@ -282,7 +287,7 @@ class Connection(asyncio.Protocol):
             route.handle(self._broker, request)
         except ProtocolError as error:
             self.refuse(error)
-        except Exception:
+        except Exception:  # noqa: BLE001 - told in the log, with its traceback
             self._handler_failed(request)
 
     def _learn_client_id(self, raw: bytes, size: int) -> None:
@@ -366,10 +371,13 @@ class Connection(asyncio.Protocol):
         full = self._backlog_bytes + self._framer.buffered > BACKLOG_BYTES
         if self.muted_at_s is not None or (full and self._backlog) or (full and self._blocked()):
             self._stop_reading()
-        elif not self._reading and not self.server.is_held(self):
+        elif not self._reading and not self._held():
             self._reading = True
             self.server.unread.discard(self)
             self._transport.resume_reading()
+
+    def _held(self) -> bool:
+        return self._partials is not None and self._partials.holds(self)
 
     def _stop_reading(self) -> None:
         if self._reading and not self.closed:

@@ -1,7 +1,7 @@
 """Loading a shard: its log, replayed in slices between which the loop serves others.
 
-Plain records are replayed as they come. Transactional ones, which only a log written by Apache Kafka
-has so far, are kept per producer until their marker: COMMIT replays them, ABORT drops them.
+Plain records are replayed as they come. Transactional ones, which only a log written by Apache
+Kafka has so far, are kept per producer until their marker: COMMIT replays them, ABORT drops them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from time import perf_counter
 from broker.shard_log import ShardLog
 from offsets.record_codec import runs_of_section
 from offsets.runs import Run
-from protocol.records.batch import BatchHeader, iter_batches, records_of, section_of
+from protocol.records.batch import BatchHeader, records_of, section_of
 from protocol.schema import Buffer
 
 SLICE_S = 0.008
@@ -44,35 +44,23 @@ def _runs(
     host: ShardLog, chunk_bytes: int, skipped: Counter[int]
 ) -> Iterator[tuple[Run | None, int]]:
     """The committed runs of the log in order; None where a slice may end."""
-    log = host.log
-    end = log.log_end_offset
-    position = log.log_start_offset
     open_transactions: dict[int, list[tuple[int, Run]]] = {}
-    while position < end:
-        data = log.read(position, chunk_bytes).data
-        yield None, position
-        before = position
-        for header, _ in iter_batches(data):
-            if header.last_offset < position:
-                continue
-            position = header.last_offset + 1
-            if header.is_control:
-                ended = open_transactions.pop(header.producer_id, ())
-                if _is_commit(data, header):
-                    for offset, run in ended:
-                        yield run, offset
-                continue
-            section = section_of(data, header)
-            yield None, position
-            for offset, run in runs_of_section(
-                section, header.base_offset, header.record_count, skipped
-            ):
-                if header.is_transactional:
-                    open_transactions.setdefault(header.producer_id, []).append((offset, run))
-                else:
+    for data, header in host.log.scan(chunk_bytes=chunk_bytes):
+        if header.is_control:
+            ended = open_transactions.pop(header.producer_id, ())
+            if _is_commit(data, header):
+                for offset, run in ended:
                     yield run, offset
-        if position == before:
-            return
+            continue
+        yield None, header.base_offset
+        runs = runs_of_section(
+            section_of(data, header), header.base_offset, header.record_count, skipped
+        )
+        if header.is_transactional:
+            open_transactions.setdefault(header.producer_id, []).extend(runs)
+            continue
+        for offset, run in runs:
+            yield run, offset
 
 
 def _is_commit(data: Buffer, header: BatchHeader) -> bool:

@@ -1,4 +1,4 @@
-"""What is known of a peer: its address as Kafka shows it, its client id fit for a log, its going."""
+"""What is known of a peer: its address as Kafka shows it, its client id for a log, its going."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A request on its way: what a handler reads from it and the ways to end it.
 
 Owns `ServedApi`, the row that each module of ``broker/apis`` gives to the dispatch table, and
-`Request`, the one object made per request. Bytes arrive decoded up to the body; the body is decoded
-when a handler asks, by the reference codec (``value``) or by a generated decoder over ``buffer`` and
-``position``.
+`Request`, the one object made per request. Bytes arrive decoded up to the body; the body is
+decoded when a handler asks, by the reference codec (``value``) or by a generated decoder over
+``buffer`` and ``position``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from log.filesystem import File
 from protocol.headers import response_header
 from protocol.schema import Api
 
@@ -57,11 +58,10 @@ class Route:
 class FileSlice(NamedTuple):
     """Bytes of a reply that are still in a file: ``length`` bytes of ``file`` from ``position``.
 
-    ``file`` has ``fileno()`` and stays open until the reply is written. The bytes must be on disk
-    already and must not change.
+    The file stays open until the reply is written, and these bytes never change.
     """
 
-    file: Any
+    file: File
     position: int
     length: int
 

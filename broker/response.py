@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -15,7 +14,7 @@ _UNSUPPORTED = struct.Struct(">iihihhh")
 
 
 def unsupported_api_versions(correlation_id: int, minimum: int, maximum: int) -> bytes:
-    """The frame for an ApiVersions of an unknown version: version 0, naming what is known (KIP-511)."""
+    """The frame for an ApiVersions of an unknown version: version 0, with those known (KIP-511)."""
     size = _UNSUPPORTED.size - 4
     return _UNSUPPORTED.pack(size, correlation_id, UNSUPPORTED_VERSION, 1, 18, minimum, maximum)
 
@@ -36,7 +35,7 @@ def unknown_server_error(request: Request) -> bytes | None:
 
 
 def file_chunks(chunks: Iterable[Chunk]) -> Iterator[bytes | bytearray | memoryview]:
-    """``chunks`` with every `FileSlice` read; EOFError when a file is shorter than its slice says."""
+    """``chunks`` with every `FileSlice` read; EOFError when a file ends before its slice does."""
     for chunk in chunks:
         if isinstance(chunk, FileSlice):
             yield from _read_slice(chunk)
@@ -47,9 +46,9 @@ def file_chunks(chunks: Iterable[Chunk]) -> Iterator[bytes | bytearray | memoryv
 def _read_slice(chunk: FileSlice) -> Iterator[bytes]:
     position, left = chunk.position, chunk.length
     while left:
-        data = os.pread(chunk.file.fileno(), left, position)
+        data = chunk.file.read(position, left)
         if not data:
-            raise EOFError(f"{chunk.file} ends at {position}, {left} bytes before its slice")
+            raise EOFError(f"{chunk.file.path} ends at {position}, {left} bytes before its slice")
         position += len(data)
         left -= len(data)
         yield data

@@ -1,18 +1,19 @@
 """The coordinator's runtime: it gives the pure core its turns, its clock and its log.
 
-Owns the shards of this broker, one per partition of ``__consumer_offsets``. A call goes to its shard
-at once, and its records are replayed at once; the turn ends with one append per touched partition,
-and then the replies that waited for it go out. One timer serves all shards. When an append fails,
-the shard is unloaded and loaded again, and refuses what needs a record until a probe succeeds.
+Owns the shards of this broker, one per partition of ``__consumer_offsets``. A call goes to its
+shard at once, and its records are replayed at once; the turn ends with one append per touched
+partition, and then the replies that waited for it go out. One timer serves all shards. When an
+append fails, the shard is unloaded and loaded again, and refuses what needs a record until a probe
+succeeds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -32,6 +33,7 @@ from coordinator.config import GroupConfig
 from coordinator.events import Event
 from coordinator.outcome import Outcome
 from coordinator.shard import GroupShard, loading_error, refusal
+from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
 from offsets.partitioner import partition_for
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
@@ -51,6 +53,7 @@ _GROUP_ID_KEPT_MAX = 256
 _NO_RECORD_NEEDED = (Heartbeat, OffsetFetch, DescribeGroup, ListGroups)
 
 Observer = Callable[[GroupShard, Event], None]
+TopicMaker = Callable[[], Awaitable[Sequence[PartitionLog]]]
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,17 @@ class Runtime:
         """By partition; empty while ``__consumer_offsets`` does not exist."""
         self.on_event: list[Observer] = []
         """Called with each fact of the core, in order."""
-        self.on_fatal: Callable[[str], None] = lambda reason: None
+        self.on_fatal: Callable[[str], None] = _ignore
         """Told, once, why nothing more can be acknowledged; the broker stops."""
         self.before_replies: Callable[[], None] = lambda: None
         self.after_replies: Callable[[], None] = lambda: None
         """Around the replies of a turn, so that each connection writes once."""
+        self.create_topic: TopicMaker | None = None
+        """Makes the offsets topic and returns its logs; may take its time."""
         self.commits = 0
         """OffsetCommits handled."""
         self.fatal: str | None = None
+        self._wait_for_topic: list[Callable[[bool], None]] = []
         self._by_group: dict[str, ShardLog] = {}
         self._touched: list[ShardLog] = []
         self._turn: Handle | None = None
@@ -112,6 +118,28 @@ class Runtime:
                 waiting.append(host)
         if waiting:
             self._spawn(self._load(waiting, writable=True))
+
+    def when_topic_exists(self, then: Callable[[bool], None]) -> None:
+        """Calls ``then`` when the offsets topic exists, which is made if need be; False: failed."""
+        if self.hosts:
+            then(True)
+            return
+        self._wait_for_topic.append(then)
+        if len(self._wait_for_topic) == 1:
+            self._loop = asyncio.get_running_loop()
+            self._spawn(self._make_topic())
+
+    async def _make_topic(self) -> None:
+        assert self.create_topic is not None
+        try:
+            logs = await self.create_topic()
+            if not self.hosts:
+                self.start(logs)
+        except Exception:
+            logger.exception("the offsets topic could not be created", topic=OFFSETS_TOPIC)
+        waiting, self._wait_for_topic = self._wait_for_topic, []
+        for then in waiting:
+            then(bool(self.hosts))
 
     async def stop(self) -> None:
         """Ends the turn, waits for what is being flushed, and answers every parked request."""
@@ -271,8 +299,7 @@ class Runtime:
     def _settle(self, host: ShardLog) -> None:
         """Moves *stable*: to what is appended, or to what the flush that begins now will cover."""
         if not host.log.flush_due:
-            if not host.flushing:
-                host.stable = host.appended
+            host.stable = host.appended
         elif not host.flushing:
             host.flushing = True
             self._spawn(self._flush(host))
@@ -281,9 +308,10 @@ class Runtime:
         """Flushes in a thread; what is appended meanwhile shares the next flush."""
         try:
             while host.stable < host.appended:
-                target = host.appended
-                await asyncio.to_thread(host.log.flush)
-                host.stable = target
+                flushed = await asyncio.to_thread(host.log.flush)
+                if not host.log.flush_due:
+                    flushed = host.appended
+                host.stable = max(host.stable, min(flushed, host.appended))
                 self.before_replies()
                 host.release()
                 self.after_replies()
@@ -295,16 +323,16 @@ class Runtime:
     # -- failures
 
     def _append_failed(self, host: ShardLog, error: Exception) -> None:
-        """Law 6: every reply that depends on the write becomes an error, and the shard is reloaded."""
+        """Law 6: replies that depend on the write become errors, and the shard is loaded again."""
         logger.error(
-            "an append failed; the shard is loaded again and refuses commits until a write succeeds",
+            "an append failed; the shard is loaded again, and refuses commits until a write works",
             topic=OFFSETS_TOPIC,
             partition=host.partition,
             error=str(error),
         )
         host.fail_held()
         self._unload(host, Phase.LOADING)
-        if host.log.poisoned:
+        if host.log.failed_for_good:
             self._stop_for_good(host, error)
             return
         host.reset(GroupShard(self.settings.groups))
@@ -365,10 +393,8 @@ class Runtime:
     def _loaded(self, host: ShardLog, took_ms: int, writable: bool = True) -> None:
         host.load_ms = took_ms
         host.phase = Phase.ACTIVE if writable else Phase.UNWRITABLE
-        outcome = host.shard.loaded(self.clock.now())
-        if outcome is not None:
-            self._take(host, outcome)
-        self._arm(host)
+        self._settle(host)
+        self._take(host, host.shard.loaded(self.clock.now()))
 
     async def _probe(self, host: ShardLog) -> None:
         """Tries, ever less often, whether the log takes writes again; then the shard is whole."""
@@ -377,6 +403,9 @@ class Runtime:
             await asyncio.sleep(wait_ms / 1000)
             try:
                 host.log.probe()
+            except LogPoisoned as error:
+                self._stop_for_good(host, error)
+                return
             except OSError as error:
                 wait_ms = min(2 * wait_ms, PROBE_MS_MAX)
                 logger.warning(
@@ -424,7 +453,11 @@ class Runtime:
         for host in self.hosts:
             self._arm(host)
 
-    def _spawn(self, work: "asyncio.Future[None] | object") -> None:
-        task = self._loop.create_task(work)  # type: ignore[arg-type]
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _ignore(reason: str) -> None:
+    """For a runtime that nobody has told whom to tell."""

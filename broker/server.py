@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import structlog
 
 from broker.connection import Connection
 from broker.dispatch import SERVED
+from broker.partial_requests import PartialRequests
 from broker.request import Route, ServedApi
 
 if TYPE_CHECKING:
@@ -61,28 +63,36 @@ class Limits:
 class Server:
     """All listeners of one broker; use from the event loop's thread alone."""
 
-    def __init__(self, broker: Broker, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        limits: Limits | None = None,
+        served: Mapping[int, ServedApi] = SERVED,
+    ) -> None:
         self.broker = broker
         self.limits = limits or Limits()
         self.routes: dict[int, Route] = {}
         """API key and version, as the one number in a request's header, to what serves it."""
         self.errors: dict[int, dict[int, int]] = {}
         """Requests answered: API key to error code to count."""
-        for key, served in SERVED.items():
-            self._add_routes(key, served)
+        self._served = served
+        for key, row in served.items():
+            self._add_routes(key, row)
         self.connections: set[Connection] = set()
         self.refused = 0
         """Connections closed at once because there were too many."""
+        self.protocol_errors = 0
+        """Connections closed because of what their peer sent."""
         self.muted: set[Connection] = set()
         """Connections whose peer does not read its replies."""
         self.unread: set[Connection] = set()
         """Connections whose socket is not read for now."""
         self.now_s = 0
         """Whole seconds on the loop's clock, moved once a second."""
+        queued = self.limits.queued_bytes
+        self.partials = PartialRequests(queued) if queued >= 0 else None
         self._per_ip: Counter[str] = Counter()
         self._closing: dict[Connection, int] = {}
-        self._partial: dict[Connection, int] = {}
-        self._held: set[Connection] = set()
         self._dirty: list[Connection] = []
         self._scheduled = False
         self._holding = False
@@ -95,6 +105,10 @@ class Server:
         for version in range(served.min_version, served.max_version + 1):
             flexible = served.api.is_flexible(version)
             self.routes[key << 16 | version] = Route(served, version, flexible, errors)
+
+    def api_name(self, key: int) -> str:
+        """The name of a served API, such as ``OffsetCommit``."""
+        return self._served[key].api.name
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Accepts connections on ``host`` and ``port`` (0: a free one); returns what it got.
@@ -125,8 +139,9 @@ class Server:
         except OSError:
             listening.close()
             raise
+        listener = len(self._servers)
         server = await self._loop.create_server(
-            self._accepted, sock=listening, backlog=self.limits.backlog
+            lambda: Connection(self, listener), sock=listening, backlog=self.limits.backlog
         )
         self._servers.append(server)
         bound: Any = listening.getsockname()
@@ -183,9 +198,8 @@ class Server:
         self.muted.discard(connection)
         self.unread.discard(connection)
         self._closing.pop(connection, None)
-        if self._partial.pop(connection, None) is not None or connection in self._held:
-            self._held.discard(connection)
-            self._release_held()
+        if self.partials is not None:
+            self.partials.forget(connection)
 
     def touch(self, connection: Connection) -> None:
         """Has ``connection`` flushed at the end of this turn."""
@@ -212,29 +226,6 @@ class Server:
         self._scheduled = False
         self.flush()
 
-    def partial(self, connection: Connection, size: int) -> None:
-        """Counts a partly received request against ``queued.max.request.bytes``.
-
-        Above the bound only the oldest of them is read on, so that one always gets through.
-        """
-        if self.limits.queued_bytes < 0:
-            return
-        self._partial[connection] = size
-        for other in [c for c in self._partial if not c.buffered]:
-            del self._partial[other]
-        if sum(self._partial.values()) > self.limits.queued_bytes:
-            oldest = next(iter(self._partial))
-            for other in self._partial:
-                if other is not oldest and other not in self._held:
-                    self._held.add(other)
-                    other.hold()
-
-    def is_held(self, connection: Connection) -> bool:
-        """Whether the bound on partly received requests keeps ``connection`` unread."""
-        if self._held and connection not in self._held:
-            self._release_held()
-        return connection in self._held
-
     # -- once a second
 
     def _look_around(self) -> None:
@@ -249,7 +240,8 @@ class Server:
         for connection in list(self.unread):
             if connection.peer_is_gone():
                 connection.abort()
-        self._release_held()
+        if self.partials is not None and (stalled := self.partials.stalled(now_s)) is not None:
+            self._drop(stalled, "other requests wait for room and it sends nothing more of its own")
         if self.limits.idle_ms >= 0:
             self._look_for_idle(now_s)
         for connection, since in list(self._closing.items()):
@@ -268,21 +260,3 @@ class Server:
     def _drop(self, connection: Connection, reason: str) -> None:
         logger.warning("connection closed", peer=connection.peer, reason=reason)
         connection.abort()
-
-    def _release_held(self) -> None:
-        for other in [c for c in self._partial if not c.buffered]:
-            del self._partial[other]
-        if not self._held or sum(self._partial.values()) > self.limits.queued_bytes:
-            oldest = next(iter(self._partial), None)
-            if oldest not in self._held:
-                return
-            assert oldest is not None
-            self._held.discard(oldest)
-            oldest.release()
-            return
-        held, self._held = self._held, set()
-        for connection in held:
-            connection.release()
-
-    def _accepted(self) -> Connection:
-        return Connection(self)

@@ -57,7 +57,7 @@ class ShardLog:
         self.compression = compression
         """offsets.topic.compression.codec"""
         self.phase = Phase.LOADING
-        self.accepted = self.appended = self.stable = log.log_end_offset
+        self.accepted = self.appended = self.stable = 0
         self.held: deque[Held] = deque()
         self.touched = False
         """In the runtime's list for the end of this turn."""
@@ -68,6 +68,7 @@ class ShardLog:
         self.loaded_records = 0
         self._units: list[Sequence[Run]] = []
         """The runs accepted and not yet appended, those of one request together."""
+        self.reset(shard)
 
     def accept(self, records: Sequence[Run]) -> None:
         """Replays ``records`` and keeps them for the end of the turn."""
@@ -113,14 +114,14 @@ class ShardLog:
             entry.ticket(entry.reply)
 
     def expire_held(self, older_than_ms: int) -> None:
-        """Gives up on replies held since before ``older_than_ms``; their records may yet be kept."""
+        """Gives up on replies held since ``older_than_ms``; their records may yet be kept."""
         held = self.held
         while held and held[0].since_ms <= older_than_ms:
             entry = held.popleft()
             entry.ticket(timed_out(entry.reply))
 
     def fail_held(self) -> None:
-        """Answers every held reply with the error of a failed append, and drops what was accepted."""
+        """Answers held replies with the error of a failed append, and drops what was accepted."""
         self._units.clear()
         held, self.held = self.held, deque()
         for entry in held:
@@ -130,7 +131,9 @@ class ShardLog:
         """A fresh shard for another load; ``fail_held`` has emptied the rest."""
         self.shard = shard
         self.phase = Phase.LOADING
-        self.accepted = self.appended = self.stable = self.log.log_end_offset
+        end = self.log.log_end_offset
+        self.accepted = self.appended = end
+        self.stable = self.log.recovery_point if self.log.flush_due else end
 
     def _sections(
         self, units: Sequence[Sequence[Run]], batch_bytes_max: int

@@ -7,6 +7,7 @@ INVALID_REQUEST, a final error, since neither is here yet.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.request import Request, ServedApi
@@ -21,33 +22,42 @@ _KEY_TYPES = {1: "transaction", 2: "share group"}
 
 
 def _handle(broker: Broker, request: Request) -> None:
+    if request.value["key_type"] == _GROUP:
+        # The first to ask for a coordinator has the offsets topic made, and waits for it.
+        broker.runtime.when_topic_exists(partial(_answer, broker, request))
+    else:
+        _answer(broker, request, True)
+
+
+def _answer(broker: Broker, request: Request, topic_exists: bool) -> None:
     value = request.value
     batched = request.api_version >= 4
     keys = value["coordinator_keys"] if batched else [value["key"]]
-    answers = [_find(broker, request, value["key_type"], key) for key in keys]
-    if not batched:
+    answers = [_find(broker, request, value["key_type"], key, topic_exists) for key in keys]
+    if batched:
+        worst = max((answer["error_code"] for answer in answers), default=NONE)
+        request.respond({"throttle_time_ms": 0, "coordinators": answers}, worst)
+    else:
         answer = answers[0]
-        if request.api_version == 0:
-            answer = {**answer, "error_message": None}
+        del answer["key"]
         request.respond({"throttle_time_ms": 0, **answer})
-        return
-    worst = max((answer["error_code"] for answer in answers), default=NONE)
-    request.respond({"throttle_time_ms": 0, "coordinators": answers}, worst)
 
 
-def _find(broker: Broker, request: Request, key_type: int, key: str) -> dict[str, Any]:
+def _find(
+    broker: Broker, request: Request, key_type: int, key: str, topic_exists: bool
+) -> dict[str, Any]:
     if key_type != _GROUP:
         kind = _KEY_TYPES.get(key_type, f"type {key_type}")
-        return _error(key, INVALID_REQUEST, f"This broker has no coordinator for keys of {kind}.")
-    if not broker.ensure_offsets_topic():
+        return _error(key, INVALID_REQUEST, f"This broker has no coordinator for {kind} keys.")
+    if not topic_exists:
         message = "The offsets topic could not be created; see the broker's log."
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
-    node_id, host, port = broker.endpoint(request)
+    node = broker.node(request.connection.listener)
     return {
         "key": key,
-        "node_id": node_id,
-        "host": host,
-        "port": port,
+        "node_id": node.node_id,
+        "host": node.host,
+        "port": node.port,
         "error_code": NONE,
         "error_message": "",
     }

@@ -47,12 +47,14 @@ def _handle(broker: Broker, request: Request) -> None:
     group_id, generation_id, member_id, group_instance_id, retention_time_ms, topics = (
         DECODE_REQUEST[version](request.buffer, request.position)
     )
-    counts = broker.registry.partition_counts
+    known = broker.registry.topics
     if version < 10:
         for topic in topics:
-            count = counts.get(topic[0], 0)
+            found = known.get(topic[0])
             partitions = topic[1]
-            if partitions and (max(partitions) >= count or min(partitions) < 0):
+            if found is None or not partitions:
+                break
+            if max(partitions) >= found.partitions or min(partitions) < 0:
                 break
         else:
             if topics:
@@ -102,7 +104,7 @@ def _submit(
 ) -> None:
     if request.api_version >= 9 and generation_id >= 0:
         shard = broker.runtime.active_shard(group_id)
-        if shard is not None and not shard.has_group(group_id):
+        if shard is not None and group_id not in shard.groups:
             request(CommitReply(GROUP_ID_NOT_FOUND))
             return
     broker.runtime.submit(
@@ -124,11 +126,11 @@ def _existing(broker: Broker, partly: _Partly, by_id: bool) -> list[TopicOffsets
     registry = broker.registry
     kept: list[TopicOffsets] = []
     for index, (key, partitions, offsets, epochs, metadata, timestamps) in enumerate(partly.topics):
-        name = registry.topic_name(key) if by_id else key
-        if name is None:
-            partly.errors.append(UNKNOWN_TOPIC_ID)
+        topic = registry.topic_by_id(key) if by_id else registry.topic(key)
+        if topic is None:
+            partly.errors.append(UNKNOWN_TOPIC_ID if by_id else UNKNOWN_TOPIC_OR_PARTITION)
             continue
-        count = registry.partition_counts.get(name, 0)
+        count = topic.partitions
         there = [0 <= partition < count for partition in partitions]
         if not any(there):
             partly.errors.append(UNKNOWN_TOPIC_OR_PARTITION)
@@ -137,18 +139,19 @@ def _existing(broker: Broker, partly: _Partly, by_id: bool) -> list[TopicOffsets
             NONE if all(there) else [NONE if ok else UNKNOWN_TOPIC_OR_PARTITION for ok in there]
         )
         partly.kept.append(index)
-        columns = [
+        columns: list[Any] = [
             column if column is None else [v for v, ok in zip(column, there, strict=True) if ok]
             for column in (partitions, offsets, epochs, metadata, timestamps)
         ]
-        kept.append(TopicOffsets(name, *columns))
+        kept.append(TopicOffsets(topic.name, *columns))
     return kept
 
 
 def _answer(request: Request, reply: CommitReply) -> None:
     errors = reply.errors
-    topics = request.context
-    if type(errors) is int:
+    topics: list[Any] = request.context
+    answered: list[tuple[Any, Any, Errors]]
+    if isinstance(errors, int):
         answered = [(topic[0], topic[1], errors) for topic in topics]
         error_code = errors
     else:

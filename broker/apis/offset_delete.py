@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def _handle(broker: Broker, request: Request) -> None:
     value = request.value
     group_id = value["group_id"]
-    counts = broker.registry.partition_counts
+    registry = broker.registry
     asked = [
         (topic["name"], [partition["partition_index"] for partition in topic["partitions"]])
         for topic in value["topics"]
@@ -28,7 +28,8 @@ def _handle(broker: Broker, request: Request) -> None:
     existing = [
         (name, there)
         for name, partitions in asked
-        if (there := [p for p in partitions if 0 <= p < counts.get(name, 0)])
+        if (topic := registry.topic(name)) is not None
+        and (there := [p for p in partitions if 0 <= p < topic.partitions])
     ]
 
     request.context = asked

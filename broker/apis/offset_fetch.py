@@ -80,12 +80,12 @@ def _by_topic_id(broker: Broker, request: Request, groups: list[Any]) -> None:
     for group_id, _, _, topics in groups:
         named = missing = None
         if topics is not None:
-            pairs = [(registry.topic_name(id_), id_, partitions) for id_, partitions in topics]
-            named = [(name, partitions) for name, _, partitions in pairs if name is not None]
+            pairs = [(registry.topic_by_id(id_), id_, partitions) for id_, partitions in topics]
+            named = [(topic.name, partitions) for topic, _, partitions in pairs if topic]
             missing = [
                 _no_offsets(id_, partitions, UNKNOWN_TOPIC_ID)
-                for name, id_, partitions in pairs
-                if name is None
+                for topic, id_, partitions in pairs
+                if topic is None
             ]
         calls.append((group_id, named))
         unknown.append(missing or [])
@@ -94,9 +94,9 @@ def _by_topic_id(broker: Broker, request: Request, groups: list[Any]) -> None:
         answered = []
         for (group_id, _), missing, reply in zip(calls, unknown, replies, strict=True):
             known = [
-                (id_, *topic[1:], 0)
+                (known_topic.topic_id, *topic[1:], 0)
                 for topic in reply.topics
-                if (id_ := registry.topic_id(topic[0])) is not None
+                if (known_topic := registry.topic(topic[0])) is not None
             ]
             topics = [] if reply.error_code else known + missing
             answered.append((group_id, reply.error_code, topics))

@@ -9,11 +9,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from protocol.generated.sync_group import DECODE_REQUEST, ENCODE_RESPONSE
+
 from broker.request import Request, ServedApi
 from coordinator.calls import SyncGroup
 from coordinator.outcome import SyncReply
 from protocol.errors import INVALID_GROUP_ID
-from protocol.generated.sync_group import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.sync_group import API
 
 if TYPE_CHECKING:
