@@ -1,0 +1,137 @@
+"""Kill -9 between a commit's arrival and its reply: nothing acknowledged is lost, nothing invented.
+
+Each round streams commits at the broker, stops it dead at a random moment, looks with the kernel's
+help how far it was with each request, kills it, starts it again over the same directory and reads
+every group back.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import selectors
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests import waiting
+from tests.brokers import KIND, Broker
+from tests.faults.commit_stream import (
+    CommitStream,
+    History,
+    number_of,
+    queued_bytes,
+    stand_still,
+)
+from tests.faults.raw_connection import RawConnection
+
+pytestmark = pytest.mark.faults
+
+ROUNDS = int(os.environ.get("MUSTER_KILL_ROUNDS", "50" if KIND == "muster" else "4"))
+TOPIC = "killed"
+# (version, partitions of each commit, requests in flight): the shapes that clients use.
+SHAPES = ((9, 1, 64), (7, 10, 256), (2, 10, 64), (8, 40, 16), (8, 1, 1))
+
+
+def _create_topic(connection: RawConnection) -> None:
+    topic = {"name": TOPIC, "num_partitions": 40, "replication_factor": 1}
+    made = connection.call("CreateTopics", 4, topics=[topic], timeout_ms=20000)
+    assert made["topics"][0]["error_code"] == 0, made
+
+
+def _read_back(port: int, group: str, history: History) -> int:
+    """The number of the last commit that the broker has for the group; 0 when it has none."""
+    with RawConnection(port) as connection:
+
+        def fetch() -> dict[str, Any] | None:
+            found = connection.call("OffsetFetch", 7, group_id=group, topics=None)
+            assert found["error_code"] in (0, 14, 15, 16), found
+            return found if found["error_code"] == 0 else None
+
+        def coordinator_is_there() -> bool:
+            return connection.call("FindCoordinator", 1, key=group, key_type=0)["error_code"] == 0
+
+        waiting.until("the broker is its coordinator", coordinator_is_there)
+        topics = waiting.until(f"the offsets of {group} are loaded", fetch)["topics"]
+    if not topics:
+        return 0
+    [topic] = topics
+    found = {(p["committed_offset"], number_of(p["metadata"])) for p in topic["partitions"]}
+    assert len(topic["partitions"]) == history.partitions, "part of a commit is missing"
+    assert len(found) == 1, f"a commit was taken in part, or two were mixed: {found}"
+    [(offset, number)] = found
+    assert offset == number, "an offset that was never sent with this metadata"
+    return offset
+
+
+def _stream_until(streams: list[CommitStream], moment: float) -> None:
+    selector = selectors.DefaultSelector()
+    for stream in streams:
+        stream.write()
+        selector.register(stream.socket, selectors.EVENT_READ, stream)
+    while (left := moment - time.monotonic()) > 0:
+        for key, _ in selector.select(left):
+            key.data.read()
+            key.data.write()
+
+
+def _round(broker: Broker, histories: dict[str, History], chance: random.Random) -> int:
+    """Stream, kill; returns how many requests the broker had read and not answered."""
+    streams = [
+        CommitStream(broker.port, group, histories[group], version, depth)
+        for group, (version, _, depth) in zip(histories, SHAPES, strict=True)
+    ]
+    _stream_until(streams, time.monotonic() + chance.uniform(0.005, 0.12))
+    stand_still(broker.pid)
+    queues = queued_bytes()
+    for stream in streams:  # what the broker had written before it stopped counts as acknowledged
+        stream.read()
+    hit = sum(stream.arrived(queues) - stream.answers for stream in streams)
+    broker.kill()
+    for stream in streams:
+        stream.read()
+        stream.socket.close()
+    return hit
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the sockets' queues")
+@pytest.mark.timeout(600)
+def test_no_acknowledged_commit_is_lost_and_none_is_invented(
+    brokers: Callable[..., Broker],
+) -> None:
+    seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
+    print(f"MUSTER_SEED={seed}")
+    chance = random.Random(seed)
+    # Small segments: rolled, and on Muster cleaned, many times under way.
+    broker = brokers({"offsets.topic.segment.bytes": str(1 << 20)})
+    histories = {
+        f"group-{number}": History(TOPIC, partitions)
+        for number, (_, partitions, _) in enumerate(SHAPES)
+    }
+    with RawConnection(broker.port) as connection:
+        _create_topic(connection)
+    for group, history in histories.items():
+        assert _read_back(broker.port, group, history) == 0
+
+    hits, kept_unanswered = 0, 0
+    for number in range(ROUNDS):
+        hits += _round(broker, histories, chance) > 0
+        broker.start()
+        for group, history in histories.items():
+            found = _read_back(broker.port, group, history)
+            told = f"round {number}, {group}, seed {seed}"
+            assert found >= history.acknowledged, f"an acknowledged commit is missing: {told}"
+            assert found <= history.sent, f"a commit that was never sent: {told}"
+            kept_unanswered += found > history.acknowledged
+            history.acknowledged = found  # what was once read back must stay
+
+    acknowledged = sum(history.acknowledged for history in histories.values())
+    print(
+        f"{ROUNDS} kills, {hits} between arrival and reply, {acknowledged} commits; "
+        f"{kept_unanswered} times an unanswered commit was found after the restart"
+    )
+    assert hits >= ROUNDS / 2, f"only {hits} of {ROUNDS} kills met a request under way"
+    assert broker.stop() in (0, 143)
