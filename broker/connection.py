@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import structlog
 
@@ -86,15 +86,14 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admits the peer, or closes it when the server is full."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        address = transport.get_extra_info("peername") or ("unknown", 0)
+        self._transport = cast(asyncio.Transport, transport)
+        address = self._transport.get_extra_info("peername") or ("unknown", 0)
         self.client_host = java_address(str(address[0]))
         self.peer = f"{address[0]}:{address[1]}"
-        transport.set_write_buffer_limits(high=self.server.limits.output_bytes)
+        self._transport.set_write_buffer_limits(high=self.server.limits.output_bytes)
         if not self.server.admit(self):
             self.closed = True
-            transport.abort()
+            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Frames what arrived and handles each whole request at once."""
