@@ -99,7 +99,7 @@ def _check(group: Group | None, call: OffsetCommit, now: Now) -> int:
             return error
     if call.generation_id != group.generation_id:
         return ILLEGAL_GENERATION
-    if not answer:
+    if not answer and not member.waits:
         member.session.due_ms = now.mono_ms + member.session_timeout_ms
     return answer
 

@@ -148,7 +148,6 @@ def _add(step: Step, group: Group, call: JoinGroup, member_id: str, *, knows_id:
     )
     member.is_new = True
     member.knows_id = knows_id
-    member.new_until_ms = step.now.mono_ms + step.state.config.new_member_join_timeout_ms
     if not group.members:
         group.protocol_type = call.protocol_type
     group.add(member)
@@ -166,7 +165,6 @@ def _add(step: Step, group: Group, call: JoinGroup, member_id: str, *, knows_id:
     )
     prepare(step, group, Cause.MEMBER_JOINED, _why(f"{member_id} joined", call), member_id)
     step.park_join(group, member, call.ticket)
-    step.state.deadlines.arm(member.session, member.new_until_ms)
     complete_if_joined(step, group)
 
 
@@ -208,9 +206,6 @@ def _update_and_park(step: Step, group: Group, call: JoinGroup, member: Member) 
     member.rebalance_timeout_ms = call.rebalance_timeout_ms
     member.knows_id = True
     step.park_join(group, member, call.ticket)
-    if member.is_new:
-        member.new_until_ms = step.now.mono_ms + step.state.config.new_member_join_timeout_ms
-        step.state.deadlines.arm(member.session, member.new_until_ms)
     complete_if_joined(step, group)
 
 
@@ -230,16 +225,16 @@ def pending_due(step: Step, group: Group, member_id: str) -> None:
 
 
 def session_due(step: Step, group: Group, member: Member) -> None:
-    """A member's session timer fell due; with a parked request it is alive, unless it is new."""
-    if member.join_ticket is not None and member.is_new:
-        if step.now.mono_ms < member.new_until_ms:
-            step.state.deadlines.arm(member.session, member.new_until_ms)
-            return
+    """A member was not heard of in time, or is new and waited too long for its first generation.
+
+    The latter holds back ghosts: clients that give up, close and come back as somebody else
+    (KAFKA-7610).
+    """
+    if member.waits:
+        assert member.is_new, f"the session of {member.member_id!r} ran while it was waiting"
         cause = Cause.NEW_MEMBER_TIMED_OUT
         waited_ms = step.state.config.new_member_join_timeout_ms
         detail = f"its first JoinGroup was parked for {waited_ms} ms"
-    elif member.join_ticket is not None or member.sync_ticket is not None:
-        return
     else:
         cause = Cause.SESSION_EXPIRED
         detail = f"no heartbeat for {member.session_timeout_ms} ms"
@@ -247,19 +242,14 @@ def session_due(step: Step, group: Group, member: Member) -> None:
     after_removal(step, group, cause, f"{member.member_id}: {detail}", member.member_id)
 
 
-def void(step: Step, group: Group, member: Member, ticket: object) -> None:
+def void(step: Step, group: Group, member: Member) -> None:
     """The peer of a parked request is gone: nobody will read its answer.
 
     A member that never learnt its id cannot come back and is removed at once, so that no rebalance
     waits for a ghost; a static one only while it is new, for its place is its own. Any other has
     its session to come back in.
     """
-    del step.state.parked[ticket]
-    if member.sync_ticket == ticket:
-        member.sync_ticket = None
-    else:
-        member.join_ticket = None
-        group.joined -= 1
+    step.void(group, member)
     if not member.knows_id and (member.group_instance_id is None or member.is_new):
         detail = "disconnected before it learnt its id"
         step.remove(group, member, Cause.DISCONNECTED, detail)

@@ -20,12 +20,12 @@ class Member:
         "join_ticket",
         "knows_id",
         "member_id",
-        "new_until_ms",
         "protocols",
         "rebalance_timeout_ms",
         "session",
         "session_timeout_ms",
         "sync_ticket",
+        "waits",
     )
 
     def __init__(
@@ -56,14 +56,15 @@ class Member:
         """Its parked JoinGroup. Not None only in PREPARING_REBALANCE."""
         self.sync_ticket: Ticket = None
         """Its parked SyncGroup. Not None only in AWAITING_SYNC."""
+        self.waits = False
+        """Invariant: whether either ticket is set. A heartbeat then leaves the session alone."""
         self.is_new = False
         """It entered, and no join phase has ended with it yet."""
-        self.new_until_ms = 0
-        """While it is new and its JoinGroup is parked, its session ends then (monotonic)."""
         self.knows_id = True
         """Its id was in a request of its own, or in a reply that was released."""
         self.session = Timer(TimerKind.SESSION, group_id, member_id)
-        """Ends its membership; not armed while a request is parked, unless it is new."""
+        """Ends its membership. Not armed while a request is parked: it is alive as long as it
+        waits; but for a new member, whose first JoinGroup may wait only so long."""
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """What it said under this protocol; empty for one that it does not offer."""

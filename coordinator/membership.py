@@ -84,7 +84,7 @@ def _assign(step: Step, group: Group, call: SyncGroup) -> None:
     if not step.fits([group.run()]):
         for member in group.members.values():
             member.assignment = b""
-            if step.answer_sync(member, SyncReply(UNKNOWN_SERVER_ERROR)):
+            if step.answer_sync(group, member, SyncReply(UNKNOWN_SERVER_ERROR)):
                 step.renew(member)
         detail = "the group's record would exceed max.message.bytes of __consumer_offsets"
         prepare(step, group, Cause.GROUP_RECORD_TOO_LARGE, detail, call.member_id)
@@ -93,7 +93,7 @@ def _assign(step: Step, group: Group, call: SyncGroup) -> None:
     step.move(group, State.STABLE, Cause.ASSIGNED, detail, call.member_id)
     step.records.append(group.run())
     for member in group.members.values():
-        if step.answer_sync(member, _assignment_of(group, member)):
+        if step.answer_sync(group, member, _assignment_of(group, member)):
             step.renew(member)
     if not group.pending_syncs:
         group.phase.disarm()
@@ -127,7 +127,8 @@ def heartbeat(state: ShardState, call: Heartbeat, now: Now) -> int:
             return error
     if call.generation_id != group.generation_id:
         return ILLEGAL_GENERATION
-    member.session.due_ms = now.mono_ms + member.session_timeout_ms
+    if not member.waits:
+        member.session.due_ms = now.mono_ms + member.session_timeout_ms
     return answer
 
 

@@ -22,7 +22,7 @@ def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str 
         case State.AWAITING_SYNC:
             _begin_join_phase(step, group)
             for member in group.members.values():
-                if step.answer_sync(member, SyncReply(REBALANCE_IN_PROGRESS)):
+                if step.answer_sync(group, member, SyncReply(REBALANCE_IN_PROGRESS)):
                     step.renew(member)
         case State.STABLE:
             _begin_join_phase(step, group)

@@ -113,7 +113,7 @@ class GroupShard:
         if owner is None:
             return NOTHING
         step = Step(self._state, now)
-        void(step, owner[0], owner[1], ticket)
+        void(step, owner[0], owner[1])
         return step.outcome()
 
     def topics_deleted(self, topics: Collection[str], now: Now) -> Outcome:
@@ -179,7 +179,7 @@ class GroupShard:
         step = Step(self._state, Now(0, 0))
         for group, member in list(self._state.parked.values()):
             step.answer_join(group, member, JoinReply(error_code, member.member_id))
-            step.answer_sync(member, SyncReply(error_code))
+            step.answer_sync(group, member, SyncReply(error_code))
         for group in self._state.groups.values():
             if group.state is State.DEAD:
                 continue

@@ -40,7 +40,6 @@ def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: s
     )
     new.knows_id = False
     new.is_new = old.is_new
-    new.new_until_ms = step.now.mono_ms + step.state.config.new_member_join_timeout_ms
     match group.state:
         case State.PREPARING_REBALANCE:
             _swap(step, group, old, new, call)
@@ -67,7 +66,7 @@ def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: s
 def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -> None:
     """The old id is fenced, in every state (KAFKA-8500): whoever waits under it is told so."""
     step.answer_join(group, old, JoinReply(FENCED_INSTANCE_ID, old.member_id))
-    step.answer_sync(old, SyncReply(FENCED_INSTANCE_ID))
+    step.answer_sync(group, old, SyncReply(FENCED_INSTANCE_ID))
     group.replace(old, new)
     detail = (
         f"{new.client_id} at {new.client_host} took over {old.group_instance_id}"
@@ -88,8 +87,6 @@ def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -
 
 def _park(step: Step, group: Group, new: Member, call: JoinGroup) -> None:
     step.park_join(group, new, call.ticket)
-    if new.is_new:
-        step.state.deadlines.arm(new.session, new.new_until_ms)
     complete_if_joined(step, group)
 
 

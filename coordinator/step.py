@@ -70,47 +70,57 @@ class Step:
             displaced = JoinReply(REBALANCE_IN_PROGRESS, member.member_id)
             self.answer_join(group, member, displaced)
         member.join_ticket = ticket
+        member.waits = True
         group.joined += 1
         self.state.parked[ticket] = (group, member)
-        if not member.is_new:
+        if member.is_new:
+            until_ms = self.now.mono_ms + self.state.config.new_member_join_timeout_ms
+            self.state.deadlines.arm(member.session, until_ms)
+        else:
             member.session.disarm()
 
     def answer_join(self, group: Group, member: Member, reply: JoinReply) -> None:
         """Answer a member's parked JoinGroup, if there is one."""
         ticket = member.join_ticket
         if ticket is not None:
-            self._unpark_join(group, member)
+            self.void(group, member)
             member.knows_id = True
             self.replies.append((ticket, reply))
-
-    def void_join(self, group: Group, member: Member) -> None:
-        """Forget a parked JoinGroup whose peer is gone."""
-        self._unpark_join(group, member)
 
     def park_sync(self, group: Group, member: Member, ticket: Ticket) -> None:
         """Keep a SyncGroup until the leader's comes; a copy of it that waits already is answered.
 
         The copy gets REBALANCE_IN_PROGRESS, for the reason that ``park_join`` gives.
         """
-        self.answer_sync(member, SyncReply(REBALANCE_IN_PROGRESS))
+        self.answer_sync(group, member, SyncReply(REBALANCE_IN_PROGRESS))
         member.sync_ticket = ticket
+        member.waits = True
         self.state.parked[ticket] = (group, member)
         member.session.disarm()
 
-    def answer_sync(self, member: Member, reply: SyncReply) -> bool:
+    def answer_sync(self, group: Group, member: Member, reply: SyncReply) -> bool:
         """Answer a member's parked SyncGroup; whether there was one."""
         ticket = member.sync_ticket
         if ticket is None:
             return False
-        member.sync_ticket = None
-        del self.state.parked[ticket]
+        self.void(group, member)
         self.replies.append((ticket, reply))
         return True
 
-    def _unpark_join(self, group: Group, member: Member) -> None:
-        del self.state.parked[member.join_ticket]
-        member.join_ticket = None
-        group.joined -= 1
+    def void(self, group: Group, member: Member) -> None:
+        """Let what a member has parked be parked no more; the caller answers it, if anybody does.
+
+        JoinGroups are parked only while members join and SyncGroups only after that, so that a
+        member has one parked request at most.
+        """
+        member.waits = False
+        if member.join_ticket is not None:
+            del self.state.parked[member.join_ticket]
+            member.join_ticket = None
+            group.joined -= 1
+        if member.sync_ticket is not None:
+            del self.state.parked[member.sync_ticket]
+            member.sync_ticket = None
 
     # ----------------------------------------------------------------------------------- timers
 
@@ -145,7 +155,7 @@ class Step:
     def remove(self, group: Group, member: Member, cause: Cause, detail: str) -> None:
         """Let a member go; what it has parked gets UNKNOWN_MEMBER_ID. Its state is not moved."""
         self.answer_join(group, member, JoinReply(UNKNOWN_MEMBER_ID, ""))
-        self.answer_sync(member, SyncReply(UNKNOWN_MEMBER_ID))
+        self.answer_sync(group, member, SyncReply(UNKNOWN_MEMBER_ID))
         group.remove(member)
         self.tell_left(group, member, cause, detail)
 

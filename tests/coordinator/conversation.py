@@ -1,0 +1,432 @@
+"""The language of golden conversations: a call a line, then what came of it.
+
+docs/coordinator.md describes it. A conversation is run against one shard; after every line the
+invariants are checked, and the shard is compared with one that is loaded from the same log.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+
+from coordinator.calls import (
+    Call,
+    DeleteGroup,
+    DescribeGroup,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    Leaver,
+    ListGroups,
+    Now,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+    TopicOffsets,
+)
+from coordinator.config import GroupConfig
+from coordinator.outcome import JoinReply, Outcome, Reply
+from coordinator.shard import GroupShard, loading_error, refusal
+from offsets.runs import Run
+from protocol.consumer_protocol import encode_subscription
+from tests.coordinator.invariants import check_against_log, check_shard, reloaded
+from tests.coordinator.render import group_line, render_outcome
+
+WALL_MS = 1_000_000
+"""The wall clock when the monotonic one says 0."""
+
+_DEFAULTS = {"initial_rebalance_delay_ms": 0}
+
+
+@dataclass
+class Seen:
+    """One request: its row and column in the table of errors, and what it was answered."""
+
+    request: str
+    state: str
+    answer: str
+
+
+@dataclass
+class Speaker:
+    """What a client remembers."""
+
+    name: str
+    member_id: str = ""
+    generation_id: int = -1
+    instance_id: str | None = None
+
+
+@dataclass
+class Words:
+    """The words of a line: plain ones, and options ``key=value``."""
+
+    plain: list[str]
+    options: dict[str, str] = field(default_factory=dict)
+
+    def number(self, key: str, default: int) -> int:
+        return int(self.options.get(key, default))
+
+    def optional(self, key: str, default: str | None = None) -> str | None:
+        return self.options.get(key, default)
+
+
+_OPTIONS = re.compile(
+    "group|member|instance|client|host|session|rebalance|type|protocols|v|reason|generation|name"
+    "|assign|retention|stamp|states|types|epoch"
+)
+
+
+def words_of(line: str) -> Words:
+    words = Words([])
+    for word in shlex.split(line):
+        key, equals, value = word.partition("=")
+        if equals and _OPTIONS.fullmatch(key):
+            words.options[key] = value
+        else:
+            words.plain.append(word)
+    return words
+
+
+class Conversation:
+    """One run of a conversation."""
+
+    def __init__(self, config: dict[str, int]) -> None:
+        self.config = GroupConfig(**{**_DEFAULTS, **config})
+        self.shard = GroupShard(self.config)
+        self.mode = "live"
+        self.mono_ms = 0
+        self.wall_offset_ms = WALL_MS
+        self.log: list[tuple[int, Run]] = []
+        self.next_offset = 0
+        self.speakers: dict[str, Speaker] = {}
+        self.fresh_ids = 0
+        self.tickets: dict[str, int] = {}
+        self.open: dict[str, Speaker | None] = {}
+        self.seen: list[Seen] = []
+        self.shard.loaded(self.now)
+
+    @property
+    def now(self) -> Now:
+        return Now(self.mono_ms, self.mono_ms + self.wall_offset_ms)
+
+    # ------------------------------------------------------------------------------ one line
+
+    def say(self, line: str) -> list[str]:
+        """Do what a line says and return what came of it, a line each."""
+        verb, _, rest = line.partition(" ")
+        words = words_of(rest)
+        special = getattr(self, "_do_" + verb.replace("-", "_"), None)
+        lines = special(words) if special is not None else self._request(verb, words)
+        if self.mode == "live":
+            check_shard(self.shard)
+            check_against_log(self.shard, self.config, self.log, self.now)
+        return lines
+
+    def _request(self, verb: str, words: Words) -> list[str]:
+        make = getattr(self, "_call_" + verb.replace("-", "_"))
+        group_id = words.options.get("group", "g")
+        speaker, row, call = make(words, group_id)
+        group = self.shard.groups.get(group_id)
+        before = "no group" if group is None else group.state.value
+        self.open[call.ticket] = speaker
+        if self.mode != "live":
+            before = self.mode
+            error = 16 if self.mode == "not owner" else loading_error(call)
+            outcome = Outcome((), ((call.ticket, refusal(call, error)),), ())
+        else:
+            outcome = self.shard.handle(call, self.now)
+        answered = dict(outcome.replies)
+        self.seen.append(Seen(row, before, answer_of(answered.get(call.ticket))))
+        lines = self._take(outcome)
+        if call.ticket not in answered:
+            lines.insert(0, f"parked {call.ticket}")
+        if self.mode == "live" and not isinstance(call, ListGroups):
+            lines.append(group_line(self.shard, group_id))
+        return lines
+
+    def _take(self, outcome: Outcome) -> list[str]:
+        """Play the runtime: append and replay the records, hand the replies out."""
+        for run in outcome.records:
+            self.shard.replay(run, self.next_offset)
+            self.log.append((self.next_offset, run))
+            self.next_offset += len(run)
+        for ticket, reply in outcome.replies:
+            speaker = self.open.pop(ticket)  # fails for a ticket answered twice, or never given
+            if isinstance(reply, JoinReply) and speaker is not None:
+                speaker.member_id = reply.member_id or speaker.member_id
+                if reply.error_code == 0:
+                    speaker.generation_id = reply.generation_id
+        return render_outcome(outcome, self.tickets)
+
+    def _ticket(self, name: str) -> str:
+        number = len(self.tickets) + 1
+        self.tickets[f"{name}.{number}"] = number
+        return f"{name}.{number}"
+
+    def _speaker(self, words: Words) -> Speaker:
+        name = words.plain[0] if words.plain else "x"
+        return self.speakers.setdefault(name, Speaker(name))
+
+    def member_id(self, name: str) -> str:
+        """A speaker's member id; other names stand for themselves."""
+        return self.speakers[name].member_id if name in self.speakers else name
+
+    # ---------------------------------------------------------------------------- the requests
+
+    def _call_join(self, words: Words, group_id: str) -> tuple[Speaker, str, Call]:
+        speaker = self._speaker(words)
+        version = words.number("v", 9)
+        member_id = words.options.get("member", speaker.member_id)
+        speaker.instance_id = words.optional("instance", speaker.instance_id)
+        session_ms = words.number("session", 10_000)
+        group = self.shard.groups.get(group_id)
+        is_new = not member_id or (group is not None and member_id in group.pending)
+        fresh_id = ""
+        if not member_id:
+            self.fresh_ids += 1
+            fresh_id = str(self.fresh_ids)
+        call = JoinGroup(
+            self._ticket(speaker.name),
+            group_id,
+            member_id,
+            speaker.instance_id,
+            words.options.get("client", speaker.name),
+            words.options.get("host", "/10.0.0.1"),
+            session_ms,
+            session_ms if version == 0 else words.number("rebalance", 60_000),
+            words.options.get("type", "consumer"),
+            protocols_of(words.options.get("protocols", "range:t")),
+            words.optional("reason"),
+            version >= 4,
+            version >= 9,
+            fresh_id,
+        )
+        return speaker, "JoinGroup new" if is_new else "JoinGroup known", call
+
+    def _call_sync(self, words: Words, group_id: str) -> tuple[Speaker, str, Call]:
+        speaker = self._speaker(words)
+        given = []
+        for pair in filter(None, words.options.get("assign", "").split(",")):
+            name, _, data = pair.partition(":")
+            given.append((self.member_id(name), data.encode()))
+        call = SyncGroup(
+            self._ticket(speaker.name),
+            group_id,
+            words.number("generation", speaker.generation_id),
+            words.options.get("member", speaker.member_id),
+            words.optional("instance", speaker.instance_id),
+            words.optional("type"),
+            words.optional("name"),
+            given,
+        )
+        return speaker, "SyncGroup", call
+
+    def _call_heartbeat(self, words: Words, group_id: str) -> tuple[Speaker, str, Call]:
+        speaker = self._speaker(words)
+        call = Heartbeat(
+            self._ticket(speaker.name),
+            group_id,
+            words.number("generation", speaker.generation_id),
+            words.options.get("member", speaker.member_id),
+            words.optional("instance", speaker.instance_id),
+        )
+        return speaker, "Heartbeat", call
+
+    def _call_leave(self, words: Words, group_id: str) -> tuple[Speaker | None, str, Call]:
+        leavers = []
+        for name in words.plain:
+            speaker = self.speakers.get(name)
+            leavers.append(
+                Leaver(
+                    words.options.get("member", self.member_id(name)),
+                    words.optional("instance", speaker.instance_id if speaker else None),
+                    words.optional("reason"),
+                )
+            )
+        return None, "LeaveGroup", LeaveGroup(self._ticket("leave"), group_id, leavers)
+
+    def _call_commit(self, words: Words, group_id: str) -> tuple[Speaker | None, str, Call]:
+        """``commit NAME t/0=5`` by a member, ``commit - t/0=5`` by nobody's member."""
+        name, *rest = words.plain
+        speaker = None if name == "-" else self._speaker(words)
+        generation_id = words.number("generation", speaker.generation_id if speaker else -1)
+        columns: dict[str, list[tuple[int, int, str | None]]] = {}
+        for word in rest:
+            where, _, what = word.partition("=")
+            topic, _, partition = where.partition("/")
+            offset, colon, metadata = what.partition(":")
+            entry = (int(partition), int(offset), metadata if colon else None)
+            columns.setdefault(topic, []).append(entry)
+        stamps = words.optional("stamp")
+        topics = []
+        for topic, entries in columns.items():
+            partitions, offsets, metadata = (list(column) for column in zip(*entries, strict=True))
+            topics.append(
+                TopicOffsets(
+                    topic,
+                    partitions,
+                    offsets,
+                    [words.number("epoch", -1)] * len(entries),
+                    metadata if any(metadata) else None,
+                    None if stamps is None else [int(stamp) for stamp in stamps.split(",")],
+                )
+            )
+        call = OffsetCommit(
+            self._ticket(name.replace("-", "commit")),
+            group_id,
+            generation_id,
+            words.options.get("member", speaker.member_id if speaker else ""),
+            words.optional("instance", speaker.instance_id if speaker else None),
+            words.number("retention", -1),
+            topics,
+        )
+        row = "OffsetCommit" if generation_id >= 0 else "OffsetCommit simple"
+        return speaker, row, call
+
+    def _call_fetch(self, words: Words, group_id: str) -> tuple[None, str, Call]:
+        topics = partitions_of(words.plain) or None
+        return None, "OffsetFetch", OffsetFetch(self._ticket("fetch"), group_id, topics)
+
+    def _call_describe(self, words: Words, group_id: str) -> tuple[None, str, Call]:
+        return None, "DescribeGroups", DescribeGroup(self._ticket("describe"), group_id)
+
+    def _call_list(self, words: Words, group_id: str) -> tuple[None, str, Call]:
+        states, types = (
+            frozenset(filter(None, words.options.get(key, "").split(",")))
+            for key in ("states", "types")
+        )
+        return None, "ListGroups", ListGroups(self._ticket("list"), states, types)
+
+    def _call_delete(self, words: Words, group_id: str) -> tuple[None, str, Call]:
+        return None, "DeleteGroups", DeleteGroup(self._ticket("delete"), group_id)
+
+    def _call_offset_delete(self, words: Words, group_id: str) -> tuple[None, str, Call]:
+        topics = partitions_of(words.plain)
+        return None, "OffsetDelete", OffsetDelete(self._ticket("delete"), group_id, topics)
+
+    # ----------------------------------------------------------------------- what is no request
+
+    def _do_advance(self, words: Words) -> list[str]:
+        """Let time pass, stopping wherever the shard asked to be woken."""
+        until_ms = self.mono_ms + int(words.plain[0])
+        lines: list[str] = []
+        while True:
+            due_ms = self.shard.next_deadline()
+            if due_ms is None or due_ms > until_ms:
+                break
+            self.mono_ms = max(self.mono_ms, due_ms)
+            before = {group_id: group_line(self.shard, group_id) for group_id in self.shard.groups}
+            happened = self._take(self.shard.expire(self.now, 1))
+            check_shard(self.shard)
+            for group_id, line in before.items():
+                after = group_line(self.shard, group_id)
+                if after != line:
+                    happened.append(after)
+            if happened:
+                lines += [f"at {self.mono_ms}", *happened]
+        self.mono_ms = until_ms
+        return lines or ["nothing is due"]
+
+    def _do_wall(self, words: Words) -> list[str]:
+        self.wall_offset_ms += int(words.plain[0])
+        return []
+
+    def _do_disconnect(self, words: Words) -> list[str]:
+        ticket = words.plain[0]
+        self.open.pop(ticket, None)
+        return [
+            *self._take(self.shard.disconnected(ticket, self.now)),
+            group_line(self.shard, words.options.get("group", "g")),
+        ]
+
+    def _do_topics_deleted(self, words: Words) -> list[str]:
+        return self._take(self.shard.topics_deleted(frozenset(words.plain), self.now))
+
+    def _do_unload(self, words: Words) -> list[str]:
+        lines = self._take(self.shard.unload(int(words.plain[0])))
+        assert not self.open, "every parked request is answered"
+        return [*lines, *(group_line(self.shard, group_id) for group_id in self.shard.groups)]
+
+    def _do_reload(self, words: Words) -> list[str]:
+        """The process is killed and the shard loaded again from its log, with other settings."""
+        changes = dict(word.split("=") for word in words.plain)
+        self.config = GroupConfig(
+            **{name: getattr(self.config, name) for name in self.config.__slots__}
+            | {name: int(value) for name, value in changes.items()}
+        )
+        self.open.clear()
+        self.mode = "live"
+        self.shard = reloaded(self.config, self.log, self.now)
+        return [group_line(self.shard, group_id) for group_id in sorted(self.shard.groups)]
+
+    def _do_loading(self, words: Words) -> list[str]:
+        self.mode = "loading"
+        return []
+
+    def _do_not_owner(self, words: Words) -> list[str]:
+        self.mode = "not owner"
+        return []
+
+
+def protocols_of(text: str) -> list[tuple[str, bytes]]:
+    """``range:t1+t2,sticky:t1`` with subscriptions; ``range:=bytes`` with bytes as they are."""
+    protocols = []
+    for part in filter(None, text.split(",")):
+        name, _, said = part.partition(":")
+        if said.startswith("="):
+            protocols.append((name, said[1:].encode()))
+        else:
+            protocols.append((name, encode_subscription(said.split("+"))))
+    return protocols
+
+
+def partitions_of(words: list[str]) -> list[tuple[str, list[int]]]:
+    """``t/0 t/1 u/0`` by topic."""
+    topics: dict[str, list[int]] = {}
+    for word in words:
+        topic, _, partition = word.partition("/")
+        topics.setdefault(topic, []).append(int(partition))
+    return list(topics.items())
+
+
+def answer_of(reply: Reply | None) -> str:
+    """An answer in a word: "park", or its error codes."""
+    if reply is None:
+        return "park"
+    if isinstance(reply, int):
+        return str(reply)
+    codes = getattr(reply, "error_code", getattr(reply, "errors", None))
+    if isinstance(codes, list):
+        return " ".join(str(code) for code in codes)
+    inner = getattr(reply, "members", None) if type(reply).__name__ == "LeaveReply" else None
+    if inner:
+        return f"{codes}: " + " ".join(str(code) for *_, code in inner)
+    deleted = getattr(reply, "topics", None) if type(reply).__name__ == "OffsetDeleteReply" else ()
+    if deleted:
+        return f"{codes}: " + " ".join(str(code) for _, parts in deleted for _, code in parts)
+    return str(codes)
+
+
+def run_text(text: str) -> tuple[str, Conversation]:
+    """Run a conversation and return it with its outcomes written anew."""
+    config: dict[str, int] = {}
+    conversation: Conversation | None = None
+    written: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("config "):
+            assert conversation is None, "config lines come first"
+            for setting in line.split()[1:]:
+                name, _, value = setting.partition("=")
+                config[name] = int(value)
+            written.append(line)
+        elif line.startswith("> "):
+            conversation = conversation or Conversation(config)
+            written.append(line)
+            written += [f"    {said}" for said in conversation.say(line[2:])]
+        elif not line.startswith("    "):
+            written.append(line)
+    assert conversation is not None, "a conversation has at least one call"
+    return "\n".join(written) + "\n", conversation

@@ -1,0 +1,122 @@
+"""What must be true of a shard after every step, computed anew from its members and its log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from coordinator.calls import Now
+from coordinator.config import GroupConfig
+from coordinator.deadlines import NEVER
+from coordinator.group import Group
+from coordinator.shard import GroupShard
+from coordinator.states import State
+from offsets.runs import Run
+
+
+def check_shard(shard: GroupShard) -> None:
+    """Every counter equals the truth, and whoever waits has a deadline."""
+    parked = set()
+    for group in shard.groups.values():
+        check_group(group)
+        for member in group.members.values():
+            for ticket in (member.join_ticket, member.sync_ticket):
+                if ticket is not None:
+                    assert ticket not in parked
+                    parked.add(ticket)
+    assert parked == set(shard.parked())
+    next_ms = shard.next_deadline()
+    dues = [timer.due_ms for group in shard.groups.values() for timer in timers(group)]
+    live = [due for due in dues if due != NEVER]
+    if live:
+        assert next_ms is not None
+        assert next_ms <= min(live)
+
+
+def timers(group: Group) -> list:
+    """Every timer that the group may have armed."""
+    sessions = [member.session for member in group.members.values()]
+    return [group.phase, *group.pending.values(), *sessions]
+
+
+def check_group(group: Group) -> None:
+    """The invariants that group.py names."""
+    members = group.members
+    assert group.joined == sum(m.join_ticket is not None for m in members.values())
+    support = Counter(n for m in members.values() for n in {name for name, _ in m.protocols})
+    assert group.support == support
+    static = {m.group_instance_id: m.member_id for m in members.values() if m.group_instance_id}
+    assert group.static_members == static
+    assert not set(group.pending) & set(members)
+    assert all(key == member.member_id for key, member in members.items())
+    assert group.pending_syncs <= set(members)
+    if group.state is State.DEAD:
+        return
+    if members:
+        assert group.leader_id in members
+    else:
+        assert group.leader_id is None
+    awaited = group.awaited()
+    armed = group.phase.due_ms != NEVER
+    match group.state:
+        case State.EMPTY:
+            assert not members
+            assert not armed
+        case State.PREPARING_REBALANCE:
+            assert armed
+            assert awaited.deadline_ms == group.phase.due_ms
+            assert not group.pending_syncs
+            assert not any(m.sync_ticket for m in members.values())
+            if not group.initial_delay:
+                assert awaited.members, "a join phase that waits for nobody must have ended"
+        case State.AWAITING_SYNC:
+            assert armed
+            assert group.leader_id in awaited.members
+            assert group.joined == 0
+        case State.STABLE:
+            assert armed == bool(group.pending_syncs)
+            assert group.joined == 0
+            assert not any(m.sync_ticket for m in members.values())
+    for member in members.values():
+        waits = member.join_ticket is not None or member.sync_ticket is not None
+        if not waits or (member.is_new and member.join_ticket is not None):
+            assert member.session.due_ms != NEVER, f"{member.member_id} could stay for ever"
+
+
+def reloaded(config: GroupConfig, log: Iterable[tuple[int, Run]], now: Now) -> GroupShard:
+    """A shard made from the log alone."""
+    shard = GroupShard(config)
+    for base_offset, run in log:
+        shard.replay(run, base_offset)
+    shard.loaded(now)
+    return shard
+
+
+def remembered(shard: GroupShard) -> dict[str, tuple]:
+    """What a load must bring back: settled groups, member by member, and every offset."""
+    settled = {}
+    for group in shard.groups.values():
+        if group.state not in (State.STABLE, State.EMPTY):
+            continue
+        value = group.run().value
+        assert value is not None
+        members = tuple(sorted(value.members, key=lambda member: member.member_id))
+        stamped = value.state_timestamp_ms if group.record_offset != -1 else None
+        kept = (value.protocol_type, value.generation_id, value.protocol_name, value.leader)
+        offsets = tuple(sorted(shard.cache.entries(group.group_id)))
+        known = group.record_offset != -1 or offsets
+        if known:
+            settled[group.group_id] = (group.state, kept, stamped, members, offsets)
+    return settled
+
+
+def check_against_log(
+    shard: GroupShard, config: GroupConfig, log: list[tuple[int, Run]], now: Now
+) -> None:
+    """Law: a shard loaded from the log equals the live one on what settled groups remember."""
+    live = remembered(shard)
+    second = reloaded(config, log, now)
+    again = remembered(second)
+    assert set(second.groups) <= set(shard.groups), "a group that was forgotten came back"
+    for group_id, state in live.items():
+        assert again.get(group_id) == state, group_id
