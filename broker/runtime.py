@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,6 @@ _GROUP_ID_KEPT_MAX = 256
 _NO_RECORD_NEEDED = (Heartbeat, OffsetFetch, DescribeGroup, ListGroups)
 
 Observer = Callable[[GroupShard, Event], None]
-TopicMaker = Callable[[], Awaitable[Sequence[PartitionLog]]]
 
 
 @dataclass(frozen=True)
@@ -86,12 +85,9 @@ class Runtime:
         self.before_replies: Callable[[], None] = lambda: None
         self.after_replies: Callable[[], None] = lambda: None
         """Around the replies of a turn, so that each connection writes once."""
-        self.create_topic: TopicMaker | None = None
-        """Makes the offsets topic and returns its logs; may take its time."""
         self.commits = 0
         """OffsetCommits handled."""
         self.fatal: str | None = None
-        self._wait_for_topic: list[Callable[[bool], None]] = []
         self._by_group: dict[str, ShardLog] = {}
         self._touched: list[ShardLog] = []
         self._turn: Handle | None = None
@@ -118,28 +114,6 @@ class Runtime:
                 waiting.append(host)
         if waiting:
             self._spawn(self._load(waiting, writable=True))
-
-    def when_topic_exists(self, then: Callable[[bool], None]) -> None:
-        """Calls ``then`` when the offsets topic exists, which is made if need be; False: failed."""
-        if self.hosts:
-            then(True)
-            return
-        self._wait_for_topic.append(then)
-        if len(self._wait_for_topic) == 1:
-            self._loop = asyncio.get_running_loop()
-            self._spawn(self._make_topic())
-
-    async def _make_topic(self) -> None:
-        assert self.create_topic is not None
-        try:
-            logs = await self.create_topic()
-            if not self.hosts:
-                self.start(logs)
-        except Exception:
-            logger.exception("the offsets topic could not be created", topic=OFFSETS_TOPIC)
-        waiting, self._wait_for_topic = self._wait_for_topic, []
-        for then in waiting:
-            then(bool(self.hosts))
 
     async def stop(self) -> None:
         """Ends the turn, waits for what is being flushed, and answers every parked request."""

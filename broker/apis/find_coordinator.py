@@ -7,7 +7,6 @@ INVALID_REQUEST, a final error, since neither is here yet.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.request import Request, ServedApi
@@ -22,18 +21,10 @@ _KEY_TYPES = {1: "transaction", 2: "share group"}
 
 
 def _handle(broker: Broker, request: Request) -> None:
-    if request.value["key_type"] == _GROUP:
-        # The first to ask for a coordinator has the offsets topic made, and waits for it.
-        broker.runtime.when_topic_exists(partial(_answer, broker, request))
-    else:
-        _answer(broker, request, True)
-
-
-def _answer(broker: Broker, request: Request, topic_exists: bool) -> None:
     value = request.value
     batched = request.api_version >= 4
     keys = value["coordinator_keys"] if batched else [value["key"]]
-    answers = [_find(broker, request, value["key_type"], key, topic_exists) for key in keys]
+    answers = [_find(broker, request, value["key_type"], key) for key in keys]
     if batched:
         worst = max((answer["error_code"] for answer in answers), default=NONE)
         request.respond({"throttle_time_ms": 0, "coordinators": answers}, worst)
@@ -43,13 +34,11 @@ def _answer(broker: Broker, request: Request, topic_exists: bool) -> None:
         request.respond({"throttle_time_ms": 0, **answer})
 
 
-def _find(
-    broker: Broker, request: Request, key_type: int, key: str, topic_exists: bool
-) -> dict[str, Any]:
+def _find(broker: Broker, request: Request, key_type: int, key: str) -> dict[str, Any]:
     if key_type != _GROUP:
         kind = _KEY_TYPES.get(key_type, f"type {key_type}")
         return _error(key, INVALID_REQUEST, f"This broker has no coordinator for {kind} keys.")
-    if not topic_exists:
+    if not broker.ensure_offsets_topic():
         message = "The offsets topic could not be created; see the broker's log."
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
     node = broker.node(request.connection.listener)

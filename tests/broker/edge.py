@@ -1,0 +1,160 @@
+"""A broker of nothing but the edge, the runtime and real logs, for tests of those."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from broker.clock import Clock
+from broker.registry import BrokerNode, Topic
+from broker.request import ServedApi
+from broker.runtime import Runtime, RuntimeSettings
+from broker.server import Limits, Server
+from coordinator.config import GroupConfig
+from log.config import LogConfig
+from log.filesystem import FileSystem, OsFileSystem
+from log.partition_log import PartitionLog
+from protocol.headers import decode_response_header, encode_request_header
+from protocol.messages import BY_KEY
+
+GROUPS = GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=0)
+_LENGTH = struct.Struct(">i")
+
+
+class Topics:
+    """A registry of fixed topics."""
+
+    node_id = 1
+    cluster_id = "AAAAAAAAAAAAAAAAAAAAAA"
+
+    def __init__(self, partitions: Mapping[str, int]) -> None:
+        self.topics = {
+            name: Topic(name, bytes([7] * 15 + [number]), count)
+            for number, (name, count) in enumerate(partitions.items(), 1)
+        }
+
+    def topic(self, name: str) -> Topic | None:
+        return self.topics.get(name)
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        return next((t for t in self.topics.values() if t.topic_id == topic_id), None)
+
+
+class EdgeBroker:
+    """What the handlers of group APIs see of a broker, in this process and its event loop."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        limits: Limits | None = None,
+        served: Mapping[int, ServedApi] | None = None,
+        settings: RuntimeSettings | None = None,
+        clock: Clock | None = None,
+        fs: FileSystem | None = None,
+        log_config: LogConfig | None = None,
+        partitions: int = 2,
+    ) -> None:
+        self.directory = directory
+        self.fs: FileSystem = fs or OsFileSystem()
+        self.log_config = log_config or LogConfig(cleanup_policy="compact")
+        self.partitions = partitions
+        self.clock = clock or Clock()
+        self.registry = Topics({"orders": 3, "payments": 100})
+        self.runtime = Runtime(settings or RuntimeSettings(GROUPS), self.clock)
+        more: dict[str, Any] = {} if served is None else {"served": served}
+        self.server = Server(self, limits or Limits(), **more)  # type: ignore[arg-type]
+        self.runtime.before_replies = self.server.hold_writes
+        self.runtime.after_replies = self.server.flush
+        self.fatal: list[str] = []
+        self.runtime.on_fatal = self.fatal.append
+        self.logs: list[PartitionLog] = []
+        self.port = 0
+
+    def ensure_offsets_topic(self) -> bool:
+        if not self.runtime.hosts:
+            self.runtime.start(self.open_logs())
+        return True
+
+    def open_logs(self) -> list[PartitionLog]:
+        self.logs = [
+            PartitionLog.open(
+                self.fs,
+                str(self.directory / f"__consumer_offsets-{partition}"),
+                "__consumer_offsets",
+                partition,
+                self.log_config,
+            )
+            for partition in range(self.partitions)
+        ]
+        return self.logs
+
+    def node(self, listener: int) -> BrokerNode:
+        return BrokerNode(1, "127.0.0.1", self.port, None)
+
+    async def __aenter__(self) -> EdgeBroker:
+        _, self.port = await self.server.listen("127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.runtime.stop()
+        await self.server.close()
+
+    async def client(self) -> Client:
+        return await Client.connect(self.port)
+
+
+class Client:
+    """One connection that speaks the protocol by the reference codec."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._correlation_id = 0
+
+    @classmethod
+    async def connect(cls, port: int) -> Client:
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    def send(self, api_key: int, version: int, **value: Any) -> tuple[int, int, int]:
+        """Send a request; the handle is for `receive`."""
+        self._correlation_id += 1
+        header = encode_request_header(api_key, version, self._correlation_id, "tester")
+        body = BY_KEY[api_key].encode_request(version, value)
+        self.send_raw(_LENGTH.pack(len(header) + len(body)) + header + body)
+        return api_key, version, self._correlation_id
+
+    def send_raw(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def receive(self, handle: tuple[int, int, int], within_s: float = 10) -> dict[str, Any]:
+        """The next answer, which must be the one to ``handle``."""
+        frame = await asyncio.wait_for(self.receive_raw(), within_s)
+        api_key, version, correlation_id = handle
+        answered, position = decode_response_header(api_key, version, frame)
+        assert answered == correlation_id
+        return BY_KEY[api_key].decode_response(version, frame, position)
+
+    async def receive_raw(self) -> bytes:
+        """The next frame, without its length."""
+        (size,) = _LENGTH.unpack(await self.reader.readexactly(4))
+        return await self.reader.readexactly(size)
+
+    async def call(self, api_key: int, version: int, **value: Any) -> dict[str, Any]:
+        return await self.receive(self.send(api_key, version, **value))
+
+    async def closed_by_peer(self, within_s: float = 10) -> bool:
+        """Whether the broker closes the connection, after whatever it still sends."""
+        try:
+            await asyncio.wait_for(self.reader.read(), within_s)
+        except ConnectionResetError:
+            return True
+        except TimeoutError:
+            return False
+        return self.reader.at_eof()
+
+    def close(self) -> None:
+        self.writer.close()
