@@ -99,13 +99,15 @@ def read_whole(fs: FileSystem, path: str) -> bytes:
 def write_whole(fs: FileSystem, path: str, data: bytes, *, durable: bool = True) -> None:
     """Replace a small file so that a reader, or a crash, finds the old bytes or the new ones.
 
-    With ``durable`` they are on the disk when this returns.
+    With ``durable`` they are on the disk when this returns; without, a loss of power may leave
+    anything, and the reader must see it.
     """
     temporary = path + ".tmp"
     fs.remove(temporary)
     file = fs.open(temporary, create=True)
     file.write(0, data)
-    file.fsync()
+    if durable:
+        file.fsync()
     fs.rename(temporary, path)
     if durable:
         fs.fsync_directory(os.path.dirname(path))

@@ -94,6 +94,11 @@ class IndexFile:
         self._memory = None
         self._file = None
 
+    def hold(self) -> None:
+        """Open the file, if the entries are read from it, before it is renamed."""
+        if self._memory is None:
+            self._opened()
+
     def fsync(self) -> None:
         """Bring what `store` wrote to the disk."""
         if self._file is not None:

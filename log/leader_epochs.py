@@ -27,7 +27,9 @@ class LeaderEpochs:
         self.entries = []
         if not self._fs.exists(self._path):
             return
-        text = read_whole(self._fs, self._path).decode("ascii", "replace")
+        text = read_whole(self._fs, self._path).rstrip(b"\0").decode("ascii", "replace")
+        if not text:  # written without fsync when an epoch began, and power was lost
+            return
         try:
             version, count, *numbers = (int(word) for word in text.split())
         except ValueError:

@@ -12,25 +12,18 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
 
-from log import reading
+from log import lookup, produce, reading, retention
 from log.batch_scan import CHUNK_BYTES
 from log.config import LogConfig
-from log.errors import AppendRefused, LogPoisoned
+from log.errors import LogPoisoned
 from log.filesystem import Buffer, FileSystem
 from log.leader_epochs import LeaderEpochs
 from log.producer_log import load_producers, save_producers
 from log.producer_state import ProducerStates
 from log.recovery import RecoveryReport, open_segments
-from log.segment import RELATIVE_OFFSET_MAX, Segment
-from log.values import AppendInfo, ReadInfo
-from protocol.errors import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
-from protocol.records.batch import (
-    LOG_APPEND_TIME,
-    BatchHeader,
-    iter_batches,
-    patch_max_timestamp,
-    patch_offset_and_epoch,
-)
+from log.segment import Segment
+from log.values import AppendInfo, ReadInfo, TimestampOffset
+from protocol.records.batch import LOG_APPEND_TIME, BatchHeader
 
 PROBE_BYTES = 4096
 
@@ -71,6 +64,8 @@ class PartitionLog:
         """Why nothing is appended now; None when all is well."""
         self.failed_for_good = False
         """No probe will help: a flush, or the cut after a failed write, has failed."""
+        self.pending_deletes: list[tuple[int, str]] = []
+        """Renamed files and the wall milliseconds at which each is to be removed."""
         self._unsynced_directories: set[str] = set()
 
     @classmethod
@@ -119,51 +114,31 @@ class PartitionLog:
 
     # -- appending
 
-    def append(
-        self, batches: Buffer, leader_epoch: int, now_ms: int, *, deduplicate: bool = True
-    ) -> AppendInfo:
+    def append(self, batches: Buffer, leader_epoch: int, now_ms: int) -> AppendInfo:
         """Append a producer's validated batches (magic 2, one after another) with one write.
 
         They get the next offsets and ``leader_epoch``; with log append time also ``now_ms`` (wall).
-        Raises AppendRefused, with the log untouched, and LogPoisoned.
+        A batch that its producer has sent before is not appended again. Raises AppendRefused, with
+        the log untouched, and LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
-        buffer = batches if isinstance(batches, bytearray) else bytearray(batches)
-        headers = [header for header, _ in iter_batches(buffer)]
-        self._check_sizes(headers, len(buffer))
-        if deduplicate:
-            for header in headers:
-                if header.producer_id >= 0:
-                    known = self.producers.duplicate_of(header)
-                    if known is not None:
-                        return AppendInfo(
-                            known.first_offset,
-                            known.last_offset,
-                            known.timestamp_ms if self._stamps else -1,
-                            self.log_start_offset,
-                            duplicate=True,
-                        )
-                    self.producers.check(header)
-        first_offset = offset = self.log_end_offset
-        stamps = self._stamps
-        max_timestamp_ms = -1
-        for header in headers:
-            patch_offset_and_epoch(buffer, header.position, offset, leader_epoch)
-            header.base_offset = offset
-            if stamps and (header.timestamp_type, header.max_timestamp) != (
-                LOG_APPEND_TIME,
-                now_ms,
-            ):
-                patch_max_timestamp(buffer, header, now_ms, LOG_APPEND_TIME)
-            max_timestamp_ms = max(max_timestamp_ms, header.max_timestamp)
-            offset = header.last_offset + 1
-        if leader_epoch > self.epochs.latest:
-            self._assign_epoch(leader_epoch, first_offset)
-        self._write(buffer, offset - 1, max_timestamp_ms, now_ms)
-        for header in headers:
+        placed = produce.place(self, batches, leader_epoch, now_ms)
+        if isinstance(placed, AppendInfo):
+            return placed
+        first_offset = self.log_end_offset
+        if placed.headers:
+            if leader_epoch > self.epochs.latest:
+                self._assign_epoch(leader_epoch, first_offset)
+            self._write(placed.buffer, placed.last_offset, placed.max_timestamp_ms, now_ms)
+        for header in placed.headers:
             self.producers.note(header)
-        return AppendInfo(first_offset, offset - 1, now_ms if stamps else -1, self.log_start_offset)
+        return AppendInfo(
+            first_offset,
+            placed.last_offset,
+            now_ms if self.config.timestamp_type == LOG_APPEND_TIME else -1,
+            self.log_start_offset,
+        )
 
     def append_encoded(
         self, buffer: Buffer, first_offset: int, last_offset: int, max_timestamp_ms: int
@@ -185,53 +160,15 @@ class PartitionLog:
         segment = self.active
         config = self.config
         try:
-            if segment.size and self._roll_due(len(buffer), last_offset, max_timestamp_ms, now_ms):
-                segment = self.roll()
-            if not segment.size:
+            if segment.size:
+                if segment.roll_due(config, len(buffer), last_offset, max_timestamp_ms, now_ms):
+                    segment = self.roll()
+            elif segment.created_ms < 0:
                 segment.created_ms = now_ms
-                segment.jitter_ms = random.randrange(
-                    max(1, min(config.segment_jitter_ms, config.segment_ms))
-                )
             segment.append(buffer, config.index_interval_bytes)
         except OSError as error:
             raise self._poison(error) from error
         self.log_end_offset = self.high_watermark = last_offset + 1
-
-    def _roll_due(self, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> bool:
-        """Kafka's rules: size, age by record timestamps, full indexes, relative offsets."""
-        segment = self.active
-        config = self.config
-        if segment.size + size > config.segment_bytes:
-            return True
-        if segment.first_timestamp_ms >= 0 and max_timestamp_ms >= 0:
-            age_ms = max_timestamp_ms - segment.first_timestamp_ms
-        else:
-            age_ms = now_ms - segment.created_ms if segment.created_ms >= 0 else 0
-        return (
-            age_ms > config.segment_ms - segment.jitter_ms
-            or segment.index.is_full
-            or segment.time_index.is_full
-            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-        )
-
-    def _check_sizes(self, headers: list[BatchHeader], size: int) -> None:
-        config = self.config
-        for header in headers:
-            if header.size_bytes > config.max_message_bytes:
-                raise AppendRefused(
-                    MESSAGE_TOO_LARGE,
-                    f"A batch of {header.size_bytes} bytes is more than the"
-                    f" {config.max_message_bytes} of max.message.bytes.",
-                )
-        if size > config.segment_bytes:
-            raise AppendRefused(
-                RECORD_LIST_TOO_LARGE,
-                f"{size} bytes do not fit into a segment of {config.segment_bytes}.",
-            )
-
-    @property
-    def _stamps(self) -> bool:
-        return self.config.timestamp_type == LOG_APPEND_TIME
 
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
         try:
@@ -250,16 +187,21 @@ class PartitionLog:
         sealed.seal()
         with suppress(OSError):  # it only saves time at the next start
             save_producers(self)
-        segment = Segment(
-            self.fs,
-            self.directory,
-            self.log_end_offset,
-            self.config.segment_index_bytes,
-            create=True,
-        )
-        self._unsynced_directories.add(self.directory)
+        segment = self.new_segment(self.log_end_offset)
         self.segments = [*self.segments, segment]
         self.active = segment
+        return segment
+
+    def new_segment(self, base_offset: int) -> Segment:
+        """Make the files of an empty segment. Raises OSError."""
+        config = self.config
+        segment = Segment(
+            self.fs, self.directory, base_offset, config.segment_index_bytes, create=True
+        )
+        segment.jitter_ms = random.randrange(
+            max(1, min(config.segment_jitter_ms, config.segment_ms))
+        )
+        self._unsynced_directories.add(self.directory)
         return segment
 
     # -- failed writes (DESIGN law 6)
@@ -273,9 +215,10 @@ class PartitionLog:
         try:
             self.active.cut_back()
         except OSError as error:
-            self._fail_for_good(f"cutting {self.active.file.path} back failed: {error}")
+            self.fail_for_good(f"cutting {self.active.file.path} back failed: {error}")
 
-    def _fail_for_good(self, reason: str) -> None:
+    def fail_for_good(self, reason: str) -> None:
+        """Take no append, probe or flush any more."""
         self.failed_for_good = True
         self.poisoned = reason
 
@@ -315,12 +258,12 @@ class PartitionLog:
         try:
             following = [segment.base_offset for segment in segments[1:]]
             for segment, end in zip(segments, [*following, end_offset], strict=True):
-                if end > self.recovery_point or segment is segments[-1]:
+                if end >= self.recovery_point or segment is segments[-1]:
                     segment.fsync(indexes=segment is not segments[-1])
             for directory in directories:
                 self.fs.fsync_directory(directory)
         except OSError as error:
-            self._fail_for_good(f"flushing {self.directory} failed: {error}")
+            self.fail_for_good(f"flushing {self.directory} failed: {error}")
             raise LogPoisoned(self.poisoned or "", final=True) from error
         self.recovery_point = max(self.recovery_point, min(end_offset, self.log_end_offset))
         return end_offset
@@ -336,7 +279,7 @@ class PartitionLog:
             self.active.fsync(indexes=True)
             self._unsynced_directories.add(self.directory)
             self.flush()
-        self._fail_for_good(f"{self.directory} is closed")
+        self.fail_for_good(f"{self.directory} is closed")
 
     # -- reading
 
@@ -370,11 +313,49 @@ class PartitionLog:
         """
         return reading.scan(self, from_offset, chunk_bytes)
 
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """The first record at or after ``timestamp_ms``; None when there is none.
+
+        May be above the high watermark. Raises CorruptLog.
+        """
+        return lookup.offset_for_timestamp(self, timestamp_ms)
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        """The first record that has the largest timestamp; None in a log without timestamps."""
+        return lookup.offset_of_max_timestamp(self)
+
+    def segment_offsets_before(self, timestamp_ms: int, max_offsets: int, now_ms: int) -> list[int]:
+        """What ListOffsets v0 answers: where segments begin, newest first, and the log's end.
+
+        Those of segments last written at or before ``timestamp_ms``; -1 means all, -2 the first.
+        """
+        return lookup.segment_offsets_before(self, timestamp_ms, max_offsets, now_ms)
+
     def segment_index(self, offset: int) -> int:
         """Index of the segment that has ``offset``, the first one for an offset before it."""
         if offset >= self.active.base_offset:
             return len(self.segments) - 1
         return max(0, bisect_right(self.segments, offset, key=_base_offset) - 1)
+
+    # -- what leaves
+
+    def apply_retention(self, now_ms: int) -> list[int]:
+        """Delete what the topic's limits, and the log's start, let go; base offsets of segments.
+
+        Also forgets producers and removes files deleted before. Raises OSError.
+        """
+        return retention.apply_retention(self, now_ms)
+
+    def delete_records(self, offset: int) -> int:
+        """Move the log's start up to ``offset`` (-1: the high watermark); return the new start.
+
+        Segments below it go with the next retention run. Raises OffsetOutOfRange.
+        """
+        return retention.delete_records(self, offset)
+
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Drop all batches that reach ``offset`` or lie above; return the new end. LogPoisoned."""
+        return retention.truncate_to(self, offset, now_ms)
 
     @property
     def size_bytes(self) -> int:

@@ -63,6 +63,11 @@ class ProducerStates:
     def __len__(self) -> int:
         return len(self._producers)
 
+    @property
+    def largest_id(self) -> int:
+        """The largest producer id known, -1 without one."""
+        return max(self._producers, default=-1)
+
     def get(self, producer_id: int) -> Producer | None:
         """What is known of a producer."""
         return self._producers.get(producer_id)

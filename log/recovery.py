@@ -87,7 +87,7 @@ def open_segments(
             raise CorruptLog(
                 segment.file.path, 0, f"the segment before it ends at offset {end_offset}"
             )
-        if clean or (not last and segments[index + 1].base_offset <= recovery_point):
+        if clean or (not last and segments[index + 1].base_offset < recovery_point):
             end_offset = _take_over(opening, segment, last)
         else:
             end_offset, whole = _check(opening, segment)

@@ -11,6 +11,7 @@ import struct
 from typing import NamedTuple
 
 from log.batch_scan import headers
+from log.config import LogConfig
 from log.errors import CorruptLog
 from log.filesystem import Buffer, FileSystem
 from log.offset_index import OffsetIndex
@@ -84,6 +85,30 @@ class Segment:
         """Path of this segment's file of that kind."""
         return os.path.join(self.directory, file_name(self.base_offset, suffix))
 
+    def paths(self) -> list[str]:
+        """Paths of its files, the log's first."""
+        return [self.file.path, self.index.path, self.time_index.path]
+
+    def roll_due(
+        self, config: LogConfig, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int
+    ) -> bool:
+        """Whether ``size`` more bytes, ending with ``last_offset``, belong into a new segment.
+
+        Kafka's rules: size, age by the records' timestamps, full indexes, relative offsets.
+        """
+        if self.size + size > config.segment_bytes:
+            return True
+        if self.first_timestamp_ms >= 0 and max_timestamp_ms >= 0:
+            age_ms = max_timestamp_ms - self.first_timestamp_ms
+        else:
+            age_ms = now_ms - self.created_ms if self.created_ms >= 0 else 0
+        return (
+            age_ms > config.segment_ms - self.jitter_ms
+            or self.index.is_full
+            or self.time_index.is_full
+            or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+        )
+
     def append(self, buffer: Buffer, interval_bytes: int) -> None:
         """Write whole batches, offsets in them, behind the last one; one write.
 
@@ -136,6 +161,11 @@ class Segment:
         if indexes:
             self.index.fsync()
             self.time_index.fsync()
+
+    def hold_indexes(self) -> None:
+        """Let the indexes be read after their files were renamed."""
+        self.index.hold()
+        self.time_index.hold()
 
     def release_indexes(self) -> None:
         """Leave the memory of the indexes of a segment that is not appended to."""
@@ -237,18 +267,20 @@ class Segment:
                 self.max_timestamp_ms = batch.max_timestamp
                 self.max_timestamp_offset = batch.last_offset
         self.bytes_since_entry = self.size - entry_position
+        self.first_timestamp_ms = -1
         if self.size:
             self.first_timestamp_ms = next(headers(self.file, 0, self.size)).max_timestamp
         return end_offset
 
-    def truncate_to(self, offset: int) -> None:
-        """Drop the batches that reach ``offset`` or lie above it."""
+    def truncate_to(self, offset: int) -> int:
+        """Drop the batches that reach ``offset`` or lie above it; return the new end offset."""
         place = self.locate(offset)
         if place is None:
-            return
+            return offset
         self.resume()
         self.index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.file.truncate(place.position)
         self.size = place.position
         self.load_tail()
+        return min(offset, place.base_offset)

@@ -51,3 +51,11 @@ class ReadInfo(NamedTuple):
     def data(self) -> bytes:
         """The bytes, read now."""
         return b"".join(piece.file.read(piece.position, piece.length) for piece in self.slices)
+
+
+class TimestampOffset(NamedTuple):
+    """A record found by time: its timestamp (wall milliseconds), offset and leader epoch."""
+
+    timestamp_ms: int
+    offset: int
+    leader_epoch: int

@@ -1,0 +1,76 @@
+"""The small files beside the logs: checkpoints of offsets and the mark of a clean shutdown.
+
+All are Kafka's, by name and form. They are replaced whole, by rename, and are on the disk when the
+function that writes them returns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from log.errors import CorruptLog
+from log.filesystem import FileSystem, read_whole, write_whole
+
+RECOVERY_POINT = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET = "log-start-offset-checkpoint"
+HIGH_WATERMARK = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+TopicPartition = tuple[str, int]
+
+
+def read_offsets(fs: FileSystem, path: str) -> dict[TopicPartition, int]:
+    """Read a checkpoint of offsets: version 0, a count, then ``topic partition offset`` lines.
+
+    A missing or empty file holds nothing. Raises CorruptLog with the byte where its line begins.
+    """
+    if not fs.exists(path):
+        return {}
+    data = read_whole(fs, path)
+    if not data:
+        return {}
+    lines = data.splitlines(keepends=True)
+    offsets: dict[TopicPartition, int] = {}
+    position = 0
+    for number, line in enumerate(lines):
+        words = line.decode("utf-8", "replace").split()
+        try:
+            if number == 0 and int(words[0]) != 0:
+                raise CorruptLog(path, 0, f"version {words[0]} where 0 is known")
+            if number >= 2:
+                topic, partition, offset = words
+                offsets[topic, int(partition)] = int(offset)
+        except (ValueError, IndexError):
+            raise CorruptLog(path, position, f"line {number + 1} is {line!r}") from None
+        position += len(line)
+    if len(lines) < 2 or not lines[1].strip().isdigit() or int(lines[1]) != len(lines) - 2:
+        raise CorruptLog(path, position, f"{max(0, len(lines) - 2)} entries, another count claimed")
+    return offsets
+
+
+def write_offsets(fs: FileSystem, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Replace a checkpoint of offsets."""
+    lines = [f"0\n{len(offsets)}\n"]
+    lines += (f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets.items())
+    write_whole(fs, path, "".join(lines).encode())
+
+
+def read_clean_shutdown(fs: FileSystem, directory: str) -> bool:
+    """Whether the last process stopped in order, so that nothing needs to be checked."""
+    return fs.exists(os.path.join(directory, CLEAN_SHUTDOWN))
+
+
+def write_clean_shutdown(fs: FileSystem, directory: str, broker_epoch: int = -1) -> None:
+    """Say that all logs are closed and flushed: the last act of a stop in order."""
+    mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+    write_whole(fs, os.path.join(directory, CLEAN_SHUTDOWN), mark.encode())
+
+
+def clear_clean_shutdown(fs: FileSystem, directory: str) -> None:
+    """Take the mark away, before the first append."""
+    path = os.path.join(directory, CLEAN_SHUTDOWN)
+    if fs.exists(path):
+        fs.remove(path)
+        fs.fsync_directory(directory)

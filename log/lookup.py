@@ -1,0 +1,84 @@
+"""Finding offsets by time: what ListOffsets asks of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from log.batch_scan import Header, headers
+from log.errors import CorruptLog
+from log.segment import Segment
+from log.values import TimestampOffset
+from protocol.records.batch import Record, read_header, records_of
+from protocol.records.corrupt import CorruptRecords
+
+if TYPE_CHECKING:
+    from log.partition_log import PartitionLog
+
+LATEST = -1
+EARLIEST = -2
+
+
+def offset_for_timestamp(log: PartitionLog, timestamp_ms: int) -> TimestampOffset | None:
+    """See PartitionLog.offset_for_timestamp."""
+    start_offset = log.log_start_offset
+    for segment in log.segments:
+        if segment.max_timestamp_ms < timestamp_ms:
+            continue
+        known = max(segment.time_index.lookup(timestamp_ms), start_offset)
+        for batch in headers(segment.file, segment.index.lookup(known), segment.size):
+            if batch.max_timestamp < timestamp_ms or batch.last_offset < start_offset:
+                continue
+            for record in _records(segment, batch):
+                if record.timestamp >= timestamp_ms and record.offset >= start_offset:
+                    return TimestampOffset(record.timestamp, record.offset, batch.leader_epoch)
+    return None
+
+
+def offset_of_max_timestamp(log: PartitionLog) -> TimestampOffset | None:
+    """See PartitionLog.offset_of_max_timestamp."""
+    segment = max(log.segments, key=lambda segment: segment.max_timestamp_ms)
+    largest = segment.max_timestamp_ms
+    if largest < 0:
+        return None
+    position = segment.index.lookup(segment.max_timestamp_offset)
+    for batch in headers(segment.file, position, segment.size):
+        if batch.max_timestamp != largest:
+            continue
+        for record in _records(segment, batch):
+            if record.timestamp == largest:
+                return TimestampOffset(largest, record.offset, batch.leader_epoch)
+    return None
+
+
+def segment_offsets_before(
+    log: PartitionLog, timestamp_ms: int, max_offsets: int, now_ms: int
+) -> list[int]:
+    """See PartitionLog.segment_offsets_before."""
+    starts = [
+        (max(segment.base_offset, log.log_start_offset), log.fs.modified_ms(segment.file.path))
+        for segment in log.segments
+    ]
+    if log.active.size:
+        starts.append((log.log_end_offset, now_ms))
+    if timestamp_ms == LATEST:
+        count = len(starts)
+    elif timestamp_ms == EARLIEST:
+        count = 1
+    else:
+        count = max(
+            (index for index, (_, time) in enumerate(starts, 1) if time <= timestamp_ms), default=0
+        )
+    newest_first = [offset for offset, _ in reversed(starts[:count])][: max(0, max_offsets)]
+    visible = [offset for offset in newest_first if offset <= log.high_watermark]
+    if len(visible) < len(newest_first):
+        visible.insert(0, log.high_watermark)
+    return visible
+
+
+def _records(segment: Segment, batch: Header) -> Iterator[Record]:
+    data = segment.file.read(batch.position, batch.end - batch.position)
+    try:
+        yield from records_of(data, read_header(data))
+    except CorruptRecords as error:
+        raise CorruptLog(segment.file.path, batch.position, error.message) from None

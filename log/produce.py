@@ -1,0 +1,81 @@
+"""What is done to a producer's batches before they are written: sizes, sequences, offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from log.errors import AppendRefused
+from log.filesystem import Buffer
+from log.values import AppendInfo
+from protocol.errors import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
+from protocol.records.batch import (
+    LOG_APPEND_TIME,
+    BatchHeader,
+    iter_batches,
+    patch_max_timestamp,
+    patch_offset_and_epoch,
+)
+
+if TYPE_CHECKING:
+    from log.partition_log import PartitionLog
+
+
+class Placed(NamedTuple):
+    """Batches with their offsets, ready to be written."""
+
+    buffer: bytearray
+    headers: list[BatchHeader]
+    last_offset: int
+    max_timestamp_ms: int
+
+
+def place(
+    log: PartitionLog, batches: Buffer, leader_epoch: int, now_ms: int
+) -> Placed | AppendInfo:
+    """Give batches the log's next offsets; the AppendInfo of a duplicate instead.
+
+    A ``bytearray`` is changed in its place. Raises AppendRefused.
+    """
+    buffer = batches if isinstance(batches, bytearray) else bytearray(batches)
+    headers = [header for header, _ in iter_batches(buffer)]
+    _check_sizes(log, headers, len(buffer))
+    stamps = log.config.timestamp_type == LOG_APPEND_TIME
+    for header in headers:
+        if header.producer_id >= 0:
+            known = log.producers.duplicate_of(header)
+            if known is not None:
+                return AppendInfo(
+                    known.first_offset,
+                    known.last_offset,
+                    known.timestamp_ms if stamps else -1,
+                    log.log_start_offset,
+                    duplicate=True,
+                )
+            log.producers.check(header)
+    offset = log.log_end_offset
+    max_timestamp_ms = -1
+    for header in headers:
+        patch_offset_and_epoch(buffer, header.position, offset, leader_epoch)
+        header.base_offset = offset
+        header.partition_leader_epoch = leader_epoch
+        if stamps and (header.timestamp_type, header.max_timestamp) != (LOG_APPEND_TIME, now_ms):
+            patch_max_timestamp(buffer, header, now_ms, LOG_APPEND_TIME)
+        max_timestamp_ms = max(max_timestamp_ms, header.max_timestamp)
+        offset = header.last_offset + 1
+    return Placed(buffer, headers, offset - 1, max_timestamp_ms)
+
+
+def _check_sizes(log: PartitionLog, headers: list[BatchHeader], size: int) -> None:
+    config = log.config
+    for header in headers:
+        if header.size_bytes > config.max_message_bytes:
+            raise AppendRefused(
+                MESSAGE_TOO_LARGE,
+                f"A batch of {header.size_bytes} bytes is more than the"
+                f" {config.max_message_bytes} of max.message.bytes.",
+            )
+    if size > config.segment_bytes:
+        raise AppendRefused(
+            RECORD_LIST_TOO_LARGE,
+            f"{size} bytes do not fit into a segment of {config.segment_bytes}.",
+        )
