@@ -1,7 +1,7 @@
 """Log lines: structlog set up once, and a line for each fact of the core that people look for.
 
-`--set log.format=json` gives a JSON object a line, `console` a readable one (coloured on terminals),
-both on standard error. What peers send (client ids, group ids) is escaped by both renderers.
+`--set log.format=json` gives a JSON object a line, `console` a readable one (coloured on a
+terminal), both on standard error. What peers send (client ids, group ids) is escaped.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from coordinator.events import (
 )
 from coordinator.states import State
 
-REBALANCING = State.PREPARING_REBALANCE
+REBALANCING = State.PREPARING_REBALANCE.value
 
 
 @dataclass(slots=True)

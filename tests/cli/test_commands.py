@@ -1,0 +1,161 @@
+"""The client commands as a user runs them: processes, their output, their exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.brokers import CHECKOUT, Broker, free_port
+from tests.waiting import until
+
+pytestmark = pytest.mark.interop
+
+
+def muster(
+    broker: Broker | str, *words: str, stdin: str = "", code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    bootstrap = broker if isinstance(broker, str) else broker.bootstrap
+    done = subprocess.run(
+        [sys.executable, "-m", "cli.main", *words, "--bootstrap", bootstrap],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=CHECKOUT,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def as_json(broker: Broker, *words: str, stdin: str = "") -> Any:
+    return json.loads(muster(broker, *words, "--json", stdin=stdin).stdout)
+
+
+def test_a_topic_from_its_making_to_its_end(broker: Broker, name: str) -> None:
+    made = muster(broker, "topics", "create", name, "-p", "3", "-c", "retention.ms=86400000")
+    [described] = as_json(broker, "topics", "describe", name)
+    listed = {row["topic"]: row for row in as_json(broker, "topics", "list")}
+    deleted = muster(broker, "topics", "delete", name)
+    gone = muster(broker, "topics", "describe", name, code=1)
+
+    assert made.stdout == f"made {name}\n"
+    assert described["configs"] == {"retention.ms": "86400000"}
+    assert [p["partition"] for p in described["partitions"]] == [0, 1, 2]
+    assert {p["end_offset"] for p in described["partitions"]} == {0}
+    assert described["topic_id"]
+    assert listed[name] == {"topic": name, "partitions": 3, "replicas": 1, "internal": False}
+    assert deleted.stdout == f"deleted {name}\n"
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in gone.stderr
+    assert "muster topics list" in gone.stderr
+
+
+def test_a_topic_that_is_there_is_an_error_unless_that_is_said_to_be_fine(
+    broker: Broker, name: str
+) -> None:
+    muster(broker, "topics", "create", name)
+    again = muster(broker, "topics", "create", name, code=1)
+    fine = muster(broker, "topics", "create", name, "--if-not-exists")
+
+    assert "TOPIC_ALREADY_EXISTS" in again.stderr
+    assert fine.stdout == f"there already: {name}\n"
+
+
+def test_lines_become_records_and_records_lines(broker: Broker, name: str) -> None:
+    muster(broker, "topics", "create", name, "-p", "2")
+    said = muster(broker, "produce", name, "--key-separator", ":", stdin="a:one\nb:two\na:three\n")
+    read = muster(broker, "consume", name, "--from-beginning", "-n", "3", "--keys")
+
+    assert said.stdout.startswith(f"3 records to {name} (partition ")
+    assert sorted(read.stdout.splitlines()) == ["a\tone", "a\tthree", "b\ttwo"]
+    assert [line for line in read.stdout.splitlines() if line[0] == "a"] == ["a\tone", "a\tthree"]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_comes_back_from_every_codec(broker: Broker, name: str, codec: str) -> None:
+    muster(broker, "topics", "create", name, "-p", "1")
+    muster(broker, "produce", name, "--compression", codec, stdin="x" * 500 + "\ny\n")
+    read = muster(broker, "consume", name, "-p", "0", "-o", "1", "-n", "1", "--json")
+
+    record = json.loads(read.stdout)
+    assert (record["offset"], record["value"], record["key"]) == (1, "y", None)
+
+
+def test_a_group_member_goes_on_where_the_last_one_ended(broker: Broker, name: str) -> None:
+    muster(broker, "topics", "create", name, "-p", "1")
+    muster(broker, "produce", name, stdin="1\n2\n3\n4\n")
+    group = ["--group", name, "--from-beginning"]
+    first = muster(broker, "consume", name, *group, "-n", "3")
+    second = muster(broker, "consume", name, *group, "-n", "1")
+
+    [described] = as_json(broker, "groups", "describe", name)
+    listed = {row["group"]: row for row in as_json(broker, "groups", "list")}
+    empty = {row["group"] for row in as_json(broker, "groups", "list", "--state", "Empty")}
+    stable = {row["group"] for row in as_json(broker, "groups", "list", "--state", "Stable")}
+
+    assert first.stdout.split() == ["1", "2", "3"]
+    assert second.stdout.split() == ["4"]
+    assert described["state"] == "Empty"
+    assert described["members"] == []
+    [offset] = described["offsets"]
+    assert (offset["committed"], offset["end_offset"], offset["lag"]) == (4, 4, 0)
+    assert listed[name]["protocol_type"] == "consumer"
+    assert name in empty
+    assert name not in stable
+
+
+def test_members_share_a_topic_and_describe_shows_who_owns_what(broker: Broker, name: str) -> None:
+    muster(broker, "topics", "create", name, "-p", "4")
+    command = [sys.executable, "-m", "cli.main", "consume", name, "--group", name]
+    command += ["--bootstrap", broker.bootstrap]
+    members = [subprocess.Popen(command, cwd=CHECKOUT) for _ in range(2)]
+    try:
+
+        def owned() -> list[list[str]]:
+            [group] = as_json(broker, "groups", "describe", name)
+            found = sorted(member["partitions"] for member in group["members"])
+            return found if found == [[f"{name}:0,1"], [f"{name}:2,3"]] else []
+
+        assert until("each of two members owns two partitions", owned)
+        table = muster(broker, "groups", "describe", name).stdout
+    finally:
+        for member in members:
+            member.terminate()
+            member.wait(10)
+
+    assert "MEMBER" in table
+    assert "muster-cli-" in table
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["groups", "describe", "no-such-group"], 1, "GROUP_ID_NOT_FOUND"),
+        (["topics", "delete", "no-such-topic"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        (["topics", "create", "bad name"], 1, "INVALID_TOPIC_EXCEPTION"),
+        (["topics", "create", "x", "-c", "retention.ms"], 2, "write it as NAME=VALUE"),
+        (["produce", "no-such-topic", "-v", "x"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        (["produce", "x", "--compression", "rar"], 2, "none, gzip, snappy, lz4, zstd"),
+        (["consume", "x", "--offset", "3"], 2, "--partition"),
+        (["consume", "x", "--group", "g", "-p", "0"], 2, "leave out -p and -o"),
+    ],
+)
+def test_errors_are_one_sentence_that_says_what_to_do(
+    broker: Broker, words: list[str], code: int, says: str
+) -> None:
+    done = muster(broker, *words, code=code)
+
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_no_broker_is_an_exit_code_of_its_own() -> None:
+    done = muster(f"127.0.0.1:{free_port()}", "topics", "list", code=3)
+
+    assert "no broker answers" in done.stderr
+    assert "muster serve" in done.stderr
