@@ -20,7 +20,10 @@ LONGER = {
 }
 """Modules that may be longer than 400 lines, each with its reason."""
 
-FUNCTIONS_LONGER: dict[str, str] = {}
+FUNCTIONS_LONGER: dict[str, str] = {
+    "protocol/records/section.py:check_section": "one tight loop over every produced record, its"
+    " varints inline: calls made it half as slow again",
+}
 """`file:function` that may be longer than 60 lines, with its reason."""
 
 
