@@ -107,7 +107,7 @@ def decode_section(
             bits = section[position + 1]  # the timestamp delta, behind a byte of unused attributes
             position += 2
             if bits > 0x7F:
-                bits, position = read_bits(section, position - 1, 64)
+                bits, position = _longer(section, position, bits, 64)
             timestamp = base_timestamp + ((bits >> 1) ^ -(bits & 1))
             if not _INT64_MIN <= timestamp <= _INT64_MAX:
                 timestamp = wrap_int64(timestamp)
@@ -231,7 +231,12 @@ def check_section(
             bits = section[position + 1]  # the timestamp delta, behind a byte of unused attributes
             position += 2
             if bits > 0x7F:
-                bits, position = read_bits(section, position - 1, 64)
+                byte = section[position]
+                if byte > 0x7F:
+                    bits, position = read_bits(section, position - 1, 64)
+                else:
+                    bits = bits & 0x7F | byte << 7
+                    position += 1
             if bits & 1:
                 if bits > earliest:  # noqa: PLR1730 - max() costs a call
                     earliest = bits
@@ -295,12 +300,12 @@ def check_section(
     raise _misfit(index, count, position, size)
 
 
-def _longer(section: bytes, position: int, bits: int) -> tuple[int, int]:
+def _longer(section: bytes, position: int, bits: int, width: int = 32) -> tuple[int, int]:
     """Finish a varint of more than one byte; ``bits`` is its first, before ``position``."""
     byte = section[position]
     if byte < 0x80:
         return bits & 0x7F | byte << 7, position + 1
-    return read_bits(section, position - 1, 32)
+    return read_bits(section, position - 1, width)
 
 
 def wrap_int64(value: int) -> int:
