@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from protocol.api_keys import API_VERSIONS, CONTROLLED_SHUTDOWN, FIRST_FLEXIBLE
 from protocol.errors import ProtocolError
 from protocol.schema import Buffer
-from protocol.wire import read_nullable_string, read_varint, write_nullable_string
+from protocol.wire import read_nullable_string, skip_tags, write_nullable_string
 
 MIN_REQUEST_BYTES: Final = 8
 """The shortest request header: key, version and correlation id."""
@@ -61,28 +61,13 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
         if version:
             client_id, position = read_nullable_string(frame, position)
         if version == 2:
-            position = _skip_tags(frame, position)
+            # No tag is defined for headers; what a newer peer may say there is skipped.
+            position = skip_tags(frame, position)
     except (struct.error, IndexError):
         raise ProtocolError("the request ends within its header") from None
     except UnicodeDecodeError:
         raise ProtocolError("the client id is not UTF-8") from None
     return RequestHeader(api_key, api_version, correlation_id, client_id, position)
-
-
-def _skip_tags(frame: Buffer, position: int) -> int:
-    # No tag is defined for headers; what a newer peer may say there is skipped, as Kafka does.
-    count, position = read_varint(frame, position)
-    if count * 2 > len(frame) - position:
-        raise ProtocolError(f"{count} tagged fields in a header of {len(frame)} bytes")
-    last = -1
-    for _ in range(count):
-        tag, position = read_varint(frame, position)
-        size, position = read_varint(frame, position)
-        position += size
-        if tag <= last or position > len(frame):
-            raise ProtocolError("the header's tagged fields are out of order or too long")
-        last = tag
-    return position
 
 
 def encode_request_header(
@@ -110,7 +95,7 @@ def decode_response_header(api_key: int, api_version: int, frame: Buffer) -> tup
         (correlation_id,) = _INT32.unpack_from(frame)
         position = _INT32.size
         if response_header_version(api_key, api_version):
-            position = _skip_tags(frame, position)
+            position = skip_tags(frame, position)
     except (struct.error, IndexError):
         raise ProtocolError("the response ends within its header") from None
     return correlation_id, position

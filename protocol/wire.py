@@ -162,6 +162,24 @@ def read_compact_count(buffer: Buffer, position: int, element_bytes: int) -> tup
     return count, position
 
 
+def skip_tags(buffer: Buffer, position: int) -> int:
+    """Where a section of tagged fields ends, held to the same rules as if it were read."""
+    count, position = read_varint(buffer, position)
+    if count * 2 > len(buffer) - position:
+        raise ProtocolError(f"{count} tagged fields in {len(buffer) - position} bytes")
+    last = -1
+    for _ in range(count):
+        tag, position = read_varint(buffer, position)
+        size, position = read_varint(buffer, position)
+        if tag <= last:
+            raise ProtocolError(f"tag {tag} after tag {last}")
+        position += size
+        if position > len(buffer):
+            raise ProtocolError(f"tag {tag} claims {size} bytes, more than there are")
+        last = tag
+    return position
+
+
 def _no_length(what: str, length: int) -> str:
     if length == -1:
         return f"null where {what} must be"

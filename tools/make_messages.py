@@ -314,7 +314,7 @@ def keys_module(apis: dict[str, Any]) -> str:
         if flexible:
             first[key] = int(flexible[:-1])
     listed = "".join(f"    {snake(names[k]).upper()}: {v},\n" for k, v in first.items())
-    return f'''"""API keys by Kafka's names, and the version from which each API is flexible (KIP-482).
+    return f'''"""API keys by Kafka's names, and since which version each API is flexible (KIP-482).
 
 Small and by itself, since every request's header asks it. Written by ``tools/make_messages.py``.
 """

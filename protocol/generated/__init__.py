@@ -1,1 +1,1 @@
-
+"""Straight-line codecs for hot APIs; written by ``tools/make_codecs.py``."""

@@ -1,0 +1,181 @@
+"""What the generated codecs stand on: whole arrays at once, and pieces of frames.
+
+An array whose elements have a fixed stride is unpacked or packed with one ``struct.Struct`` made
+for its count. Those are kept, within bounds that no peer can push: at most ``KEPT_ELEMENTS``
+elements in all per shape (about 100 bytes each).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from protocol.errors import ProtocolError
+from protocol.schema import ZERO_UUID, Api, Buffer
+from protocol.wire import MAX_STRING_BYTES, varint
+
+KEPT_ELEMENTS: Final = 4096
+KEPT_COUNT: Final = 2048
+"""Arrays longer than this are served by a struct of their own, made anew each time."""
+
+_INT16_PREFIX: Final = struct.Struct(">h").pack
+_INT32_PREFIX: Final = struct.Struct(">i").pack
+_VARINTS: Final = tuple(varint(value) for value in range(256))
+
+
+T = TypeVar("T")
+
+
+class Unusual(Exception):
+    """Inside a generated decoder: this request is the reference's."""
+
+
+class _PerCount(dict[int, Callable[..., T]]):
+    """Struct methods by element count, made when first asked for."""
+
+    def __init__(self, element: str) -> None:
+        super().__init__()
+        self._element = element
+        self._elements = 0
+
+    def _struct(self, count: int) -> struct.Struct:
+        if len(self._element) == 1:
+            return struct.Struct(f">{count}{self._element}")
+        return struct.Struct(">" + self._element * count)
+
+    def _keep(self, count: int, method: Callable[..., T]) -> Callable[..., T]:
+        if count <= KEPT_COUNT:
+            self._elements += count + 1
+            if self._elements > KEPT_ELEMENTS:
+                self.clear()
+                self._elements = count + 1
+            self[count] = method
+        return method
+
+
+class Unpackers(_PerCount[tuple[Any, ...]]):
+    """``unpackers[count](buffer, position)`` is the flat tuple of ``count`` elements.
+
+    The caller has held ``count`` against the bytes that are there.
+    """
+
+    def __missing__(self, count: int) -> Callable[..., tuple[Any, ...]]:
+        return self._keep(count, self._struct(count).unpack_from)
+
+
+class Packers(_PerCount[bytes]):
+    """``packers[count](*values)`` is the bytes of ``count`` elements."""
+
+    def __missing__(self, count: int) -> Callable[..., bytes]:
+        return self._keep(count, self._struct(count).pack)
+
+
+def slow(
+    api: Api,
+    version: int,
+    buffer: Buffer,
+    position: int,
+    shape: Callable[[int, dict[str, Any]], T],
+) -> T:
+    """What straight-line decoders leave to the reference: tagged fields, and all that is wrong.
+
+    Raises the reference's ProtocolError, or returns its value in the generated shape.
+    """
+    return shape(version, api.decode_request(version, buffer, position))
+
+
+def unsayable(api: Api, version: int, error: Exception) -> ProtocolError:
+    """The error for a response that its fields cannot say."""
+    return ProtocolError(f"{api.name} response v{version}: {type(error).__name__}: {error}")
+
+
+def text(value: Any) -> bytes:
+    """STRING."""
+    encoded: bytes = value.encode()
+    # Above int16, struct refuses by itself.
+    return _INT16_PREFIX(len(encoded)) + encoded
+
+
+def nullable_text(value: str | None) -> bytes:
+    """NULLABLE_STRING."""
+    return b"\xff\xff" if value is None else text(value)
+
+
+def compact_text(value: Any) -> bytes:
+    """COMPACT_STRING."""
+    encoded: bytes = value.encode()
+    size = len(encoded)
+    if size < 255:
+        return _VARINTS[size + 1] + encoded
+    if size > MAX_STRING_BYTES:
+        raise ProtocolError(f"text of {size} bytes is above Kafka's {MAX_STRING_BYTES}")
+    return varint(size + 1) + encoded
+
+
+def compact_nullable_text(value: str | None) -> bytes:
+    """COMPACT_NULLABLE_STRING."""
+    return b"\0" if value is None else compact_text(value)
+
+
+def data(value: bytes) -> bytes:
+    """BYTES."""
+    prefix: bytes = _INT32_PREFIX(len(value))
+    return prefix + value
+
+
+def compact_data(value: bytes) -> bytes:
+    """COMPACT_BYTES."""
+    return count_prefix(len(value)) + value
+
+
+def count_prefix(count: int) -> bytes:
+    """A compact array's or compact bytes' count."""
+    return _VARINTS[count + 1] if count < 255 else varint(count + 1)
+
+
+def uuid(value: bytes) -> bytes:
+    """UUID; nothing but 16 bytes will do."""
+    if len(value) != len(ZERO_UUID):
+        raise ProtocolError(f"a UUID is 16 bytes, not {value!r:.80}")
+    return value
+
+
+def code_columns(
+    zeros: Packers, packers: Packers, partitions: Sequence[int], codes: int | Sequence[int]
+) -> bytes:
+    """Partitions each with an error code: one for all (0 costs nothing), or a column.
+
+    ``zeros`` packs a partition and a code of 0, ``packers`` a partition and a code.
+    """
+    count = len(partitions)
+    if codes == 0:
+        return zeros[count](*partitions)
+    flat: list[Any]
+    if isinstance(codes, int):
+        flat = [codes] * (2 * count)
+    else:
+        flat = [0] * (2 * count)
+        flat[1::2] = codes
+    flat[0::2] = partitions
+    return packers[count](*flat)
+
+
+def offset_columns(
+    packers: Packers,
+    columns: Sequence[Sequence[int]],
+    codes: int | Sequence[int],
+    flexible: bool,
+) -> bytes:
+    """Partitions of an OffsetFetch answer whose metadata are all empty.
+
+    ``columns`` are what stands before the metadata, ``codes`` one error code or a column. In
+    flexible versions the packers have a field for the empty metadata, the varint 1.
+    """
+    count = len(columns[0])
+    width = len(columns) + 1 + flexible
+    flat: list[Any] = [1] * (width * count)
+    for index, column in enumerate(columns):
+        flat[index::width] = column
+    flat[width - 1 :: width] = [codes] * count if isinstance(codes, int) else codes
+    return packers[count](*flat)

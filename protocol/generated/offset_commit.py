@@ -1,0 +1,917 @@
+"""OffsetCommit in straight lines. Written by ``tools/make_codecs.py``; do not edit."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from protocol.columns import (
+    Packers,
+    Unpackers,
+    Unusual,
+    code_columns,
+    compact_text,
+    count_prefix,
+    slow,
+    text,
+    unsayable,
+    uuid,
+)
+from protocol.errors import ProtocolError
+from protocol.messages.offset_commit import API
+from protocol.wire import read_varint
+
+Column = tuple[int, ...]
+Topic = tuple[Any, Column, Column, Column, tuple[str | None, ...] | None, Column | None]
+Request = tuple[str, int, str, str | None, int, list[Topic]]
+
+_codes = Packers("ih")
+_codesx = Packers("ihx")
+_pack_i = struct.Struct(">i").pack
+_pack_ii = struct.Struct(">ii").pack
+_pack_iix = struct.Struct(">iix").pack
+_partitions_iq = Unpackers("iq2x")
+_partitions_iqi = Unpackers("iqi2x")
+_partitions_iqq = Unpackers("iqq2x")
+_unpack_h = struct.Struct(">h").unpack_from
+_unpack_i = struct.Struct(">i").unpack_from
+_unpack_iB = struct.Struct(">iB").unpack_from
+_unpack_ih = struct.Struct(">ih").unpack_from
+_unpack_iqh = struct.Struct(">iqh").unpack_from
+_unpack_iqiB = struct.Struct(">iqiB").unpack_from
+_unpack_iqih = struct.Struct(">iqih").unpack_from
+_unpack_iqqh = struct.Struct(">iqqh").unpack_from
+_unpack_qi = struct.Struct(">qi").unpack_from
+_unpack_uB = struct.Struct(">16sB").unpack_from
+_zeros = Packers("i2x")
+_zerosx = Packers("i2xx")
+
+
+def _shape(version: int, value: dict[str, Any]) -> Request:
+    topics = []
+    for topic in value["topics"]:
+        parts = topic["partitions"]
+        metadata = tuple([part["committed_metadata"] for part in parts])
+        topics.append(
+            (
+                topic["topic_id" if version >= 10 else "name"],
+                tuple([part["partition_index"] for part in parts]),
+                tuple([part["committed_offset"] for part in parts]),
+                tuple([part["committed_leader_epoch"] for part in parts]),
+                metadata if any(metadata) else None,
+                tuple([part["commit_timestamp"] for part in parts]) if version == 1 else None,
+            )
+        )
+    return (
+        value["group_id"],
+        value["generation_id_or_member_epoch"],
+        value["member_id"],
+        value["group_instance_id"],
+        value["retention_time_ms"],
+        topics,
+    )
+
+
+def decode_request_v0(buffer: bytes, position: int) -> Request:
+    """OffsetCommit v0."""
+    p = position
+    try:
+        (n,) = _unpack_h(buffer, p)
+        p += 2
+        if n < 0:
+            raise Unusual
+        e = p + n
+        group_id = buffer[p:e].decode()
+        p = e
+        (n,) = _unpack_i(buffer, p)
+        p += 4
+        if n < 0 or n * 6 > len(buffer) - p:
+            raise Unusual
+        topics: list[Topic] = []
+        for _ in range(n):
+            (n,) = _unpack_h(buffer, p)
+            p += 2
+            if n < 0:
+                raise Unusual
+            e = p + n
+            topic_name = buffer[p:e].decode()
+            p = e
+            (n,) = _unpack_i(buffer, p)
+            p += 4
+            if n < 0 or n * 14 > len(buffer) - p:
+                raise Unusual
+            count = n
+            e = p + n * 14
+            mark = buffer[p + 12] if n else 0
+            if (
+                mark in (0, 255)
+                and buffer[p + 12 : e : 14].count(mark) == n
+                and buffer[p + 13 : e : 14].count(mark) == n
+            ):
+                flat = _partitions_iq[n](buffer, p)
+                partitions = flat[0::2]
+                offsets = flat[1::2]
+                metadata = None
+                p = e
+            else:
+                partitions_list = []
+                offsets_list = []
+                metadata_list = []
+                for _ in range(count):
+                    partition_index, committed_offset, n = _unpack_iqh(buffer, p)
+                    p += 14
+                    if n == -1:
+                        committed_metadata = None
+                    elif n < -1:
+                        raise Unusual
+                    else:
+                        e = p + n
+                        committed_metadata = buffer[p:e].decode()
+                        p = e
+                    partitions_list.append(partition_index)
+                    offsets_list.append(committed_offset)
+                    metadata_list.append(committed_metadata)
+                partitions = tuple(partitions_list)
+                offsets = tuple(offsets_list)
+                metadata = tuple(metadata_list) if any(metadata_list) else None
+            leader_epochs = (-1,) * count
+            timestamps = None
+            topics.append((topic_name, partitions, offsets, leader_epochs, metadata, timestamps))
+        if p != len(buffer):
+            raise Unusual
+        return (group_id, -1, "", None, -1, topics)
+    except (Unusual, struct.error, IndexError, UnicodeDecodeError, ProtocolError):
+        return slow(API, 0, buffer, position, _shape)
+
+
+def decode_request_v1(buffer: bytes, position: int) -> Request:
+    """OffsetCommit v1."""
+    p = position
+    try:
+        (n,) = _unpack_h(buffer, p)
+        p += 2
+        if n < 0:
+            raise Unusual
+        e = p + n
+        group_id = buffer[p:e].decode()
+        p = e
+        generation_id_or_member_epoch, n = _unpack_ih(buffer, p)
+        p += 6
+        if n < 0:
+            raise Unusual
+        e = p + n
+        member_id = buffer[p:e].decode()
+        p = e
+        (n,) = _unpack_i(buffer, p)
+        p += 4
+        if n < 0 or n * 6 > len(buffer) - p:
+            raise Unusual
+        topics: list[Topic] = []
+        for _ in range(n):
+            (n,) = _unpack_h(buffer, p)
+            p += 2
+            if n < 0:
+                raise Unusual
+            e = p + n
+            topic_name = buffer[p:e].decode()
+            p = e
+            (n,) = _unpack_i(buffer, p)
+            p += 4
+            if n < 0 or n * 22 > len(buffer) - p:
+                raise Unusual
+            count = n
+            e = p + n * 22
+            mark = buffer[p + 20] if n else 0
+            if (
+                mark in (0, 255)
+                and buffer[p + 20 : e : 22].count(mark) == n
+                and buffer[p + 21 : e : 22].count(mark) == n
+            ):
+                flat = _partitions_iqq[n](buffer, p)
+                partitions = flat[0::3]
+                offsets = flat[1::3]
+                timestamps = flat[2::3]
+                metadata = None
+                p = e
+            else:
+                partitions_list = []
+                offsets_list = []
+                timestamps_list = []
+                metadata_list = []
+                for _ in range(count):
+                    partition_index, committed_offset, commit_timestamp, n = _unpack_iqqh(buffer, p)
+                    p += 22
+                    if n == -1:
+                        committed_metadata = None
+                    elif n < -1:
+                        raise Unusual
+                    else:
+                        e = p + n
+                        committed_metadata = buffer[p:e].decode()
+                        p = e
+                    partitions_list.append(partition_index)
+                    offsets_list.append(committed_offset)
+                    timestamps_list.append(commit_timestamp)
+                    metadata_list.append(committed_metadata)
+                partitions = tuple(partitions_list)
+                offsets = tuple(offsets_list)
+                timestamps = tuple(timestamps_list)
+                metadata = tuple(metadata_list) if any(metadata_list) else None
+            leader_epochs = (-1,) * count
+            topics.append((topic_name, partitions, offsets, leader_epochs, metadata, timestamps))
+        if p != len(buffer):
+            raise Unusual
+        return (group_id, generation_id_or_member_epoch, member_id, None, -1, topics)
+    except (Unusual, struct.error, IndexError, UnicodeDecodeError, ProtocolError):
+        return slow(API, 1, buffer, position, _shape)
+
+
+def decode_request_v2(buffer: bytes, position: int) -> Request:
+    """OffsetCommit v2."""
+    p = position
+    try:
+        (n,) = _unpack_h(buffer, p)
+        p += 2
+        if n < 0:
+            raise Unusual
+        e = p + n
+        group_id = buffer[p:e].decode()
+        p = e
+        generation_id_or_member_epoch, n = _unpack_ih(buffer, p)
+        p += 6
+        if n < 0:
+            raise Unusual
+        e = p + n
+        member_id = buffer[p:e].decode()
+        p = e
+        retention_time_ms, n = _unpack_qi(buffer, p)
+        p += 12
+        if n < 0 or n * 6 > len(buffer) - p:
+            raise Unusual
+        topics: list[Topic] = []
+        for _ in range(n):
+            (n,) = _unpack_h(buffer, p)
+            p += 2
+            if n < 0:
+                raise Unusual
+            e = p + n
+            topic_name = buffer[p:e].decode()
+            p = e
+            (n,) = _unpack_i(buffer, p)
+            p += 4
+            if n < 0 or n * 14 > len(buffer) - p:
+                raise Unusual
+            count = n
+            e = p + n * 14
+            mark = buffer[p + 12] if n else 0
+            if (
+                mark in (0, 255)
+                and buffer[p + 12 : e : 14].count(mark) == n
+                and buffer[p + 13 : e : 14].count(mark) == n
+            ):
+                flat = _partitions_iq[n](buffer, p)
+                partitions = flat[0::2]
+                offsets = flat[1::2]
+                metadata = None
+                p = e
+            else:
+                partitions_list = []
+                offsets_list = []
+                metadata_list = []
+                for _ in range(count):
+                    partition_index, committed_offset, n = _unpack_iqh(buffer, p)
+                    p += 14
+                    if n == -1:
+                        committed_metadata = None
+                    elif n < -1:
+                        raise Unusual
+                    else:
+                        e = p + n
+                        committed_metadata = buffer[p:e].decode()
+                        p = e
+                    partitions_list.append(partition_index)
+                    offsets_list.append(committed_offset)
+                    metadata_list.append(committed_metadata)
+                partitions = tuple(partitions_list)
+                offsets = tuple(offsets_list)
+                metadata = tuple(metadata_list) if any(metadata_list) else None
+            leader_epochs = (-1,) * count
+            timestamps = None
+            topics.append((topic_name, partitions, offsets, leader_epochs, metadata, timestamps))
+        if p != len(buffer):
+            raise Unusual
+        return (group_id, generation_id_or_member_epoch, member_id, None, retention_time_ms, topics)
+    except (Unusual, struct.error, IndexError, UnicodeDecodeError, ProtocolError):
+        return slow(API, 2, buffer, position, _shape)
+
+
+def decode_request_v5(buffer: bytes, position: int) -> Request:
+    """OffsetCommit v5."""
+    p = position
+    try:
+        (n,) = _unpack_h(buffer, p)
+        p += 2
+        if n < 0:
+            raise Unusual
+        e = p + n
+        group_id = buffer[p:e].decode()
+        p = e
+        generation_id_or_member_epoch, n = _unpack_ih(buffer, p)
+        p += 6
+        if n < 0:
+            raise Unusual
+        e = p + n
+        member_id = buffer[p:e].decode()
+        p = e
+        (n,) = _unpack_i(buffer, p)
+        p += 4
+        if n < 0 or n * 6 > len(buffer) - p:
+            raise Unusual
+        topics: list[Topic] = []
+        for _ in range(n):
+            (n,) = _unpack_h(buffer, p)
+            p += 2
+            if n < 0:
+                raise Unusual
+            e = p + n
+            topic_name = buffer[p:e].decode()
+            p = e
+            (n,) = _unpack_i(buffer, p)
+            p += 4
+            if n < 0 or n * 14 > len(buffer) - p:
+                raise Unusual
+            count = n
+            e = p + n * 14
+            mark = buffer[p + 12] if n else 0
+            if (
+                mark in (0, 255)
+                and buffer[p + 12 : e : 14].count(mark) == n
+                and buffer[p + 13 : e : 14].count(mark) == n
+            ):
+                flat = _partitions_iq[n](buffer, p)
+                partitions = flat[0::2]
+                offsets = flat[1::2]
+                metadata = None
+                p = e
+            else:
+                partitions_list = []
+                offsets_list = []
+                metadata_list = []
+                for _ in range(count):
+                    partition_index, committed_offset, n = _unpack_iqh(buffer, p)
+                    p += 14
+                    if n == -1:
+                        committed_metadata = None
+                    elif n < -1:
+                        raise Unusual
+                    else:
+                        e = p + n
+                        committed_metadata = buffer[p:e].decode()
+                        p = e
+                    partitions_list.append(partition_index)
+                    offsets_list.append(committed_offset)
+                    metadata_list.append(committed_metadata)
+                partitions = tuple(partitions_list)
+                offsets = tuple(offsets_list)
+                metadata = tuple(metadata_list) if any(metadata_list) else None
+            leader_epochs = (-1,) * count
+            timestamps = None
+            topics.append((topic_name, partitions, offsets, leader_epochs, metadata, timestamps))
+        if p != len(buffer):
+            raise Unusual
+        return (group_id, generation_id_or_member_epoch, member_id, None, -1, topics)
+    except (Unusual, struct.error, IndexError, UnicodeDecodeError, ProtocolError):
+        return slow(API, 5, buffer, position, _shape)
+
+
+def decode_request_v6(buffer: bytes, position: int) -> Request:
+    """OffsetCommit v6."""
+    p = position
+    try:
+        (n,) = _unpack_h(buffer, p)
+        p += 2
+        if n < 0:
+            raise Unusual
+        e = p + n
+        group_id = buffer[p:e].decode()
+        p = e
+        generation_id_or_member_epoch, n = _unpack_ih(buffer, p)
+        p += 6
+        if n < 0:
+            raise Unusual
+        e = p + n
+        member_id = buffer[p:e].decode()
+        p = e
+        (n,) = _unpack_i(buffer, p)
+        p += 4
+        if n < 0 or n * 6 > len(buffer) - p:
+            raise Unusual
+        topics: list[Topic] = []
+        for _ in range(n):
+            (n,) = _unpack_h(buffer, p)
+            p += 2
+            if n < 0:
+                raise Unusual
+            e = p + n
+            topic_name = buffer[p:e].decode()
+            p = e
+            (n,) = _unpack_i(buffer, p)
+            p += 4
+            if n < 0 or n * 18 > len(buffer) - p:
+                raise Unusual
+            count = n
+            e = p + n * 18
+            mark = buffer[p + 16] if n else 0
+            if (
+                mark in (0, 255)
+                and buffer[p + 16 : e : 18].count(mark) == n
+                and buffer[p + 17 : e : 18].count(mark) == n
+            ):
+                flat = _partitions_iqi[n](buffer, p)
+                partitions = flat[0::3]
+                offsets = flat[1::3]
+                leader_epochs = flat[2::3]
+                metadata = None
+                p = e
+            else:
+                partitions_list = []
+                offsets_list = []
+                leader_epochs_list = []
+                metadata_list = []
+                for _ in range(count):
+                    partition_index, committed_offset, committed_leader_epoch, n = _unpack_iqih(
+                        buffer, p
+                    )
+                    p += 18
+                    if n == -1:
+                        committed_metadata = None
+                    elif n < -1:
+                        raise Unusual
+                    else:
+                        e = p + n
+                        committed_metadata = buffer[p:e].decode()
+                        p = e
+                    partitions_list.append(partition_index)
+                    offsets_list.append(committed_offset)
+                    leader_epochs_list.append(committed_leader_epoch)
+                    metadata_list.append(committed_metadata)
+                partitions = tuple(partitions_list)
+                offsets = tuple(offsets_list)
+                leader_epochs = tuple(leader_epochs_list)
+                metadata = tuple(metadata_list) if any(metadata_list) else None
+            timestamps = None
+            topics.append((topic_name, partitions, offsets, leader_epochs, metadata, timestamps))
+        if p != len(buffer):
+            raise Unusual
+        return (group_id, generation_id_or_member_epoch, member_id, None, -1, topics)
+    except (Unusual, struct.error, IndexError, UnicodeDecodeError, ProtocolError):
+        return slow(API, 6, buffer, position, _shape)
+
+
+def decode_request_v7(buffer: bytes, position: int) -> Request:
+    """OffsetCommit v7."""
+    p = position
+    try:
+        (n,) = _unpack_h(buffer, p)
+        p += 2
+        if n < 0:
+            raise Unusual
+        e = p + n
+        group_id = buffer[p:e].decode()
+        p = e
+        generation_id_or_member_epoch, n = _unpack_ih(buffer, p)
+        p += 6
+        if n < 0:
+            raise Unusual
+        e = p + n
+        member_id = buffer[p:e].decode()
+        p = e
+        (n,) = _unpack_h(buffer, p)
+        p += 2
+        if n == -1:
+            group_instance_id = None
+        elif n < -1:
+            raise Unusual
+        else:
+            e = p + n
+            group_instance_id = buffer[p:e].decode()
+            p = e
+        (n,) = _unpack_i(buffer, p)
+        p += 4
+        if n < 0 or n * 6 > len(buffer) - p:
+            raise Unusual
+        topics: list[Topic] = []
+        for _ in range(n):
+            (n,) = _unpack_h(buffer, p)
+            p += 2
+            if n < 0:
+                raise Unusual
+            e = p + n
+            topic_name = buffer[p:e].decode()
+            p = e
+            (n,) = _unpack_i(buffer, p)
+            p += 4
+            if n < 0 or n * 18 > len(buffer) - p:
+                raise Unusual
+            count = n
+            e = p + n * 18
+            mark = buffer[p + 16] if n else 0
+            if (
+                mark in (0, 255)
+                and buffer[p + 16 : e : 18].count(mark) == n
+                and buffer[p + 17 : e : 18].count(mark) == n
+            ):
+                flat = _partitions_iqi[n](buffer, p)
+                partitions = flat[0::3]
+                offsets = flat[1::3]
+                leader_epochs = flat[2::3]
+                metadata = None
+                p = e
+            else:
+                partitions_list = []
+                offsets_list = []
+                leader_epochs_list = []
+                metadata_list = []
+                for _ in range(count):
+                    partition_index, committed_offset, committed_leader_epoch, n = _unpack_iqih(
+                        buffer, p
+                    )
+                    p += 18
+                    if n == -1:
+                        committed_metadata = None
+                    elif n < -1:
+                        raise Unusual
+                    else:
+                        e = p + n
+                        committed_metadata = buffer[p:e].decode()
+                        p = e
+                    partitions_list.append(partition_index)
+                    offsets_list.append(committed_offset)
+                    leader_epochs_list.append(committed_leader_epoch)
+                    metadata_list.append(committed_metadata)
+                partitions = tuple(partitions_list)
+                offsets = tuple(offsets_list)
+                leader_epochs = tuple(leader_epochs_list)
+                metadata = tuple(metadata_list) if any(metadata_list) else None
+            timestamps = None
+            topics.append((topic_name, partitions, offsets, leader_epochs, metadata, timestamps))
+        if p != len(buffer):
+            raise Unusual
+        return (group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics)
+    except (Unusual, struct.error, IndexError, UnicodeDecodeError, ProtocolError):
+        return slow(API, 7, buffer, position, _shape)
+
+
+def decode_request_v8(buffer: bytes, position: int) -> Request:
+    """OffsetCommit v8."""
+    p = position
+    try:
+        n = buffer[p]
+        p += 1
+        if n > 127:
+            n, p = read_varint(buffer, p - 1)
+        if n == 0 or n > 32768:
+            raise Unusual
+        e = p + n - 1
+        group_id = buffer[p:e].decode()
+        p = e
+        generation_id_or_member_epoch, n = _unpack_iB(buffer, p)
+        p += 5
+        if n > 127:
+            n, p = read_varint(buffer, p - 1)
+        if n == 0 or n > 32768:
+            raise Unusual
+        e = p + n - 1
+        member_id = buffer[p:e].decode()
+        p = e
+        n = buffer[p]
+        p += 1
+        if n > 127:
+            n, p = read_varint(buffer, p - 1)
+        if n == 0:
+            group_instance_id = None
+        elif n > 32768:
+            raise Unusual
+        else:
+            e = p + n - 1
+            group_instance_id = buffer[p:e].decode()
+            p = e
+        n = buffer[p]
+        p += 1
+        if n > 127:
+            n, p = read_varint(buffer, p - 1)
+        n -= 1
+        if n < 0 or n * 3 > len(buffer) - p:
+            raise Unusual
+        topics: list[Topic] = []
+        for _ in range(n):
+            n = buffer[p]
+            p += 1
+            if n > 127:
+                n, p = read_varint(buffer, p - 1)
+            if n == 0 or n > 32768:
+                raise Unusual
+            e = p + n - 1
+            topic_name = buffer[p:e].decode()
+            p = e
+            n = buffer[p]
+            p += 1
+            if n > 127:
+                n, p = read_varint(buffer, p - 1)
+            n -= 1
+            if n < 0 or n * 18 > len(buffer) - p:
+                raise Unusual
+            count = n
+            e = p + n * 18
+            mark = buffer[p + 16] if n else 0
+            if (
+                mark in (0, 1)
+                and buffer[p + 16 : e : 18].count(mark) == n
+                and buffer[p + 17 : e : 18].count(0) == n
+            ):
+                flat = _partitions_iqi[n](buffer, p)
+                partitions = flat[0::3]
+                offsets = flat[1::3]
+                leader_epochs = flat[2::3]
+                metadata = None
+                p = e
+            else:
+                partitions_list = []
+                offsets_list = []
+                leader_epochs_list = []
+                metadata_list = []
+                for _ in range(count):
+                    partition_index, committed_offset, committed_leader_epoch, n = _unpack_iqiB(
+                        buffer, p
+                    )
+                    p += 17
+                    if n > 127:
+                        n, p = read_varint(buffer, p - 1)
+                    if n == 0:
+                        committed_metadata = None
+                    elif n > 32768:
+                        raise Unusual
+                    else:
+                        e = p + n - 1
+                        committed_metadata = buffer[p:e].decode()
+                        p = e
+                    tags = buffer[p]
+                    p += 1
+                    if tags:
+                        raise Unusual
+                    partitions_list.append(partition_index)
+                    offsets_list.append(committed_offset)
+                    leader_epochs_list.append(committed_leader_epoch)
+                    metadata_list.append(committed_metadata)
+                partitions = tuple(partitions_list)
+                offsets = tuple(offsets_list)
+                leader_epochs = tuple(leader_epochs_list)
+                metadata = tuple(metadata_list) if any(metadata_list) else None
+            timestamps = None
+            topic_tags = buffer[p]
+            p += 1
+            if topic_tags:
+                raise Unusual
+            topics.append((topic_name, partitions, offsets, leader_epochs, metadata, timestamps))
+        tags = buffer[p]
+        p += 1
+        if tags:
+            raise Unusual
+        if p != len(buffer):
+            raise Unusual
+        return (group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics)
+    except (Unusual, struct.error, IndexError, UnicodeDecodeError, ProtocolError):
+        return slow(API, 8, buffer, position, _shape)
+
+
+def decode_request_v10(buffer: bytes, position: int) -> Request:
+    """OffsetCommit v10."""
+    p = position
+    try:
+        n = buffer[p]
+        p += 1
+        if n > 127:
+            n, p = read_varint(buffer, p - 1)
+        if n == 0 or n > 32768:
+            raise Unusual
+        e = p + n - 1
+        group_id = buffer[p:e].decode()
+        p = e
+        generation_id_or_member_epoch, n = _unpack_iB(buffer, p)
+        p += 5
+        if n > 127:
+            n, p = read_varint(buffer, p - 1)
+        if n == 0 or n > 32768:
+            raise Unusual
+        e = p + n - 1
+        member_id = buffer[p:e].decode()
+        p = e
+        n = buffer[p]
+        p += 1
+        if n > 127:
+            n, p = read_varint(buffer, p - 1)
+        if n == 0:
+            group_instance_id = None
+        elif n > 32768:
+            raise Unusual
+        else:
+            e = p + n - 1
+            group_instance_id = buffer[p:e].decode()
+            p = e
+        n = buffer[p]
+        p += 1
+        if n > 127:
+            n, p = read_varint(buffer, p - 1)
+        n -= 1
+        if n < 0 or n * 18 > len(buffer) - p:
+            raise Unusual
+        topics: list[Topic] = []
+        for _ in range(n):
+            topic_topic_id, n = _unpack_uB(buffer, p)
+            p += 17
+            if n > 127:
+                n, p = read_varint(buffer, p - 1)
+            n -= 1
+            if n < 0 or n * 18 > len(buffer) - p:
+                raise Unusual
+            count = n
+            e = p + n * 18
+            mark = buffer[p + 16] if n else 0
+            if (
+                mark in (0, 1)
+                and buffer[p + 16 : e : 18].count(mark) == n
+                and buffer[p + 17 : e : 18].count(0) == n
+            ):
+                flat = _partitions_iqi[n](buffer, p)
+                partitions = flat[0::3]
+                offsets = flat[1::3]
+                leader_epochs = flat[2::3]
+                metadata = None
+                p = e
+            else:
+                partitions_list = []
+                offsets_list = []
+                leader_epochs_list = []
+                metadata_list = []
+                for _ in range(count):
+                    partition_index, committed_offset, committed_leader_epoch, n = _unpack_iqiB(
+                        buffer, p
+                    )
+                    p += 17
+                    if n > 127:
+                        n, p = read_varint(buffer, p - 1)
+                    if n == 0:
+                        committed_metadata = None
+                    elif n > 32768:
+                        raise Unusual
+                    else:
+                        e = p + n - 1
+                        committed_metadata = buffer[p:e].decode()
+                        p = e
+                    tags = buffer[p]
+                    p += 1
+                    if tags:
+                        raise Unusual
+                    partitions_list.append(partition_index)
+                    offsets_list.append(committed_offset)
+                    leader_epochs_list.append(committed_leader_epoch)
+                    metadata_list.append(committed_metadata)
+                partitions = tuple(partitions_list)
+                offsets = tuple(offsets_list)
+                leader_epochs = tuple(leader_epochs_list)
+                metadata = tuple(metadata_list) if any(metadata_list) else None
+            timestamps = None
+            topic_tags = buffer[p]
+            p += 1
+            if topic_tags:
+                raise Unusual
+            topics.append(
+                (topic_topic_id, partitions, offsets, leader_epochs, metadata, timestamps)
+            )
+        tags = buffer[p]
+        p += 1
+        if tags:
+            raise Unusual
+        if p != len(buffer):
+            raise Unusual
+        return (group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics)
+    except (Unusual, struct.error, IndexError, UnicodeDecodeError, ProtocolError):
+        return slow(API, 10, buffer, position, _shape)
+
+
+def encode_response_v0(
+    correlation_id: int,
+    throttle_time_ms: int,
+    topics: Sequence[tuple[Any, Sequence[int], int | Sequence[int]]],
+) -> bytes:
+    """OffsetCommit v0."""
+    try:
+        pieces: list[bytes] = []
+        pieces.append(_pack_i(len(topics)))
+        for topic, partitions, codes in topics:
+            pieces += (
+                text(topic),
+                _pack_i(len(partitions)),
+                code_columns(_zeros, _codes, partitions, codes),
+            )
+        body = b"".join(pieces)
+        return _pack_ii(len(body) + 4, correlation_id) + body
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 0, error) from None
+
+
+def encode_response_v3(
+    correlation_id: int,
+    throttle_time_ms: int,
+    topics: Sequence[tuple[Any, Sequence[int], int | Sequence[int]]],
+) -> bytes:
+    """OffsetCommit v3."""
+    try:
+        pieces: list[bytes] = []
+        pieces.append(_pack_ii(throttle_time_ms, len(topics)))
+        for topic, partitions, codes in topics:
+            pieces += (
+                text(topic),
+                _pack_i(len(partitions)),
+                code_columns(_zeros, _codes, partitions, codes),
+            )
+        body = b"".join(pieces)
+        return _pack_ii(len(body) + 4, correlation_id) + body
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 3, error) from None
+
+
+def encode_response_v8(
+    correlation_id: int,
+    throttle_time_ms: int,
+    topics: Sequence[tuple[Any, Sequence[int], int | Sequence[int]]],
+) -> bytes:
+    """OffsetCommit v8."""
+    try:
+        pieces: list[bytes] = []
+        pieces += (_pack_i(throttle_time_ms), count_prefix(len(topics)))
+        for topic, partitions, codes in topics:
+            pieces += (
+                compact_text(topic),
+                count_prefix(len(partitions)),
+                code_columns(_zerosx, _codesx, partitions, codes),
+                b"\x00",
+            )
+        pieces.append(b"\x00")
+        body = b"".join(pieces)
+        return _pack_iix(len(body) + 5, correlation_id) + body
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 8, error) from None
+
+
+def encode_response_v10(
+    correlation_id: int,
+    throttle_time_ms: int,
+    topics: Sequence[tuple[Any, Sequence[int], int | Sequence[int]]],
+) -> bytes:
+    """OffsetCommit v10."""
+    try:
+        pieces: list[bytes] = []
+        pieces += (_pack_i(throttle_time_ms), count_prefix(len(topics)))
+        for topic, partitions, codes in topics:
+            pieces += (
+                uuid(topic),
+                count_prefix(len(partitions)),
+                code_columns(_zerosx, _codesx, partitions, codes),
+                b"\x00",
+            )
+        pieces.append(b"\x00")
+        body = b"".join(pieces)
+        return _pack_iix(len(body) + 5, correlation_id) + body
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 10, error) from None
+
+
+DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
+    0: decode_request_v0,
+    1: decode_request_v1,
+    2: decode_request_v2,
+    3: decode_request_v2,
+    4: decode_request_v2,
+    5: decode_request_v5,
+    6: decode_request_v6,
+    7: decode_request_v7,
+    8: decode_request_v8,
+    9: decode_request_v8,
+    10: decode_request_v10,
+}
+
+ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = {
+    0: encode_response_v0,
+    1: encode_response_v0,
+    2: encode_response_v0,
+    3: encode_response_v3,
+    4: encode_response_v3,
+    5: encode_response_v3,
+    6: encode_response_v3,
+    7: encode_response_v3,
+    8: encode_response_v8,
+    9: encode_response_v8,
+    10: encode_response_v10,
+}

@@ -1,0 +1,270 @@
+"""The straight-line codecs say what the reference says, on good bytes and on bad ones."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.errors import ProtocolError
+from protocol.generated import (
+    heartbeat,
+    join_group,
+    offset_commit,
+    offset_fetch,
+    produce,
+    sync_group,
+)
+from protocol.headers import decode_response_header
+from protocol.schema import Api
+from tests.protocol.message_values import mutations, struct_value
+
+GOLDEN = Path(__file__).parent.parent / "data" / "golden" / "api.jsonl"
+MODULES: dict[str, ModuleType] = {
+    "Heartbeat": heartbeat,
+    "OffsetCommit": offset_commit,
+    "OffsetFetch": offset_fetch,
+    "JoinGroup": join_group,
+    "SyncGroup": sync_group,
+    "Produce": produce,
+}
+DECODED = [(module, version) for module in MODULES.values() for version in module.API.versions]
+ENCODED = [(module, version) for module, version in DECODED if module is not produce]
+
+
+def name_case(case: object) -> str:
+    return case.API.name if isinstance(case, ModuleType) else f"v{case}"
+
+
+def golden(name: str, kind: str, version: int) -> list[bytes]:
+    found = []
+    for line in GOLDEN.read_text().splitlines():
+        vector = json.loads(line)
+        if (vector["api"], vector["type"], vector["version"]) == (name, kind, version):
+            found.append(bytes.fromhex(vector["hex"]))
+    assert found
+    return found
+
+
+def reference(module: ModuleType, version: int, data: bytes) -> Any:
+    """What the reference makes of a request, in the generated shape."""
+    try:
+        return module._shape(version, module.API.decode_request(version, data))
+    except ProtocolError:
+        return "refused"
+
+
+def straight(module: ModuleType, version: int, data: bytes) -> Any:
+    try:
+        # A body is never at the start of its buffer.
+        return module.DECODE_REQUEST[version](b"header" + data, 6)
+    except ProtocolError:
+        return "refused"
+
+
+@pytest.mark.parametrize(("module", "version"), DECODED, ids=name_case)
+def test_golden_requests_are_decoded_as_by_the_reference(module: ModuleType, version: int) -> None:
+    for data in golden(module.API.name, "request", version):
+        expected = reference(module, version, data)
+        assert expected != "refused"
+        assert straight(module, version, data) == expected
+
+
+@pytest.mark.parametrize(("module", "version"), DECODED, ids=name_case)
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=25, deadline=None)
+def test_any_request_is_decoded_as_by_the_reference(
+    module: ModuleType, version: int, seed: int
+) -> None:
+    chance = random.Random(seed)
+    value = struct_value(module.API.request, version, chance)
+    data = module.API.encode_request(version, value)
+    assert straight(module, version, data) == module._shape(version, value)
+    for wrong in mutations(data, chance, 10):
+        assert straight(module, version, wrong) == reference(module, version, wrong)
+
+
+@pytest.mark.parametrize(("module", "version"), DECODED, ids=name_case)
+def test_prefixes_of_golden_requests_are_taken_as_by_the_reference(
+    module: ModuleType, version: int
+) -> None:
+    data = golden(module.API.name, "request", version)[0]
+    for length in range(min(len(data), 1000)):
+        expected = reference(module, version, data[:length])
+        assert straight(module, version, data[:length]) == expected
+
+
+def commit(metadata: list[str | None]) -> dict[str, Any]:
+    """A commit whose partitions have these metadata."""
+    partitions = [
+        {
+            "partition_index": index,
+            "committed_offset": index * 10**10,
+            "committed_leader_epoch": index % 3 - 1,
+            "commit_timestamp": 1_700_000_000_000 + index,
+            "committed_metadata": text,
+        }
+        for index, text in enumerate(metadata)
+    ]
+    topic = {"name": "orders", "topic_id": bytes(range(16)), "partitions": partitions}
+    return {"group_id": "g", "topics": [topic]}
+
+
+@pytest.mark.parametrize("version", offset_commit.API.versions)
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        [None] * 100,
+        [""] * 100,
+        ["", None] * 50,
+        [None] * 99 + ["note"],
+        ["note"] + [""] * 200,
+        [],
+        [""] * 5000,
+    ],
+    ids=["null", "empty", "mixed", "last", "first", "none", "many"],
+)
+def test_a_commit_is_decoded_in_columns_whatever_its_metadata(
+    version: int, metadata: list[str | None]
+) -> None:
+    data = offset_commit.API.encode_request(version, commit(metadata))
+    decoded = straight(offset_commit, version, data)
+    assert decoded == reference(offset_commit, version, data)
+    ((topic, partitions, offsets, epochs, notes, timestamps),) = decoded[5]
+    assert topic == (bytes(range(16)) if version >= 10 else "orders")
+    assert partitions == tuple(range(len(metadata)))
+    assert offsets == tuple(index * 10**10 for index in partitions)
+    if version < 6:
+        assert epochs == (-1,) * len(metadata)
+    assert notes == (tuple(metadata) if any(metadata) else None)
+    assert (timestamps is not None) == (version == 1)
+
+
+def body_of(api: Api, version: int, frame: bytes) -> dict[str, Any]:
+    """A generated response frame, decoded by the reference."""
+    assert struct.unpack_from(">i", frame)[0] == len(frame) - 4
+    correlation_id, position = decode_response_header(api.key, version, frame[4:])
+    assert correlation_id == 77
+    return api.decode_response(version, frame[4:], position)
+
+
+def commit_arguments(version: int, value: dict[str, Any]) -> list[Any]:
+    topics = [
+        (
+            topic["topic_id"] if version >= 10 else topic["name"],
+            [part["partition_index"] for part in topic["partitions"]],
+            [part["error_code"] for part in topic["partitions"]],
+        )
+        for topic in value["topics"]
+    ]
+    return [value["throttle_time_ms"], topics]
+
+
+def fetch_arguments(version: int, value: dict[str, Any]) -> list[Any]:
+    def columns(topic: dict[str, Any]) -> tuple[Any, ...]:
+        parts = topic["partitions"]
+        names = ("partition_index", "committed_offset", "committed_leader_epoch")
+        metadata = [part["metadata"] for part in parts]
+        return (
+            topic["topic_id"] if version >= 10 else topic["name"],
+            *(tuple(part[name] for part in parts) for name in names),
+            metadata if any(text != "" for text in metadata) else None,
+            [part["error_code"] for part in parts],
+        )
+
+    groups = value["groups"] if version >= 8 else [{**value, "group_id": "not sent"}]
+    said = [
+        (group["group_id"], group["error_code"], [columns(topic) for topic in group["topics"]])
+        for group in groups
+    ]
+    return [value["throttle_time_ms"], said]
+
+
+def response_arguments(api: Api, version: int, value: dict[str, Any]) -> list[Any]:
+    """The encoder's arguments that say ``value``."""
+    if api.name == "OffsetCommit":
+        return commit_arguments(version, value)
+    if api.name == "OffsetFetch":
+        return fetch_arguments(version, value)
+    if api.name == "JoinGroup":
+        names = ("member_id", "group_instance_id", "metadata")
+        members = [tuple(member[name] for name in names) for member in value["members"]]
+        value = {**value, "members": members}
+    return [value[field.name] for field in api.response]
+
+
+@pytest.mark.parametrize(("module", "version"), ENCODED, ids=name_case)
+def test_golden_responses_are_encoded_byte_for_byte(module: ModuleType, version: int) -> None:
+    for data in golden(module.API.name, "response", version):
+        value = module.API.decode_response(version, data)
+        arguments = response_arguments(module.API, version, value)
+        frame = module.ENCODE_RESPONSE[version](77, *arguments)
+        assert frame.endswith(data)
+        assert body_of(module.API, version, frame) == value
+
+
+@pytest.mark.parametrize(("module", "version"), ENCODED, ids=name_case)
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=25, deadline=None)
+def test_any_response_is_encoded_as_by_the_reference(
+    module: ModuleType, version: int, seed: int
+) -> None:
+    value = struct_value(module.API.response, version, random.Random(seed))
+    arguments = response_arguments(module.API, version, value)
+    frame = module.ENCODE_RESPONSE[version](77, *arguments)
+    assert frame.endswith(module.API.encode_response(version, value))
+    assert body_of(module.API, version, frame) == value
+
+
+@pytest.mark.parametrize("version", offset_commit.API.versions)
+@pytest.mark.parametrize("code", [0, 25, -1])
+def test_one_error_code_stands_for_a_column(version: int, code: int) -> None:
+    topic: Any = bytes(16) if version >= 10 else "orders"
+    partitions = (5, 1, 2**31 - 1)
+    commit_reply = offset_commit.ENCODE_RESPONSE[version]
+    assert commit_reply(7, 9, [(topic, partitions, code)]) == commit_reply(
+        7, 9, [(topic, partitions, [code] * 3)]
+    )
+    columns = (topic, partitions, (7, 8, 9), (-1, 0, 4))
+    fetch_reply = offset_fetch.ENCODE_RESPONSE[version]
+    assert fetch_reply(7, 9, [("g", 0, [(*columns, None, code)])]) == fetch_reply(
+        7, 9, [("g", 0, [(*columns, ["", "", ""], [code] * 3)])]
+    )
+
+
+@pytest.mark.parametrize(
+    ("encode", "arguments"),
+    [
+        (heartbeat.ENCODE_RESPONSE[4], (1, 2**31, 0)),
+        (heartbeat.ENCODE_RESPONSE[0], (1, 0, 2**15)),
+        (sync_group.ENCODE_RESPONSE[5], (1, 0, 0, None, None, None)),
+        (join_group.ENCODE_RESPONSE[6], (1, 0, 0, 1, None, None, "", False, "", [])),
+        (offset_commit.ENCODE_RESPONSE[8], (1, 0, [("t", (1, 2), [0])])),
+        (offset_commit.ENCODE_RESPONSE[8], (1, 0, [("x" * 40000, (1,), 0)])),
+        (offset_commit.ENCODE_RESPONSE[3], (1, 0, [("x" * 40000, (1,), 0)])),
+        (offset_commit.ENCODE_RESPONSE[8], (1, 0, [("t", ("1",), 0)])),
+        (offset_commit.ENCODE_RESPONSE[10], (1, 0, [(b"short", (1,), 0)])),
+        (offset_fetch.ENCODE_RESPONSE[8], (1, 0, [("g", 0, [("t", (1,), (), (1,), None, 0)])])),
+        (offset_fetch.ENCODE_RESPONSE[8], (1, 0, [("g", 0, [("t", (1,), (2,), (3,), [], 0)])])),
+        (offset_fetch.ENCODE_RESPONSE[7], (1, 0, [])),
+    ],
+)
+def test_what_cannot_be_said_is_a_protocol_error(encode: Any, arguments: Any) -> None:
+    with pytest.raises(ProtocolError):
+        encode(*arguments)
+
+
+def test_kept_structs_are_bounded() -> None:
+    unpackers = offset_commit._partitions_iqi
+    for count in range(1, 600):
+        assert len(unpackers[count](bytes(18 * count), 0)) == 3 * count
+        assert sum(unpackers) <= 4096
+    assert len(unpackers[3000](bytes(18 * 3000), 0)) == 9000
+    assert 3000 not in unpackers

@@ -1,0 +1,168 @@
+"""The source text of straight-line encoders; a part of ``make_codecs.py``."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from decoder_source import struct_name
+
+from protocol.schema import BYTES, STRING, UUID, Array, Field, Primitive, Struct, version_range
+
+
+class EncoderSource:
+    """Emits one encoder: pieces are gathered, joined and put behind their length.
+
+    ``names`` says under which name a field (by its dotted path) is in the function's arguments.
+    """
+
+    def __init__(self, version: int, flexible: bool, names: dict[str, str]) -> None:
+        self.version = version
+        self.flexible = flexible
+        self.names = names
+        self.lines: list[str] = []
+        self.depth = 2
+        self.structs: dict[str, str] = {}
+        self.packers: dict[str, str] = {}
+        self._run: list[tuple[str, str]] = []
+        self._pieces: list[str] = []
+
+    def line(self, text: str) -> None:
+        """One line at the current depth."""
+        self.lines.append("    " * self.depth + text)
+
+    def body(self, fields: Sequence[Field], header_tags: bool) -> None:
+        """The whole function's body for a response."""
+        plain = [f for f in fields if self.version in version_range(f.versions) and f.tag is None]
+        head = 5 if header_tags else 4
+        if all(isinstance(f.type, Primitive) and f.type.format for f in plain):
+            size = sum(f.type.size for f in plain if isinstance(f.type, Primitive))
+            size += head + self.flexible
+            self._run = [(str(size), "i"), ("correlation_id", "i")]
+            if header_tags:
+                self._run.append(("", "x"))
+            self._struct(fields, "")
+            self._close_run()
+            self.line(f"return {self._pieces[0]}")
+            return
+        if any(isinstance(f.type, Array) for f in plain):
+            self.line("pieces: list[bytes] = []")
+            self._struct(fields, "")
+            self._flush()
+            self.line('body = b"".join(pieces)')
+        else:
+            self._struct(fields, "")
+            self._close_run()
+            self.line(f'body = b"".join(({", ".join(self._pieces)},))')
+        format_ = "iix" if header_tags else "ii"
+        name = struct_name("pack", list(format_))
+        self.structs[name] = f'struct.Struct(">{format_}").pack'
+        self.line(f"return {name}(len(body) + {head}, correlation_id) + body")
+
+    def _close_run(self) -> None:
+        run, self._run = self._run, []
+        if not run:
+            return
+        formats = [letter for _, letter in run]
+        values = [value for value, letter in run if letter != "x"]
+        if not values:
+            size = struct.calcsize(">" + "".join(formats))
+            self._pieces.append(repr(bytes(size)))
+            return
+        name = struct_name("pack", formats)
+        self.structs[name] = f'struct.Struct(">{"".join(formats)}").pack'
+        self._pieces.append(f"{name}({', '.join(values)})")
+
+    def _piece(self, source: str) -> None:
+        self._close_run()
+        self._pieces.append(source)
+
+    def _flush(self) -> None:
+        self._close_run()
+        pieces, self._pieces = self._pieces, []
+        if len(pieces) == 1:
+            self.line(f"pieces.append({pieces[0]})")
+        elif pieces:
+            self.line(f"pieces += ({', '.join(pieces)})")
+
+    def _struct(self, fields: Sequence[Field], path: str) -> None:
+        for field in fields:
+            if self.version in version_range(field.versions) and field.tag is None:
+                self._field(field, f"{path}{field.name}")
+        if self.flexible:
+            self._run.append(("", "x"))
+
+    def _field(self, field: Field, path: str) -> None:
+        value = self.names.get(path, field.name)
+        nullable = "nullable_" if self.version in version_range(field.nullable) else ""
+        compact = "compact_" if self.flexible else ""
+        if isinstance(field.type, Array):
+            assert isinstance(field.type.element, Struct)
+            self._count(f"len({value})")
+            self._array(field.type.element.fields, value, path)
+        elif field.type is STRING:
+            self._piece(f"{compact}{nullable}text({value})")
+        elif field.type is BYTES:
+            assert not nullable
+            self._piece(f"{compact}data({value})")
+        elif field.type is UUID:
+            self._piece(f"uuid({value})")
+        else:
+            assert isinstance(field.type, Primitive)
+            self._run.append((value, field.type.format))
+
+    def _count(self, value: str) -> None:
+        if self.flexible:
+            self._piece(f"count_prefix({value})")
+        else:
+            self._run.append((value, "i"))
+
+    def _array(self, fields: Sequence[Field], value: str, path: str) -> None:
+        columns = self.names.get(f"{path}[]", "")
+        if columns == "codes":
+            self._codes(value)
+            return
+        if columns == "offsets":
+            self._offsets(fields, value, path)
+            return
+        self._flush()
+        self.line(f"for {columns} in {value}:")
+        self.depth += 1
+        self._struct(fields, f"{path}.")
+        self._flush()
+        self.depth -= 1
+
+    def _codes(self, partitions: str) -> None:
+        tail = "x" if self.flexible else ""
+        zeros, packers = f"_zeros{tail}", f"_codes{tail}"
+        self.packers[zeros] = f"i2x{tail}"
+        self.packers[packers] = f"ih{tail}"
+        self._piece(f"code_columns({zeros}, {packers}, {partitions}, codes)")
+
+    def _offsets(self, fields: Sequence[Field], partitions: str, path: str) -> None:
+        names = [f.name for f in fields if self.version in version_range(f.versions)]
+        epochs = "committed_leader_epoch" in names
+        columns = f"({partitions}, offsets{', leader_epochs' if epochs else ''})"
+        # An empty text is two bytes of 0, or a varint 1 that ``offset_columns`` puts in.
+        element = ("iqi" if epochs else "iq") + ("Bhx" if self.flexible else "2xh")
+        packers = f"_offsets_{element}"
+        self.packers[packers] = element
+        self._flush()
+        self.line("if metadata is None:")
+        call = f"offset_columns({packers}, {columns}, codes, {self.flexible})"
+        self.line(f"    pieces.append({call})")
+        self.line("else:")
+        self.depth += 1
+        self.line(f"column = (codes,) * len({partitions}) if isinstance(codes, int) else codes")
+        variables = ["partition_index", "committed_offset"]
+        variables += ["committed_leader_epoch"] if epochs else []
+        columns = ", ".join([partitions, "offsets", *(["leader_epochs"] if epochs else [])])
+        self.line(f"for {', '.join(variables)}, metadata_text, code in zip(")
+        self.line(f"    {columns}, metadata, column, strict=True")
+        self.line("):")
+        self.depth += 1
+        self.names[f"{path}.metadata"] = "metadata_text"
+        self.names[f"{path}.error_code"] = "code"
+        self._struct(fields, f"{path}.")
+        self._flush()
+        self.depth -= 2

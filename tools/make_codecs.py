@@ -1,0 +1,180 @@
+"""Writes ``protocol/generated``: straight-line codecs for the hot APIs, from their tables.
+
+A decoder unpacks runs of fields at once, takes whole arrays of partitions where their stride is
+fixed, and leaves tagged fields and everything that is wrong to the reference codec. An encoder
+makes the whole frame. ``SHAPES`` says what the tuples look like; ARCHITECTURE.md says it too.
+Run as ``make codecs``, from the top of the project; the result is checked in.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from codec_shapes import SHAPES, Shape
+from decoder_source import DecoderSource
+from encoder_source import EncoderSource
+
+from protocol.headers import response_header_version
+from protocol.messages import BY_NAME
+from protocol.schema import Api
+
+GENERATED = Path(__file__).resolve().parent.parent / "protocol" / "generated"
+
+HELPERS = (
+    "Packers",
+    "Unpackers",
+    "Unusual",
+    "code_columns",
+    "compact_data",
+    "compact_nullable_text",
+    "compact_text",
+    "count_prefix",
+    "data",
+    "nullable_text",
+    "offset_columns",
+    "slow",
+    "text",
+    "unsayable",
+    "uuid",
+)
+
+
+class Source(NamedTuple):
+    """A function and the module constants that it needs."""
+
+    version: int
+    text: str
+    constants: dict[str, str]
+
+
+def decoder(api: Api, shape: Shape, version: int) -> Source:
+    """The source of one version's decoder."""
+    source = DecoderSource(version, api.is_flexible(version), shape)
+    source.fields(api.request)
+    source.flush()
+    source.give_up("p != len(buffer)")
+    source.line(f"return {shape.result(version)}")
+    lines = [
+        f"def decode_request_v{version}(buffer: bytes, position: int) -> Request:",
+        f'    """{api.name} v{version}."""',
+        "    p = position",
+        "    try:",
+        *source.lines,
+        "    except (Unusual, struct.error, IndexError, UnicodeDecodeError, ProtocolError):",
+        f"        return slow(API, {version}, buffer, position, _shape)",
+    ]
+    constants = source.structs | {
+        name: f'Unpackers("{element}")' for name, element in source.unpackers.items()
+    }
+    return Source(version, "\n".join(lines), constants)
+
+
+def encoder(api: Api, shape: Shape, version: int) -> Source:
+    """The source of one version's encoder."""
+    source = EncoderSource(version, api.is_flexible(version), dict(shape.names))
+    for line in shape.before(version):
+        source.line(line)
+    source.body(api.response, response_header_version(api.key, version) == 1)
+    lines = [
+        f"def encode_response_v{version}(",
+        *(f"    {argument}," for argument in ("correlation_id: int", *shape.arguments)),
+        ") -> bytes:",
+        f'    """{api.name} v{version}."""',
+        "    try:",
+        *source.lines,
+        "    except (struct.error, ValueError, TypeError, AttributeError) as error:",
+        f"        raise unsayable(API, {version}, error) from None",
+    ]
+    constants = source.structs | {
+        name: f'Packers("{element}")' for name, element in source.packers.items()
+    }
+    return Source(version, "\n".join(lines), constants)
+
+
+def once(make: Callable[[Api, Shape, int], Source], api: Api, shape: Shape) -> dict[int, Source]:
+    """A source by version; versions that are the same on the wire share the first one's."""
+    sources: dict[int, Source] = {}
+    for version in api.versions:
+        source = make(api, shape, version)
+        before = sources.get(version - 1)
+        if before is not None:
+            numbers = (f"_v{before.version}(", f" v{before.version}.", f"API, {before.version},")
+            text = before.text
+            for number in numbers:
+                text = text.replace(number, number.replace(str(before.version), str(version)))
+            if text == source.text:
+                source = before
+        sources[version] = source
+    return sources
+
+
+def table(name: str, functions: str, sources: dict[int, Source], type_: str) -> str:
+    """The dict of a module's functions by version."""
+    entries = "".join(f"    {v}: {functions}_v{s.version},\n" for v, s in sources.items())
+    return f"{name}: Final[{type_}] = {{\n{entries}}}"
+
+
+def module(name: str, shape: Shape) -> str:
+    """The source of one API's module."""
+    api = BY_NAME[shape.api]
+    decoders = once(decoder, api, shape)
+    encoders = once(encoder, api, shape) if shape.arguments else {}
+    sources = {id(source): source for source in (*decoders.values(), *encoders.values())}
+    constants: dict[str, str] = {}
+    for source in sources.values():
+        constants |= source.constants
+    decode_type = "dict[int, Callable[[bytes, int], Request]]"
+    parts = [
+        f'"""{api.name} in straight lines. Written by ``tools/make_codecs.py``; do not edit."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "import struct",
+        "from collections.abc import Callable, Sequence",
+        "from typing import Any, Final",
+        "",
+        "from protocol.columns import " + ", ".join(HELPERS),
+        "from protocol.errors import ProtocolError",
+        f"from protocol.messages.{name} import API",
+        "from protocol.wire import read_varint",
+        "",
+        *(f"{alias} = {type_}" for alias, type_ in shape.types.items()),
+        "",
+        *(f"{constant} = {value}" for constant, value in sorted(constants.items())),
+        "",
+        shape.slow_shape.strip("\n"),
+        "",
+        *(source.text + "\n" for source in sources.values()),
+        table("DECODE_REQUEST", "decode_request", decoders, decode_type),
+        "",
+    ]
+    if encoders:
+        encode_type = "dict[int, Callable[..., bytes]]"
+        parts += [table("ENCODE_RESPONSE", "encode_response", encoders, encode_type), ""]
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Write every module and format it."""
+    for name, shape in SHAPES.items():
+        (GENERATED / f"{name}.py").write_text(module(name, shape))
+    (GENERATED / "__init__.py").write_text(
+        '"""Straight-line codecs for hot APIs; written by ``tools/make_codecs.py``."""\n'
+    )
+    commands = (
+        ["check", "--fix", "--quiet", "--isolated", "--select", "F401,I", "--line-length", "100"],
+        ["format", "--quiet"],
+    )
+    for command in commands:
+        subprocess.run([sys.executable, "-m", "ruff", *command, GENERATED], check=True)
+    print(f"{len(SHAPES)} modules: {', '.join(SHAPES)}")
+
+
+if __name__ == "__main__":
+    main()
