@@ -103,15 +103,14 @@ def _static_id(group: Group, group_instance_id: str | None) -> str:
 
 def _refuse_for_size(step: Step, group: Group, call: JoinGroup) -> None:
     """GROUP_MAX_SIZE_REACHED, and the member that asked is out, or the id that it was told."""
+    step.reply(call.ticket, JoinReply(GROUP_MAX_SIZE_REACHED, ""))
     pending = group.pending.pop(call.member_id, None)
     if pending is not None:
         pending.disarm()
-    member = group.members.get(call.member_id)
-    detail = f"group.max.size is {step.state.config.max_size}"
-    if member is not None and not check_member(group, call.member_id, call.group_instance_id):
-        step.remove(group, member, Cause.OVER_MAX_SIZE, detail)
-    step.reply(call.ticket, JoinReply(GROUP_MAX_SIZE_REACHED, ""))
-    if pending is not None or member is not None:
+        complete_if_joined(step, group)
+    elif not check_member(group, call.member_id, call.group_instance_id):
+        detail = f"group.max.size is {step.state.config.max_size}"
+        step.remove(group, group.members[call.member_id], Cause.OVER_MAX_SIZE, detail)
         after_removal(step, group, Cause.OVER_MAX_SIZE, detail, call.member_id)
 
 

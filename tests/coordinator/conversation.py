@@ -57,6 +57,9 @@ class Speaker:
     member_id: str = ""
     generation_id: int = -1
     instance_id: str | None = None
+    said: dict[str, str] = field(default_factory=dict)
+    """The options of its JoinGroups, said again unless they are said anew."""
+    ticket: str = ""
 
 
 @dataclass
@@ -163,21 +166,33 @@ class Conversation:
 
     def _ticket(self, name: str) -> str:
         number = len(self.tickets) + 1
-        self.tickets[f"{name}.{number}"] = number
-        return f"{name}.{number}"
+        ticket = f"{name}.{number}"
+        self.tickets[ticket] = number
+        if name in self.speakers:
+            self.speakers[name].ticket = ticket
+        return ticket
 
     def _speaker(self, words: Words) -> Speaker:
         name = words.plain[0] if words.plain else "x"
         return self.speakers.setdefault(name, Speaker(name))
 
     def member_id(self, name: str) -> str:
-        """A speaker's member id; other names stand for themselves."""
-        return self.speakers[name].member_id if name in self.speakers else name
+        """A speaker's member id, even if it was not told it yet; other names are ids themselves."""
+        if name in self.speakers and self.speakers[name].member_id:
+            return self.speakers[name].member_id
+        for group in self.shard.groups.values():
+            for member in group.members.values():
+                if member.client_id == name:
+                    return member.member_id
+        return name
 
     # ---------------------------------------------------------------------------- the requests
 
     def _call_join(self, words: Words, group_id: str) -> tuple[Speaker, str, Call]:
         speaker = self._speaker(words)
+        kept = ("v", "session", "rebalance", "type", "protocols", "client", "host")
+        speaker.said |= {key: words.options[key] for key in kept if key in words.options}
+        words = Words(words.plain, speaker.said | words.options)
         version = words.number("v", 9)
         member_id = words.options.get("member", speaker.member_id)
         speaker.instance_id = words.optional("instance", speaker.instance_id)
@@ -335,7 +350,7 @@ class Conversation:
         return []
 
     def _do_disconnect(self, words: Words) -> list[str]:
-        ticket = words.plain[0]
+        ticket = self.speakers[words.plain[0]].ticket
         self.open.pop(ticket, None)
         return [
             *self._take(self.shard.disconnected(ticket, self.now)),
