@@ -13,6 +13,10 @@ from coordinator.states import State
 from coordinator.step import Step
 from protocol.errors import NONE, REBALANCE_IN_PROGRESS
 
+_LEAST_REPEAT_MS = 1000
+"""A join phase that goes on does so for this long at least, whatever rebalance timeout of 0 or less
+a client has sent: a return, or the end of a session, ends it sooner by itself."""
+
 
 def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str = "") -> None:
     """Begin a rebalance, unless one is being prepared already."""
@@ -143,7 +147,7 @@ def complete(step: Step, group: Group, cause: Cause) -> None:
         _become_empty(step, group)
     elif not group.joined:
         group.initial_delay = False
-        step.arm_phase(group, max(group.rebalance_timeout_ms(), 1))
+        step.arm_phase(group, max(group.rebalance_timeout_ms(), _LEAST_REPEAT_MS))
     else:
         _form_generation(step, group, cause)
 
