@@ -18,6 +18,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from golden_batches import check_batches
+
 from protocol import log_records
 from protocol.codec import Message
 from protocol.errors import ProtocolError
@@ -124,8 +126,10 @@ def check(vector: dict[str, Any]) -> str | None:
     try:
         if "api" in vector or "record" in vector:
             return check_message(vector)
+        if "magic" in vector:
+            return check_batches(vector)
         return "neither a message nor a record nor a batch"
-    except (ProtocolError, KeyError, ValueError) as error:
+    except (ProtocolError, KeyError, ValueError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
 
 
