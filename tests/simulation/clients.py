@@ -1,0 +1,299 @@
+"""Simulated clients: mostly well-behaved, sometimes confused, as the world has them.
+
+A client knows what it was told and nothing else. ``next_call`` is what it would send now; ``hear``
+takes a reply. What a real client keeps in a connection is the ``ticket`` it waits on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from coordinator.calls import (
+    Call,
+    DeleteGroup,
+    DescribeGroup,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    Leaver,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+    TopicOffsets,
+)
+from coordinator.outcome import CommitReply, JoinReply, Reply, SyncReply
+from protocol.consumer_protocol import encode_subscription
+from protocol.errors import (
+    FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED,
+    ILLEGAL_GENERATION,
+    INCONSISTENT_GROUP_PROTOCOL,
+    MEMBER_ID_REQUIRED,
+    NONE,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+)
+
+GROUPS = ("alpha", "beta", "группа")
+TOPICS = ("orders", "payments", "🙂")
+PARTITIONS = 6
+SESSIONS_MS = (6_000, 10_000, 30_000)
+REBALANCES_MS = (2_000, 10_000, 45_000)
+LONGEST_REBALANCE_MS = max(REBALANCES_MS)
+
+_RESET = (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED)
+
+
+@dataclass
+class Member:
+    """A consumer that joins a group; static when it has an instance id."""
+
+    name: str
+    group_id: str
+    rng: Random
+    group_instance_id: str | None = None
+    member_id: str = ""
+    generation_id: int = -1
+    phase: str = "out"
+    """out: must join; joined: must sync; in: has an assignment."""
+    leads: bool = False
+    others: Sequence[str] = ()
+    protocols: Sequence[tuple[str, bytes]] = ()
+    session_timeout_ms: int = 10_000
+    rebalance_timeout_ms: int = 10_000
+    modern: bool = True
+    """Speaks JoinGroup v9: ids are handed out first, a static leader may skip the assignment."""
+    waiting_for: Call | None = None
+    """What was sent and not answered."""
+    assigns: int = 0
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """A new process: it knows its settings alone."""
+        self.member_id, self.generation_id, self.phase = "", -1, "out"
+        self.waiting_for = None
+        self.leads, self.others = False, ()
+        self.session_timeout_ms = self.rng.choice(SESSIONS_MS)
+        self.rebalance_timeout_ms = self.rng.choice(REBALANCES_MS)
+        self.modern = self.rng.random() < 0.6
+        self.choose_protocols()
+
+    def choose_protocols(self) -> None:
+        topics = self.rng.sample(TOPICS, self.rng.randint(1, 2))
+        offered = self.rng.choice([("range",), ("range", "sticky"), ("sticky", "range")])
+        metadata = b"\xff" if self.rng.random() < 0.03 else encode_subscription(topics)
+        self.protocols = [(name, metadata) for name in offered]
+
+    # ------------------------------------------------------------------------------- requests
+
+    def next_call(self, ticket: int, calm: bool = False) -> Call:
+        if self.phase == "out":
+            return self._join(ticket)
+        if self.phase == "joined":
+            return self._sync(ticket)
+        dice = self.rng.random()
+        if calm or dice < 0.45:
+            return Heartbeat(
+                ticket, self.group_id, self.generation_id, self.member_id, self.group_instance_id
+            )
+        if dice < 0.80:
+            return commit(
+                self.rng,
+                ticket,
+                self.group_id,
+                self.generation_id,
+                self.member_id,
+                self.group_instance_id,
+            )
+        if dice < 0.88:
+            return fetch(self.rng, ticket, self.group_id)
+        if dice < 0.92:
+            self.choose_protocols()
+            return self._join(ticket)
+        if dice < 0.95:
+            return self._join(ticket)
+        if dice < 0.97:
+            return self._sync(ticket)
+        reason = self.rng.choice([None, "closing"])
+        leaver = Leaver(self.member_id, self.group_instance_id, reason)
+        return LeaveGroup(ticket, self.group_id, [leaver])
+
+    def _join(self, ticket: int) -> JoinGroup:
+        return JoinGroup(
+            ticket,
+            self.group_id,
+            self.member_id,
+            self.group_instance_id,
+            client_id=self.name,
+            client_host="/127.0.0.1",
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            protocol_type="consumer",
+            protocols=self.protocols,
+            reason=None,
+            member_id_required=self.modern and self.group_instance_id is None,
+            supports_skip_assignment=self.modern,
+            fresh_id="" if self.member_id else f"{ticket:08x}",
+        )
+
+    def _sync(self, ticket: int) -> SyncGroup:
+        given: list[tuple[str, bytes]] = []
+        if self.leads:
+            self.assigns += 1
+            given = [
+                (other, f"{other}:{self.name}:{self.assigns}".encode()) for other in self.others
+            ]
+            if self.rng.random() < 0.1:
+                given = [*given[1:], ("nobody", b"lost")]
+        return SyncGroup(
+            ticket,
+            self.group_id,
+            self.generation_id,
+            self.member_id,
+            self.group_instance_id,
+            self.rng.choice([None, "consumer"]),
+            None,
+            given,
+        )
+
+    def confused(self, ticket: int) -> Call:
+        """The same kind of request as it would send, with something wrong in it."""
+        call = self.next_call(ticket)
+        wrong = self.rng.choice(["generation", "member", "instance", "session", "group"])
+        if wrong == "generation" and hasattr(call, "generation_id"):
+            return replace(call, generation_id=self.generation_id + self.rng.choice([-1, 1, 7]))
+        if wrong == "member" and hasattr(call, "member_id"):
+            return replace(call, member_id=self.rng.choice(["nobody", f"{self.name}-0"]))
+        if wrong == "instance" and hasattr(call, "group_instance_id"):
+            return replace(call, group_instance_id="nobody's")
+        if wrong == "session" and isinstance(call, JoinGroup):
+            return replace(call, session_timeout_ms=5)
+        if wrong == "group":
+            return replace(call, group_id="" if self.rng.random() < 0.2 else "no such group")
+        return call
+
+    # -------------------------------------------------------------------------------- replies
+
+    def hear(self, call: Call, reply: Reply) -> None:
+        if isinstance(reply, JoinReply):
+            self._hear_join(reply)
+        elif isinstance(reply, SyncReply):
+            self._hear_sync(reply)
+        elif isinstance(call, LeaveGroup):
+            self.restart()
+        elif isinstance(reply, CommitReply):
+            if isinstance(reply.errors, int):
+                self._hear_code(reply.errors)
+        elif isinstance(reply, int):
+            self._hear_code(reply)
+
+    def _hear_join(self, reply: JoinReply) -> None:
+        self.phase = "out"
+        if reply.error_code == NONE:
+            self.member_id, self.generation_id = reply.member_id, reply.generation_id
+            self.leads = reply.leader == reply.member_id and not reply.skip_assignment
+            self.others = [member.member_id for member in reply.members]
+            self.phase = "joined"
+        elif reply.error_code == MEMBER_ID_REQUIRED:
+            self.member_id = reply.member_id
+        elif reply.error_code == INCONSISTENT_GROUP_PROTOCOL:
+            self.choose_protocols()
+        elif reply.error_code in _RESET:
+            self.member_id = ""
+
+    def _hear_sync(self, reply: SyncReply) -> None:
+        if reply.error_code == NONE:
+            self.phase = "in"
+        else:
+            self._hear_code(reply.error_code)
+
+    def _hear_code(self, code: int) -> None:
+        if code in (REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION):
+            self.phase = "out"
+        elif code in _RESET:
+            self.phase, self.member_id = "out", ""
+
+
+@dataclass
+class Admin:
+    """A simple consumer and the tools: no membership, any group."""
+
+    name: str
+    rng: Random
+    waiting_for: Call | None = None
+    heard: int = field(default=0)
+
+    def next_call(self, ticket: int, calm: bool = False) -> Call:
+        group_id = self.rng.choice([*GROUPS, "simple", "simple", "unheard"])
+        dice = self.rng.random()
+        if dice < 0.35:
+            return commit(self.rng, ticket, group_id, -1, "", None)
+        if dice < 0.60:
+            return fetch(self.rng, ticket, group_id)
+        if dice < 0.75:
+            return DescribeGroup(ticket, group_id)
+        if dice < 0.85:
+            states = self.rng.choice([(), ("stable",), ("empty", "awaitingsync"), ("nonsense",)])
+            types = self.rng.choice([(), ("classic",), ("consumer",)])
+            return ListGroups(ticket, frozenset(states), frozenset(types))
+        if dice < 0.89:
+            return DeleteGroup(ticket, group_id)
+        if dice < 0.98:
+            return OffsetDelete(ticket, group_id, _some_partitions(self.rng))
+        instance_id = f"{group_id}-static-{self.rng.randint(0, 1)}"
+        return LeaveGroup(ticket, group_id, [Leaver("", instance_id, "removed by an admin")])
+
+    def confused(self, ticket: int) -> Call:
+        return commit(self.rng, ticket, self.rng.choice(GROUPS), 3, "nobody", None)
+
+    def hear(self, call: Call, reply: Reply) -> None:
+        self.heard += 1
+
+    def restart(self) -> None:
+        self.waiting_for = None
+
+
+def _some_partitions(rng: Random) -> list[tuple[str, list[int]]]:
+    topics = rng.sample(TOPICS, rng.randint(1, 2))
+    return [(topic, rng.sample(range(PARTITIONS), rng.randint(1, PARTITIONS))) for topic in topics]
+
+
+def fetch(rng: Random, ticket: int, group_id: str) -> OffsetFetch:
+    """Some partitions, or everything."""
+    return OffsetFetch(ticket, group_id, None if rng.random() < 0.4 else _some_partitions(rng))
+
+
+def commit(
+    rng: Random,
+    ticket: int,
+    group_id: str,
+    generation_id: int,
+    member_id: str,
+    group_instance_id: str | None,
+) -> OffsetCommit:
+    """A commit in any of the shapes that versions 1 to 9 have."""
+    version = rng.choice([1, 2, 6, 6, 6, 6])
+    topics = []
+    for topic, partitions in _some_partitions(rng):
+        size = len(partitions)
+        metadata: list[str | None] | None = None
+        if rng.random() < 0.2:
+            metadata = [rng.choice([None, "", "mine", "långt", "x" * 60]) for _ in partitions]
+        stamps = None
+        if version == 1:
+            stamps = [rng.choice([-1, 1_000, 2_000]) for _ in partitions]
+        epochs = [rng.randint(0, 9)] * size if version >= 6 else [-1] * size
+        if version >= 6 and rng.random() < 0.2:
+            epochs = [rng.randint(-1, 9) for _ in partitions]
+        offsets = [rng.randint(0, 10_000) for _ in partitions]
+        topics.append(TopicOffsets(topic, partitions, offsets, epochs, metadata, stamps))
+    retention_ms = rng.choice([-1, 0, 5_000]) if version == 2 else -1
+    return OffsetCommit(
+        ticket, group_id, generation_id, member_id, group_instance_id, retention_ms, topics
+    )

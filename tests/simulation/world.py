@@ -1,0 +1,335 @@
+"""The simulated world: one shard, its log as bytes, two clocks, clients, and everything that fails.
+
+The core is driven as the runtime drives it: a call's records are encoded and replayed at once, the
+turn ends with an append, replies are released when what they depend on is appended. In between the
+world may crash, fail an append, lose replies and connections, and move its clocks. One seed decides
+everything, so that a failure is repeated by its seed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from coordinator.calls import Call, JoinGroup, Now
+from coordinator.config import GroupConfig
+from coordinator.outcome import Outcome, Reply
+from coordinator.shard import GroupShard, refusal
+from offsets.record_codec import run_records, runs_of_section
+from offsets.runs import Run
+from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+from protocol.records.batch import assemble_batch, iter_batches, section_of
+from tests.simulation.checkers import Checkers
+from tests.simulation.clients import GROUPS, TOPICS, Admin, Member
+
+Client = Member | Admin
+
+
+@dataclass
+class Request:
+    """One request under way."""
+
+    ticket: int
+    client: Client
+    call: Call
+    sent_ms: int
+
+
+@dataclass
+class Held:
+    """A reply that waits until the log is appended up to ``log_offset``."""
+
+    log_offset: int
+    request: Request
+    reply: Reply
+
+
+@dataclass
+class Batch:
+    """Records that are appended whole or not at all."""
+
+    first_offset: int
+    end_offset: int
+    data: bytes
+
+
+class World:
+    """Everything there is; ``step`` lets one thing happen and has it checked."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = Random(seed)
+        rng = self.rng
+        self.config = GroupConfig(
+            initial_rebalance_delay_ms=rng.choice([0, 300, 3_000]),
+            max_size=rng.choice([2**31 - 1, 2**31 - 1, 3]),
+            new_member_join_timeout_ms=rng.choice([20_000, 300_000]),
+            offset_metadata_max_bytes=50,
+            offsets_retention_ms=rng.choice([20_000, 10**9]),
+            offsets_retention_check_interval_ms=7_000,
+            max_record_bytes=rng.choice([1_048_588, 1_048_588, 900]),
+        )
+        self.mono_ms = 1_000
+        self.wall_ms = 1_700_000_000_000
+        self.log = bytearray()
+        self.log_end = 0
+        """Offset behind the last record in ``log``."""
+        self.unappended: list[Batch] = []
+        self.accepted = 0
+        """Offset behind the last record that was replayed."""
+        self.held: list[Held] = []
+        self.open: dict[int, Request] = {}
+        """Requests in the shard's hands: neither answered nor forgotten."""
+        self.last_ticket = 0
+        self.happened: Counter[str] = Counter()
+        self.clients: list[Client] = [
+            Admin("admin", Random(rng.random())),
+            Admin("simple consumer", Random(rng.random())),
+        ]
+        for group_id in GROUPS:
+            for i in range(3):
+                self.clients.append(Member(f"{group_id}-{i}", group_id, Random(rng.random())))
+            for i in range(2):
+                instance_id = f"{group_id}-static-{i}"
+                member = Member(instance_id, group_id, Random(rng.random()), instance_id)
+                self.clients.append(member)
+        self.checkers = Checkers(self)
+        self.shard = GroupShard(self.config)
+        self._take(self.shard.loaded(self.now))
+
+    @property
+    def now(self) -> Now:
+        return Now(self.mono_ms, self.wall_ms)
+
+    # ------------------------------------------------------------------------------- one step
+
+    def step(self) -> None:
+        """Let one thing happen, then do what is due, then check the laws."""
+        happenings = [
+            (self.clients_act, 300),
+            (self.end_turn, 120),
+            (self.time_passes, 100),
+            (self.client_repeats, 8),
+            (self.client_disconnects, 5),
+            (self.client_restarts, 3),
+            (self.time_leaps, 1),
+            (self.wall_clock_jumps, 2),
+            (self.topic_is_deleted, 2),
+            (self.append_fails, 2),
+            (self.crash, 2),
+        ]
+        happening = self.rng.choices(
+            [what for what, _ in happenings], [weight for _, weight in happenings]
+        )[0]
+        self.happened[happening.__name__] += 1
+        happening()
+        self.do_what_is_due()
+        self.checkers.check_all()
+
+    def do_what_is_due(self) -> None:
+        """The timer: expire in slices until nothing is due."""
+        for _ in range(10_000):
+            due_ms = self.shard.next_deadline()
+            if due_ms is None or due_ms > self.mono_ms:
+                return
+            outcome = self.shard.expire(self.now, self.rng.choice([1, 2, 100]))
+            self.checkers.expiring(outcome)
+            self._take(outcome)
+        raise AssertionError("what is due never ends")
+
+    def clients_act(self) -> None:
+        """Requests that arrive in one read."""
+        idle = [client for client in self.clients if client.waiting_for is None]
+        for client in self.rng.sample(idle, min(len(idle), self.rng.randint(1, 4))):
+            self._client_acts(client)
+
+    def _client_acts(self, client: Client) -> None:
+        self.last_ticket += 1
+        confused = self.rng.random() < 0.06
+        call = client.confused(self.last_ticket) if confused else client.next_call(self.last_ticket)
+        self.send(client, call)
+
+    def send(self, client: Client, call: Call) -> None:
+        request = Request(call.ticket, client, call, self.mono_ms)
+        self.open[call.ticket] = request
+        client.waiting_for = call
+        self.happened[type(call).__name__] += 1
+        self.checkers.before_call(call)
+        outcome = self.shard.handle(call, self.now)
+        self._take(outcome)
+        self.checkers.after_call(call, outcome)
+
+    def client_repeats(self) -> None:
+        """A client that waits sends the same again, on another connection."""
+        waiting = [client for client in self.clients if client.waiting_for is not None]
+        if waiting:
+            client = self.rng.choice(waiting)
+            self.last_ticket += 1
+            fresh = {"ticket": self.last_ticket}
+            if isinstance(client.waiting_for, JoinGroup) and not client.waiting_for.member_id:
+                fresh["fresh_id"] = f"{self.last_ticket:08x}"
+            self.send(client, replace(client.waiting_for, **fresh))
+
+    def client_disconnects(self) -> None:
+        waiting = [client for client in self.clients if client.waiting_for is not None]
+        if waiting:
+            self._disconnect(self.rng.choice(waiting))
+
+    def client_restarts(self) -> None:
+        """A process dies without a word and comes back; a static one under its instance id."""
+        client = self.rng.choice(self.clients)
+        self._disconnect(client)
+        client.restart()
+
+    def _disconnect(self, client: Client) -> None:
+        self.held = [held for held in self.held if held.request.client is not client]
+        for request in [request for request in self.open.values() if request.client is client]:
+            assert request.ticket in self.shard.parked()
+            del self.open[request.ticket]  # void: an answer to it would be one too many
+            self._take(self.shard.disconnected(request.ticket, self.now))
+        client.waiting_for = None
+
+    def time_passes(self) -> None:
+        passed_ms = self.rng.choice([1, 20, 300, 1_500])
+        self.mono_ms += passed_ms
+        self.wall_ms += passed_ms
+
+    def time_leaps(self) -> None:
+        """The process was stopped, or nobody did anything for long."""
+        leap_ms = self.rng.choice([7_000, 31_000, 400_000])
+        self.mono_ms += leap_ms
+        self.wall_ms += leap_ms
+
+    def wall_clock_jumps(self) -> None:
+        self.wall_ms += self.rng.choice([-3_600_000, -5_000, 5_000, 30_000])
+
+    def topic_is_deleted(self) -> None:
+        self._take(self.shard.topics_deleted({self.rng.choice(TOPICS)}, self.now))
+
+    # --------------------------------------------------------------------------- log and turns
+
+    def _take(self, outcome: Outcome) -> None:
+        """Replay and encode the records; keep each reply until its records are appended."""
+        self._accept(list(outcome.records))
+        for ticket, reply in outcome.replies:
+            request = self.open.pop(ticket, None)
+            assert request is not None, f"ticket {ticket} was answered twice, or never given"
+            self.checkers.replied(request.call, reply)
+            self.held.append(Held(self.accepted, request, reply))
+        self.checkers.told(outcome.events)
+
+    def _accept(self, runs: list[Run]) -> None:
+        """One batch if the runs fit into one, else a batch a run; each is replayed at once."""
+        sizes = [len(run_records(run, 0)) for run in runs]
+        together = sum(sizes) + 8 * len(runs) + 61 <= self.config.max_record_bytes
+        for unit in [runs] if together else [[run] for run in runs]:
+            first, section = self.accepted, b""
+            for run in unit:
+                self.checkers.before_replay(run)
+                section += run_records(run, self.accepted - first)
+                self.shard.replay(run, self.accepted)
+                self.accepted += len(run)
+            if unit:
+                data = assemble_batch(
+                    section, self.accepted - first, first, self.wall_ms, self.wall_ms
+                )
+                assert len(data) <= self.config.max_record_bytes, "accepted, and cannot be written"
+                self.unappended.append(Batch(first, self.accepted, data))
+                self.checkers.accepted(data)
+
+    def end_turn(self) -> None:
+        """Append, then release."""
+        self._append(len(self.unappended))
+        self._release()
+
+    def _append(self, batches: int) -> None:
+        for batch in self.unappended[:batches]:
+            assert batch.first_offset == self.log_end
+            self.log += batch.data
+            self.log_end = batch.end_offset
+        del self.unappended[:batches]
+
+    def _release(self) -> None:
+        held, self.held = self.held, []
+        for each in held:
+            if each.log_offset > self.log_end:
+                self.held.append(each)
+                continue
+            client = each.request.client
+            if client.waiting_for is None or client.waiting_for.ticket != each.request.ticket:
+                continue  # it gave that request up
+            client.waiting_for = None
+            if self.rng.random() >= 0.02:
+                client.hear(each.request.call, each.reply)
+            else:
+                self.happened["reply lost"] += 1
+
+    # -------------------------------------------------------------------------------- failures
+
+    def append_fails(self) -> None:
+        """Law 6: nothing of this turn is written; the shard is unloaded and loaded again."""
+        held, self.held = self.held, []
+        for each in held:
+            if each.log_offset > self.log_end:
+                each.reply = refusal(each.request.call, COORDINATOR_NOT_AVAILABLE)
+            each.log_offset = self.log_end
+        self.unappended.clear()
+        self.accepted = self.log_end
+        self._take(self.shard.unload(NOT_COORDINATOR))
+        assert not self.open, "unload left somebody waiting"
+        self.held = held + self.held
+        self._load()
+        self._release()
+
+    def crash(self) -> None:
+        """``kill -9``: a part of the turn may be in the file; all else is gone."""
+        self._append(self.rng.randint(0, len(self.unappended)))
+        self.unappended.clear()
+        self.accepted = self.log_end
+        self.held.clear()
+        self.open.clear()
+        for client in self.clients:
+            client.waiting_for = None
+        self.mono_ms = self.rng.randint(0, 100_000)  # another boot, another clock
+        self._load()
+
+    def _load(self) -> None:
+        self.checkers.reloaded()
+        self.shard = self.loaded_shard()
+        self._take(self.shard.loaded(self.now))
+
+    def loaded_shard(self, extra: Sequence[Batch] = ()) -> GroupShard:
+        """A fresh shard with the log replayed, not yet ``loaded``."""
+        shard = GroupShard(self.config)
+        data = bytes(self.log) + b"".join(batch.data for batch in extra)
+        for header, _ in iter_batches(data):
+            section = section_of(data, header)
+            for base, run in runs_of_section(section, header.base_offset, header.record_count):
+                shard.replay(run, base)
+        return shard
+
+    # ------------------------------------------------------------------------------------ calm
+
+    def calm(self, rounds: int = 400) -> None:
+        """Nothing fails any more and everybody behaves: the groups must come to rest."""
+        for _ in range(rounds):
+            for client in self.clients:
+                if isinstance(client, Member) and client.waiting_for is None:
+                    self.last_ticket += 1
+                    self.send(client, client.next_call(self.last_ticket, calm=True))
+                    self.do_what_is_due()
+            held, self.held = self.held, []
+            self._append(len(self.unappended))
+            for each in held:
+                client = each.request.client
+                if client.waiting_for is not None and (
+                    client.waiting_for.ticket == each.request.ticket
+                ):
+                    client.waiting_for = None
+                    client.hear(each.request.call, each.reply)
+            self.mono_ms += 500
+            self.wall_ms += 500
+            self.do_what_is_due()
+            self.checkers.check_all()
