@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from protocol.framing import Framer
-from tests.faults.raw_connection import answer, frame
+from tests.raw_connection import answer, frame
 
 _MARK = 0x7A7B7C7D7E7F7071
 _CHUNK_FRAMES = 32

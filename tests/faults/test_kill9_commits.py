@@ -26,7 +26,7 @@ from tests.faults.commit_stream import (
     queued_bytes,
     stand_still,
 )
-from tests.faults.raw_connection import RawConnection
+from tests.raw_connection import RawConnection
 
 pytestmark = pytest.mark.faults
 

@@ -1,28 +1,25 @@
-"""What a test asks of a cluster from outside, whatever client it tests: through librdkafka."""
+"""What a test asks of a cluster from outside, by plain requests, whatever client it tests."""
 
 from __future__ import annotations
 
 import itertools
+import struct
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests import waiting
+from tests.raw_connection import RawConnection
 
 Key = tuple[str, int]
+LATEST = -1
 
 
 @dataclass(frozen=True)
 class Described:
-    """A group as DescribeGroups shows it: its state's name and what each client id holds."""
+    """A group as DescribeGroups shows it: its state and what each client id holds."""
 
     state: str
     held: dict[str, frozenset[Key]]
@@ -33,54 +30,93 @@ class Described:
 
 
 class Cluster:
-    """Questions and orders that a test has for the broker at `bootstrap`."""
+    """Questions and orders that a test has for the one broker at `bootstrap`.
+
+    Each takes a connection of its own, so the broker may be started again between two.
+    """
 
     def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-        self.admin = AdminClient({"bootstrap.servers": bootstrap})
+        self.port = int(bootstrap.rpartition(":")[2])
+
+    def call(self, name: str, version: int, **value: Any) -> dict[str, Any]:
+        """One request and its answer."""
+        with RawConnection(self.port) as connection:
+            return connection.call(name, version, **value)
 
     def create_topic(self, topic: str, partitions: int, **config: str) -> None:
         """Create a topic and wait until its partitions have a leader."""
-        made = self.admin.create_topics([NewTopic(topic, partitions, 1, config=config)])
-        made[topic].result(20)
+        asked = {
+            "name": topic,
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "configs": [{"name": key, "value": value} for key, value in config.items()],
+        }
+        made = self.call("CreateTopics", 4, topics=[asked], timeout_ms=20000)
+        assert made["topics"][0]["error_code"] == 0, made
         waiting.until(f"{topic} has leaders", lambda: self._has_leaders(topic, partitions))
 
     def grow_topic(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions: `partitions` in all."""
-        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(20)
+        asked = {"name": topic, "count": partitions, "assignments": None}
+        grown = self.call("CreatePartitions", 1, topics=[asked], timeout_ms=20000)
+        assert grown["results"][0]["error_code"] == 0, grown
 
     def _has_leaders(self, topic: str, partitions: int) -> bool:
-        found = self.admin.list_topics(topic, timeout=5).topics[topic]
-        return len(found.partitions) == partitions and all(
-            p.leader >= 0 for p in found.partitions.values()
-        )
+        [found] = self.call("Metadata", 5, topics=[{"name": topic}])["topics"]
+        leaders = [p["leader_id"] for p in found["partitions"]]
+        return len(leaders) == partitions and min(leaders) >= 0
 
     def describe(self, group: str) -> Described:
-        """The group's state and who holds what."""
-        found = self.admin.describe_consumer_groups([group], request_timeout=10)[group].result(10)
+        """The group's state and who holds what; AssertionError while nobody coordinates it."""
+        [found] = self.call("DescribeGroups", 4, groups=[group])["groups"]
+        assert found["error_code"] == 0, found
         return Described(
-            found.state.name,
-            {
-                member.client_id: frozenset(
-                    (p.topic, p.partition) for p in member.assignment.topic_partitions
-                )
-                for member in found.members
-            },
+            found["group_state"],
+            {m["client_id"]: _assigned(m["member_assignment"]) for m in found["members"]},
         )
 
     def committed(self, group: str) -> dict[Key, int]:
         """The group's committed offsets, all of them."""
-        asked = ConsumerGroupTopicPartitions(group)
-        found = self.admin.list_consumer_group_offsets([asked])[group].result(10)
-        return {(p.topic, p.partition): p.offset for p in found.topic_partitions if p.offset >= 0}
+
+        def fetch() -> list[dict[str, Any]] | None:
+            found = self.call("OffsetFetch", 7, group_id=group, topics=None)
+            return [found] if found["error_code"] == 0 else None
+
+        [found] = waiting.until(f"the offsets of {group} are answered", fetch)
+        return {
+            (topic["name"], p["partition_index"]): p["committed_offset"]
+            for topic in found["topics"]
+            for p in topic["partitions"]
+        }
 
     def end_offsets(self, topic: str, partitions: int) -> dict[Key, int]:
         """The next offset of each partition."""
-        asked = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
-        return {
-            (p.topic, p.partition): future.result(10).offset
-            for p, future in self.admin.list_offsets(asked).items()
+        asked = {
+            "name": topic,
+            "partitions": [{"partition_index": p, "timestamp": LATEST} for p in range(partitions)],
         }
+        [found] = self.call("ListOffsets", 3, replica_id=-1, topics=[asked])["topics"]
+        assert {p["error_code"] for p in found["partitions"]} == {0}, found
+        return {(topic, p["partition_index"]): p["offset"] for p in found["partitions"]}
+
+
+def _assigned(data: bytes) -> frozenset[Key]:
+    """What a consumer's assignment names: version, topics with partitions, user data."""
+    if not data:
+        return frozenset()
+    keys = []
+    version, topics = struct.unpack_from(">hi", data)
+    assert 0 <= version <= 3
+    position = 6
+    for _ in range(topics):
+        (length,) = struct.unpack_from(">h", data, position)
+        position += 2
+        topic = data[position : position + length].decode()
+        (count,) = struct.unpack_from(">i", data, position + length)
+        position += length + 4
+        keys += [(topic, p) for p in struct.unpack_from(f">{count}i", data, position)]
+        position += 4 * count
+    return frozenset(keys)
 
 
 @dataclass(frozen=True)
@@ -101,13 +137,13 @@ class Feed:
 
     _numbers = itertools.count()
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, **config: object) -> None:
         self.topic = topic
         self.partitions = partitions
         self.sent: dict[str, Sent] = {}
         self.failed: list[str] = []
         self._turn = itertools.count()
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **config})
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -155,8 +191,6 @@ class Feed:
 
 def read_topic(bootstrap: str, topic: str, ends: dict[Key, int]) -> list[Sent]:
     """Every record of a topic up to `ends`, read without a group."""
-    from confluent_kafka import Consumer
-
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -181,11 +215,3 @@ def read_topic(bootstrap: str, topic: str, ends: dict[Key, int]) -> list[Sent]:
         return found
     finally:
         reader.close()
-
-
-def next_offsets(records: Iterable[Sent]) -> dict[int, int]:
-    """By partition, the offset after the last of `records`."""
-    ends: dict[int, int] = {}
-    for record in records:
-        ends[record.partition] = max(ends.get(record.partition, 0), record.offset + 1)
-    return ends

@@ -249,16 +249,16 @@ class Group:
         )
 
     def balanced(self, cluster: Cluster, *sizes: int, within_s: float = 30.0) -> Described:
-        """Wait until the group is STABLE and its members hold `sizes` partitions, fewest first."""
+        """Wait until the group is Stable and its members hold `sizes` partitions, fewest first."""
         last: Described | None = None
 
         def look() -> Described | None:
             nonlocal last
             last = cluster.describe(self.name)
-            return last if last.state == "STABLE" and last.sizes() == sorted(sizes) else None
+            return last if last.state == "Stable" and last.sizes() == sorted(sizes) else None
 
         try:
-            return waiting.until(f"{self.name} is STABLE with {sizes}", look, within_s)
+            return waiting.until(f"{self.name} is Stable with {sizes}", look, within_s)
         except AssertionError as error:
             raise AssertionError(f"{error}; now {last}\n{self.story()}") from None
 

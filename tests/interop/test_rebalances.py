@@ -153,7 +153,7 @@ def test_partitions_that_appear_during_a_rebalance_are_assigned(
         group.start("d")
         waiting.until(
             "the group prepares",
-            lambda: cluster.describe(group.name).state.startswith("PREPARING"),
+            lambda: cluster.describe(group.name).state == "PreparingRebalance",
         )
         cluster.grow_topic(name, 9)
         a.go_on()
