@@ -47,10 +47,10 @@ _API_VERSIONS_KEY = 18
 class Connection(asyncio.Protocol):
     """The protocol object of one accepted socket; see the module."""
 
-    def __init__(self, server: Server, listener: int) -> None:
+    def __init__(self, server: Server, local_port: int) -> None:
         self.server = server
-        self.listener = listener
-        """The listener by which the peer came: its place in the order they were opened in."""
+        self.local_port = local_port
+        """The port of the listener by which the peer came."""
         self.client_id = ""
         self.client_host = ""
         """The peer's address as Kafka shows it, such as ``/127.0.0.1``."""
@@ -140,7 +140,10 @@ class Connection(asyncio.Protocol):
         self._out.clear()
         for request in slots:
             if request.reply is None and request.on_disconnect is not None:
-                request.on_disconnect()
+                try:
+                    request.on_disconnect()
+                except Exception:
+                    logger.exception("a disconnect could not be handled", peer=self.peer)
 
     def pause_writing(self) -> None:
         """The peer does not read: its requests wait, and after a time it is closed."""
@@ -180,6 +183,25 @@ class Connection(asyncio.Protocol):
     def park(self, request: Request) -> None:
         """Handles no later request before ``request`` is answered."""
         self._parked = request
+
+    def handler_failed(self, request: Request) -> None:
+        """A bug of ours: told in the log, answered as Kafka does, never fatal to the server."""
+        name = request.served.api.name
+        logger.exception(
+            "a request could not be handled",
+            api=name,
+            api_version=request.api_version,
+            peer=self.peer,
+            client_id=display_client_id(request.client_id),
+        )
+        if request.reply is not None or self.closed:
+            return
+        frame = unknown_server_error(request)
+        if frame is None:
+            self._write()
+            self.close()
+        else:
+            request.complete(frame, UNKNOWN_SERVER_ERROR)
 
     # -- the server's calls
 
@@ -287,7 +309,7 @@ class Connection(asyncio.Protocol):
         except ProtocolError as error:
             self.refuse(error)
         except Exception:  # noqa: BLE001 - told in the log, with its traceback
-            self._handler_failed(request)
+            self.handler_failed(request)
 
     def _learn_client_id(self, raw: bytes, size: int) -> None:
         if len(raw) != size:
@@ -310,25 +332,6 @@ class Connection(asyncio.Protocol):
         row = route.served
         answer = unsupported_api_versions(correlation_id, row.min_version, row.max_version)
         request.complete(answer, UNSUPPORTED_VERSION)
-
-    def _handler_failed(self, request: Request) -> None:
-        """A bug of ours: told in the log, answered as Kafka does, never fatal to the server."""
-        name = request.served.api.name
-        logger.exception(
-            "a request could not be handled",
-            api=name,
-            api_version=request.api_version,
-            peer=self.peer,
-            client_id=display_client_id(request.client_id),
-        )
-        if request.reply is not None or self.closed:
-            return
-        frame = unknown_server_error(request)
-        if frame is None:
-            self._write()
-            self.close()
-        else:
-            request.complete(frame, UNKNOWN_SERVER_ERROR)
 
     def _queue(self, frames: list[bytes]) -> None:
         if frames:

@@ -180,4 +180,11 @@ class Request:
     def __call__(self, reply: Any) -> None:
         """Takes the coordinator's reply: a request is itself the ticket of its call."""
         assert self.encode is not None
-        self.encode(self, reply)
+        try:
+            self.encode(self, reply)
+        except Exception:  # noqa: BLE001 - told in the log, with its traceback
+            self.fail()
+
+    def fail(self) -> None:
+        """Ends the request over the exception that is being handled, a bug of ours."""
+        self.connection.handler_failed(self)

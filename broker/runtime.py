@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.clock import Clock
-from broker.loading import load
+from broker.loading import load, wait_until_writable
 from broker.shard_log import Held, Phase, ShardLog
 from coordinator.calls import (
     Call,
@@ -46,8 +46,6 @@ logger = structlog.get_logger(__name__)
 OFFSETS_TOPIC = "__consumer_offsets"
 EXPIRE_BUDGET = 100
 """Deadlines of one shard that are worked off before others get a turn."""
-PROBE_MS_FIRST = 200
-PROBE_MS_MAX = 10_000
 _HOSTS_KEPT = 16384
 _GROUP_ID_KEPT_MAX = 256
 _NO_RECORD_NEEDED = (Heartbeat, OffsetFetch, DescribeGroup, ListGroups)
@@ -109,7 +107,8 @@ class Runtime:
         waiting = []
         for host in self.hosts:
             if host.log.log_start_offset == host.log.log_end_offset:
-                self._loaded(host, 0)
+                host.load_ms = 0
+                self._loaded(host)
             else:
                 waiting.append(host)
         if waiting:
@@ -200,8 +199,9 @@ class Runtime:
         """Drops the committed offsets of topics that are no more."""
         names = frozenset(topics)
         for host in self.hosts:
+            host.gone |= names
             if host.phase is Phase.ACTIVE:
-                self._take(host, host.shard.topics_deleted(names, self.clock.now()))
+                self._catch_up(host)
 
     def host_for(self, group_id: str) -> ShardLog | None:
         """The shard that keeps ``group_id``, None while the offsets topic does not exist."""
@@ -334,65 +334,40 @@ class Runtime:
                 ticket(reply)
 
     async def _load(self, hosts: Sequence[ShardLog], writable: bool) -> None:
-        """Loads shards one after the other, in slices between which the loop serves others."""
+        """Loads shards one after the other; those that are not writable are probed afterwards."""
         for host in hosts:
-            since = self.clock.now().mono_ms
-            host.loaded_records = 0
             try:
-                skipped = await load(host, self.settings.load_buffer_bytes)
+                await load(host, self.settings.load_buffer_bytes, self.clock)
             except Exception as error:  # noqa: BLE001 - an unreadable log is never served as empty
                 self._stop_for_good(host, error)
                 return
-            took_ms = self.clock.now().mono_ms - since
-            if skipped:
-                logger.warning(
-                    "records of unknown kinds were passed over",
-                    partition=host.partition,
-                    kinds=dict(skipped),
-                )
-            self._loaded(host, took_ms, writable)
-            logger.info(
-                "shard loaded",
-                partition=host.partition,
-                records=host.loaded_records,
-                ms=took_ms,
-            )
-        if not writable:
-            for host in hosts:
-                await self._probe(host)
-        else:
+            self._loaded(host, writable)
+        if writable:
             gc.collect()
             gc.freeze()
-
-    def _loaded(self, host: ShardLog, took_ms: int, writable: bool = True) -> None:
-        host.load_ms = took_ms
-        host.phase = Phase.ACTIVE if writable else Phase.UNWRITABLE
-        self._settle(host)
-        self._take(host, host.shard.loaded(self.clock.now()))
-
-    async def _probe(self, host: ShardLog) -> None:
-        """Tries, ever less often, whether the log takes writes again; then the shard is whole."""
-        wait_ms = PROBE_MS_FIRST
-        while True:
-            await asyncio.sleep(wait_ms / 1000)
+            return
+        for host in hosts:
             try:
-                host.log.probe()
+                await wait_until_writable(host)
             except LogPoisoned as error:
                 self._stop_for_good(host, error)
                 return
-            except OSError as error:
-                wait_ms = min(2 * wait_ms, PROBE_MS_MAX)
-                logger.warning(
-                    "the log still takes no writes",
-                    partition=host.partition,
-                    error=str(error),
-                    next_try_ms=wait_ms,
-                )
-            else:
-                break
-        host.phase = Phase.ACTIVE
-        logger.info("the log takes writes again", partition=host.partition)
+            host.phase = Phase.ACTIVE
+            self._catch_up(host)
+
+    def _catch_up(self, host: ShardLog) -> None:
+        """Drops the offsets of topics that were deleted while that could not be written."""
+        gone, host.gone = host.gone, set()
+        if gone:
+            self._take(host, host.shard.topics_deleted(gone, self.clock.now()))
         self._arm(host)
+
+    def _loaded(self, host: ShardLog, writable: bool = True) -> None:
+        host.phase = Phase.ACTIVE if writable else Phase.UNWRITABLE
+        self._settle(host)
+        self._take(host, host.shard.loaded(self.clock.now()))
+        if writable:
+            self._catch_up(host)
 
     # -- time
 
@@ -422,8 +397,12 @@ class Runtime:
             if host.held:
                 host.expire_held(now.mono_ms - self.settings.commit_timeout_ms)
             deadline = host.shard.next_deadline()
-            if deadline is not None and deadline <= now.mono_ms:
+            if deadline is None or deadline > now.mono_ms:
+                continue
+            try:
                 self._take(host, host.shard.expire(now, EXPIRE_BUDGET))
+            except Exception:
+                logger.exception("what was due could not be done", partition=host.partition)
         for host in self.hosts:
             self._arm(host)
 

@@ -139,13 +139,13 @@ class Server:
         except OSError:
             listening.close()
             raise
-        listener = len(self._servers)
+        bound: Any = listening.getsockname()
+        local_port = int(bound[1])
         server = await self._loop.create_server(
-            lambda: Connection(self, listener), sock=listening, backlog=self.limits.backlog
+            lambda: Connection(self, local_port), sock=listening, backlog=self.limits.backlog
         )
         self._servers.append(server)
-        bound: Any = listening.getsockname()
-        return str(bound[0]), int(bound[1])
+        return str(bound[0]), local_port
 
     async def close(self) -> None:
         """Accepts no more, writes what is finished, and closes every connection.

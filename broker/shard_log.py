@@ -63,6 +63,8 @@ class ShardLog:
         """In the runtime's list for the end of this turn."""
         self.flushing = False
         """A flush of this log runs in a thread."""
+        self.gone: set[str] = set()
+        """Deleted topics whose offsets are still to be dropped."""
         self.load_ms = -1
         """How long the last load took; -1 before its end."""
         self.loaded_records = 0

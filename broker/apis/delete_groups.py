@@ -27,7 +27,7 @@ def _handle(broker: Broker, request: Request) -> None:
         ]
         request.respond({"throttle_time_ms": 0, "results": results}, max(replies, default=0))
 
-    gather: Gather[int] = Gather(len(groups), answer)
+    gather: Gather[int] = Gather(request, len(groups), answer)
     for index, group_id in enumerate(groups):
         broker.runtime.submit(group_id, DeleteGroup(gather.ticket(index), group_id))
 

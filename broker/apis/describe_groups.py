@@ -38,7 +38,7 @@ def _handle(broker: Broker, request: Request) -> None:
         worst = max((group["error_code"] for group in described), default=0)
         request.respond({"throttle_time_ms": 0, "groups": described}, worst)
 
-    gather: Gather[DescribeReply] = Gather(len(groups), answer)
+    gather: Gather[DescribeReply] = Gather(request, len(groups), answer)
     for index, group_id in enumerate(groups):
         broker.runtime.submit(group_id, DescribeGroup(gather.ticket(index), group_id))
 

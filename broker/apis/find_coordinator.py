@@ -41,12 +41,12 @@ def _find(broker: Broker, request: Request, key_type: int, key: str) -> dict[str
     if not broker.ensure_offsets_topic():
         message = "The offsets topic could not be created; see the broker's log."
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
-    node = broker.node(request.connection.listener)
+    node_id, host, port = broker.endpoint(request)
     return {
         "key": key,
-        "node_id": node.node_id,
-        "host": node.host,
-        "port": node.port,
+        "node_id": node_id,
+        "host": host,
+        "port": port,
         "error_code": NONE,
         "error_message": "",
     }

@@ -7,6 +7,7 @@ have, as in Kafka up to 3.9.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.gather import Gather
@@ -24,7 +25,7 @@ def _handle(broker: Broker, request: Request) -> None:
     states = frozenset(name.lower() for name in value["states_filter"])
     types = frozenset(name.lower() for name in value["types_filter"])
     hosts = broker.runtime.hosts
-    gather: Gather[ListReply] = Gather(len(hosts), lambda replies: _answer(request, replies))
+    gather: Gather[ListReply] = Gather(request, len(hosts), partial(_answer, request))
     for index, host in enumerate(hosts):
         broker.runtime.submit_to(host, ListGroups(gather.ticket(index), states, types))
 

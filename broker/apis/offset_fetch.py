@@ -36,7 +36,8 @@ def _handle(broker: Broker, request: Request) -> None:
         request.encode = _answer
         broker.runtime.submit(group[0], OffsetFetch(request, group[0], group[3]))
         return
-    gather: Gather[FetchReply] = Gather(len(groups), partial(_answer_many, request, groups))
+    answer = partial(_answer_many, request, groups)
+    gather: Gather[FetchReply] = Gather(request, len(groups), answer)
     for index, group in enumerate(groups):
         call = OffsetFetch(gather.ticket(index), group[0], group[3])
         broker.runtime.submit(group[0], call)
@@ -103,7 +104,7 @@ def _by_topic_id(broker: Broker, request: Request, groups: list[Any]) -> None:
         frame = ENCODE_RESPONSE[request.api_version](request.correlation_id, 0, answered)
         request.complete(frame, max((reply.error_code for reply in replies), default=0))
 
-    gather: Gather[FetchReply] = Gather(len(calls), answer)
+    gather: Gather[FetchReply] = Gather(request, len(calls), answer)
     for index, (group_id, named) in enumerate(calls):
         broker.runtime.submit(group_id, OffsetFetch(gather.ticket(index), group_id, named))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from broker.clock import Clock
-from broker.registry import BrokerNode, Topic
-from broker.request import ServedApi
+from broker.registry import Topic
+from broker.request import Request, ServedApi
 from broker.runtime import Runtime, RuntimeSettings
 from broker.server import Limits, Server
 from coordinator.config import GroupConfig
@@ -92,8 +92,8 @@ class EdgeBroker:
         ]
         return self.logs
 
-    def node(self, listener: int) -> BrokerNode:
-        return BrokerNode(1, "127.0.0.1", self.port, None)
+    def endpoint(self, request: Request) -> tuple[int, str, int]:
+        return 1, "127.0.0.1", request.connection.local_port
 
     async def __aenter__(self) -> EdgeBroker:
         _, self.port = await self.server.listen("127.0.0.1", 0)
