@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 
-from log.errors import CorruptLog
 from log.filesystem import FileSystem, read_whole, write_whole
 
 FILE = "leader-epoch-checkpoint"
@@ -22,21 +21,24 @@ class LeaderEpochs:
         self._path = os.path.join(directory, FILE)
         self.entries: list[tuple[int, int]] = []
 
-    def load(self) -> None:
-        """Read the file if it is there. Raises CorruptLog."""
+    def load(self) -> bool:
+        """Read the file; False, and no entries, when it is missing or not what was written.
+
+        It is written without fsync when an epoch begins, so that a loss of power may damage it; the
+        batches have their epochs in them.
+        """
         self.entries = []
         if not self._fs.exists(self._path):
-            return
-        text = read_whole(self._fs, self._path).rstrip(b"\0").decode("ascii", "replace")
-        if not text:  # written without fsync when an epoch began, and power was lost
-            return
+            return False
+        text = read_whole(self._fs, self._path).decode("ascii", "replace")
         try:
             version, count, *numbers = (int(word) for word in text.split())
         except ValueError:
-            raise CorruptLog(self._path, 0, "not a list of leader epochs") from None
-        if version != 0 or len(numbers) != 2 * count:
-            raise CorruptLog(self._path, 0, f"version {version}, {count} entries claimed")
+            return False
+        if version != 0 or len(numbers) != 2 * count or not text.endswith("\n"):
+            return False
         self.entries = list(zip(numbers[::2], numbers[1::2], strict=True))
+        return True
 
     def save(self, *, durable: bool = True) -> None:
         """Write the file."""
@@ -49,12 +51,18 @@ class LeaderEpochs:
         """The newest epoch, -1 without one."""
         return self.entries[-1][0] if self.entries else -1
 
+    def note(self, epoch: int, start_offset: int) -> bool:
+        """Enter ``epoch``, unless it or a newer one is known; whether it was entered."""
+        if epoch <= self.latest:
+            return False
+        while self.entries and self.entries[-1][1] >= start_offset:
+            self.entries.pop()
+        self.entries.append((epoch, start_offset))
+        return True
+
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that ``epoch`` begins at ``start_offset``, unless it, or a newer one, has begun."""
-        if epoch > self.latest:
-            while self.entries and self.entries[-1][1] >= start_offset:
-                self.entries.pop()
-            self.entries.append((epoch, start_offset))
+        """Enter ``epoch``, which begins at ``start_offset``, and write the file."""
+        if self.note(epoch, start_offset):
             self.save(durable=False)
 
     def truncate_from_end(self, end_offset: int) -> None:

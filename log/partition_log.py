@@ -17,8 +17,8 @@ from log.batch_scan import CHUNK_BYTES
 from log.config import LogConfig
 from log.errors import LogPoisoned
 from log.filesystem import Buffer, FileSystem
+from log.fold import fold, save_producers
 from log.leader_epochs import LeaderEpochs
-from log.producer_log import load_producers, save_producers
 from log.producer_state import ProducerStates
 from log.recovery import RecoveryReport, open_segments
 from log.segment import Segment
@@ -105,11 +105,7 @@ class PartitionLog:
         log._unsynced_directories.add(directory)
         if new:
             log._unsynced_directories.add(os.path.dirname(directory))
-        log.epochs.load()
-        log.epochs.truncate_from_end(end_offset + 1)
-        if log.epochs.latest < 0:
-            log.epochs.assign(0, end_offset)
-        load_producers(log)
+        fold(log)
         return log
 
     # -- appending

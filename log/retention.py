@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from log.errors import LogPoisoned, OffsetOutOfRange
-from log.producer_log import load_producers, remove_snapshots
+from log.fold import fold, remove_snapshots
 from log.segment import DELETED, Segment
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> int:
     for segment in gone:
         hide(log, segment, now_ms)
     log.epochs.truncate_from_end(end_offset)
-    load_producers(log)
+    fold(log)
     return end_offset
 
 

@@ -1,0 +1,66 @@
+"""What a log's batch headers add up to: producers and leader epochs, at load and at close."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from log.batch_scan import headers
+from log.filesystem import read_whole, write_whole
+from log.leftovers import snapshot_offsets
+from log.segment import SNAPSHOT, file_name
+
+if TYPE_CHECKING:
+    from log.partition_log import PartitionLog
+
+
+def fold(log: PartitionLog) -> None:
+    """Load producers and epochs from their files, and what batches add to them from the headers.
+
+    Producer snapshots that are damaged or above the log's end are removed. Raises CorruptLog.
+    """
+    snapshot_offset = _load_snapshot(log)
+    epochs_known = log.epochs.load()
+    log.epochs.truncate_from_end(log.log_end_offset + 1)
+    start_offset = snapshot_offset if epochs_known else log.log_start_offset
+    changed = False
+    if start_offset < log.log_end_offset:
+        for segment in log.segments[log.segment_index(start_offset) :]:
+            position = segment.index.lookup(start_offset)
+            for batch in headers(segment.file, position, segment.size):
+                if batch.leader_epoch > log.epochs.latest:
+                    changed |= log.epochs.note(batch.leader_epoch, batch.base_offset)
+                if batch.producer_id >= 0 and batch.base_offset >= snapshot_offset:
+                    log.producers.note(batch)
+    if not log.epochs.entries:
+        changed = log.epochs.note(0, log.log_end_offset)
+    if changed:
+        log.epochs.save(durable=False)
+
+
+def _load_snapshot(log: PartitionLog) -> int:
+    """Load the newest producer snapshot that is of use; return the offset it was made at."""
+    log.producers.clear()
+    for offset in reversed(snapshot_offsets(log.fs, log.directory)):
+        path = _path(log, offset)
+        if offset <= log.log_end_offset and log.producers.restore(read_whole(log.fs, path)):
+            return max(log.log_start_offset, offset)
+        log.fs.remove(path)
+    return log.log_start_offset
+
+
+def save_producers(log: PartitionLog) -> None:
+    """Write the snapshot for the log's end. Raises OSError."""
+    path = _path(log, log.log_end_offset)
+    write_whole(log.fs, path, log.producers.snapshot(), durable=False)
+
+
+def remove_snapshots(log: PartitionLog, below_offset: int) -> None:
+    """Drop the snapshots of segments that have gone; the newest always stays."""
+    for offset in snapshot_offsets(log.fs, log.directory)[:-1]:
+        if offset < below_offset:
+            log.fs.remove(_path(log, offset))
+
+
+def _path(log: PartitionLog, offset: int) -> str:
+    return os.path.join(log.directory, file_name(offset, SNAPSHOT))

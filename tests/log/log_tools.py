@@ -1,0 +1,85 @@
+"""Small logs for tests: batches of known bytes, and a log on simulated files."""
+
+from __future__ import annotations
+
+import dataclasses
+import tarfile
+from pathlib import Path
+
+from log.config import LogConfig
+from log.partition_log import PartitionLog
+from protocol.records.batch import Record, encode_batch, records_of
+from tests.simulated_files import SimulatedFiles
+
+DIRECTORY = "/data/t-0"
+NOW_MS = 1_700_000_000_000
+KAFKA_DIRECTORIES = Path(__file__).parents[1] / "data" / "kafka-dirs"
+
+
+def batch(
+    base_offset: int = 0,
+    *values: bytes,
+    timestamp_ms: int = NOW_MS,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    leader_epoch: int = 0,
+) -> bytes:
+    """A batch with a record per value (one record ``b"v"`` unless given), all of one time.
+
+    ``producer`` is producer id, epoch and base sequence.
+    """
+    records = [
+        Record(base_offset + index, timestamp_ms, None, value)
+        for index, value in enumerate(values or (b"v",))
+    ]
+    producer_id, producer_epoch, base_sequence = producer
+    return encode_batch(
+        records,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+
+
+def open_log(
+    fs: SimulatedFiles,
+    *,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    clean: bool = False,
+    **settings: int | str,
+) -> PartitionLog:
+    """The log of topic ``t`` partition 0, with these settings of its topic."""
+    config = dataclasses.replace(LogConfig(), **settings)  # type: ignore[arg-type]
+    return PartitionLog.open(
+        fs,
+        DIRECTORY,
+        "t",
+        0,
+        config,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        clean=clean,
+    )
+
+
+def append_values(log: PartitionLog, *values: bytes, timestamp_ms: int = NOW_MS) -> None:
+    """Append a batch of one record for each value."""
+    for value in values:
+        log.append(batch(0, value, timestamp_ms=timestamp_ms), 0, timestamp_ms)
+
+
+def values(log: PartitionLog, from_offset: int | None = None) -> list[tuple[int, bytes | None]]:
+    """Offset and value of every record, as a scan finds them."""
+    return [
+        (record.offset, record.value)
+        for buffer, header in log.scan(from_offset)
+        for record in records_of(buffer, header)
+    ]
+
+
+def unpack_kafka_directory(name: str, target: Path) -> Path:
+    """Unpack one of tests/data/kafka-dirs; returns the data directory."""
+    with tarfile.open(KAFKA_DIRECTORIES / name / "data.tar.xz") as archive:
+        archive.extractall(target, filter="data")
+    return target / "data"

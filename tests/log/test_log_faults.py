@@ -1,0 +1,181 @@
+"""Failing disks: a failed write is cut back and poisons the log; a failed cut or flush is final."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from log.errors import LogPoisoned
+from tests.log.log_tools import DIRECTORY, append_values, batch, open_log, values
+from tests.simulated_files import SimulatedFiles
+
+LOG = f"{DIRECTORY}/00000000000000000000.log"
+
+
+@pytest.mark.parametrize("partial_bytes", [0, 1, 61, 69])
+def test_a_failed_write_leaves_no_byte_and_is_told(partial_bytes: int) -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    append_values(log, b"0")
+    good = fs.written(LOG)
+    fs.fail("write", ".log", code=errno.ENOSPC, partial_bytes=partial_bytes)
+
+    with pytest.raises(LogPoisoned, match="No space left") as caught:
+        log.append_encoded(batch(1, b"1"), 1, 1, 1)
+
+    assert not caught.value.final
+    assert not log.failed_for_good
+    assert fs.written(LOG) == good
+    assert (log.log_end_offset, log.high_watermark, log.size_bytes) == (1, 1, 69)
+
+
+def test_a_poisoned_log_reads_on_and_refuses_appends_with_the_reason() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    append_values(log, b"0")
+    fs.fail("write", ".log")
+    with pytest.raises(LogPoisoned):
+        append_values(log, b"1")
+
+    assert values(log) == [(0, b"0")]
+    assert log.poisoned is not None
+    assert LOG in log.poisoned
+    for _ in range(2):  # nothing fails any more, but nobody has probed
+        with pytest.raises(LogPoisoned, match="Input/output error"):
+            append_values(log, b"1")
+        with pytest.raises(LogPoisoned, match="Input/output error"):
+            log.append_encoded(batch(1, b"1"), 1, 1, 1)
+
+
+def test_a_probe_that_succeeds_ends_the_poisoning_and_leaves_no_byte() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    append_values(log, b"0")
+    fs.fail("write", ".log", count=2, code=errno.ENOSPC)
+    with pytest.raises(LogPoisoned):
+        append_values(log, b"1")
+
+    with pytest.raises(OSError, match="No space left"):
+        log.probe()
+    assert log.poisoned is not None
+    log.probe()
+
+    assert log.poisoned is None
+    assert len(fs.written(LOG)) == 69
+    append_values(log, b"1")
+    assert values(log) == [(0, b"0"), (1, b"1")]
+
+
+def test_a_full_disk_takes_appends_again_when_there_is_room() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    fs.capacity_bytes = sum(len(inode.data) for inode in fs.names.values()) + 100
+    append_values(log, b"0")
+    with pytest.raises(LogPoisoned, match="No space left"):
+        append_values(log, b"1")
+    with pytest.raises(OSError, match="No space left"):
+        log.probe()
+    assert values(log) == [(0, b"0")]
+
+    fs.capacity_bytes += 100_000
+    log.probe()
+    append_values(log, b"1")
+
+    assert values(log) == [(0, b"0"), (1, b"1")]
+
+
+@pytest.mark.parametrize("call", ["append", "probe"])
+def test_a_failed_cut_is_final(call: str) -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    append_values(log, b"0")
+    fs.fail("write", ".log", count=1 if call == "append" else 2, partial_bytes=5)
+    if call == "probe":
+        with pytest.raises(LogPoisoned):
+            append_values(log, b"1")
+        assert not log.failed_for_good
+    fs.fail("truncate", ".log")
+
+    with pytest.raises((LogPoisoned, OSError)):
+        append_values(log, b"1") if call == "append" else log.probe()
+
+    assert log.failed_for_good
+    fs.heal()
+    with pytest.raises(LogPoisoned, match="cutting") as caught:
+        log.probe()
+    assert caught.value.final
+    with pytest.raises(LogPoisoned):
+        append_values(log, b"1")
+
+
+@pytest.mark.parametrize(
+    ("operation", "suffix"), [("fsync", ".log"), ("fsync_directory", DIRECTORY)]
+)
+def test_a_failed_flush_is_final_even_when_the_next_would_succeed(
+    operation: str, suffix: str
+) -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    append_values(log, b"0")
+    fs.fail(operation, suffix)
+
+    with pytest.raises(LogPoisoned) as caught:
+        log.flush()
+
+    assert caught.value.final
+    assert log.recovery_point == 0
+    for call in (log.flush, log.probe, lambda: append_values(log, b"1")):
+        with pytest.raises(LogPoisoned, match="flushing"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("operation", "suffix"),
+    [("write", ".index"), ("write", ".timeindex"), ("open", ".log"), ("truncate", ".index")],
+)
+def test_a_failed_roll_poisons_and_loses_nothing(operation: str, suffix: str) -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs, segment_bytes=140, index_interval_bytes=0)
+    append_values(log, b"0", b"1")
+    fs.fail(operation, suffix, code=errno.ENOSPC)
+
+    with pytest.raises(LogPoisoned):
+        append_values(log, b"2")
+    assert values(log) == [(0, b"0"), (1, b"1")]
+    log.probe()
+    append_values(log, b"2", b"3", b"4")
+
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 4]
+    assert [log.segments[0].index.entry(0)] == [(1, 69)]
+    assert values(log) == [(offset, b"%d" % offset) for offset in range(5)]
+    fs.kill()
+    assert values(open_log(fs)) == [(offset, b"%d" % offset) for offset in range(5)]
+
+
+def test_one_append_is_one_write() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    append_values(log, b"0")
+    fs.calls.clear()
+
+    log.append_encoded(b"".join(batch(offset) for offset in range(1, 40)), 1, 39, 1)
+    log.append(batch(0, *[b"v" * 1000] * 10), 0, 1)
+
+    assert fs.calls == [("write", LOG), ("write", LOG)]
+
+
+def test_an_append_with_other_offsets_than_the_next_is_a_bug_and_is_refused() -> None:
+    log = open_log(SimulatedFiles())
+    with pytest.raises(ValueError, match="ends at offset 0"):
+        log.append_encoded(batch(1), 1, 1, 1)
+    assert log.size_bytes == 0
+
+
+def test_a_closed_log_takes_nothing() -> None:
+    log = open_log(SimulatedFiles())
+    log.close()
+    with pytest.raises(LogPoisoned, match="closed"):
+        append_values(log, b"0")
+    with pytest.raises(LogPoisoned, match="closed"):
+        log.flush()

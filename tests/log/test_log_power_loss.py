@@ -1,0 +1,115 @@
+"""Power lost at any moment: what was flushed is there, what was not is a prefix, never a hole.
+
+And after `kill -9` all that was appended is there. Every run prints its seed when it fails.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from log.checkpoint import RECOVERY_POINT, read_offsets, write_offsets
+from log.partition_log import PartitionLog
+from tests.log.log_tools import DIRECTORY, batch, open_log, values
+from tests.simulated_files import SimulatedFiles
+
+CHECKPOINT = f"/data/{RECOVERY_POINT}"
+SETTINGS = {"segment_bytes": 1500, "index_interval_bytes": 150}
+Written = list[tuple[int, bytes | None]]
+
+
+def append_some(log: PartitionLog, chance: random.Random, written: Written) -> None:
+    for _ in range(chance.randint(1, 12)):
+        first = log.log_end_offset
+        new = [chance.randbytes(chance.randint(0, 60)) for _ in range(chance.randint(1, 4))]
+        log.append_encoded(batch(first, *new), first, first + len(new) - 1, 1)
+        written += enumerate(new, first)
+
+
+def checkpoint(fs: SimulatedFiles, log: PartitionLog) -> None:
+    write_offsets(fs, CHECKPOINT, {("t", 0): log.recovery_point})
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_what_was_flushed_survives_a_loss_of_power(seed: int) -> None:
+    chance = random.Random(seed)
+    fs = SimulatedFiles()
+    written: Written = []
+    flushed = 0
+    clean = False
+    for _ in range(6):
+        point = read_offsets(fs, CHECKPOINT).get(("t", 0), 0)
+        log = open_log(fs, recovery_point=point, clean=clean, **SETTINGS)
+        found = values(log)
+
+        assert found == written[: len(found)], f"seed {seed}"
+        assert len(found) >= flushed, f"seed {seed}"
+        assert log.log_end_offset == len(found), f"seed {seed}"
+        for offset, _ in found[:: max(1, len(found) // 5)]:
+            assert values(log, offset)[-1] == found[-1], f"seed {seed}"
+
+        written = found
+        for _ in range(chance.randint(0, 4)):
+            append_some(log, chance, written)
+            if chance.random() < 0.5:
+                flushed = log.flush()
+                assert flushed == len(written)
+                if chance.random() < 0.5:
+                    checkpoint(fs, log)
+        clean = chance.random() < 0.2
+        if clean:
+            log.close()
+            checkpoint(fs, log)
+            flushed = len(written)
+        fs.lose_power(chance)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_was_appended_survives_a_kill(seed: int) -> None:
+    chance = random.Random(seed)
+    fs = SimulatedFiles()
+    written: Written = []
+    for _ in range(6):
+        point = read_offsets(fs, CHECKPOINT).get(("t", 0), 0)
+        log = open_log(fs, recovery_point=point, **SETTINGS)
+        assert values(log) == written, f"seed {seed}"
+        assert log.recovery.cuts == [], f"seed {seed}"
+        append_some(log, chance, written)
+        if chance.random() < 0.4:
+            log.flush()
+            checkpoint(fs, log)
+        fs.kill()
+
+
+def test_without_a_flush_a_loss_of_power_may_take_everything() -> None:
+    """The simulation is worth something only if it does take what was not flushed."""
+    left = set()
+    for seed in range(30):
+        fs = SimulatedFiles()
+        log = open_log(fs)
+        written: Written = []
+        append_some(log, random.Random(seed), written)
+        fs.lose_power(random.Random(seed))
+        left.add(len(values(open_log(fs))) / len(written))
+    assert min(left) == 0.0
+    assert len(left) > 2
+
+
+def test_a_new_segment_is_on_the_disk_before_the_recovery_point_passes_into_it() -> None:
+    for seed in range(30):
+        fs = SimulatedFiles()
+        log = open_log(fs, segment_bytes=150)
+        for offset in range(5):
+            log.append_encoded(batch(offset), offset, offset, 1)
+        log.flush()
+        fs.lose_power(random.Random(seed))
+
+        again = open_log(fs, recovery_point=5, segment_bytes=150)
+
+        assert again.log_end_offset == 5
+        assert sorted(name for name in fs.list(DIRECTORY) if name.endswith(".log")) == [
+            "00000000000000000000.log",
+            "00000000000000000002.log",
+            "00000000000000000004.log",
+        ]
