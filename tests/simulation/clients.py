@@ -95,22 +95,15 @@ class Member:
     def next_call(self, ticket: int, calm: bool = False) -> Call:
         if self.phase == "out":
             return self._join(ticket)
-        if self.phase == "joined":
-            return self._sync(ticket)
         dice = self.rng.random()
+        if self.phase == "joined":
+            if calm or dice < 0.85:
+                return self._sync(ticket)
+            return self._heartbeat(ticket) if dice < 0.92 else self._commit(ticket)
         if calm or dice < 0.45:
-            return Heartbeat(
-                ticket, self.group_id, self.generation_id, self.member_id, self.group_instance_id
-            )
+            return self._heartbeat(ticket)
         if dice < 0.80:
-            return commit(
-                self.rng,
-                ticket,
-                self.group_id,
-                self.generation_id,
-                self.member_id,
-                self.group_instance_id,
-            )
+            return self._commit(ticket)
         if dice < 0.88:
             return fetch(self.rng, ticket, self.group_id)
         if dice < 0.92:
@@ -123,6 +116,15 @@ class Member:
         reason = self.rng.choice([None, "closing"])
         leaver = Leaver(self.member_id, self.group_instance_id, reason)
         return LeaveGroup(ticket, self.group_id, [leaver])
+
+    def _heartbeat(self, ticket: int) -> Heartbeat:
+        return Heartbeat(
+            ticket, self.group_id, self.generation_id, self.member_id, self.group_instance_id
+        )
+
+    def _commit(self, ticket: int) -> OffsetCommit:
+        who = (self.group_id, self.generation_id, self.member_id, self.group_instance_id)
+        return commit(self.rng, ticket, *who)
 
     def _join(self, ticket: int) -> JoinGroup:
         return JoinGroup(

@@ -313,8 +313,12 @@ class World:
     # ------------------------------------------------------------------------------------ calm
 
     def calm(self, rounds: int = 400) -> None:
-        """Nothing fails any more and everybody behaves: the groups must come to rest."""
+        """Nothing fails any more and everybody behaves: soon every group must come to rest."""
+        complaints = ["nothing was tried"]
         for _ in range(rounds):
+            complaints = self.checkers.unrest()
+            if not complaints:
+                return
             for client in self.clients:
                 if isinstance(client, Member) and client.waiting_for is None:
                     self.last_ticket += 1
@@ -333,3 +337,4 @@ class World:
             self.wall_ms += 500
             self.do_what_is_due()
             self.checkers.check_all()
+        raise AssertionError(f"no rest after {rounds} calm rounds of 500 ms: {complaints}")

@@ -1,0 +1,257 @@
+"""Faults planted into the core, one at a time: the simulation must find each of them.
+
+A checker that never trips proves nothing; this is the test of the checkers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import coordinator.commits
+import coordinator.deletion
+import coordinator.joining
+import coordinator.membership
+import coordinator.rebalance
+import coordinator.shard
+import coordinator.static
+import coordinator.step
+import offsets.cache
+from coordinator.group import Group
+from coordinator.outcome import JoinReply, SyncReply
+from coordinator.step import Step
+from offsets.cache import OffsetCache
+from offsets.columns import TopicColumns
+from offsets.expiry import ExpiryRule
+from offsets.runs import OffsetRun
+from protocol.errors import REBALANCE_IN_PROGRESS
+from tests.simulation.world import World
+
+MOST_SEEDS = 12
+STEPS = 600
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def metadata_is_not_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TopicColumns, "_store_metadata", nothing)
+
+
+def tombstones_are_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OffsetCache, "_remove", nothing)
+
+
+def a_log_offset_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
+    real = OffsetCache.replay
+
+    def replay(self: OffsetCache, run: Any, base_offset: int) -> None:
+        real(self, run, base_offset + isinstance(run, OffsetRun))
+
+    patch.setattr(OffsetCache, "replay", replay)
+
+
+def the_last_partition_of_a_commit_is_lost(patch: pytest.MonkeyPatch) -> None:
+    real = coordinator.commits.commit
+
+    def commit(state: Any, call: Any, now: Any) -> Any:
+        topics = [
+            topic._replace(
+                partitions=topic.partitions[:-1],
+                offsets=topic.offsets[:-1],
+                leader_epochs=topic.leader_epochs[:-1],
+            )
+            for topic in call.topics
+            if topic.metadata is None and topic.commit_timestamps_ms is None
+        ]
+        return real(state, replace(call, topics=topics), now)
+
+    patch.setitem(coordinator.shard._HANDLERS, coordinator.shard.OffsetCommit, commit)
+
+
+def commits_of_old_generations_are_taken(patch: pytest.MonkeyPatch) -> None:
+    real = coordinator.commits._check
+
+    def check(group: Any, call: Any, now: Any) -> int:
+        if group is not None and call.generation_id >= 0:
+            call = replace(call, generation_id=group.generation_id)
+        return real(group, call, now)
+
+    patch.setattr(coordinator.commits, "_check", check)
+
+
+def a_fenced_instance_goes_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        coordinator.membership,
+        "check_member",
+        lambda group, member_id, _: 0 if member_id in group.members else 25,
+    )
+
+
+def commits_are_taken_while_completing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(coordinator.commits, "REBALANCE_IN_PROGRESS", 0)
+
+
+def a_displaced_join_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    real = Step.park_join
+
+    def park_join(self: Step, group: Any, member: Any, ticket: Any) -> None:
+        if member.join_ticket is not None:
+            self.void(group, member)
+        real(self, group, member, ticket)
+
+    patch.setattr(Step, "park_join", park_join)
+
+
+def a_rebalance_leaves_somebody_waiting(patch: pytest.MonkeyPatch) -> None:
+    real = Step.answer_sync
+
+    def answer_sync(self: Step, group: Any, member: Any, reply: SyncReply) -> bool:
+        if reply.error_code == REBALANCE_IN_PROGRESS and member.sync_ticket is not None:
+            self.void(group, member)
+            return True
+        return real(self, group, member, reply)
+
+    patch.setattr(Step, "answer_sync", answer_sync)
+
+
+def a_join_is_answered_twice(patch: pytest.MonkeyPatch) -> None:
+    real = Step.answer_join
+
+    def answer_join(self: Step, group: Any, member: Any, reply: JoinReply) -> None:
+        if member.join_ticket is not None:
+            self.replies.append((member.join_ticket, reply))
+        real(self, group, member, reply)
+
+    patch.setattr(Step, "answer_join", answer_join)
+
+
+def the_join_phase_has_no_deadline(patch: pytest.MonkeyPatch) -> None:
+    def begin(step: Any, group: Any) -> None:
+        group.pending_syncs.clear()
+        group.initial_delay = False
+
+    patch.setattr(coordinator.rebalance, "_begin_join_phase", begin)
+
+
+def the_end_of_a_join_phase_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    for module in (
+        coordinator.joining,
+        coordinator.membership,
+        coordinator.rebalance,
+        coordinator.static,
+    ):
+        patch.setattr(module, "complete_if_joined", nothing)
+
+
+def sessions_are_not_armed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Step, "renew", nothing)
+
+
+def support_is_not_counted_down(patch: pytest.MonkeyPatch) -> None:
+    real = Group._count_protocols
+
+    def count(self: Group, protocols: Any, step: int) -> None:
+        if step > 0 or len(self.members) < 2:
+            real(self, protocols, step)
+
+    patch.setattr(Group, "_count_protocols", count)
+
+
+def the_record_forgets(field: str, value: Any) -> Plant:
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        real = Group.run
+
+        def run(self: Group, *args: Any) -> Any:
+            made = real(self, *args)
+            assert made.value is not None
+            setattr(made.value, field, value)
+            return made
+
+        patch.setattr(Group, "run", run)
+
+    plant.__name__ = f"the_record_forgets_the_{field}"
+    return plant
+
+
+def a_deleted_group_keeps_its_record(patch: pytest.MonkeyPatch) -> None:
+    real = coordinator.deletion.forget
+
+    def forget(step: Step, *args: Any) -> None:
+        written = len(step.records)
+        real(step, *args)
+        del step.records[written:]
+
+    patch.setattr(coordinator.deletion, "forget", forget)
+
+
+def an_assignment_changes_when_asked_again(patch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def assignment_of(group: Any, member: Any) -> SyncReply:
+        asked.append(member)
+        return SyncReply(0, group.protocol_type, group.protocol_name, b"%d" % len(asked))
+
+    patch.setattr(coordinator.membership, "_assignment_of", assignment_of)
+
+
+def followers_are_told_another_leader(patch: pytest.MonkeyPatch) -> None:
+    real = coordinator.rebalance.join_reply
+
+    def join_reply(group: Any, member_id: str) -> JoinReply:
+        reply = real(group, member_id)
+        if not reply.members:
+            reply.leader = member_id
+        return reply
+
+    patch.setattr(coordinator.rebalance, "join_reply", join_reply)
+
+
+def offsets_expire_in_groups_with_members(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(offsets.cache, "rule_for", lambda _: ExpiryRule(0, ()))
+
+
+FAULTS: list[Plant] = [
+    metadata_is_not_kept,
+    tombstones_are_ignored,
+    a_log_offset_is_off_by_one,
+    the_last_partition_of_a_commit_is_lost,
+    commits_of_old_generations_are_taken,
+    a_fenced_instance_goes_on,
+    commits_are_taken_while_completing,
+    a_displaced_join_is_forgotten,
+    a_rebalance_leaves_somebody_waiting,
+    a_join_is_answered_twice,
+    the_join_phase_has_no_deadline,
+    the_end_of_a_join_phase_is_not_noticed,
+    sessions_are_not_armed,
+    support_is_not_counted_down,
+    the_record_forgets("state_timestamp_ms", -1),
+    the_record_forgets("leader", None),
+    the_record_forgets("generation_id", 1),
+    the_record_forgets("members", []),
+    a_deleted_group_keeps_its_record,
+    an_assignment_changes_when_asked_again,
+    followers_are_told_another_leader,
+    offsets_expire_in_groups_with_members,
+]
+
+
+@pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
+def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    for seed in range(MOST_SEEDS):
+        try:
+            world = World(seed)
+            for _ in range(STEPS):
+                world.step()
+            world.calm()
+        except AssertionError:
+            return
+    pytest.fail(f"{MOST_SEEDS} worlds of {STEPS} steps found nothing wrong")
