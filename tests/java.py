@@ -35,7 +35,7 @@ FLAGS = (
     "-Xshare:auto",
     "-Xmx256m",
     "-Xlog:disable",
-    "-Xlog:all=warning:stderr",
+    "-Xlog:all=error:stderr",
 )
 
 
