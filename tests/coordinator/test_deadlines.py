@@ -1,0 +1,100 @@
+"""The lazy heap of deadlines."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from coordinator.deadlines import NEVER, Deadlines, Timer, TimerKind
+
+
+def timer(name: str = "") -> Timer:
+    return Timer(TimerKind.SESSION, "g", name)
+
+
+def fired(deadlines: Deadlines, now_ms: int) -> list[str]:
+    names = []
+    while (next_ms := deadlines.next_ms()) is not None and next_ms <= now_ms:
+        due = deadlines.pop(now_ms)
+        if due is not None:
+            names.append(due.member_id)
+    return names
+
+
+def test_timers_fire_in_order_and_equal_times_in_the_order_of_arming() -> None:
+    deadlines = Deadlines()
+    for name, due_ms in [("c", 30), ("a", 10), ("b", 10)]:
+        deadlines.arm(timer(name), due_ms)
+    assert deadlines.next_ms() == 10
+    assert fired(deadlines, 9) == []
+    assert fired(deadlines, 30) == ["a", "b", "c"]
+    assert deadlines.next_ms() is None
+
+
+def test_a_deadline_that_is_moved_later_by_assignment_fires_then_and_not_before() -> None:
+    deadlines = Deadlines()
+    session = timer("a")
+    deadlines.arm(session, 10)
+    session.due_ms = 25  # what a heartbeat does
+    assert fired(deadlines, 20) == []
+    assert deadlines.next_ms() == 25, "the heap was put right when the old entry fell due"
+    assert fired(deadlines, 25) == ["a"]
+
+
+def test_an_earlier_deadline_makes_the_later_entry_void() -> None:
+    deadlines = Deadlines()
+    session = timer("a")
+    deadlines.arm(session, 300)
+    deadlines.arm(session, 10)
+    assert fired(deadlines, 10) == ["a"]
+    assert fired(deadlines, 300) == []
+
+
+def test_a_disarmed_timer_never_fires_and_may_be_armed_again() -> None:
+    deadlines = Deadlines()
+    session = timer("a")
+    deadlines.arm(session, 10)
+    session.disarm()
+    assert fired(deadlines, 100) == []
+    deadlines.arm(session, 110)
+    assert fired(deadlines, 110) == ["a"]
+    assert session.due_ms == NEVER, "who fired is armed no more"
+
+
+def test_void_entries_do_not_pile_up() -> None:
+    deadlines = Deadlines()
+    live = timer("live")
+    deadlines.arm(live, 10**9)
+    for _ in range(20_000):  # members that come and leave, with sessions of half an hour
+        gone = timer("gone")
+        deadlines.arm(gone, 1_800_000)
+        gone.disarm()
+    assert len(deadlines) < 3000
+    assert fired(deadlines, 10**9) == ["live"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_moves_agree_with_a_plain_list(seed: int) -> None:
+    chance = random.Random(seed)
+    deadlines = Deadlines()
+    timers = [timer(str(i)) for i in range(20)]
+    now_ms = 0
+    for _ in range(2000):
+        each = chance.choice(timers)
+        match chance.randrange(4):
+            case 0:
+                deadlines.arm(each, now_ms + chance.randrange(100))
+            case 1 if each.due_ms != NEVER:
+                each.due_ms += chance.randrange(50)
+            case 2:
+                each.disarm()
+            case _:
+                now_ms += chance.randrange(20)
+                due = sorted(t.member_id for t in timers if t.due_ms <= now_ms)
+                assert sorted(fired(deadlines, now_ms)) == due
+        armed = [t.due_ms for t in timers if t.due_ms != NEVER]
+        if armed:
+            next_ms = deadlines.next_ms()
+            assert next_ms is not None
+            assert next_ms <= min(armed)

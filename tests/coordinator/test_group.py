@@ -1,0 +1,169 @@
+"""The group by itself: the vote, the table of states, generations, and whom it accepts."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+import coordinator.states
+from coordinator.calls import Now
+from coordinator.group import Group, vote
+from coordinator.member import Member
+from coordinator.states import LEGAL_PREVIOUS, State, state_filter
+from offsets.runs import GroupMember, GroupValue
+
+VOTES = [
+    # what each member offers, first choice first                what is chosen, and why
+    (["range"], "range"),
+    (["range,sticky", "sticky,range", "sticky,range"], "sticky"),  # two first choices of three
+    (["range,sticky", "sticky"], "sticky"),  # the only one that both have
+    (["a,b,c", "b,c", "c,b"], "b"),  # a is not shared; b and c tie at first, b ranks 0+0+1
+    (["b,a", "a,b"], "a"),  # a tie of votes and ranks: by name
+    (["a,b,c", "b,c,a", "c,a,b"], "a"),  # the same with three
+    (["a,c,b", "b,c,a"], "a"),  # c is everybody's second choice, but it has no vote
+    (["a,b,x", "b,x,a", "x,a,b", "b,a,x"], "b"),
+    (["a,a,b", "b,a"], "a"),  # a name said twice is one name
+]
+
+
+def offers(text: str) -> list[tuple[str, bytes]]:
+    return [(name, b"") for name in text.split(",")]
+
+
+@pytest.mark.parametrize(("lists", "chosen"), VOTES)
+def test_vote(lists: list[str], chosen: str) -> None:
+    assert vote([offers(text) for text in lists]) == chosen
+
+
+def test_the_order_of_members_decides_no_vote() -> None:
+    for lists, chosen in VOTES:
+        for order in itertools.permutations(lists):
+            assert vote([offers(text) for text in order]) == chosen
+
+
+def member(name: str, protocols: str = "range", instance: str | None = None) -> Member:
+    return Member("g", name, instance, "c", "/h", 6000, 5000, offers(protocols))
+
+
+def test_every_illegal_move_is_refused() -> None:
+    for old in State:
+        for new in State:
+            group = Group("g")
+            group.state = old
+            group.phase.due_ms = 1
+            if old in LEGAL_PREVIOUS[new]:
+                group.transition_to(new, Now(5, 7))
+                assert (group.state, group.state_since_ms, group.state_timestamp_ms) == (new, 5, 7)
+            else:
+                with pytest.raises(AssertionError, match=f"from {old.name} to {new.name}"):
+                    group.transition_to(new, Now(5, 7))
+
+
+@pytest.mark.parametrize("state", [State.PREPARING_REBALANCE, State.AWAITING_SYNC])
+def test_no_group_waits_without_a_deadline(state: State) -> None:
+    group = Group("g")
+    group.state = next(iter(LEGAL_PREVIOUS[state]))
+    with pytest.raises(AssertionError, match="without a deadline"):
+        group.transition_to(state, Now(0, 0))
+
+
+def test_the_state_is_assigned_in_group_py_alone() -> None:
+    room = Path(coordinator.states.__file__).parent
+    assigning = {
+        path.name: len(re.findall(r"\.state = (?!state\b)|group\.state = ", path.read_text()))
+        for path in room.glob("*.py")
+    }
+    found = {name: count for name, count in assigning.items() if count}
+    assert found.pop("group.py") >= 2  # the constructors; transition_to assigns its argument
+    assert found == {}
+
+
+def test_the_page_of_the_machine_describes_every_state() -> None:
+    text = Path(coordinator.states.__file__).read_text()
+    for state in State:
+        assert f'{state.name} = "{state.value}"' in text
+    assert text.count("*Action*") == text.count("*Transition*") == len(State)
+
+
+def test_the_filter_takes_kafkas_old_and_new_names_in_any_case() -> None:
+    assert state_filter(["AwaitingSync"]) == {State.AWAITING_SYNC}
+    assert state_filter(["COMPLETINGREBALANCE", "stable"]) == {State.AWAITING_SYNC, State.STABLE}
+    assert state_filter(["Assigning", ""]) == set()
+
+
+def test_a_generation_after_the_last_one_is_1() -> None:
+    group = Group("g")
+    group.generation_id = 2**31 - 2
+    group.next_generation()
+    assert group.generation_id == 2**31 - 1
+    group.next_generation()
+    assert group.generation_id == 1
+
+
+def test_who_is_accepted() -> None:
+    group = Group("g")
+    assert group.accepts("consumer", offers("range"))
+    assert not group.accepts("", offers("range"))
+    assert not group.accepts("consumer", [])
+    group.protocol_type = "consumer"
+    group.add(member("a", "range,sticky"))
+    group.add(member("b", "sticky,lottery"))
+    assert group.accepts("consumer", offers("lottery,sticky"))
+    assert not group.accepts("consumer", offers("range,lottery"))
+    assert not group.accepts("connect", offers("sticky"))
+
+
+def test_the_oldest_member_leads_when_the_leader_is_gone() -> None:
+    group = Group("g")
+    a, b, c = member("a"), member("b"), member("c")
+    for each in (a, b, c):
+        group.add(each)
+    assert group.leader_id == "a"
+    group.remove(a)
+    assert group.leader_id == "b"
+    group.remove(b)
+    group.remove(c)
+    assert group.leader_id is None
+    assert group.support == {}
+
+
+def test_a_replaced_static_member_keeps_its_place() -> None:
+    group = Group("g")
+    old, other, new = member("a", instance="i"), member("b"), member("c", "sticky", instance="i")
+    group.add(old)
+    group.add(other)
+    group.pending_syncs = {"a"}
+    group.replace(old, new)
+    assert group.leader_id == "c"
+    assert group.static_members == {"i": "c"}
+    assert group.pending_syncs == {"c"}
+    assert group.support == {"range": 1, "sticky": 1}
+
+
+def test_a_record_that_says_a_member_twice_is_taken_once() -> None:
+    stored = GroupMember("a", "i", "c", "/h", 5000, 6000, b"S", b"A")
+    again = GroupMember("b", "i", "c", "/h", 5000, 6000, b"S", b"B")
+    value = GroupValue("consumer", 3, "range", "nobody", 77, [stored, stored, again])
+    group = Group.restored("g", value, 9)
+    assert list(group.members) == ["a"]
+    assert group.static_members == {"i": "a"}
+    assert group.leader_id == "a", "a leader that is no member gives way"
+    assert (group.state, group.generation_id, group.state_timestamp_ms) == (State.STABLE, 3, 77)
+
+
+def test_subscribed_topics_are_those_of_every_protocol_or_unknown() -> None:
+    subscription = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\xff\xff\xff\xff"
+    group = Group("g")
+    assert group.subscribed_topics() == ()
+    group.protocol_type = "consumer"
+    one = Member("g", "a", None, "c", "/h", 1, 1, [("range", subscription)])
+    group.add(one)
+    assert group.subscribed_topics() == {"t"}
+    group.set_protocols(one, [("range", subscription), ("sticky", b"?")])
+    assert group.subscribed_topics() is None
+    group.set_protocols(one, [("range", subscription)])
+    group.protocol_type = "connect"
+    assert group.subscribed_topics() is None

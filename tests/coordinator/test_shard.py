@@ -1,0 +1,265 @@
+"""The shard's surface: refusals, budgets, sizes, loading; what no conversation shows well."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import pytest
+
+from coordinator import calls
+from coordinator.calls import (
+    DeleteGroup,
+    DescribeGroup,
+    Heartbeat,
+    ListGroups,
+    Now,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+    TopicOffsets,
+)
+from coordinator.config import GroupConfig
+from coordinator.outcome import JoinReply, SyncReply
+from coordinator.shard import GroupShard, loading_error, refusal
+from coordinator.states import State
+from offsets.record_codec import run_records
+from offsets.runs import OffsetRun, OffsetTombstones
+from tests.coordinator.calls_for_tests import Driver, commit, heartbeat, join, leave, sync
+from tests.coordinator.invariants import check_shard
+
+EVERY_CALL: list[Any] = [
+    join("t", "m"),
+    sync("t", "m"),
+    heartbeat("t", "m"),
+    leave("t", "m"),
+    commit("t"),
+    OffsetFetch("t", "g", None),
+    DescribeGroup("t", "g"),
+    ListGroups("t", frozenset(), frozenset()),
+    DeleteGroup("t", "g"),
+    OffsetDelete("t", "g", []),
+]
+
+
+def test_the_list_of_calls_here_is_whole() -> None:
+    assert {type(call) for call in EVERY_CALL} == set(typing.get_args(calls.Call))
+
+
+@pytest.mark.parametrize("call", EVERY_CALL, ids=lambda call: type(call).__name__)
+def test_a_refusal_has_the_shape_of_the_calls_own_answer(call: Any) -> None:
+    shard = GroupShard(GroupConfig())
+    shard.loaded(Now(0, 0))
+    ((_, answer),) = shard.handle(call, Now(0, 0)).replies
+    refused = refusal(call, 16)
+    assert type(refused) is type(answer)
+    code = refused if isinstance(refused, int) else getattr(refused, "error_code", None)
+    assert (refused.errors if code is None else code) == 16  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("call", EVERY_CALL, ids=lambda call: type(call).__name__)
+def test_what_is_answered_while_loading(call: Any) -> None:
+    expected = {Heartbeat: 0, SyncGroup: 27}.get(type(call), 14)
+    assert loading_error(call) == expected
+
+
+# ----------------------------------------------------------------------------------- parked
+
+
+def test_a_displaced_request_is_answered_so_that_its_client_would_rejoin() -> None:
+    driver = Driver()
+    a, b = driver.form("a", "b", settle=False)
+    driver.handle(sync("first", b, 2))
+    outcome = driver.handle(sync("second", b, 2))
+    assert outcome.replies == [("first", SyncReply(27))]
+    driver.handle(leave("bye", a))
+    driver.handle(join("wait", fresh_id="c"))
+    outcome = driver.handle(join("again", "c-c"))
+    assert outcome.replies == [("wait", JoinReply(27, "c-c"))]
+    assert set(driver.shard.parked()) == {"again"}
+
+
+def test_a_ticket_that_was_answered_is_not_parked_when_its_peer_goes() -> None:
+    driver = Driver()
+    (a,) = driver.form("a")
+    before = driver.shard.groups["g"].members[a].session.due_ms
+    driver.mono_ms += 5
+    outcome = driver.shard.disconnected("a-0", driver.now)
+    assert outcome == ((), (), ())
+    assert driver.shard.groups["g"].members[a].session.due_ms == before
+
+
+def test_unload_twice_answers_once() -> None:
+    driver = Driver()
+    driver.form("a")
+    driver.handle(join("b", fresh_id="b"))
+    assert [ticket for ticket, _ in driver.shard.unload(16).replies] == ["b"]
+    assert driver.shard.unload(16).replies == []
+    assert driver.shard.groups["g"].state is State.DEAD
+
+
+# ----------------------------------------------------------------------------------- expire
+
+
+def test_expire_does_no_more_than_its_budget_and_says_that_more_is_due() -> None:
+    driver = Driver(initial_rebalance_delay_ms=3000)
+    for i in range(10):
+        driver.handle(join(i, group_id=f"g{i}"))
+    driver.mono_ms = 3000
+    joined = 0
+    for slices in range(1, 11):
+        outcome = driver.take(driver.shard.expire(driver.now, 1))
+        joined += len(outcome.replies)
+        assert joined == slices
+        next_ms = driver.shard.next_deadline()
+        assert next_ms is not None
+        assert (next_ms <= driver.mono_ms) == (slices < 10)
+
+
+def test_retention_looks_at_as_many_groups_as_the_budget_has() -> None:
+    driver = Driver(offsets_retention_ms=1000, offsets_retention_check_interval_ms=5000)
+    for i in range(10):
+        driver.handle(commit(i, group_id=f"g{i}"))
+    driver.mono_ms = 5000
+    records = []
+    for _ in range(3):  # the first slice spends one item on beginning the check
+        next_ms = driver.shard.next_deadline()
+        assert next_ms is not None
+        assert next_ms <= driver.mono_ms
+        records.append(len(driver.take(driver.shard.expire(driver.now, 4)).records))
+    assert records == [3, 4, 3]
+    assert driver.shard.next_deadline() == 10_000
+    assert not driver.shard.groups
+
+
+def test_a_jump_of_the_wall_clock_moves_no_session() -> None:
+    driver = Driver()
+    (a,) = driver.form("a")
+    shard = driver.shard
+    assert not shard.expire(Now(9_999, 10**12), 100).events
+    assert shard.handle(heartbeat("h", a), Now(9_999, -(10**12))).replies == (("h", 0),)
+    assert not shard.expire(Now(19_998, 10**12), 100).events
+    assert shard.expire(Now(19_999, 0), 100).events
+
+
+# ------------------------------------------------------------------------------------ sizes
+
+
+def test_tombstones_of_many_offsets_are_split_into_runs_that_fit_a_batch() -> None:
+    driver = Driver(max_record_bytes=2000)
+    for i in range(0, 200, 20):
+        columns = (range(i, i + 20), [5] * 20, [-1] * 20)
+        driver.handle(commit(i, topics=[TopicOffsets("t", *columns, None, None)]))
+    outcome = driver.handle(DeleteGroup("d", "g"))
+    runs = [run for run in outcome.records if isinstance(run, OffsetTombstones)]
+    assert sum(len(run) for run in runs) == 200
+    assert len(runs) > 1
+    assert all(61 + len(run_records(run, 0)) <= 2000 for run in runs)
+    assert not driver.shard.cache.has_offsets("g")
+
+
+def test_the_limit_of_a_commit_is_exact() -> None:
+    probe = Driver()
+    columns = (range(12), [5] * 12, [-1] * 12)
+    call = commit("c", topics=[TopicOffsets("t", *columns, None, None)])
+    size = 61 + sum(len(run_records(run, 0)) for run in probe.handle(call).records)
+    assert Driver(max_record_bytes=size).answer(call).errors == 0
+    assert Driver(max_record_bytes=size - 1).answer(call).errors == 28
+
+
+def test_values_that_no_record_can_hold_are_refused() -> None:
+    driver = Driver(offset_metadata_max_bytes=10**6)
+    assert driver.answer(commit(1, group_id="g" * 40_000)).errors == 28
+    topics = [TopicOffsets("t", [0], [5], [-1], ["m" * 40_000], None)]
+    assert driver.answer(commit(2, topics=topics)).errors == 28
+    assert not driver.shard.groups
+
+
+def test_a_member_id_fits_a_string_however_long_the_client_id_is() -> None:
+    driver = Driver()
+    reply = driver.answer(join(1, client_id="ü" * 32_000, fresh_id="x" * 36))
+    assert len(reply.member_id.encode()) < 2**15
+    assert reply.member_id.endswith("x" * 36)
+
+
+def test_a_plain_commit_keeps_the_columns_that_it_came_with() -> None:
+    driver = Driver()
+    topic = TopicOffsets("t", (0, 1), (5, 6), (-1, 2), None, None)
+    (run,) = driver.handle(commit("c", topics=[topic])).records
+    assert isinstance(run, OffsetRun)
+    assert run.partitions is topic.partitions
+    assert run.offsets is topic.offsets
+    assert run.leader_epochs is topic.leader_epochs
+    assert run.metadata is None
+
+
+# ---------------------------------------------------------------------------------- loading
+
+
+def test_replay_of_a_live_group_record_changes_nothing_but_its_offset() -> None:
+    driver = Driver()
+    driver.form("a", "b")
+    group = driver.shard.groups["g"]
+    before = group.run()
+    base_offset, run = driver.log[-1]
+    assert group.record_offset == base_offset
+    driver.shard.replay(run, 77)
+    assert driver.shard.groups["g"] is group
+    assert group.run() == before
+    assert group.record_offset == 77
+
+
+def test_a_tombstone_at_load_forgets_the_group_and_a_later_record_brings_it_back() -> None:
+    driver = Driver()
+    (a,) = driver.form("a")
+    driver.handle(leave("l", a))
+    driver.handle(DeleteGroup("d", "g"))
+    driver.form("b")
+    shard = GroupShard(driver.config)
+    counted = []
+    for base_offset, run in driver.log:
+        shard.replay(run, base_offset)
+        counted.append(len(shard.groups))
+    assert counted == [1, 1, 0, 1]
+    shard.loaded(Now(500, 0))
+    (member,) = shard.groups["g"].members.values()
+    assert member.member_id.startswith("m-b")
+    assert member.session.due_ms == 10_500, "sessions start in full when the load ends"
+
+
+def test_counts_are_by_the_names_on_the_wire() -> None:
+    driver = Driver()
+    driver.form("a", "b")
+    driver.handle(commit("s", group_id="simple"))
+    driver.handle(join("w", group_id="h"))
+    by_state, members = driver.shard.counts()
+    assert members == 3
+    assert by_state == {
+        "Empty": 1,
+        "PreparingRebalance": 0,
+        "CompletingRebalance": 1,
+        "Stable": 1,
+        "Dead": 0,
+    }
+
+
+def test_a_group_of_a_thousand_forms_one_generation() -> None:
+    driver = Driver(initial_rebalance_delay_ms=3000)
+    for i in range(1000):
+        driver.handle(join(i))
+    driver.mono_ms = 3000
+    driver.take(driver.shard.expire(driver.now, 10))
+    driver.mono_ms = 6000
+    outcome = driver.take(driver.shard.expire(driver.now, 10))
+    assert len(outcome.replies) == 1000
+    sizes = [len(reply.members) for _, reply in outcome.replies if isinstance(reply, JoinReply)]
+    assert sorted(sizes)[-2:] == [0, 1000], "only the leader is told of everybody"
+    leader = str(driver.shard.groups["g"].leader_id)
+    names = list(driver.shard.groups["g"].members)
+    given = [(name, name.encode()) for name in names]
+    for name in names[1:]:
+        driver.handle(sync(f"s{name}", name))
+    outcome = driver.handle(sync("lead", leader, assignments=given))
+    assert len(outcome.replies) == 1000
+    assert len(outcome.records) == 1
+    check_shard(driver.shard)
