@@ -1,0 +1,102 @@
+"""Frames come out whole, however the stream is cut, and false lengths are refused at once."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.framing import BadFrame, Framer
+
+BODIES = [b"x" * 8, b"y" * 9, bytes(range(200)), b"z" * 5000]
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(body)) + body for body in bodies)
+
+
+def test_a_stream_byte_by_byte() -> None:
+    framer = Framer(5000)
+    out: list[bytes] = []
+    for fed, byte in enumerate(framed(*BODIES), 1):
+        out += framer.feed(bytes([byte]))
+        assert framer.buffered == fed - len(framed(*out))
+    assert out == BODIES
+
+
+def test_all_frames_of_one_chunk() -> None:
+    framer = Framer(5000)
+    assert framer.feed(framed(*BODIES)) == BODIES
+    assert framer.buffered == 0
+    assert framer.feed(b"") == []
+
+
+@given(
+    bodies=st.lists(st.binary(min_size=8, max_size=60), max_size=12),
+    cuts=st.lists(st.integers(0, 800), max_size=12),
+)
+def test_however_the_stream_is_cut(bodies: list[bytes], cuts: list[int]) -> None:
+    stream = framed(*bodies)
+    edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    framer = Framer(60)
+    out = []
+    for start, end in itertools.pairwise(edges):
+        out += framer.feed(stream[start:end])
+        assert framer.buffered <= 64
+    assert out == bodies
+    assert framer.buffered == 0
+
+
+@pytest.mark.parametrize(
+    ("length", "reason"),
+    [
+        (-1, "a frame of a claimed -1 bytes is shorter than any header"),
+        (-(2**31), "shorter than any header"),
+        (0, "a frame of a claimed 0 bytes is shorter than any header"),
+        (7, "shorter than any header"),
+        (101, "a frame of a claimed 101 bytes is above the limit of 100"),
+        (2**31 - 1, "above the limit"),
+    ],
+)
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+def test_a_false_length_is_refused_as_soon_as_it_is_there(
+    length: int, reason: str, step: int
+) -> None:
+    framer = Framer(100)
+    stream = struct.pack(">i", length)
+    for start in range(0, 4 - step, step):
+        assert framer.feed(stream[start : start + step]) == []
+    with pytest.raises(BadFrame, match=reason):
+        framer.feed(stream[-(-4 // step) * step - step :])
+
+
+def test_frames_before_a_false_length_are_not_lost() -> None:
+    framer = Framer(100)
+    with pytest.raises(BadFrame) as caught:
+        framer.feed(framed(b"a" * 8, b"b" * 8) + b"GET / HTTP/1.1\r\n")
+    assert caught.value.frames == [b"a" * 8, b"b" * 8]
+    framer = Framer(100)
+    assert framer.feed(framed(b"a" * 8)[:6]) == []
+    with pytest.raises(BadFrame) as caught:
+        framer.feed(framed(b"a" * 8)[6:] + b"\x7f\xff\xff\xff")
+    assert caught.value.frames == [b"a" * 8]
+
+
+def test_memory_follows_what_arrived_not_what_was_claimed() -> None:
+    framer = Framer(2**31 - 1)
+    tracemalloc.start()
+    framer.feed(struct.pack(">i", 2**31 - 1))
+    for _ in range(100):
+        framer.feed(bytes(1000))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert framer.buffered == 100_004
+    assert peak < 300_000
+
+
+def test_responses_may_be_shorter_than_requests() -> None:
+    assert Framer(100, min_bytes=4).feed(framed(b"\0\0\0\1")) == [b"\0\0\0\1"]

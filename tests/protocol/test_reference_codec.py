@@ -1,0 +1,297 @@
+"""The reference codec: round trips, exactness, bounds, and nothing but ProtocolError."""
+
+from __future__ import annotations
+
+import json
+import random
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.errors import ProtocolError
+from protocol.messages import BY_KEY, BY_NAME
+from protocol.schema import Array, Field, Primitive, Struct, version_range
+from tests.protocol.message_values import ALL, fields_of, mutations, struct_value
+
+GOLDEN = Path(__file__).parent.parent / "data" / "golden" / "api.jsonl"
+messages = st.sampled_from(ALL)
+
+
+@given(message=messages, seed=st.integers(0, 2**32))
+@settings(max_examples=400, deadline=None)
+def test_what_is_encoded_is_decoded_the_same(message: tuple[str, int, bool], seed: int) -> None:
+    name, version, is_request = message
+    api = BY_NAME[name]
+    codec = api.message(version, is_request=is_request)
+    value = struct_value(fields_of(api, is_request), version, random.Random(seed))
+    data = codec.encode(value)
+    assert codec.decode(data) == value
+    assert codec.decode(b"header" + data, 6) == value
+    assert codec.decode(memoryview(data)) == value
+    assert codec.encode(codec.decode(data)) == data
+
+
+@given(message=messages, seed=st.integers(0, 2**32))
+@settings(max_examples=300, deadline=None)
+def test_any_mutation_is_an_answer_or_a_protocol_error(
+    message: tuple[str, int, bool], seed: int
+) -> None:
+    name, version, is_request = message
+    api = BY_NAME[name]
+    codec = api.message(version, is_request=is_request)
+    chance = random.Random(seed)
+    data = codec.encode(struct_value(fields_of(api, is_request), version, chance))
+    for wrong in mutations(data, chance, 20):
+        try:
+            value = codec.decode(wrong)
+        except ProtocolError:
+            continue
+        # Whatever is accepted can be said again, and then says the same (tags in shortest form).
+        again = codec.encode(value)
+        assert codec.encode(codec.decode(again)) == again
+
+
+def test_every_prefix_of_golden_bytes_is_refused() -> None:
+    # Every fifth vector, every cut: an exact decoder cannot be content with less.
+    for line in GOLDEN.read_text().splitlines()[::5]:
+        vector = json.loads(line)
+        data = bytes.fromhex(vector["hex"])
+        codec = BY_NAME[vector["api"]].message(
+            vector["version"], is_request=vector["type"] == "request"
+        )
+        for length in range(min(len(data), 300)):
+            with pytest.raises(ProtocolError):
+                codec.decode(data[:length])
+
+
+@given(junk=st.binary(max_size=200), message=messages)
+@settings(max_examples=300, deadline=None)
+def test_random_bytes_are_an_answer_or_a_protocol_error(
+    junk: bytes, message: tuple[str, int, bool]
+) -> None:
+    name, version, is_request = message
+    try:
+        value = BY_NAME[name].message(version, is_request=is_request).decode(junk)
+    except ProtocolError:
+        return
+    assert isinstance(value, dict)
+
+
+# -- claims -----------------------------------------------------------------------------------
+
+
+def array_paths(
+    fields: tuple[Field, ...], version: int, path: tuple[str, ...] = ()
+) -> list[tuple[str, ...]]:
+    """Every array of a message that is there in a version and not in a tag."""
+    found = []
+    for field in fields:
+        if version not in version_range(field.versions) or field.tag is not None:
+            continue
+        here = (*path, field.name)
+        inner: Any = field.type
+        if isinstance(inner, Array):
+            found.append(here)
+            inner = inner.element
+        if isinstance(inner, Struct):
+            found += array_paths(inner.fields, version, here)
+    return found
+
+
+def claimed(codec: Any, fields: Any, version: int, path: tuple[str, ...], flexible: bool) -> bytes:
+    """A request whose array at ``path`` claims 2**31 - 1 elements and has none.
+
+    The array is first encoded with a recognisable number of elements, whose count is replaced.
+    """
+    small = codec.encode(with_array(fields, version, path, 0))
+    large = codec.encode(with_array(fields, version, path, 1))
+    # The first byte in which the two differ is the last of the count.
+    at = next(i for i, (a, b) in enumerate(zip(small, large, strict=False)) if a != b)
+    if flexible:
+        return small[:at] + b"\x80\x80\x80\x80\x08" + small[at + 1 :]
+    return small[: at - 3] + b"\x7f\xff\xff\xff" + small[at + 1 :]
+
+
+def with_array(fields: Any, version: int, path: tuple[str, ...], count: int) -> dict[str, Any]:
+    value = struct_value([], version, random.Random(0))
+    for field in fields:
+        if version not in version_range(field.versions) or field.tag is not None:
+            continue
+        on_path = bool(path) and field.name == path[0]
+        inner = field.type
+        if isinstance(inner, Array):
+            element = inner.element
+            if on_path and len(path) == 1:
+                value[field.name] = [minimal(element, version)] * count
+            elif on_path:
+                assert isinstance(element, Struct)
+                value[field.name] = [with_array(element.fields, version, path[1:], count)]
+            else:
+                value[field.name] = []
+        elif isinstance(inner, Struct):
+            value[field.name] = with_array(
+                inner.fields, version, path[1:] if on_path else (), count
+            )
+    return value
+
+
+def minimal(element: Any, version: int) -> Any:
+    if isinstance(element, Struct):
+        return with_array(element.fields, version, (), 0)
+    assert isinstance(element, Primitive)
+    return element.default
+
+
+@pytest.mark.parametrize("name", [api.name for api in BY_KEY.values()])
+def test_a_claimed_count_is_refused_before_anything_is_made_of_it(name: str) -> None:
+    api = BY_NAME[name]
+    tried = 0
+    for version in api.versions:
+        codec = api.message(version, is_request=True)
+        flexible = api.is_flexible(version)
+        for path in array_paths(tuple(api.request), version):
+            data = claimed(codec, api.request, version, path, flexible)
+            tracemalloc.start()
+            with pytest.raises(ProtocolError, match="claimed 2147483647 elements"):
+                codec.decode(data)
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert peak < 20_000, path
+            tried += 1
+    assert tried == sum(len(array_paths(tuple(api.request), v)) for v in api.versions)
+
+
+def test_counts_are_held_against_the_least_that_elements_take() -> None:
+    # Ten topics of OffsetCommit v2 take at least 6 bytes each; 30 bytes cannot hold them.
+    data = b"\0\x01g" + b"\0\0\0\1" + b"\0\0" + bytes(8) + b"\0\0\0\x0a" + bytes(30)
+    with pytest.raises(ProtocolError, match="claimed 10 elements in 30 bytes"):
+        BY_NAME["OffsetCommit"].decode_request(2, data)
+
+
+# -- the wire's small print ----------------------------------------------------------------------
+
+
+def heartbeat(version: int, data: bytes) -> dict[str, Any]:
+    return BY_NAME["Heartbeat"].decode_request(version, data)
+
+
+@pytest.mark.parametrize(
+    ("version", "data", "reason"),
+    [
+        (0, b"\0\1g\0\0\0\1\0\1m\0", "1 bytes after its end"),
+        (0, b"\0\1g\0\0\0\1\0\1", "a string of 1 bytes in 0"),
+        (0, b"\0\1g\0\0\0", "ends too early"),
+        (0, b"", "ends too early"),
+        (0, b"\xff\xffg\0\0\0\1\0\1m", "null where string must be"),
+        (0, b"\x80\0g\0\0\0\1\0\1m", "string of a claimed -32768 bytes"),
+        (0, b"\0\1\xff\0\0\0\1\0\1m", "a string is not UTF-8"),
+        (0, b"\0\3\xed\xa0\x80\0\0\0\1\0\1m", "a string is not UTF-8"),
+        (3, b"\0\1g\0\0\0\1\0\1m\xff\xfe", "string of a claimed -2 bytes"),
+        (4, b"\0\0\0\0\1\2m\0\0", "null where string must be"),
+        (4, b"\x82\x80\x02" + b"g" * 40000, "string of a claimed 32769 bytes"),
+        (4, b"\xff\xff\xff\xff\xff\x01", "a varint of more than 5 bytes"),
+        (4, b"\xff\xff\xff\xff\x1f", "a varint of more than 32 bits"),
+        (4, b"\2g\0\0\0\1\2m\0\2\5\0\5\0", "tag 5 after tag 5"),
+        (4, b"\2g\0\0\0\1\2m\0\2\5\0\4\0", "tag 4 after tag 5"),
+        (4, b"\2g\0\0\0\1\2m\0\1\5\3ab", "tag 5 of 3 bytes in 2"),
+        (4, b"\2g\0\0\0\1\2m\0\x7f\5\0", "127 tagged fields in 2 bytes"),
+    ],
+)
+def test_what_is_not_in_the_format_is_refused(version: int, data: bytes, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=f"^Heartbeat request v{version}: {reason}"):
+        heartbeat(version, data)
+
+
+def test_a_varint_may_be_longer_than_it_need_be_as_in_kafka() -> None:
+    expected = heartbeat(4, b"\2g\0\0\0\1\2m\0\0")
+    assert heartbeat(4, b"\x82\0g\0\0\0\1\x82\x80\x80\0m\x80\0\0") == expected
+
+
+def test_negative_counts_other_than_null_are_refused() -> None:
+    metadata = BY_NAME["Metadata"]
+    assert metadata.decode_request(1, b"\xff\xff\xff\xff")["topics"] is None
+    with pytest.raises(ProtocolError, match="claimed -2 elements"):
+        metadata.decode_request(1, b"\xff\xff\xff\xfe")
+    with pytest.raises(ProtocolError, match="null where an array must be"):
+        metadata.decode_request(0, b"\xff\xff\xff\xff")
+
+
+def test_unknown_tagged_fields_are_kept_and_written_back() -> None:
+    data = b"\2g\0\0\0\1\2m\0\2\5\3abc\xe8\7\0"
+    value = heartbeat(4, data)
+    assert value["_tagged_fields"] == {5: b"abc", 1000: b""}
+    assert BY_NAME["Heartbeat"].encode_request(4, value) == data
+    with pytest.raises(ProtocolError, match="this version has no tagged fields"):
+        BY_NAME["Heartbeat"].encode_request(3, value)
+
+
+def test_a_known_tagged_field_is_written_when_it_differs_from_its_default() -> None:
+    versions = BY_NAME["ApiVersions"]
+    plain = versions.encode_response(3, {"api_keys": []})
+    assert plain == b"\0\0\1\0\0\0\0\0"
+    assert versions.encode_response(3, {"api_keys": [], "finalized_features_epoch": -1}) == plain
+    data = versions.encode_response(3, {"api_keys": [], "finalized_features_epoch": 7})
+    assert data == plain[:-1] + b"\1\1\x08" + (7).to_bytes(8, "big")
+    assert versions.decode_response(3, data)["finalized_features_epoch"] == 7
+    with pytest.raises(ProtocolError, match="finalized_features_epoch: 1 bytes after its end"):
+        versions.decode_response(3, data.replace(b"\1\1\x08", b"\1\1\x09") + b"\0")
+    with pytest.raises(ProtocolError, match="tag 1 must be unknown"):
+        versions.encode_response(3, {"api_keys": [], "_tagged_fields": {1: bytes(8)}})
+
+
+def test_null_structs() -> None:
+    api = BY_NAME["DescribeTopicPartitions"]
+    assert api.encode_request(0, {"topics": [], "cursor": None})[-2:] == b"\xff\0"
+    cursor = {"topic_name": "t", "partition_index": 3}
+    data = api.encode_request(0, {"topics": [], "cursor": cursor})
+    assert api.decode_request(0, data)["cursor"] == cursor
+    with pytest.raises(ProtocolError, match="a struct's mark is 1 or -1, not 2"):
+        api.decode_request(0, data.replace(b"\1\2t", b"\2\2t"))
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"group_id": None}, "group_id: text is needed, not None"),
+        ({"group_id": b"g"}, "group_id: text is needed, not b'g'"),
+        ({"group_id": "x" * 32768}, "group_id: text of 32768 bytes"),
+        ({"group_id": "\ud800"}, "group_id: .*surrogates not allowed"),
+        ({"generation_id_or_member_epoch": 2**31}, "generation_id_or_member_epoch: "),
+        ({"generation_id_or_member_epoch": "1"}, "generation_id_or_member_epoch: "),
+        ({"topics": None}, "topics: a list is needed, not None"),
+        ({"topics": {"name": "t"}}, "topics: a list is needed"),
+        ({"topics": ["t"]}, "topics: a dict is needed, not 't'"),
+        ({"topics": [{"topic_id": b"short"}]}, "topics: topic_id: a UUID is 16 bytes"),
+        ({"topics": [{"partition": []}]}, "topics: no such field: partition"),
+        ({"group": "g"}, "no such field: group"),
+        ([], "a dict is needed"),
+    ],
+)
+def test_a_value_that_no_bytes_can_say_is_refused_by_name(value: Any, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=f"^OffsetCommit request v10: {reason}"):
+        BY_NAME["OffsetCommit"].encode_request(10, value)
+
+
+def test_bytes_must_be_bytes() -> None:
+    api = BY_NAME["SyncGroup"]
+    for wrong in ("text", [1, 2], 5, None):
+        with pytest.raises(ProtocolError, match="assignment: bytes are needed"):
+            api.encode_response(5, {"assignment": wrong})
+    assert api.encode_response(0, {"assignment": memoryview(b"ab")}) == b"\0\0\0\0\0\2ab"
+
+
+def test_records_come_as_bytes_that_are_equal_to_what_was_sent() -> None:
+    api = BY_NAME["Produce"]
+    records = random.Random(1).randbytes(100_000)
+    part = {"index": 0, "records": records}
+    data = api.encode_request(9, {"topic_data": [{"name": "t", "partition_data": [part]}]})
+    tracemalloc.start()
+    value = api.decode_request(9, data)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert value["topic_data"][0]["partition_data"][0]["records"] == records
+    assert peak < 150_000, "copied more than once"
