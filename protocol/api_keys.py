@@ -1,4 +1,4 @@
-"""API keys by Kafka's names, and the version from which each API is flexible (KIP-482).
+"""API keys by Kafka's names, and since which version each API is flexible (KIP-482).
 
 Small and by itself, since every request's header asks it. Written by ``tools/make_messages.py``.
 """
