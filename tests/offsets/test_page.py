@@ -1,0 +1,40 @@
+"""docs/consumer-offsets.md is true: its worked example is read from the page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from offsets.record_codec import run_records, runs_of_section
+from offsets.runs import GroupMember, GroupRun, GroupValue, OffsetRun, OffsetTombstones
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "consumer-offsets.md"
+AT_MS = 1_700_000_000_000
+
+MEMBER = GroupMember("c-1", None, "c", "/10.0.0.7", 60_000, 10_000, b"\1\2", b"\3")
+EXAMPLE = [
+    OffsetRun("shop", "orders", [0], [42], [5], None, AT_MS),
+    OffsetRun("shop", "orders", [1], [9], [-1], ["mine"], AT_MS, AT_MS + 600_000),
+    OffsetTombstones("shop", [("orders", 3)]),
+    GroupRun("shop", GroupValue("consumer", 2, "range", "c-1", AT_MS, [MEMBER])),
+]
+
+
+def examples() -> list[bytes]:
+    blocks = re.findall(r"```hex\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    return [
+        bytes.fromhex("".join(line.split("#")[0] for line in block.splitlines()))
+        for block in blocks
+    ]
+
+
+def test_the_example_is_what_we_write_and_read() -> None:
+    assert [run_records(run, 0) for run in EXAMPLE] == examples()
+    assert [runs_of_section(data, 0, 1) for data in examples()] == [[(0, run)] for run in EXAMPLE]
+
+
+def test_every_file_that_the_page_names_exists() -> None:
+    root = PAGE.parent.parent
+    named = re.findall(r"`(offsets/\w+\.py)`", PAGE.read_text())
+    assert len(named) >= 5
+    assert [name for name in named if not (root / name).exists()] == []
