@@ -18,10 +18,10 @@ import structlog
 
 from broker.peer import display_client_id, java_address, peer_gone
 from broker.request import Request
-from broker.response import file_chunks, unknown_server_error, unsupported_api_versions
+from broker.response import file_chunks, report_failure, unsupported_api_versions
 from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, ProtocolError
 from protocol.framing import BadFrame, Framer
-from protocol.headers import decode_request_header
+from protocol.headers import MIN_REQUEST_BYTES, decode_request_header
 from protocol.schema import Buffer
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class Connection(asyncio.Protocol):
         self._broker = server.broker
         self._routes = server.routes
         self._partials = server.partials
+        self._request_bytes_max = server.limits.request_bytes
+        self._slots_max = server.limits.requests_in_flight
         self._framer = Framer(server.limits.request_bytes)
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
@@ -78,7 +80,7 @@ class Connection(asyncio.Protocol):
         self._out: list[Buffer] = []
         self._out_bytes = 0
         self._busy = False
-        """Inside ``_pump`` or ``data_received``, which write at their end."""
+        """Inside `data_received` or ``_pump``, which write at their end."""
         self._reading = True
         self._client_raw = b""
 
@@ -99,19 +101,35 @@ class Connection(asyncio.Protocol):
         """Frames what arrived and handles each whole request at once."""
         self.last_active_s = self.server.now_s
         if (
-            not self._slots
-            and not self._backlog
-            and not self._framer.buffered
-            and 4 < len(data) <= self.server.limits.request_bytes
-            and _LENGTH.unpack_from(data)[0] == len(data) - 4
-            and self.muted_at_s is None
+            self._backlog
+            or self._parked is not None
+            or self.muted_at_s is not None
+            or self._framer.buffered
+            or len(data) > BACKLOG_BYTES
+            or len(self._slots) >= self._slots_max
         ):
-            self._busy = True
-            self._handle(data, 4)
-            self._busy = False
-            if self._out:
-                self._write()
+            self._receive(data)
             return
+        # Nothing is held back: the usual case, in which no frame needs to be kept.
+        position, size = 0, len(data)
+        self._busy = True
+        while size - position > 4:
+            length = _LENGTH.unpack_from(data, position)[0]
+            end = position + 4 + length
+            if end > size or not MIN_REQUEST_BYTES <= length <= self._request_bytes_max:
+                break
+            self._handle(data if end == size and not position else data[position:end])
+            position = end
+            if self._parked is not None or self._out_bytes > OUTPUT_BYTES or self.closed:
+                break
+        self._busy = False
+        if self._out:
+            self._write()
+        if position < size:
+            self._receive(data[position:])
+
+    def _receive(self, data: bytes) -> None:
+        """Keeps what cannot be handled at once and handles what can."""
         if self.closed:
             return
         try:
@@ -186,17 +204,9 @@ class Connection(asyncio.Protocol):
 
     def handler_failed(self, request: Request) -> None:
         """A bug of ours: told in the log, answered as Kafka does, never fatal to the server."""
-        name = request.served.api.name
-        logger.exception(
-            "a request could not be handled",
-            api=name,
-            api_version=request.api_version,
-            peer=self.peer,
-            client_id=display_client_id(request.client_id),
-        )
+        frame = report_failure(request)
         if request.reply is not None or self.closed:
             return
-        frame = unknown_server_error(request)
         if frame is None:
             self._write()
             self.close()
@@ -273,8 +283,8 @@ class Connection(asyncio.Protocol):
 
     # -- inside
 
-    def _handle(self, frame: bytes, start: int) -> None:
-        """Handles one whole request whose header begins at ``start``."""
+    def _handle(self, frame: bytes, start: int = 4) -> None:
+        """Handles one whole request whose header begins at ``start``, behind the length or at 0."""
         try:
             key, correlation_id, size = _HEADER.unpack_from(frame, start)
             route = self._routes.get(key)
@@ -291,8 +301,8 @@ class Connection(asyncio.Protocol):
                 client_id = self.client_id
             else:
                 client_id = ""
-            if size < -1 or route.flexible:
-                if size >= -1 and frame[position : position + 1] == b"\0":
+            if route.flexible or size < -1:
+                if frame[position : position + 1] == b"\0" and size >= -1:
                     position += 1
                 else:
                     position = start + decode_request_header(frame[start:]).position
@@ -342,7 +352,7 @@ class Connection(asyncio.Protocol):
         return (
             self._parked is not None
             or self.muted_at_s is not None
-            or len(self._slots) >= self.server.limits.requests_in_flight
+            or len(self._slots) >= self._slots_max
             or self.closed
         )
 

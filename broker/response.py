@@ -6,9 +6,14 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import structlog
+
+from broker.peer import display_client_id
 from broker.request import Chunk, FileSlice, Request
 from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION
 from protocol.headers import response_header
+
+logger = structlog.get_logger(__name__)
 
 _UNSUPPORTED = struct.Struct(">iihihhh")
 
@@ -19,8 +24,18 @@ def unsupported_api_versions(correlation_id: int, minimum: int, maximum: int) ->
     return _UNSUPPORTED.pack(size, correlation_id, UNSUPPORTED_VERSION, 1, 18, minimum, maximum)
 
 
-def unknown_server_error(request: Request) -> bytes | None:
-    """The frame that tells only UNKNOWN_SERVER_ERROR, None where the API has no place for it."""
+def report_failure(request: Request) -> bytes | None:
+    """Logs the exception that is being handled; returns the frame that says UNKNOWN_SERVER_ERROR.
+
+    None where the API has no place for an error of the whole request.
+    """
+    logger.exception(
+        "a request could not be handled",
+        api=request.served.api.name,
+        api_version=request.api_version,
+        peer=request.connection.peer,
+        client_id=display_client_id(request.client_id),
+    )
     api = request.served.api
     version = request.api_version
     value: dict[str, Any] = {"error_code": UNKNOWN_SERVER_ERROR}

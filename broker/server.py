@@ -118,7 +118,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         if self._look is None:
             self.now_s = int(self._loop.time())
-            self._look = self._loop.call_later(1, self._look_around)
+            self._look = self._loop.call_later(1, self._tick)
         # One family a listener: "" and 0.0.0.0 are IPv4, :: is IPv6 with mapped IPv4 as in Java.
         infos = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -228,9 +228,14 @@ class Server:
 
     # -- once a second
 
-    def _look_around(self) -> None:
-        self._look = self._loop.call_later(1, self._look_around)
-        now_s = self.now_s = int(self._loop.time())
+    def _tick(self) -> None:
+        self._look = self._loop.call_later(1, self._tick)
+        self.now_s = int(self._loop.time())
+        self.look_around()
+
+    def look_around(self) -> None:
+        """Closes whom nobody needs to wait for: idle, unreading, gone, or stalled."""
+        now_s = self.now_s
         for connection in list(self.muted):
             left = connection.write_buffer_size()
             if left < connection.unsent_bytes:

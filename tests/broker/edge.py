@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,14 @@ from protocol.messages import BY_KEY
 
 GROUPS = GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=0)
 _LENGTH = struct.Struct(">i")
+
+
+async def eventually(condition: Callable[[], object], within_s: float = 10) -> None:
+    """Let the loop run until ``condition`` is true; fail after ``within_s`` seconds."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within_s} s"
+        await asyncio.sleep(0.002)
 
 
 class Topics:

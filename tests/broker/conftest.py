@@ -1,0 +1,27 @@
+"""Tests that are coroutines run in a loop of their own, uvloop's as in the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+
+import pytest
+import uvloop
+
+TEST_WITHIN_S = 60
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test to its end."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    wanted = inspect.signature(test).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
+
+    async def run() -> None:
+        await asyncio.wait_for(test(**arguments), TEST_WITHIN_S)
+
+    uvloop.run(run())
+    return True
