@@ -314,7 +314,103 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
     },
 )
 
+FETCH_PARTITION = (
+    ("partition", 0, "-1"),
+    ("current_leader_epoch", 9, "-1"),
+    ("fetch_offset", 0, "-1"),
+    ("last_fetched_epoch", 12, "-1"),
+    ("log_start_offset", 5, "-1"),
+    ("partition_max_bytes", 0, "-1"),
+)
+"""A partition of a Fetch: field, since which version, its default before."""
+
+FETCH = Shape(
+    api="Fetch",
+    types={
+        "Partition": "tuple[int, int, int, int, int, int]",
+        "Topic": "tuple[Any, list[Partition]]",
+        "Forgotten": "tuple[Any, tuple[int, ...]]",
+        "Request": "tuple[int, int, int, int, int, int, int, list[Topic], list[Forgotten], str]",
+    },
+    result=lambda v: (
+        "("
+        + ", ".join(
+            [
+                "replica_id" if v < 15 else "-1",
+                "max_wait_ms",
+                "min_bytes",
+                "max_bytes" if v >= 3 else "0x7FFFFFFF",
+                "isolation_level" if v >= 4 else "0",
+                "session_id" if v >= 7 else "0",
+                "session_epoch" if v >= 7 else "-1",
+                "topics",
+                "forgotten_topics_data" if v >= 7 else "[]",
+                "rack_id" if v >= 11 else '""',
+            ]
+        )
+        + ")"
+    ),
+    slow_shape="""
+def _shape(version: int, value: dict[str, Any]) -> Request:
+    key = "topic_id" if version >= 13 else "topic"
+    topics: list[Topic] = [
+        (
+            topic[key],
+            [
+                (
+                    part["partition"],
+                    part["current_leader_epoch"],
+                    part["fetch_offset"],
+                    part["last_fetched_epoch"],
+                    part["log_start_offset"],
+                    part["partition_max_bytes"],
+                )
+                for part in topic["partitions"]
+            ],
+        )
+        for topic in value["topics"]
+    ]
+    return (
+        value["replica_state"]["replica_id"] if version >= 15 else value["replica_id"],
+        value["max_wait_ms"],
+        value["min_bytes"],
+        value["max_bytes"],
+        value["isolation_level"],
+        value["session_id"],
+        value["session_epoch"],
+        topics,
+        [(topic[key], tuple(topic["partitions"])) for topic in value["forgotten_topics_data"]],
+        value["rack_id"],
+    )
+""",
+    rows={
+        "topics": (
+            "Topic",
+            lambda v: f"({'topic_topic_id' if v >= 13 else 'topic_topic'}, topic_partitions)",
+        ),
+        "topic_partitions": (
+            "Partition",
+            lambda v: (
+                "("
+                + ", ".join(
+                    f"topic_partition_{name}" if v >= since else default
+                    for name, since, default in FETCH_PARTITION
+                )
+                + ")"
+            ),
+        ),
+        "forgotten_topics_data": (
+            "Forgotten",
+            lambda v: (
+                f"({'forgotten_topics_data_topic_id' if v >= 13 else 'forgotten_topics_data_topic'}"
+                ", forgotten_topics_data_partitions)"
+            ),
+        ),
+    },
+)
+
 SHAPES = {
+    "fetch": FETCH,
     "heartbeat": HEARTBEAT,
     "join_group": JOIN_GROUP,
     "offset_commit": OFFSET_COMMIT,

@@ -176,15 +176,24 @@ class DecoderSource:
         marks = ("(0, 1)", "0") if self.flexible else ("(0, 255)", "mark")
         self.line("count = n")
         self.line(f"e = p + n * {stride}")
-        self.line(f"mark = buffer[p + {at}] if n else 0")
+        self.line("flat = None")
+        self.line("if n == 1:")
+        one = struct_name("unpack", [*formats, "H"])
+        self.structs[one] = f'struct.Struct(">{formats}H").unpack_from'
+        self.line(f"    lone = {one}(buffer, p)")
+        self.line(f"    if lone[{len(fixed)}] in {(0, 256) if self.flexible else (0, 65535)}:")
+        self.line(f"        flat = lone[:{len(fixed)}]")
+        self.line("elif n:")
+        self.line(f"    mark = buffer[p + {at}]")
         self.line(
-            f"if mark in {marks[0]} and buffer[p + {at} : e : {stride}].count(mark) == n "
+            f"    if mark in {marks[0]} and buffer[p + {at} : e : {stride}].count(mark) == n "
             f"and buffer[p + {at + 1} : e : {stride}].count({marks[1]}) == n:"
         )
-        self.depth += 1
         unpackers = f"_partitions_{formats}"
         self.unpackers[unpackers] = formats + "2x"
-        self.line(f"flat = {unpackers}[n](buffer, p)")
+        self.line(f"        flat = {unpackers}[n](buffer, p)")
+        self.line("if flat is not None:")
+        self.depth += 1
         for index, field in enumerate(fixed):
             self.line(f"{COLUMNS[field.name]} = flat[{index}::{len(fixed)}]")
         self.line("metadata = None")

@@ -38,9 +38,12 @@ _unpack_h = struct.Struct(">h").unpack_from
 _unpack_i = struct.Struct(">i").unpack_from
 _unpack_iB = struct.Struct(">iB").unpack_from
 _unpack_ih = struct.Struct(">ih").unpack_from
+_unpack_iqH = struct.Struct(">iqH").unpack_from
 _unpack_iqh = struct.Struct(">iqh").unpack_from
 _unpack_iqiB = struct.Struct(">iqiB").unpack_from
+_unpack_iqiH = struct.Struct(">iqiH").unpack_from
 _unpack_iqih = struct.Struct(">iqih").unpack_from
+_unpack_iqqH = struct.Struct(">iqqH").unpack_from
 _unpack_iqqh = struct.Struct(">iqqh").unpack_from
 _unpack_qi = struct.Struct(">qi").unpack_from
 _unpack_uB = struct.Struct(">16sB").unpack_from
@@ -103,13 +106,20 @@ def decode_request_v0(buffer: bytes, position: int) -> Request:
                 raise Unusual
             count = n
             e = p + n * 14
-            mark = buffer[p + 12] if n else 0
-            if (
-                mark in (0, 255)
-                and buffer[p + 12 : e : 14].count(mark) == n
-                and buffer[p + 13 : e : 14].count(mark) == n
-            ):
-                flat = _partitions_iq[n](buffer, p)
+            flat = None
+            if n == 1:
+                lone = _unpack_iqH(buffer, p)
+                if lone[2] in (0, 65535):
+                    flat = lone[:2]
+            elif n:
+                mark = buffer[p + 12]
+                if (
+                    mark in (0, 255)
+                    and buffer[p + 12 : e : 14].count(mark) == n
+                    and buffer[p + 13 : e : 14].count(mark) == n
+                ):
+                    flat = _partitions_iq[n](buffer, p)
+            if flat is not None:
                 partitions = flat[0::2]
                 offsets = flat[1::2]
                 metadata = None
@@ -182,13 +192,20 @@ def decode_request_v1(buffer: bytes, position: int) -> Request:
                 raise Unusual
             count = n
             e = p + n * 22
-            mark = buffer[p + 20] if n else 0
-            if (
-                mark in (0, 255)
-                and buffer[p + 20 : e : 22].count(mark) == n
-                and buffer[p + 21 : e : 22].count(mark) == n
-            ):
-                flat = _partitions_iqq[n](buffer, p)
+            flat = None
+            if n == 1:
+                lone = _unpack_iqqH(buffer, p)
+                if lone[3] in (0, 65535):
+                    flat = lone[:3]
+            elif n:
+                mark = buffer[p + 20]
+                if (
+                    mark in (0, 255)
+                    and buffer[p + 20 : e : 22].count(mark) == n
+                    and buffer[p + 21 : e : 22].count(mark) == n
+                ):
+                    flat = _partitions_iqq[n](buffer, p)
+            if flat is not None:
                 partitions = flat[0::3]
                 offsets = flat[1::3]
                 timestamps = flat[2::3]
@@ -264,13 +281,20 @@ def decode_request_v2(buffer: bytes, position: int) -> Request:
                 raise Unusual
             count = n
             e = p + n * 14
-            mark = buffer[p + 12] if n else 0
-            if (
-                mark in (0, 255)
-                and buffer[p + 12 : e : 14].count(mark) == n
-                and buffer[p + 13 : e : 14].count(mark) == n
-            ):
-                flat = _partitions_iq[n](buffer, p)
+            flat = None
+            if n == 1:
+                lone = _unpack_iqH(buffer, p)
+                if lone[2] in (0, 65535):
+                    flat = lone[:2]
+            elif n:
+                mark = buffer[p + 12]
+                if (
+                    mark in (0, 255)
+                    and buffer[p + 12 : e : 14].count(mark) == n
+                    and buffer[p + 13 : e : 14].count(mark) == n
+                ):
+                    flat = _partitions_iq[n](buffer, p)
+            if flat is not None:
                 partitions = flat[0::2]
                 offsets = flat[1::2]
                 metadata = None
@@ -343,13 +367,20 @@ def decode_request_v5(buffer: bytes, position: int) -> Request:
                 raise Unusual
             count = n
             e = p + n * 14
-            mark = buffer[p + 12] if n else 0
-            if (
-                mark in (0, 255)
-                and buffer[p + 12 : e : 14].count(mark) == n
-                and buffer[p + 13 : e : 14].count(mark) == n
-            ):
-                flat = _partitions_iq[n](buffer, p)
+            flat = None
+            if n == 1:
+                lone = _unpack_iqH(buffer, p)
+                if lone[2] in (0, 65535):
+                    flat = lone[:2]
+            elif n:
+                mark = buffer[p + 12]
+                if (
+                    mark in (0, 255)
+                    and buffer[p + 12 : e : 14].count(mark) == n
+                    and buffer[p + 13 : e : 14].count(mark) == n
+                ):
+                    flat = _partitions_iq[n](buffer, p)
+            if flat is not None:
                 partitions = flat[0::2]
                 offsets = flat[1::2]
                 metadata = None
@@ -422,13 +453,20 @@ def decode_request_v6(buffer: bytes, position: int) -> Request:
                 raise Unusual
             count = n
             e = p + n * 18
-            mark = buffer[p + 16] if n else 0
-            if (
-                mark in (0, 255)
-                and buffer[p + 16 : e : 18].count(mark) == n
-                and buffer[p + 17 : e : 18].count(mark) == n
-            ):
-                flat = _partitions_iqi[n](buffer, p)
+            flat = None
+            if n == 1:
+                lone = _unpack_iqiH(buffer, p)
+                if lone[3] in (0, 65535):
+                    flat = lone[:3]
+            elif n:
+                mark = buffer[p + 16]
+                if (
+                    mark in (0, 255)
+                    and buffer[p + 16 : e : 18].count(mark) == n
+                    and buffer[p + 17 : e : 18].count(mark) == n
+                ):
+                    flat = _partitions_iqi[n](buffer, p)
+            if flat is not None:
                 partitions = flat[0::3]
                 offsets = flat[1::3]
                 leader_epochs = flat[2::3]
@@ -516,13 +554,20 @@ def decode_request_v7(buffer: bytes, position: int) -> Request:
                 raise Unusual
             count = n
             e = p + n * 18
-            mark = buffer[p + 16] if n else 0
-            if (
-                mark in (0, 255)
-                and buffer[p + 16 : e : 18].count(mark) == n
-                and buffer[p + 17 : e : 18].count(mark) == n
-            ):
-                flat = _partitions_iqi[n](buffer, p)
+            flat = None
+            if n == 1:
+                lone = _unpack_iqiH(buffer, p)
+                if lone[3] in (0, 65535):
+                    flat = lone[:3]
+            elif n:
+                mark = buffer[p + 16]
+                if (
+                    mark in (0, 255)
+                    and buffer[p + 16 : e : 18].count(mark) == n
+                    and buffer[p + 17 : e : 18].count(mark) == n
+                ):
+                    flat = _partitions_iqi[n](buffer, p)
+            if flat is not None:
                 partitions = flat[0::3]
                 offsets = flat[1::3]
                 leader_epochs = flat[2::3]
@@ -624,13 +669,20 @@ def decode_request_v8(buffer: bytes, position: int) -> Request:
                 raise Unusual
             count = n
             e = p + n * 18
-            mark = buffer[p + 16] if n else 0
-            if (
-                mark in (0, 1)
-                and buffer[p + 16 : e : 18].count(mark) == n
-                and buffer[p + 17 : e : 18].count(0) == n
-            ):
-                flat = _partitions_iqi[n](buffer, p)
+            flat = None
+            if n == 1:
+                lone = _unpack_iqiH(buffer, p)
+                if lone[3] in (0, 256):
+                    flat = lone[:3]
+            elif n:
+                mark = buffer[p + 16]
+                if (
+                    mark in (0, 1)
+                    and buffer[p + 16 : e : 18].count(mark) == n
+                    and buffer[p + 17 : e : 18].count(0) == n
+                ):
+                    flat = _partitions_iqi[n](buffer, p)
+            if flat is not None:
                 partitions = flat[0::3]
                 offsets = flat[1::3]
                 leader_epochs = flat[2::3]
@@ -737,13 +789,20 @@ def decode_request_v10(buffer: bytes, position: int) -> Request:
                 raise Unusual
             count = n
             e = p + n * 18
-            mark = buffer[p + 16] if n else 0
-            if (
-                mark in (0, 1)
-                and buffer[p + 16 : e : 18].count(mark) == n
-                and buffer[p + 17 : e : 18].count(0) == n
-            ):
-                flat = _partitions_iqi[n](buffer, p)
+            flat = None
+            if n == 1:
+                lone = _unpack_iqiH(buffer, p)
+                if lone[3] in (0, 256):
+                    flat = lone[:3]
+            elif n:
+                mark = buffer[p + 16]
+                if (
+                    mark in (0, 1)
+                    and buffer[p + 16 : e : 18].count(mark) == n
+                    and buffer[p + 17 : e : 18].count(0) == n
+                ):
+                    flat = _partitions_iqi[n](buffer, p)
+            if flat is not None:
                 partitions = flat[0::3]
                 offsets = flat[1::3]
                 leader_epochs = flat[2::3]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import ProtocolError
 from protocol.generated import (
+    fetch,
     heartbeat,
     join_group,
     offset_commit,
@@ -34,9 +35,10 @@ MODULES: dict[str, ModuleType] = {
     "JoinGroup": join_group,
     "SyncGroup": sync_group,
     "Produce": produce,
+    "Fetch": fetch,
 }
 DECODED = [(module, version) for module in MODULES.values() for version in module.API.versions]
-ENCODED = [(module, version) for module, version in DECODED if module is not produce]
+ENCODED = [(module, version) for module, version in DECODED if module not in (produce, fetch)]
 
 
 def name_case(case: object) -> str:
