@@ -1,0 +1,181 @@
+"""Idempotent producers: duplicates are recognised, gaps and old epochs refused, as Kafka does."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from log.batch_scan import headers
+from log.errors import AppendRefused
+from log.producer_state import ProducerStates
+from protocol.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER
+from protocol.records.crc import crc32c
+from tests.log.log_tools import DIRECTORY, NOW_MS, batch, open_log, values
+from tests.simulated_files import SimulatedFiles
+
+INT_MAX = 2**31 - 1
+
+
+def sent(epoch: int, sequence: int, records: int = 1, producer_id: int = 7) -> bytes:
+    return batch(0, *[b"v"] * records, producer=(producer_id, epoch, sequence))
+
+
+# What producer 7 has written (epoch, first sequence, records), then what it sends, and the answer:
+# "+" appended at the end, a number the offset of the duplicate, or the error code.
+ROWS = [
+    ([], (0, 0, 1), "+"),
+    ([], (0, 5, 1), "+"),  # unknown here: its records may have gone
+    ([(0, 0, 1)], (0, 1, 1), "+"),
+    ([(0, 0, 3)], (0, 3, 2), "+"),
+    ([(0, 0, 1)], (0, 0, 1), 0),
+    ([(0, 0, 3), (0, 3, 2)], (0, 0, 3), 0),
+    ([(0, 0, 3), (0, 3, 2)], (0, 3, 2), 3),
+    ([(0, 0, 3), (0, 3, 2)], (0, 3, 1), OUT_OF_ORDER_SEQUENCE_NUMBER),
+    ([(0, 0, 1)], (0, 2, 1), OUT_OF_ORDER_SEQUENCE_NUMBER),
+    ([(0, n, 1) for n in range(5)], (0, 0, 1), 0),
+    ([(0, n, 1) for n in range(6)], (0, 1, 1), 1),
+    ([(0, n, 1) for n in range(6)], (0, 0, 1), OUT_OF_ORDER_SEQUENCE_NUMBER),  # five are kept
+    ([(1, 0, 1)], (0, 1, 1), INVALID_PRODUCER_EPOCH),
+    ([(1, 0, 1)], (0, 0, 1), INVALID_PRODUCER_EPOCH),
+    ([(0, 0, 1)], (1, 0, 1), "+"),
+    ([(0, 0, 1)], (1, 1, 1), OUT_OF_ORDER_SEQUENCE_NUMBER),
+    ([(0, 0, 1), (1, 0, 1)], (1, 0, 1), 1),
+    ([(0, INT_MAX, 1)], (0, 0, 1), "+"),  # sequence numbers wrap
+    ([(0, INT_MAX - 1, 3)], (0, 1, 1), "+"),
+    ([(0, INT_MAX - 1, 3)], (0, INT_MAX - 1, 3), 0),
+    ([(0, INT_MAX, 1)], (0, 1, 1), OUT_OF_ORDER_SEQUENCE_NUMBER),
+]
+
+
+@pytest.mark.parametrize("after", ["at once", "a restart", "a crash"])
+@pytest.mark.parametrize(("written", "sends", "answer"), ROWS)
+def test_answers(
+    written: list[tuple[int, int, int]],
+    sends: tuple[int, int, int],
+    answer: int | str,
+    after: str,
+) -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    for entry in written:
+        log.append(sent(*entry), 0, NOW_MS)
+    if after == "a restart":
+        log.close()
+        log = open_log(fs, clean=True)
+        if isinstance(answer, int) and sends in written[:-1]:
+            answer = (
+                OUT_OF_ORDER_SEQUENCE_NUMBER  # a snapshot, as Kafka's, has the last batch alone
+            )
+    elif after == "a crash":
+        log = open_log(fs)
+    end_offset = log.log_end_offset
+    size = log.size_bytes
+
+    if answer in (OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH):
+        with pytest.raises(AppendRefused) as caught:
+            log.append(sent(*sends), 0, NOW_MS)
+        assert caught.value.error_code == answer
+        assert "7" in caught.value.message
+        assert (log.log_end_offset, log.size_bytes) == (end_offset, size)
+        return
+    info = log.append(sent(*sends), 0, NOW_MS)
+    if answer == "+":
+        assert (info.first_offset, info.duplicate) == (end_offset, False)
+        assert info.last_offset == end_offset + sends[2] - 1 == log.log_end_offset - 1
+    else:
+        assert (info.first_offset, info.last_offset) == (answer, answer + sends[2] - 1)
+        assert info.duplicate
+        assert (log.log_end_offset, log.size_bytes) == (end_offset, size)
+
+
+def test_producers_are_kept_apart() -> None:
+    log = open_log(SimulatedFiles())
+    log.append(sent(0, 0, producer_id=1), 0, NOW_MS)
+    log.append(sent(3, 9, producer_id=2), 0, NOW_MS)
+    log.append(sent(0, 1, producer_id=1), 0, NOW_MS)
+    log.append(sent(3, 10, producer_id=2), 0, NOW_MS)
+    log.append(batch(0, b"no producer"), 0, NOW_MS)
+
+    assert log.log_end_offset == 5
+    assert len(log.producers) == 2
+    assert log.producers.largest_id == 2
+
+
+def test_a_refused_batch_leaves_its_producer_as_it_was() -> None:
+    log = open_log(SimulatedFiles())
+    log.append(sent(0, 0), 0, NOW_MS)
+    for epoch, sequence in ((0, 5), (1, 5)):
+        with pytest.raises(AppendRefused):
+            log.append(sent(epoch, sequence), 0, NOW_MS)
+    assert log.append(sent(0, 1), 0, NOW_MS).first_offset == 1
+
+
+def test_a_failed_write_leaves_its_producer_as_it_was() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    log.append(sent(0, 0), 0, NOW_MS)
+    fs.fail("write", ".log")
+    with pytest.raises(Exception, match="Input/output"):
+        log.append(sent(0, 1), 0, NOW_MS)
+    log.probe()
+    info = log.append(sent(0, 1), 0, NOW_MS)
+    assert (info.first_offset, info.duplicate) == (1, False)
+
+
+def test_a_producer_that_was_silent_too_long_is_forgotten() -> None:
+    log = open_log(SimulatedFiles(), producer_id_expiration_ms=1000, retention_ms=-1)
+    log.append(sent(0, 0), 0, NOW_MS)
+
+    log.apply_retention(NOW_MS + 1000)
+    assert len(log.producers) == 1
+    log.apply_retention(NOW_MS + 1001)
+    assert len(log.producers) == 0
+
+    assert log.append(sent(0, 8), 0, NOW_MS).first_offset == 1
+
+
+def test_a_snapshot_is_written_on_a_roll_and_read_instead_of_the_log() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs, segment_bytes=100)
+    log.append(sent(0, 0), 0, NOW_MS)
+    log.append(sent(0, 1), 0, NOW_MS)
+
+    snapshot = fs.written(f"{DIRECTORY}/00000000000000000001.snapshot")
+    body = struct.pack(">i", 1) + struct.pack(">qhiqiqiq", 7, 0, 0, 0, 0, NOW_MS, -1, -1)
+    assert snapshot == struct.pack(">hI", 1, crc32c(body)) + body
+
+    again = open_log(fs, segment_bytes=100)
+    assert again.producers.snapshot() == log.producers.snapshot()
+
+
+@pytest.mark.parametrize("cut", range(0, 56, 5))
+def test_a_damaged_snapshot_is_not_believed_and_the_log_is_read_instead(cut: int) -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    log.append(sent(0, 0), 0, NOW_MS)
+    log.close()
+    path = f"{DIRECTORY}/00000000000000000001.snapshot"
+    whole = fs.written(path)
+    assert len(whole) == 56
+    assert ProducerStates().restore(whole)
+    assert not ProducerStates().restore(whole[:cut])
+    fs.names[path].data[cut] ^= 0x40
+
+    log = open_log(fs, clean=True)
+
+    assert log.producers.snapshot() == whole
+    assert values(log) == [(0, b"v")]
+    assert log.append(sent(0, 0), 0, NOW_MS).duplicate
+
+
+def test_truncation_takes_producers_back() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    for sequence in range(3):
+        log.append(sent(0, sequence), 0, NOW_MS)
+
+    assert log.truncate_to(1, NOW_MS) == 1
+
+    assert [batch.base_sequence for batch in headers(log.active.file, 0, log.active.size)] == [0]
+    assert log.append(sent(0, 1), 0, NOW_MS).first_offset == 1
