@@ -12,16 +12,26 @@ from broker.request import ServedApi
 
 MODULES = (
     "api_versions",
+    "create_partitions",
+    "create_topics",
     "delete_groups",
+    "delete_topics",
+    "describe_cluster",
+    "describe_configs",
     "describe_groups",
+    "fetch",
     "find_coordinator",
     "heartbeat",
+    "init_producer_id",
     "join_group",
     "leave_group",
     "list_groups",
+    "list_offsets",
+    "metadata",
     "offset_commit",
     "offset_delete",
     "offset_fetch",
+    "produce",
     "sync_group",
 )
 """The modules of ``broker/apis``, in alphabetical order; each has a ``SERVED``."""

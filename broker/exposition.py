@@ -167,7 +167,7 @@ class BrokerCollector(Collector):
             "kafka_broker_info", "1 for each broker.", labels=["id", "address"]
         )
         host, port = self.broker.advertised
-        info.add_metric([str(self.broker.config.broker_id), f"{host}:{port}"], 1)
+        info.add_metric([str(self.broker.registry.node_id), f"{host}:{port}"], 1)
         yield info
 
     def _partitions(self) -> Iterator[Metric]:
@@ -180,7 +180,7 @@ class BrokerCollector(Collector):
         counts = GaugeMetricFamily(
             "kafka_topic_partitions", "Partitions of the topic.", labels=["topic"]
         )
-        leader = self.broker.config.broker_id
+        leader = self.broker.registry.node_id
         for topic, logs in self.broker.logs.by_topic():
             counts.add_metric([topic], len(logs))
             for log in logs:

@@ -68,6 +68,11 @@ class ProducerStates:
         """The largest producer id known, -1 without one."""
         return max(self._producers, default=-1)
 
+    @property
+    def highest_id(self) -> int:
+        """The highest producer id that is known, -1 without any."""
+        return max(self._producers, default=-1)
+
     def get(self, producer_id: int) -> Producer | None:
         """What is known of a producer."""
         return self._producers.get(producer_id)

@@ -1,0 +1,99 @@
+"""CreatePartitions (37): more partitions for a topic. v2 flexible; v3 a quota error never sent here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.apis.create_topics import Refused, check_replicas
+from broker.request import Request, ServedApi
+from broker.runtime import OFFSETS_TOPIC
+from broker.topics import PARTITIONS_MAX, NoSuchTopic
+from protocol.errors import (
+    INVALID_PARTITIONS,
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.messages.create_partitions import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    request.value  # noqa: B018 - nonsense ends the connection before any work is begun
+    broker.answer_later(request, _grow_all(broker, request))
+
+
+async def _grow_all(broker: Broker, request: Request) -> None:
+    value = request.value
+    times = Counter(topic["name"] for topic in value["topics"])
+    results = []
+    for name in times:
+        wanted = next(topic for topic in value["topics"] if topic["name"] == name)
+        error_code, message = NONE, None
+        try:
+            if times[name] > 1:
+                raise Refused(INVALID_REQUEST, "Duplicate topic name.")
+            check(broker, wanted)
+            if not value["validate_only"]:
+                await _grow(broker, name, wanted["count"])
+        except Refused as refused:
+            error_code, message = refused.error_code, refused.message
+        results.append({"name": name, "error_code": error_code, "error_message": message})
+    worst = next((result["error_code"] for result in results if result["error_code"]), NONE)
+    request.respond({"results": results}, worst)
+
+
+def check(broker: Broker, wanted: dict[str, Any]) -> None:
+    """Refused where the topic cannot grow as asked."""
+    name, count = wanted["name"], wanted["count"]
+    topic = broker.registry.topic(name)
+    if topic is None:
+        raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    if name == OFFSETS_TOPIC:
+        raise Refused(
+            INVALID_TOPIC_EXCEPTION,
+            f"The number of partitions of {OFFSETS_TOPIC} says which group is where; it is fixed.",
+        )
+    if count == topic.partitions:
+        raise Refused(INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
+    if count < topic.partitions:
+        raise Refused(
+            INVALID_PARTITIONS,
+            f"Topic currently has {topic.partitions} partition(s), which is higher than the"
+            f" requested {count}.",
+        )
+    if count > PARTITIONS_MAX:
+        raise Refused(INVALID_PARTITIONS, f"Number of partitions must be at most {PARTITIONS_MAX}.")
+    if wanted["assignments"] is not None:
+        more = count - topic.partitions
+        if len(wanted["assignments"]) != more:
+            raise Refused(
+                INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {more} additional partition(s), but only"
+                f" {len(wanted['assignments'])} assignment(s) were specified.",
+            )
+        for index, assignment in enumerate(wanted["assignments"], topic.partitions):
+            check_replicas(broker, index, assignment["broker_ids"])
+
+
+async def _grow(broker: Broker, name: str, count: int) -> None:
+    try:
+        await broker.topics.add_partitions(name, count)
+    except NoSuchTopic:
+        raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "The topic has just been deleted.") from None
+    except OSError as error:
+        logger.error("partitions can't be made", topic=name, error=str(error))
+        raise Refused(KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.") from None
+
+
+SERVED = ServedApi(API, 0, 3, _handle)

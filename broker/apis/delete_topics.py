@@ -1,0 +1,117 @@
+"""DeleteTopics (20): by name, or from v6 by id.
+
+v1 throttle time; v4 flexible; v5 messages; v6 topic ids. The offsets topic is refused: nobody but
+the coordinator may take its log away.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.request import Request, ServedApi
+from broker.runtime import OFFSETS_TOPIC
+from broker.topics import NoSuchTopic
+from protocol.errors import (
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    TOPIC_DELETION_DISABLED,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.messages.delete_topics import API
+from protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+
+Target = tuple[str | None, bytes]
+"""A topic's name, and its id or zero."""
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    request.value  # noqa: B018 - nonsense ends the connection before any work is begun
+    broker.answer_later(request, _delete_all(broker, request))
+
+
+async def _delete_all(broker: Broker, request: Request) -> None:
+    value = request.value
+    if request.api_version >= 6:
+        asked = [(topic["name"], topic["topic_id"]) for topic in value["topics"]]
+    else:
+        asked = [(name, ZERO_UUID) for name in value["topic_names"]]
+    times = Counter(_resolved(broker, target)[0] for target in asked)
+    answers = []
+    for target in dict.fromkeys(asked):
+        name, topic_id = _resolved(broker, target)
+        if not broker.config["delete.topic.enable"]:
+            old = request.api_version < 3
+            answers.append(
+                _answer(
+                    target,
+                    INVALID_REQUEST if old else TOPIC_DELETION_DISABLED,
+                    "delete.topic.enable is false.",
+                )
+            )
+        elif target[0] is not None and target[1] != ZERO_UUID:
+            message = "Topic name and topic ID can not both be specified."
+            answers.append(_answer(target, INVALID_REQUEST, message))
+        elif target == (None, ZERO_UUID):
+            answers.append(
+                _answer(target, INVALID_REQUEST, "Neither topic name nor id were specified.")
+            )
+        elif name is None:
+            answers.append(
+                _answer(target, UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+            )
+        elif times[name] > 1:
+            answers.append(_answer(target, INVALID_REQUEST, "Duplicate topic name."))
+        else:
+            answers.append(await _delete(broker, name, topic_id))
+    worst = next((answer["error_code"] for answer in answers if answer["error_code"]), NONE)
+    request.respond({"responses": answers}, worst)
+
+
+def _resolved(broker: Broker, target: Target) -> Target:
+    """Name and id of what is asked for, as far as they are known."""
+    name, topic_id = target
+    if name is None and topic_id != ZERO_UUID:
+        return broker.registry.topic_name(topic_id), topic_id
+    return name, topic_id if name is None else (broker.registry.topic_id(name) or ZERO_UUID)
+
+
+async def _delete(broker: Broker, name: str, topic_id: bytes) -> dict[str, Any]:
+    if name == OFFSETS_TOPIC:
+        message = f"{OFFSETS_TOPIC} belongs to the group coordinator and is not deleted."
+        return _answer((name, topic_id), INVALID_TOPIC_EXCEPTION, message)
+    try:
+        await broker.topics.delete(name)
+    except NoSuchTopic:
+        return _answer(
+            (name, ZERO_UUID),
+            UNKNOWN_TOPIC_OR_PARTITION,
+            "This server does not host this topic-partition.",
+        )
+    except OSError as error:
+        logger.error("a topic can't be deleted", topic=name, error=str(error))
+        return _answer((name, topic_id), KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.")
+    return _answer((name, topic_id), NONE, None)
+
+
+def _answer(target: Target, error_code: int, message: str | None) -> dict[str, Any]:
+    name, topic_id = target
+    return {
+        "name": name,
+        "topic_id": topic_id,
+        "error_code": error_code,
+        "error_message": message,
+    }
+
+
+SERVED = ServedApi(API, 0, 6, _handle)

@@ -1,0 +1,60 @@
+"""DescribeCluster (60): the brokers there are. v1 brokers or controllers; v2 fenced brokers.
+
+Controllers cannot be asked for here: this broker is its own, and has no endpoint as one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.authorized import CLUSTER_OPERATIONS, NOT_ASKED
+from broker.request import Request, ServedApi
+from protocol.errors import MISMATCHED_ENDPOINT_TYPE, NONE, UNSUPPORTED_ENDPOINT_TYPE
+from protocol.messages.describe_cluster import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+_BROKERS = 1
+_CONTROLLERS = 2
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    value = request.value
+    kind = value["endpoint_type"]
+    if kind != _BROKERS:
+        if kind == _CONTROLLERS:
+            error_code = MISMATCHED_ENDPOINT_TYPE
+            message = (
+                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint"
+            )
+            message += " of type CONTROLLER"
+        else:
+            error_code, message = UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {kind}"
+        request.respond(
+            {"error_code": error_code, "error_message": message, "cluster_id": "", "brokers": []}
+        )
+        return
+    node = broker.node(request)
+    wanted = value["include_cluster_authorized_operations"]
+    request.respond(
+        {
+            "error_code": NONE,
+            "endpoint_type": _BROKERS,
+            "cluster_id": broker.registry.cluster_id,
+            "controller_id": node.node_id,
+            "brokers": [
+                {
+                    "broker_id": node.node_id,
+                    "host": node.host,
+                    "port": node.port,
+                    "rack": node.rack,
+                    "is_fenced": False,
+                }
+            ],
+            "cluster_authorized_operations": CLUSTER_OPERATIONS if wanted else NOT_ASKED,
+        }
+    )
+
+
+SERVED = ServedApi(API, 0, 2, _handle)

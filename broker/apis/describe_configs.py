@@ -1,0 +1,89 @@
+"""DescribeConfigs (32): settings of topics and of this broker.
+
+v0 says which are defaults; v1 where each comes from, and its synonyms; v3 type and documentation; v4
+flexible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from broker.described_configs import broker_entries, topic_entries
+from broker.registry import BadTopicName, check_topic_name
+from broker.request import Request, ServedApi
+from protocol.errors import (
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.messages.describe_configs import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+TOPIC = 2
+BROKER = 4
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    value = request.value
+    results = []
+    for resource in value["resources"]:
+        error_code, message, entries = _describe(broker, resource)
+        keys = resource["configuration_keys"]
+        results.append(
+            {
+                "error_code": error_code,
+                "error_message": message,
+                "resource_type": resource["resource_type"],
+                "resource_name": resource["resource_name"],
+                "configs": [
+                    _shown(entry, value) for entry in entries if not keys or entry["name"] in keys
+                ],
+            }
+        )
+    worst = next((result["error_code"] for result in results if result["error_code"]), NONE)
+    request.respond({"results": results}, worst)
+
+
+def _describe(
+    broker: Broker, resource: dict[str, Any]
+) -> tuple[int, str | None, Iterable[dict[str, Any]]]:
+    kind, name = resource["resource_type"], resource["resource_name"]
+    if kind == TOPIC:
+        try:
+            check_topic_name(name)
+        except BadTopicName as error:
+            return INVALID_TOPIC_EXCEPTION, str(error), ()
+        topic = broker.registry.topic(name)
+        if topic is None:
+            return UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}.", ()
+        return NONE, None, topic_entries(broker.config, topic.configs)
+    if kind == BROKER:
+        if not name:  # the cluster's defaults: nobody can set any
+            return NONE, None, ()
+        if not name.isdigit():
+            return INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}", ()
+        ours = broker.registry.node_id
+        if int(name) != ours:
+            return (
+                INVALID_REQUEST,
+                f"Unexpected broker id, expected {ours} or empty string, but received {name}",
+                (),
+            )
+        return NONE, None, broker_entries(broker.config)
+    return INVALID_REQUEST, f"Resources of type {kind} have no settings here.", ()
+
+
+def _shown(entry: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    shown = dict(entry)
+    if not asked["include_synonyms"]:
+        shown["synonyms"] = []
+    if not asked["include_documentation"]:
+        shown["documentation"] = None
+    return shown
+
+
+SERVED = ServedApi(API, 0, 4, _handle)

@@ -1,0 +1,43 @@
+"""InitProducerId (22): a fresh id for an idempotent producer.
+
+v2 flexible; v3 the producer's present id and epoch; v6 two-phase commit. Without a transactional id
+every call gets a new id with epoch 0, whatever it had, as in Kafka. There are no transactions yet: a
+transactional id gets INVALID_REQUEST, a final error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.request import Request, ServedApi
+from protocol.errors import INVALID_REQUEST, NONE, UNKNOWN_SERVER_ERROR
+from protocol.messages.init_producer_id import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    if request.value["transactional_id"] is not None:
+        request.respond({"error_code": INVALID_REQUEST, "producer_id": -1, "producer_epoch": -1})
+        return
+    broker.answer_later(request, _answer(broker, request))
+
+
+async def _answer(broker: Broker, request: Request) -> None:
+    try:
+        producer_id = await broker.topics.new_producer_id()
+    except OSError as error:
+        logger.error("producer ids can't be reserved", error=str(error))
+        request.respond(
+            {"error_code": UNKNOWN_SERVER_ERROR, "producer_id": -1, "producer_epoch": -1}
+        )
+        return
+    request.respond({"error_code": NONE, "producer_id": producer_id, "producer_epoch": 0})
+
+
+SERVED = ServedApi(API, 0, 6, _handle)

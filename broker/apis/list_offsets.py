@@ -1,0 +1,130 @@
+"""ListOffsets (2): the offset at a time, at the start or at the end of partitions.
+
+v0 lists the offsets at which segments begin; v1 one offset and its timestamp; v2 isolation level; v4
+leader epochs; v6 flexible; v7 max timestamp (-3); v8 earliest local (-4); v9 latest tiered (-5); v10
+a timeout for remote storage; v11 earliest pending upload (-6). Without tiered storage the log's start
+is its local start, and nothing is or will be tiered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import structlog
+
+from broker.leader_epoch import epoch_error
+from broker.request import Request, ServedApi
+from log.errors import CorruptLog
+from log.partition_log import PartitionLog
+from protocol.errors import (
+    INVALID_REQUEST,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_VERSION,
+)
+from protocol.messages.list_offsets import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+_FIRST_VERSIONS = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+
+
+class Found(NamedTuple):
+    """An offset, the timestamp of its record and its epoch; -1 where there is none."""
+
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    value = request.value
+    asked = Counter(
+        (topic["name"], partition["partition_index"])
+        for topic in value["topics"]
+        for partition in topic["partitions"]
+    )
+    answers = []
+    worst = NONE
+    for topic in value["topics"]:
+        name = topic["name"]
+        partitions = []
+        for wanted in topic["partitions"]:
+            twice = asked[name, wanted["partition_index"]] > 1
+            answer = _partition(broker, request.api_version, name, wanted, twice)
+            worst = worst or answer["error_code"]
+            partitions.append(answer)
+        answers.append({"name": name, "partitions": partitions})
+    request.respond({"topics": answers}, worst)
+
+
+def _partition(
+    broker: Broker, version: int, topic: str, wanted: dict[str, Any], twice: bool
+) -> dict[str, Any]:
+    partition = wanted["partition_index"]
+    log = broker.logs.get(topic, partition)
+    if twice and version > 0:
+        return _error(partition, INVALID_REQUEST)
+    if log is None:
+        return _error(partition, UNKNOWN_TOPIC_OR_PARTITION)
+    error_code = epoch_error(log, wanted["current_leader_epoch"])
+    if error_code:
+        return _error(partition, error_code)
+    timestamp = wanted["timestamp"]
+    if timestamp < 0 and version < _FIRST_VERSIONS.get(timestamp, version + 1):
+        return _error(partition, UNSUPPORTED_VERSION)
+    try:
+        if version == 0:
+            now_ms = broker.clock.now().wall_ms
+            offsets = log.segment_offsets_before(timestamp, wanted["max_num_offsets"], now_ms)
+            return {
+                "partition_index": partition,
+                "error_code": NONE,
+                "old_style_offsets": offsets,
+            }
+        found = find(log, timestamp)
+    except CorruptLog as error:
+        logger.error("a log can't be read", partition=f"{topic}-{partition}", error=str(error))
+        return _error(partition, KAFKA_STORAGE_ERROR)
+    return {"partition_index": partition, "error_code": NONE, **found._asdict()}
+
+
+def find(log: PartitionLog, timestamp: int) -> Found:
+    """What a timestamp, or one of the special values, finds in a log. Raises CorruptLog."""
+    if timestamp == LATEST:
+        return Found(-1, log.high_watermark, log.epochs.latest)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return Found(-1, log.log_start_offset, log.epochs.epoch_of(log.log_start_offset))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return Found()
+    if timestamp == MAX_TIMESTAMP:
+        found = log.offset_of_max_timestamp()
+    else:
+        found = log.offset_for_timestamp(timestamp)
+    return Found() if found is None else Found(*found)
+
+
+def _error(partition: int, error_code: int) -> dict[str, Any]:
+    return {"partition_index": partition, "error_code": error_code}
+
+
+SERVED = ServedApi(API, 0, 11, _handle)

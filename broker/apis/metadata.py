@@ -1,0 +1,164 @@
+"""Metadata (3): brokers, topics and who leads which partition.
+
+v0 an empty list asks for all topics, from v1 null does; v1 controller, rack, internal topics; v2
+cluster id; v4 allow_auto_topic_creation (before it, always allowed); v5 offline replicas; v7 leader
+epochs; v8 authorized operations (KIP-430); v9 flexible; v10 topic ids in the answer; v11 the cluster's
+operations move to DescribeCluster; v12 topics may be asked for by id; v13 a top-level error.
+
+An unknown topic that may be created is, with the broker's defaults, and the answer has it at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from broker.registry import BadTopicName, Topic, check_topic_name
+from broker.request import Request, ServedApi
+from broker.topics import TopicExists
+from protocol.errors import (
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    KAFKA_STORAGE_ERROR,
+    LEADER_NOT_AVAILABLE,
+    NONE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.messages.metadata import API
+from protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    value = request.value
+    version = request.api_version
+    asked = value["topics"]
+    if asked is None or (version == 0 and not asked):
+        topics = [_described(broker, topic) for topic in broker.registry.topics.values()]
+        _answer(broker, request, topics)
+        return
+    if 10 <= version < 12 and any(
+        entry["name"] is None or entry["topic_id"] != ZERO_UUID for entry in asked
+    ):
+        _answer(broker, request, [_refused(entry, INVALID_REQUEST) for entry in asked])
+        return
+    ids = [entry["topic_id"] for entry in asked if entry["topic_id"] != ZERO_UUID]
+    if ids:
+        _answer(broker, request, [_by_id(broker, topic_id) for topic_id in dict.fromkeys(ids)])
+        return
+    names = list(dict.fromkeys(entry["name"] for entry in asked if entry["name"] is not None))
+    allowed = value["allow_auto_topic_creation"] and broker.config["auto.create.topics.enable"]
+    if allowed and any(broker.registry.topic(name) is None for name in names):
+        broker.answer_later(request, _create_and_answer(broker, request, names))
+        return
+    _answer(broker, request, [_by_name(broker, name) for name in names])
+
+
+async def _create_and_answer(broker: Broker, request: Request, names: Sequence[str]) -> None:
+    topics = [await _ensured(broker, name) for name in names]
+    _answer(broker, request, topics)
+
+
+async def _ensured(broker: Broker, name: str) -> dict[str, Any]:
+    if broker.registry.topic(name) is None:
+        try:
+            check_topic_name(name)
+            if broker.topics.collisions(name):
+                return _missing(INVALID_TOPIC_EXCEPTION, name)
+            await broker.topics.ensure(name)
+        except BadTopicName:
+            return _missing(INVALID_TOPIC_EXCEPTION, name)
+        except TopicExists:  # it is being deleted
+            return _missing(LEADER_NOT_AVAILABLE, name)
+        except OSError as error:
+            logger.error("a topic can't be made", topic=name, error=str(error))
+            return _missing(KAFKA_STORAGE_ERROR, name)
+    return _by_name(broker, name)
+
+
+def _by_name(broker: Broker, name: str) -> dict[str, Any]:
+    topic = broker.registry.topic(name)
+    if topic is not None:
+        return _described(broker, topic)
+    try:
+        check_topic_name(name)
+    except BadTopicName:
+        return _missing(INVALID_TOPIC_EXCEPTION, name)
+    return _missing(UNKNOWN_TOPIC_OR_PARTITION, name)
+
+
+def _by_id(broker: Broker, topic_id: bytes) -> dict[str, Any]:
+    topic = broker.registry.topic_by_id(topic_id)
+    if topic is not None:
+        return _described(broker, topic)
+    return _missing(UNKNOWN_TOPIC_ID, None, topic_id)
+
+
+def _refused(entry: dict[str, Any], error_code: int) -> dict[str, Any]:
+    return _missing(error_code, entry["name"] or "", entry["topic_id"])
+
+
+def _missing(error_code: int, name: str | None, topic_id: bytes = ZERO_UUID) -> dict[str, Any]:
+    internal = name is not None and Topic(name, topic_id, 0).is_internal
+    return {
+        "error_code": error_code,
+        "name": name,
+        "topic_id": topic_id,
+        "is_internal": internal,
+        "partitions": [],
+    }
+
+
+def _described(broker: Broker, topic: Topic) -> dict[str, Any]:
+    me = [broker.registry.node_id]
+    return {
+        "error_code": NONE,
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.is_internal,
+        "partitions": [
+            {
+                "error_code": NONE,
+                "partition_index": log.partition,
+                "leader_id": me[0],
+                "leader_epoch": log.epochs.latest,
+                "replica_nodes": me,
+                "isr_nodes": me,
+                "offline_replicas": [],
+            }
+            for log in broker.logs.topics[topic.name].logs
+        ],
+    }
+
+
+def _answer(broker: Broker, request: Request, topics: list[dict[str, Any]]) -> None:
+    value = request.value
+    node = broker.node(request)
+    wanted = value["include_topic_authorized_operations"]
+    for topic in topics:
+        topic["topic_authorized_operations"] = (
+            TOPIC_OPERATIONS if wanted and topic["error_code"] == NONE else NOT_ASKED
+        )
+    cluster_wanted = value["include_cluster_authorized_operations"]
+    worst = next((topic["error_code"] for topic in topics if topic["error_code"]), NONE)
+    request.respond(
+        {
+            "brokers": [node._asdict()],
+            "cluster_id": broker.registry.cluster_id,
+            "controller_id": broker.registry.node_id,
+            "topics": topics,
+            "cluster_authorized_operations": CLUSTER_OPERATIONS if cluster_wanted else NOT_ASKED,
+        },
+        worst,
+    )
+
+
+SERVED = ServedApi(API, 0, 13, _handle)

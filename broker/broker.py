@@ -1,0 +1,287 @@
+"""The broker: made of its parts, started and stopped in order.
+
+Owns the order of things. Start: lock, identity, topics, logs, shards, listeners, and only then the HTTP
+stack. Stop: no more connections, the turn ends, everything is flushed and written down, the lock is
+given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.clock import Clock
+from broker.config import DEFAULT_BROKER_ID, Config
+from broker.embedded_registry import BadDirectory, EmbeddedRegistry
+from broker.fetch_sessions import FetchSessions
+from broker.listeners import Endpoint, parse_host_and_port
+from broker.log_lines import observe as write_line
+from broker.logs import LogManager
+from broker.long_poll import LongPolls
+from broker.maintenance import Maintenance
+from broker.metrics import Metrics
+from broker.registry import BrokerNode, Topic
+from broker.runtime import OFFSETS_TOPIC, Runtime
+from broker.server import Server
+from broker.settings import limits, runtime_settings
+from broker.topics import TopicAdmin, offsets_topic_configs
+from log.filesystem import FileSystem, Lock, OsFileSystem
+
+if TYPE_CHECKING:
+    from broker.http import HttpServer
+    from broker.request import Request
+    from coordinator.events import Event
+    from coordinator.shard import GroupShard
+
+logger = structlog.get_logger(__name__)
+
+
+class Broker:
+    """One broker over one data directory; `start`, then `stop`, in one event loop."""
+
+    def __init__(
+        self, config: Config, *, fs: FileSystem | None = None, clock: Clock | None = None
+    ) -> None:
+        self.config = config
+        self.fs: FileSystem = fs or OsFileSystem()
+        self.clock = clock or Clock()
+        self.directory = os.path.abspath(config.directories[0])
+        self.metrics = Metrics()
+        self.endpoints: list[Endpoint] = []
+        """What clients of each listener are told, in the order of the listeners."""
+        self.addresses: list[tuple[str, int]] = []
+        """Where each listener listens."""
+        self.http: HttpServer | None = None
+        self.stopped = asyncio.Event()
+        """Set when the broker cannot go on, or was asked to stop."""
+        self.fatal: str | None = None
+        """Why it cannot go on."""
+        self.on_topic_gone: list[Callable[[Topic], None]] = []
+        """Called when a topic has been deleted."""
+        self._lock: Lock | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._timers: dict[asyncio.TimerHandle, Callable[[], None]] = {}
+        self._by_port: dict[int, BrokerNode] = {}
+
+    # -- life
+
+    def open(self) -> None:
+        """Takes the data directory and opens what is in it; before `start`, in any thread.
+
+        Raises DirectoryLocked, BadDirectory, CorruptLog and OSError, each with its sentence.
+        """
+        self.fs.make_directory(self.directory)
+        self._lock = self.fs.lock(self.directory)
+        config = self.config
+        segment_bytes = config["offsets.topic.segment.bytes"]
+        self.registry = EmbeddedRegistry(
+            self.fs,
+            self.directory,
+            config.configured_id,
+            DEFAULT_BROKER_ID,
+            lambda: uuid.uuid4().bytes,
+            {OFFSETS_TOPIC: offsets_topic_configs(segment_bytes)},
+        )
+        self.logs = LogManager(self.fs, self.directory, config)
+        for name in self.registry.deleted:
+            self.logs.retire(self.registry.dying_topic(name), uuid.uuid4().hex)
+            self.registry.forget(name)
+        self.logs.remove(self.logs.leftovers())
+        self.logs.open_all(self.registry.topics.values())
+        if self.registry.adopted:
+            highest = max((log.producers.highest_id for log in self.logs.all()), default=-1)
+            self.registry.raise_producer_ids(highest)
+            logger.info("topics found on disk were taken in", topics=len(self.registry.adopted))
+        self.runtime = Runtime(runtime_settings(config), self.clock)
+        self.topics = TopicAdmin(self, lambda: uuid.uuid4().bytes)
+        self.server = Server(self, limits(config))
+        self.long_polls = LongPolls(self.clock)
+        self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
+        self.maintenance = Maintenance(self)
+
+    async def start(self) -> None:
+        """Listens. Raises OSError, with the address in its text, where that cannot be had."""
+        self.runtime.on_event.append(self._tell)
+        self.runtime.on_fatal = self.fail
+        self.runtime.before_replies = self.server.hold_writes
+        self.runtime.after_replies = self._turn_ended
+        offsets = self.logs.topics.get(OFFSETS_TOPIC)
+        if offsets is not None:
+            self._warn_about_partitions(len(offsets.logs))
+            self.runtime.start(offsets.logs)
+        for listener in self.config.listeners:
+            try:
+                self.addresses.append(await self.server.listen(listener.host, listener.port))
+            except OSError as error:
+                raise CannotListen(
+                    f"{listener.address} can't be listened on: {error.strerror or error};"
+                    " free it or choose another with --listen"
+                ) from None
+        self.endpoints = self.config.advertised(port for _, port in self.addresses)
+        self._by_port = {
+            port: self._node(endpoint)
+            for (_, port), endpoint in zip(self.addresses, self.endpoints, strict=True)
+        }
+        self.maintenance.start()
+
+    async def start_http(self) -> str | None:
+        """Serves /metrics and /healthz where the settings say; returns where. Raises CannotListen."""
+        where = self.config["http.listener"]
+        if where == "off":
+            return None
+        from broker.exposition import render, renderer
+        from broker.http import HttpServer
+
+        host, port = parse_host_and_port(where)
+        registry = renderer(self)
+        try:
+            self.http = HttpServer(host, port, self.health, lambda: render(registry))
+        except OSError as error:
+            raise CannotListen(
+                f"{where} can't be listened on: {error.strerror or error};"
+                " choose another with --http HOST:PORT, or --http off"
+            ) from None
+        self.http.start()
+        return f"{host}:{self.http.port}"
+
+    async def stop(self) -> None:
+        """Ends the turn, answers who waits, closes all, writes everything down, unlocks."""
+        self.maintenance.stop()
+        self.long_polls.stop()
+        await self.runtime.stop()
+        await self.server.close()
+        if self.http is not None:
+            await self.http.stop()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=2)
+        for timer, work in list(self._timers.items()):
+            timer.cancel()
+            await asyncio.to_thread(work)
+        self._timers.clear()
+        await asyncio.to_thread(self.logs.close_all)
+        self.release()
+
+    def release(self) -> None:
+        """Gives the data directory up."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def fail(self, reason: str) -> None:
+        """The broker cannot go on: nothing more can be acknowledged."""
+        self.fatal = self.fatal or reason
+        self.stopped.set()
+
+    def health(self) -> dict[str, Any]:
+        """What /healthz says: ``state`` is loading, ready or poisoned."""
+        if self.fatal or self.runtime.fatal:
+            return {"state": "poisoned", "reason": self.fatal or self.runtime.fatal}
+        poisoned = [f"{log.topic}-{log.partition}" for log in self.logs.all() if log.poisoned]
+        if poisoned:
+            return {"state": "poisoned", "logs": poisoned}
+        return {"state": "loading" if self.runtime.loading else "ready"}
+
+    # -- what handlers ask
+
+    def node(self, request: Request) -> BrokerNode:
+        """This broker as the client behind ``request`` is told of it, on its own listener."""
+        if len(self._by_port) == 1:
+            return next(iter(self._by_port.values()))
+        return self._by_port[request.connection.local_port]
+
+    def endpoint(self, request: Request) -> tuple[int, str, int]:
+        """Id, host and port of `node`."""
+        node = self.node(request)
+        return node.node_id, node.host, node.port
+
+    @property
+    def advertised(self) -> tuple[str, int]:
+        """Host and port that clients of the first listener are told."""
+        return self.endpoints[0].host, self.endpoints[0].port
+
+    def ensure_offsets_topic(self) -> bool:
+        """Makes ``__consumer_offsets`` if it is not there; False, with a log line, if it cannot."""
+        try:
+            self.topics.ensure_offsets_topic()
+        except OSError as error:
+            logger.error("__consumer_offsets can't be made", error=str(error))
+            return False
+        return True
+
+    def topic_is_gone(self, topic: Topic) -> None:
+        """Tells everyone who remembers a topic that it was deleted."""
+        self.logs.topics.pop(topic.name, None)
+        self.runtime.topics_deleted([topic.name])
+        self.long_polls.wake_topic(topic.name)
+        for tell in self.on_topic_gone:
+            tell(topic)
+
+    # -- work besides
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs ``work`` beside the requests; `stop` waits for it. It handles its own errors."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def answer_later(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
+        """Runs ``work``, which answers ``request``; a bug in it is told and answered as any other."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except Exception:  # noqa: BLE001 - told in the log, with its traceback
+                request.fail()
+
+        self.spawn(guarded())
+
+    def after(self, delay_ms: int, work: Callable[[], None]) -> None:
+        """Runs ``work`` in a thread after ``delay_ms``, or when the broker stops."""
+
+        def due() -> None:
+            del self._timers[timer]
+            self.spawn(self._in_thread(work))
+
+        timer = asyncio.get_running_loop().call_later(delay_ms / 1000, due)
+        self._timers[timer] = work
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        try:
+            await asyncio.to_thread(work)
+        except OSError as error:
+            logger.warning("work beside failed", error=str(error))
+
+    # -- inside
+
+    def _node(self, endpoint: Endpoint) -> BrokerNode:
+        rack = self.config["broker.rack"]
+        return BrokerNode(self.registry.node_id, endpoint.host, endpoint.port, rack)
+
+    def _tell(self, shard: GroupShard, event: Event) -> None:  # noqa: ARG002
+        self.metrics.observe(event)
+        write_line(event)
+
+    def _turn_ended(self) -> None:
+        self.server.flush()
+        self.long_polls.wake_topic(OFFSETS_TOPIC)
+
+    def _warn_about_partitions(self, there: int) -> None:
+        wanted = self.config["offsets.topic.num.partitions"]
+        if self.config.is_given("offsets.topic.num.partitions") and wanted != there:
+            logger.warning(
+                "offsets.topic.num.partitions is ignored: __consumer_offsets has its partitions",
+                wanted=wanted,
+                there=there,
+            )
+
+
+class CannotListen(Exception):
+    """An address cannot be had; the text is one sentence for the operator."""
+
+
+__all__ = ["BadDirectory", "Broker", "CannotListen"]

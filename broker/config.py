@@ -1,0 +1,245 @@
+"""Configuration: Kafka's properties from file, environment and command line, and what follows.
+
+Owns the order of the sources (a file, then the environment, then ``--set``, then flags, the later
+the stronger), the check against the tables of `broker/config_table.py`, and the settings that a
+topic takes from the broker. Everything is checked before the broker touches its data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from broker.config_table import BROKER, BROKER_NAME_OF_TOPIC_SETTING, TOPIC, Setting, Value
+from broker.config_value import BadValue, parse_value
+from broker.listeners import Endpoint, advertise, parse_host_and_port, parse_listeners
+from broker.properties import parse
+from log.config import LONG_MAX, LogConfig
+
+ENVIRONMENT_PREFIX = "MUSTER_"
+_NOT_SETTINGS = ("MUSTER_BOOTSTRAP", "MUSTER_TEST_")
+"""Variables of the command line's other commands, and of the tests."""
+
+DEFAULT_BROKER_ID = 1
+_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
+
+
+class BadConfig(Exception):
+    """The configuration cannot be used; the text is one sentence for the operator."""
+
+
+class Config:
+    """Every setting by Kafka's name: ``config["log.retention.ms"]``, typed, None for null.
+
+    ``given`` holds the texts that were set, by name; ``unknown`` the names that Kafka does not know.
+    Raises BadConfig for a value that its setting does not take, or that Muster must not ignore.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.given = {name: text for name, text in given.items() if name in BROKER}
+        self.unknown = sorted(set(given) - set(self.given))
+        self._values: dict[str, Value] = {}
+        try:
+            for name, text in self.given.items():
+                self._values[name] = parse_value(BROKER[name], text)
+            self._check()
+        except ValueError as error:
+            raise BadConfig(str(error)) from None
+
+    def __getitem__(self, name: str) -> Any:
+        values = self._values
+        return values[name] if name in values else BROKER[name].default
+
+    def is_given(self, name: str) -> bool:
+        """Whether a source set it."""
+        return name in self.given
+
+    def first_given(self, *names: str) -> str | None:
+        """The first of ``names`` that was set to something, the strongest first."""
+        return next((name for name in names if self._values.get(name) is not None), None)
+
+    def _check(self) -> None:
+        """What no single value shows; law: nothing that protects is silently ignored."""
+        if self["authorizer.class.name"]:
+            raise BadValue("authorizer.class.name is set, and Muster has no authorizer")
+        if not 0 <= self["offsets.topic.compression.codec"] <= 4:
+            raise BadValue("offsets.topic.compression.codec: it must be 0 to 4")
+        if self["offsets.commit.required.acks"] not in (-1, 0, 1):
+            raise BadValue("offsets.commit.required.acks: it must be -1, 0 or 1")
+        if self["group.min.session.timeout.ms"] > self["group.max.session.timeout.ms"]:
+            raise BadValue("group.min.session.timeout.ms is above group.max.session.timeout.ms")
+        ids = {self[name] for name in ("broker.id", "node.id") if self[name] >= 0}
+        if len(ids) > 1:
+            raise BadValue("broker.id and node.id are the same thing, and differ")
+        if len(self.directories) > 1:
+            raise BadValue(
+                f"log.dirs names {len(self.directories)} directories; Muster keeps its data in one"
+            )
+        self._check_http()
+        advertise(self.listeners, self._advertised)
+        self.connections_per_ip_overrides  # noqa: B018 - it raises what is wrong with it
+        topic_settings(self, {})
+
+    def _check_http(self) -> None:
+        if self["http.listener"] != "off":
+            try:
+                parse_host_and_port(self["http.listener"])
+            except ValueError as error:
+                raise BadValue(f"http.listener: {error}") from None
+
+    # -- what follows from several settings
+
+    @cached_property
+    def listeners(self) -> list[Endpoint]:
+        """Where to listen."""
+        return parse_listeners(self["listeners"], self["listener.security.protocol.map"])
+
+    @cached_property
+    def _advertised(self) -> list[Endpoint]:
+        text = self["advertised.listeners"]
+        return parse_listeners(text, self["listener.security.protocol.map"]) if text else []
+
+    def advertised(self, bound_ports: Iterable[int]) -> list[Endpoint]:
+        """What clients of each listener are told, once the ports are known that port 0 became."""
+        told = advertise(self.listeners, self._advertised)
+        return [
+            Endpoint(endpoint.name, endpoint.host, endpoint.port or port)
+            for endpoint, port in zip(told, bound_ports, strict=True)
+        ]
+
+    @cached_property
+    def directories(self) -> list[str]:
+        """``log.dirs``, else ``log.dir``."""
+        text = self["log.dirs"] or self["log.dir"]
+        return [part.strip() for part in text.split(",") if part.strip()]
+
+    @property
+    def configured_id(self) -> int | None:
+        """``node.id``, else ``broker.id``; None when neither is set."""
+        for name in ("node.id", "broker.id"):
+            if self[name] >= 0:
+                return int(self[name])
+        return None
+
+    @cached_property
+    def connections_per_ip_overrides(self) -> dict[str, int]:
+        """``max.connections.per.ip.overrides`` by address."""
+        pairs = {}
+        for part in filter(None, self["max.connections.per.ip.overrides"].split(",")):
+            address, _, number = part.strip().rpartition(":")
+            if not address or not number.isdigit():
+                raise BadValue(
+                    f"max.connections.per.ip.overrides={part}: it must be ADDRESS:NUMBER"
+                )
+            pairs[address.strip("[]")] = int(number)
+        return pairs
+
+
+# -- topics
+
+
+def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, Any]:
+    """Every topic setting, typed: the topic's own, else the broker's, else the default.
+
+    Raises BadValue for an unknown name or a value that its setting does not take.
+    """
+    values = {name: _from_broker(config, setting) for name, setting in TOPIC.items()}
+    for name, text in overrides.items():
+        if name not in TOPIC:
+            raise BadValue(f"Unknown topic config name: {name}")
+        values[name] = parse_value(TOPIC[name], text)
+    if values["cleanup.policy"] == "":
+        raise BadValue("cleanup.policy: it must be delete, compact, or both")
+    if values["min.compaction.lag.ms"] > values["max.compaction.lag.ms"]:
+        raise BadValue("min.compaction.lag.ms is above max.compaction.lag.ms")
+    return values
+
+
+def _from_broker(config: Config, setting: Setting) -> Value:
+    names = BROKER_NAME_OF_TOPIC_SETTING.get(setting.name, ())
+    found = config.first_given(*names)
+    if found is None:
+        # None of the names was set; the last has the default that is not null.
+        return setting.default if not names else _scaled(names[-1], config[names[-1]])
+    return _scaled(found, config[found])
+
+
+def _scaled(name: str, value: Any) -> Any:
+    """The broker's hours and minutes as the milliseconds of the topic's setting."""
+    if name.endswith(".hours"):
+        return value * _HOUR_MS if value >= 0 else -1
+    if name.endswith(".minutes"):
+        return value * _MINUTE_MS if value >= 0 else -1
+    return value
+
+
+def log_config(settings: Mapping[str, Any], config: Config) -> LogConfig:
+    """What a log reads of its topic's settings."""
+    fields = {
+        field: settings[name]
+        for field in LogConfig.__dataclass_fields__
+        if (name := field.replace("_", ".")) in settings
+    }
+    return LogConfig(**fields, producer_id_expiration_ms=config["producer.id.expiration.ms"])
+
+
+def timestamp_bounds(settings: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """How far behind and ahead of the clock timestamps may be; None for no bound.
+
+    message.timestamp.difference.max.ms counts where the newer setting was left at its default.
+    """
+    old = settings["message.timestamp.difference.max.ms"]
+    before = settings["message.timestamp.before.max.ms"]
+    after = settings["message.timestamp.after.max.ms"]
+    before = old if before == LONG_MAX else before
+    after = old if after == LONG_MAX else after
+    return (None if before == LONG_MAX else before), (None if after == LONG_MAX else after)
+
+
+# -- sources
+
+
+def load(
+    file: Path | None,
+    environment: Mapping[str, str],
+    sets: Iterable[str],
+    flags: Mapping[str, str],
+) -> Config:
+    """The configuration of a process; BadConfig with a sentence for whatever is wrong with it."""
+    given: dict[str, str] = {}
+    if file is not None:
+        given.update(_from_file(file))
+    given.update(_from_environment(environment))
+    for pair in sets:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.strip():
+            raise BadConfig(f"--set {pair}: write it as --set NAME=VALUE")
+        given[name.strip()] = text
+    for weaker, stronger in (("log.dir", "log.dirs"), ("broker.id", "node.id")):
+        # A source that knows only one of two names means both.
+        if weaker in flags:
+            given.pop(stronger, None)
+    given.update(flags)
+    return Config(given)
+
+
+def _from_file(file: Path) -> dict[str, str]:
+    try:
+        return parse(file.read_text())
+    except OSError as error:
+        raise BadConfig(f"--config {file} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadConfig(f"--config {file} is not a text file") from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """``MUSTER_LOG_RETENTION_MS`` is ``log.retention.ms``; an unknown one keeps its own name."""
+    by_variable = {name.replace(".", "_").upper(): name for name in BROKER}
+    return {
+        by_variable.get(variable.removeprefix(ENVIRONMENT_PREFIX), variable): text
+        for variable, text in environment.items()
+        if variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(_NOT_SETTINGS)
+    }

@@ -1,0 +1,267 @@
+"""The registry of a broker on its own: files in its data directory.
+
+``meta.properties`` is Kafka's (broker id and cluster id), ``topics.json`` ours; `docs/registry.md`
+shows both. Each is replaced whole: written beside, fsynced, renamed, and the directory fsynced, so
+that a crash leaves the old one or the new one. A topic is written before its directories are made
+and marked before they are removed, so that no crash brings a deleted topic back or leaves a created
+one in part.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from broker.properties import parse, render
+from broker.registry import Topic, check_topic_name, partition_of, uuid_bytes, uuid_text
+from log.filesystem import FileSystem, read_whole, write_whole
+
+TOPICS_FILE = "topics.json"
+META_FILE = "meta.properties"
+PARTITION_METADATA_FILE = "partition.metadata"
+_VERSION = 1
+
+
+class BadDirectory(Exception):
+    """The data directory cannot be used; the text is one sentence for the operator."""
+
+
+class EmbeddedRegistry:
+    """See `Registry`.
+
+    ``new_id`` returns 16 fresh bytes; ``internal_configs`` are the settings of internal topics, which an
+    adopted directory does not tell. Raises BadDirectory.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        broker_id: int | None,
+        default_broker_id: int,
+        new_id: Callable[[], bytes],
+        internal_configs: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._new_id = new_id
+        self._internal_configs = internal_configs
+        self.node_id, self.cluster_id = self._identity(broker_id, default_broker_id)
+        self.topics: dict[str, Topic] = {}
+        self.partition_counts: dict[str, int] = {}
+        self.deleted: list[str] = []
+        """Topics that were being deleted when the last process ended."""
+        self.adopted: list[str] = []
+        """Topics that were found as directories and written down at this start."""
+        self._by_id: dict[bytes, Topic] = {}
+        self._stored: dict[str, Topic] = {}
+        self._dying: set[str] = set()
+        self._next_producer_id = 0
+        self._read()
+        self._adopt()
+
+    # -- lookups
+
+    def topic(self, name: str) -> Topic | None:
+        """See Registry."""
+        return self.topics.get(name)
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        """See Registry."""
+        return self._by_id.get(topic_id)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """See Registry."""
+        topic = self._by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def topic_id(self, name: str) -> bytes | None:
+        """See Registry."""
+        topic = self.topics.get(name)
+        return None if topic is None else topic.topic_id
+
+    def dying_topic(self, name: str) -> Topic:
+        """A topic of `deleted`."""
+        return self._stored[name]
+
+    # -- changes
+
+    def store(self, topic: Topic) -> None:
+        """See Registry."""
+        self._stored[topic.name] = topic
+        self._dying.discard(topic.name)
+        self._write()
+
+    def show(self, topic: Topic) -> None:
+        """See Registry."""
+        self.topics[topic.name] = topic
+        self._by_id[topic.topic_id] = topic
+        self.partition_counts[topic.name] = topic.partitions
+
+    def hide(self, name: str) -> None:
+        """See Registry."""
+        topic = self.topics.pop(name)
+        del self._by_id[topic.topic_id]
+        del self.partition_counts[name]
+
+    def mark_deleted(self, name: str) -> None:
+        """See Registry."""
+        self._dying.add(name)
+        self._write()
+
+    def forget(self, name: str) -> None:
+        """See Registry."""
+        self._dying.discard(name)
+        del self._stored[name]
+        self._write()
+
+    def reserve_producer_ids(self, count: int) -> range:
+        """See Registry."""
+        first = self._next_producer_id
+        self._next_producer_id += count
+        self._write()
+        return range(first, first + count)
+
+    def raise_producer_ids(self, above: int) -> None:
+        """Gives out no producer id up to ``above``: a log of another broker holds them."""
+        if above >= self._next_producer_id:
+            self._next_producer_id = above + 1
+            self._write()
+
+    # -- files
+
+    def _path(self, *names: str) -> str:
+        return os.path.join(self._directory, *names)
+
+    def _identity(self, broker_id: int | None, default_broker_id: int) -> tuple[int, str]:
+        """Broker id and cluster id of ``meta.properties``, which is written where it lacks one."""
+        path = self._path(META_FILE)
+        there = parse(read_whole(self._fs, path).decode()) if self._fs.exists(path) else {}
+        written = there.get("node.id", there.get("broker.id"))
+        if written is not None and not written.isdigit():
+            raise BadDirectory(f"{path} has the broker id {written!r}, which is no number")
+        if written is not None and broker_id is not None and int(written) != broker_id:
+            raise BadDirectory(
+                f"{self._directory} belongs to broker {written} and this is broker {broker_id};"
+                f" give it broker.id={written} or another directory"
+            )
+        node_id = int(written) if written is not None else broker_id
+        if node_id is None:
+            node_id = default_broker_id
+        cluster_id = there.get("cluster.id") or uuid_text(self._new_id())
+        if written is None or "cluster.id" not in there:
+            whole = {"version": "0", "broker.id": str(node_id), **there, "cluster.id": cluster_id}
+            write_whole(self._fs, path, render(whole).encode())
+        return node_id, cluster_id
+
+    def _read(self) -> None:
+        path = self._path(TOPICS_FILE)
+        if not self._fs.exists(path):
+            return
+        try:
+            image = json.loads(read_whole(self._fs, path))
+            if image["version"] != _VERSION:
+                raise BadDirectory(
+                    f"{path} has version {image['version']}, and this Muster knows {_VERSION}"
+                )
+            self._next_producer_id = int(image["next_producer_id"])
+            for entry in image["topics"]:
+                topic = _topic_of(entry)
+                self._stored[topic.name] = topic
+                if entry.get("deleted"):
+                    self._dying.add(topic.name)
+                    self.deleted.append(topic.name)
+                else:
+                    self.show(topic)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadDirectory(f"{path} is damaged: {error!r}") from None
+
+    def _write(self) -> None:
+        image = {
+            "version": _VERSION,
+            "next_producer_id": self._next_producer_id,
+            "topics": [
+                _entry_of(topic, deleted=name in self._dying)
+                for name, topic in sorted(self._stored.items())
+            ],
+        }
+        text = json.dumps(image, indent=1, ensure_ascii=True) + "\n"
+        write_whole(self._fs, self._path(TOPICS_FILE), text.encode())
+
+    def _adopt(self) -> None:
+        """Takes in topics that are on disk alone: the directory was another broker's until now."""
+        found: dict[str, list[int]] = {}
+        for name in self._fs.list(self._directory):
+            if (place := partition_of(name)) and self._is_partition(name):
+                found.setdefault(place[0], []).append(place[1])
+        for name, partitions in sorted(found.items()):
+            if name in self._stored:
+                continue
+            topic = Topic(
+                name,
+                self._id_on_disk(name, partitions),
+                max(partitions) + 1,
+                self._internal_configs.get(name, {}),
+            )
+            self._stored[name] = topic
+            self.show(topic)
+            self.adopted.append(name)
+        if self.adopted:
+            self._write()
+
+    def _is_partition(self, name: str) -> bool:
+        place = partition_of(name)
+        if place is None or place[0] == "__cluster_metadata":
+            return False
+        try:
+            check_topic_name(place[0])
+            names = self._fs.list(self._path(name))
+        except (ValueError, NotADirectoryError):
+            return False
+        return any(inside.endswith(".log") for inside in names)
+
+    def _id_on_disk(self, name: str, partitions: Iterable[int]) -> bytes:
+        """The topic id in the partitions' metadata, a fresh one for a Kafka before 2.8."""
+        ids = {
+            topic_id
+            for partition in partitions
+            if (topic_id := self.id_of_partition(name, partition)) is not None
+        }
+        if len(ids) > 1:
+            raise BadDirectory(f"the partitions of topic {name} have different topic ids")
+        return ids.pop() if ids else self._new_id()
+
+    def id_of_partition(self, name: str, partition: int) -> bytes | None:
+        """The topic id in a partition's directory, None when none is written there."""
+        path = self._path(f"{name}-{partition}", PARTITION_METADATA_FILE)
+        if not self._fs.exists(path):
+            return None
+        pairs = parse(read_whole(self._fs, path).decode())
+        try:
+            return uuid_bytes(pairs["topic_id"])
+        except (KeyError, ValueError):
+            raise BadDirectory(f"{path} is damaged: it has no topic id") from None
+
+
+def partition_metadata(topic_id: bytes) -> bytes:
+    """The bytes of a ``partition.metadata``; Kafka ends its last line without a newline."""
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
+
+
+def _topic_of(entry: Mapping[str, Any]) -> Topic:
+    configs = {str(name): str(value) for name, value in entry["configs"].items()}
+    name = str(entry["name"])
+    check_topic_name(name)
+    return Topic(name, uuid_bytes(entry["topic_id"]), int(entry["partitions"]), configs)
+
+
+def _entry_of(topic: Topic, deleted: bool) -> dict[str, Any]:
+    entry = {
+        "name": topic.name,
+        "topic_id": uuid_text(topic.topic_id),
+        "partitions": topic.partitions,
+        "configs": dict(topic.configs),
+    }
+    return {**entry, "deleted": True} if deleted else entry

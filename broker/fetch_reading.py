@@ -1,0 +1,157 @@
+"""What one look at the logs finds for a Fetch: in order, within the bounds, converted where old."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.fetch_response import Fetched
+from broker.fetch_sessions import Wanted
+from broker.leader_epoch import epoch_error
+from broker.logs import TopicLogs
+from broker.request import FileSlice
+from log.errors import CorruptLog, OffsetOutOfRange
+from log.partition_log import PartitionLog
+from log.values import ReadInfo
+from protocol.errors import (
+    CORRUPT_MESSAGE,
+    KAFKA_STORAGE_ERROR,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_COMPRESSION_TYPE,
+    UNSUPPORTED_VERSION,
+)
+from protocol.records.batch import iter_batches
+from protocol.records.compression import ZSTD
+from protocol.records.convert import down_convert
+from protocol.records.corrupt import CorruptRecords
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+
+_FIRST_WITH_MAGIC_2 = 4
+_FIRST_WITH_ZSTD = 10
+
+
+class Reader:
+    """Reads for one request of ``version``, as often as it looks."""
+
+    def __init__(
+        self, broker: Broker, version: int, read_committed: bool, is_replica: bool
+    ) -> None:
+        self.broker = broker
+        self.version = version
+        self.read_committed = read_committed
+        self.is_replica = is_replica
+
+    def read(self, wanted: Sequence[Wanted], max_bytes: int) -> tuple[list[Fetched], int]:
+        """What there is for each of ``wanted``, and how many bytes that is in all."""
+        total = 0
+        found = []
+        for entry in wanted:
+            fetched = self._partition(entry, max_bytes - total, first=total == 0)
+            total += fetched.size_bytes
+            found.append(fetched)
+        return found, total
+
+    def _partition(self, wanted: Wanted, room: int, first: bool) -> Fetched:
+        if isinstance(wanted.topic, bytes):
+            name = self.broker.registry.topic_name(wanted.topic)
+            if name is None:
+                return Fetched(wanted.partition, UNKNOWN_TOPIC_ID)
+        else:
+            name = wanted.topic
+        topic = self.broker.logs.topics.get(name)
+        log = None if topic is None else topic.log(wanted.partition)
+        if topic is None or log is None:
+            return Fetched(wanted.partition, UNKNOWN_TOPIC_OR_PARTITION)
+        if self.is_replica:
+            return Fetched(wanted.partition, NOT_LEADER_OR_FOLLOWER)
+        error_code = epoch_error(log, wanted.current_leader_epoch)
+        if error_code:
+            return Fetched(wanted.partition, error_code)
+        try:
+            return self._read(topic, log, wanted, room, first)
+        except CorruptLog as error:
+            logger.error("a log can't be read", partition=f"{name}-{log.partition}", why=str(error))
+            return Fetched(wanted.partition, KAFKA_STORAGE_ERROR)
+
+    def _read(
+        self, topic: TopicLogs, log: PartitionLog, wanted: Wanted, room: int, first: bool
+    ) -> Fetched:
+        if wanted.last_fetched_epoch >= 0:
+            epoch, end = log.epochs.end_offset_for(wanted.last_fetched_epoch, log.log_end_offset)
+            if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
+                return self._fetched(log, 0, diverging=(epoch, end))
+        limit = max(0, min(room, wanted.max_bytes))
+        try:
+            info = log.read(wanted.fetch_offset, limit, first)
+        except OffsetOutOfRange:
+            return self._fetched(log, OFFSET_OUT_OF_RANGE)
+        if not info.slices:
+            return self._fetched(log, 0)
+        if self.version < _FIRST_WITH_ZSTD:
+            return self._for_old_client(topic, log, info, wanted.fetch_offset)
+        fetched = self._fetched(log, 0)
+        fetched.records = [FileSlice(*piece) for piece in info.slices]
+        fetched.size_bytes = info.size_bytes
+        return fetched
+
+    def _fetched(
+        self, log: PartitionLog, error_code: int, diverging: tuple[int, int] | None = None
+    ) -> Fetched:
+        """The fields beside the records; without transactions all below the watermark is stable."""
+        return Fetched(
+            log.partition,
+            error_code,
+            log.high_watermark,
+            log.high_watermark,
+            log.log_start_offset,
+            () if self.read_committed and not error_code else None,
+            diverging=diverging,
+        )
+
+    def _for_old_client(
+        self, topic: TopicLogs, log: PartitionLog, info: ReadInfo, offset: int
+    ) -> Fetched:
+        """Records for a client that may not know zstd, or not even batches."""
+        data = info.data
+        if self.version < _FIRST_WITH_MAGIC_2:
+            if not topic.settings["message.downconversion.enable"]:
+                return self._fetched(log, UNSUPPORTED_VERSION)
+            try:
+                data = self._converted(data, offset)
+            except CorruptRecords as error:
+                logger.error("a batch can't be converted", log=log.directory, why=error.message)
+                return self._fetched(log, CORRUPT_MESSAGE)
+            if data is None:
+                return self._fetched(log, UNSUPPORTED_COMPRESSION_TYPE)
+        else:
+            data = _before_zstd(data)
+            if data is None:
+                return self._fetched(log, UNSUPPORTED_COMPRESSION_TYPE)
+        fetched = self._fetched(log, 0)
+        fetched.records = [data]
+        fetched.size_bytes = len(data)
+        return fetched
+
+    def _converted(self, data: bytes, offset: int) -> bytes | None:
+        """Message sets of the old magic; None when a batch that they cannot carry comes first."""
+        whole = _before_zstd(data)
+        if whole is None:
+            return None
+        return down_convert(whole, 0 if self.version < 2 else 1, offset)
+
+
+def _before_zstd(data: bytes) -> bytes | None:
+    """The batches before the first in zstd, None when it is the very first."""
+    for header, position in iter_batches(data, partial=True):
+        if header.compression == ZSTD:
+            return data[:position] if position else None
+    return data

@@ -1,0 +1,167 @@
+"""Incremental fetch sessions (KIP-227): what a client fetches, kept so that it need not say it again.
+
+A session keeps its partitions in the order in which they are read; one that gave data goes to the
+end, so that each gets its turn when an answer is full. The number of sessions is bounded: a new one
+takes the place of one that was idle for two minutes, or of an older and smaller one, or it is not
+made and its client goes on with full requests.
+Source: Kafka 3.9 ``FetchSession.scala``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from protocol.errors import (
+    FETCH_SESSION_ID_NOT_FOUND,
+    FETCH_SESSION_TOPIC_ID_ERROR,
+    INVALID_FETCH_SESSION_EPOCH,
+)
+
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+NO_SESSION = 0
+EVICTION_MS = 120_000
+_INT_MAX = 2**31 - 1
+
+TopicKey = str | bytes
+Key = tuple[TopicKey, int]
+"""A topic's name, or its id from version 13 on, and a partition."""
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What a client fetches of one partition, and what it was told last."""
+
+    topic: TopicKey
+    partition: int
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+    @property
+    def key(self) -> Key:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+
+class Session:
+    """One client's session."""
+
+    __slots__ = ("created_ms", "epoch", "partitions", "session_id", "used_ms", "uses_ids")
+
+    def __init__(self, session_id: int, wanted: Iterable[Wanted], uses_ids: bool, now_ms: int):
+        self.session_id = session_id
+        self.partitions: dict[Key, Wanted] = {entry.key: entry for entry in wanted}
+        self.uses_ids = uses_ids
+        self.epoch = 1
+        """What the next request must say."""
+        self.created_ms = self.used_ms = now_ms
+
+    def update(self, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
+        """Takes in what an incremental request changes."""
+        for entry in wanted:
+            known = self.partitions.get(entry.key)
+            if known is None:
+                self.partitions[entry.key] = entry
+            else:
+                known.fetch_offset = entry.fetch_offset
+                known.max_bytes = entry.max_bytes
+                known.current_leader_epoch = entry.current_leader_epoch
+                known.last_fetched_epoch = entry.last_fetched_epoch
+        for key in forgotten:
+            self.partitions.pop(key, None)
+
+    def gave_data(self, key: Key) -> None:
+        """Puts a partition behind the others."""
+        entry = self.partitions.pop(key, None)
+        if entry is not None:
+            self.partitions[key] = entry
+
+
+class FetchSessionError(Exception):
+    """The request does not fit its session; ``error_code`` is the answer's."""
+
+    def __init__(self, error_code: int) -> None:
+        super().__init__(error_code)
+        self.error_code = error_code
+
+
+class FetchSessions:
+    """The sessions of one broker, at most ``slots``."""
+
+    def __init__(self, slots: int, chance: random.Random | None = None) -> None:
+        self.slots = slots
+        self._chance = chance or random.Random()
+        self._sessions: dict[int, Session] = {}
+        """By id, the longest unused first."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def resume(
+        self,
+        session_id: int,
+        epoch: int,
+        wanted: Iterable[Wanted],
+        forgotten: Iterable[Key],
+        uses_ids: bool,
+        now_ms: int,
+    ) -> Session | None:
+        """The session of an incremental request, brought up to date; None when nothing is left in it.
+
+        Raises FetchSessionError.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise FetchSessionError(FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            raise FetchSessionError(INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_ids != uses_ids:
+            raise FetchSessionError(FETCH_SESSION_TOPIC_ID_ERROR)
+        session.update(wanted, forgotten)
+        if not session.partitions:
+            del self._sessions[session_id]
+            return None
+        session.used_ms = now_ms
+        session.epoch = next_epoch(epoch)
+        del self._sessions[session_id]
+        self._sessions[session_id] = session
+        return session
+
+    def close(self, session_id: int) -> None:
+        """Ends a session; one that is not there is no error."""
+        self._sessions.pop(session_id, None)
+
+    def create(self, wanted: list[Wanted], uses_ids: bool, now_ms: int) -> Session | None:
+        """A new session, None when there is no room for it."""
+        if len(self._sessions) >= self.slots and not self._evict(len(wanted), now_ms):
+            return None
+        session_id = self._chance.randint(1, _INT_MAX)
+        while session_id in self._sessions:
+            session_id = self._chance.randint(1, _INT_MAX)
+        session = self._sessions[session_id] = Session(session_id, wanted, uses_ids, now_ms)
+        return session
+
+    def _evict(self, size: int, now_ms: int) -> bool:
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        if now_ms - oldest.used_ms > EVICTION_MS:
+            del self._sessions[oldest.session_id]
+            return True
+        settled = [s for s in self._sessions.values() if now_ms - s.created_ms > EVICTION_MS]
+        smallest = min(settled, key=lambda s: len(s.partitions), default=None)
+        if smallest is None or len(smallest.partitions) >= size:
+            return False
+        del self._sessions[smallest.session_id]
+        return True
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch after ``epoch``; it wraps to 1, never to 0."""
+    return 1 if epoch < 0 or epoch == _INT_MAX else epoch + 1

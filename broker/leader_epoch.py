@@ -1,0 +1,14 @@
+"""Fencing by leader epoch (KIP-320): a client whose metadata is older or newer than ours is told so."""
+
+from __future__ import annotations
+
+from log.partition_log import PartitionLog
+from protocol.errors import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH
+
+
+def epoch_error(log: PartitionLog, current_leader_epoch: int) -> int:
+    """The error for a client that believes in ``current_leader_epoch``; -1 means it has no belief."""
+    ours = log.epochs.latest
+    if current_leader_epoch in (-1, ours):
+        return NONE
+    return FENCED_LEADER_EPOCH if current_leader_epoch < ours else UNKNOWN_LEADER_EPOCH

@@ -1,0 +1,97 @@
+"""`listeners` and `advertised.listeners` as Kafka reads them: where we listen, what clients are told."""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import NamedTuple
+
+_ENTRY = re.compile(r"([^:/]+)://(?:\[([^\]]*)\]|([^:]*)):(-?\d+)")
+_HOST_AND_PORT = re.compile(r"(?:\[([^\]]*)\]|([^:]*)):(\d+)")
+_EVERYWHERE = ("", "0.0.0.0", "::", "0:0:0:0:0:0:0:0")
+
+
+class Endpoint(NamedTuple):
+    """A listener: ``host`` is "" for every interface; an IPv6 address has no brackets here."""
+
+    name: str
+    host: str
+    port: int
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether the host stands for all interfaces, which nobody can connect to by name."""
+        return self.host in _EVERYWHERE
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT as people write it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_host_and_port(text: str) -> tuple[str, int]:
+    """``HOST:PORT`` or ``[IPV6]:PORT``; ValueError, as a sentence, for anything else."""
+    found = _HOST_AND_PORT.fullmatch(text.strip())
+    if found is None or int(found[3]) > 65535:
+        raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9092 or [::1]:9092")
+    return found[1] if found[1] is not None else found[2], int(found[3])
+
+
+def parse_listeners(text: str, protocols: str) -> list[Endpoint]:
+    """The endpoints of a ``listeners`` or ``advertised.listeners`` value.
+
+    ``protocols`` is listener.security.protocol.map. ValueError, as a sentence, for what Kafka
+    refuses too, and for security protocols other than PLAINTEXT.
+    """
+    known = _protocol_map(protocols)
+    endpoints: list[Endpoint] = []
+    for entry in (part.strip() for part in text.split(",")):
+        found = _ENTRY.fullmatch(entry)
+        if found is None or not 0 <= int(found[4]) <= 65535:
+            raise ValueError(
+                f"{entry!r} is not NAME://HOST:PORT, such as PLAINTEXT://127.0.0.1:9092"
+            )
+        name = found[1].upper()
+        if name not in known:
+            raise ValueError(f"the listener {name} is not in listener.security.protocol.map")
+        if known[name] != "PLAINTEXT":
+            raise ValueError(f"the listener {name} asks for {known[name]}; Muster speaks PLAINTEXT")
+        host = found[2] if found[2] is not None else found[3]
+        endpoints.append(Endpoint(name, host, int(found[4])))
+    names = [endpoint.name for endpoint in endpoints]
+    if len(set(names)) < len(names):
+        raise ValueError("every listener needs a name of its own")
+    ports = [endpoint.port for endpoint in endpoints if endpoint.port]
+    if len(set(ports)) < len(ports):
+        raise ValueError("every listener needs a port of its own")
+    return endpoints
+
+
+def advertise(listening: list[Endpoint], advertised: list[Endpoint]) -> list[Endpoint]:
+    """What clients of each listener are told, in the order of ``listening``.
+
+    A listener that is not advertised is told as it is, or by this host's name when it listens
+    everywhere. ValueError for an advertised 0.0.0.0, or a name that is not listened to.
+    """
+    by_name = {endpoint.name: endpoint for endpoint in advertised}
+    for endpoint in advertised:
+        if endpoint.is_everywhere and endpoint.host:
+            raise ValueError(f"nobody can connect to {endpoint.host}; name an address of this host")
+        if endpoint.name not in {other.name for other in listening}:
+            raise ValueError(f"the listener {endpoint.name} is advertised, but not listened to")
+    told = []
+    for endpoint in listening:
+        shown = by_name.get(endpoint.name, endpoint)
+        host = socket.getfqdn() if shown.is_everywhere else shown.host
+        told.append(Endpoint(endpoint.name, host, shown.port))
+    return told
+
+
+def _protocol_map(text: str) -> dict[str, str]:
+    pairs = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, colon, protocol = part.partition(":")
+        if not colon:
+            raise ValueError(f"{part!r} in listener.security.protocol.map is not NAME:PROTOCOL")
+        pairs[name.strip().upper()] = protocol.strip().upper()
+    return pairs

@@ -1,0 +1,261 @@
+"""The partition logs of this broker: their opening, settings, files of the whole directory, closing.
+
+Owns the checkpoints and the clean-shutdown mark of the data directory. Lookups belong to
+the event loop; `open_all`, `make` and `close_all` may take long and run where the caller says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from broker.config import Config, log_config, timestamp_bounds, topic_settings
+from broker.embedded_registry import PARTITION_METADATA_FILE, BadDirectory, partition_metadata
+from broker.properties import parse
+from broker.registry import Topic, partition_name, uuid_bytes
+from log.checkpoint import (
+    HIGH_WATERMARK,
+    LOG_START_OFFSET,
+    RECOVERY_POINT,
+    clear_clean_shutdown,
+    read_clean_shutdown,
+    read_offsets,
+    write_clean_shutdown,
+    write_offsets,
+)
+from log.config import LogConfig
+from log.filesystem import FileSystem, read_whole, write_whole
+from log.partition_log import PartitionLog
+from protocol.records.compression import NAMES
+from protocol.records.produce import ProduceRules
+
+logger = structlog.get_logger(__name__)
+
+DELETED_SUFFIX = "-delete"
+_KAFKA_NAMES = {"uncompressed": "none"}
+
+
+@dataclass(slots=True)
+class TopicLogs:
+    """A topic with its logs, by partition, and what its settings mean to handlers."""
+
+    topic: Topic
+    settings: dict[str, Any]
+    rules: ProduceRules
+    logs: list[PartitionLog]
+
+    def log(self, partition: int) -> PartitionLog | None:
+        """The log of a partition, None when there is no such partition."""
+        return self.logs[partition] if 0 <= partition < len(self.logs) else None
+
+
+class LogManager:
+    """All logs in one data directory."""
+
+    def __init__(self, fs: FileSystem, directory: str, config: Config) -> None:
+        self.fs = fs
+        self.directory = directory
+        self.config = config
+        self.topics: dict[str, TopicLogs] = {}
+        self.was_clean = False
+        """Whether the last process stopped in order."""
+
+    # -- lookups
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """The log of a partition, None when there is none."""
+        entry = self.topics.get(topic)
+        return None if entry is None else entry.log(partition)
+
+    def by_topic(self) -> Iterator[tuple[str, list[PartitionLog]]]:
+        """Every topic's name and its logs."""
+        for name, entry in self.topics.items():
+            yield name, entry.logs
+
+    def all(self) -> Iterator[PartitionLog]:
+        """Every log."""
+        for entry in self.topics.values():
+            yield from entry.logs
+
+    # -- opening
+
+    def open_all(self, topics: Iterable[Topic]) -> None:
+        """Opens every partition's log, several at a time. Raises CorruptLog, OSError."""
+        self.was_clean = read_clean_shutdown(self.fs, self.directory)
+        clear_clean_shutdown(self.fs, self.directory)
+        entries = [self._entry(topic) for topic in topics]
+        recovery_points = read_offsets(self.fs, self._path(RECOVERY_POINT))
+        log_starts = read_offsets(self.fs, self._path(LOG_START_OFFSET))
+        places = [(entry, n) for entry in entries for n in range(entry.topic.partitions)]
+
+        def open_one(place: tuple[TopicLogs, int]) -> PartitionLog:
+            entry, partition = place
+            key = (entry.topic.name, partition)
+            self._check_topic_id(entry.topic, partition)
+            return PartitionLog.open(
+                self.fs,
+                self._path(partition_name(*key)),
+                *key,
+                self.log_config(entry.settings),
+                recovery_point=recovery_points.get(key, 0),
+                log_start_offset=log_starts.get(key, 0),
+                clean=self.was_clean,
+            )
+
+        threads = self.config["num.recovery.threads.per.data.dir"]
+        if threads == 1 or len(places) == 1:
+            opened = map(open_one, places)
+        else:
+            with ThreadPoolExecutor(threads, thread_name_prefix="recovery") as pool:
+                opened = iter(list(pool.map(open_one, places)))
+        for (entry, _), log in zip(places, opened, strict=True):
+            entry.logs.append(log)
+            _tell_recovery(log)
+        self.topics = {entry.topic.name: entry for entry in entries}
+
+    def make(self, topic: Topic, first: int = 0) -> TopicLogs:
+        """Makes the directories and logs of partitions ``first`` and up; not visible yet."""
+        entry = self._entry(topic)
+        for partition in range(first, topic.partitions):
+            directory = self._path(partition_name(topic.name, partition))
+            self.fs.make_directory(directory)
+            metadata = os.path.join(directory, PARTITION_METADATA_FILE)
+            write_whole(self.fs, metadata, partition_metadata(topic.topic_id), durable=False)
+            entry.logs.append(
+                PartitionLog.open(
+                    self.fs, directory, topic.name, partition, self.log_config(entry.settings)
+                )
+            )
+        return entry
+
+    def show(self, entry: TopicLogs) -> None:
+        """Makes what `make` returned visible, behind the partitions that there are."""
+        old = self.topics.get(entry.topic.name)
+        if old is not None:
+            entry.logs[:0] = old.logs
+        self.topics[entry.topic.name] = entry
+
+    def log_config(self, settings: Mapping[str, Any]) -> LogConfig:
+        """What a log reads of its topic's settings."""
+        return log_config(settings, self.config)
+
+    def _entry(self, topic: Topic) -> TopicLogs:
+        settings = topic_settings(self.config, topic.configs)
+        return TopicLogs(topic, settings, produce_rules(settings), [])
+
+    def _check_topic_id(self, topic: Topic, partition: int) -> None:
+        """The directory must be this topic's, or it is marked as such if it says nothing."""
+        directory = self._path(partition_name(topic.name, partition))
+        path = os.path.join(directory, PARTITION_METADATA_FILE)
+        if not self.fs.exists(path):
+            self.fs.make_directory(directory)
+            write_whole(self.fs, path, partition_metadata(topic.topic_id), durable=False)
+            return
+        written = parse(read_whole(self.fs, path).decode()).get("topic_id", "")
+        try:
+            same = uuid_bytes(written) == topic.topic_id
+        except ValueError:
+            same = False
+        if not same:
+            raise BadDirectory(
+                f"{directory} has the topic id {written!r}, which is not that of topic {topic.name};"
+                " move the directory away, or bring its own topics.json back"
+            )
+
+    # -- closing and deleting
+
+    def close_all(self) -> None:
+        """Flushes and closes every log, writes the checkpoints and the clean-shutdown marker.
+
+        A log that failed for good leaves the marker out, so that the next start looks closely.
+        """
+        clean = True
+        for log in self.all():
+            clean = clean and not log.failed_for_good
+            log.close(clean=not log.failed_for_good)
+        self.write_checkpoints()
+        if clean:
+            write_clean_shutdown(self.fs, self.directory)
+
+    def write_checkpoints(self) -> None:
+        """Writes recovery points, high watermarks and log start offsets; in any thread."""
+        logs = [(log, (log.topic, log.partition)) for log in list(self.all())]
+        for name, offsets in (
+            (RECOVERY_POINT, {key: log.recovery_point for log, key in logs}),
+            (HIGH_WATERMARK, {key: log.high_watermark for log, key in logs}),
+            (
+                LOG_START_OFFSET,
+                {key: log.log_start_offset for log, key in logs if log.log_start_offset},
+            ),
+        ):
+            write_offsets(self.fs, self._path(name), offsets)
+
+    def retire(self, topic: Topic, tag: str) -> list[str]:
+        """Closes a deleted topic's logs and renames their directories; returns the new paths.
+
+        ``tag`` is 32 hexadecimal digits; Kafka names them ``topic-N.<tag>-delete`` too.
+        """
+        entry = self.topics.get(topic.name)
+        renamed = []
+        for partition in range(topic.partitions):
+            log = None if entry is None else entry.log(partition)
+            if log is not None:
+                log.close(clean=False)
+            old = self._path(partition_name(topic.name, partition))
+            if self.fs.exists(old):
+                name = f"{partition_name(topic.name[:190], partition)}.{tag}{DELETED_SUFFIX}"
+                self.fs.rename(old, self._path(name))
+                renamed.append(self._path(name))
+        self.fs.fsync_directory(self.directory)
+        return renamed
+
+    def leftovers(self) -> list[str]:
+        """Directories of deleted topics that are still there."""
+        return [
+            self._path(name)
+            for name in self.fs.list(self.directory)
+            if name.endswith(DELETED_SUFFIX) and "." in name
+        ]
+
+    def remove(self, directories: Iterable[str]) -> None:
+        """Removes directories of deleted topics."""
+        for directory in directories:
+            self.fs.remove_directory(directory)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.directory, name)
+
+
+def produce_rules(settings: Mapping[str, Any]) -> ProduceRules:
+    """What validation of produced records reads of a topic's settings."""
+    before, after = timestamp_bounds(settings)
+    codec = settings["compression.type"]
+    return ProduceRules(
+        max_message_bytes=settings["max.message.bytes"],
+        segment_bytes=settings["segment.bytes"],
+        compacted="compact" in settings["cleanup.policy"].split(","),
+        timestamp_type=int(settings["message.timestamp.type"] == "LogAppendTime"),
+        compression=None if codec == "producer" else NAMES.index(_KAFKA_NAMES.get(codec, codec)),
+        timestamp_before_max_ms=before,
+        timestamp_after_max_ms=after,
+    )
+
+
+def _tell_recovery(log: PartitionLog) -> None:
+    for cut in log.recovery.cuts:
+        logger.warning(
+            "a torn tail was cut off",
+            file=cut.file,
+            position=cut.position,
+            bytes=cut.bytes_cut,
+            reason=cut.reason,
+        )
+    for sentence in log.recovery.rebuilt:
+        logger.info(
+            "an index was made anew", partition=f"{log.topic}-{log.partition}", why=sentence
+        )

@@ -1,0 +1,184 @@
+"""What is done to the logs besides requests: retention, checkpoints, flushes, probing after a failure.
+
+Retention belongs to the loop's thread, as appends do, and gives others their turn between two logs;
+whatever waits for the disk runs in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.runtime import OFFSETS_TOPIC
+from log.config import LONG_MAX
+from log.errors import LogPoisoned
+from log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+
+_DAY_MS = 24 * 3_600_000
+PROBE_MS_FIRST = 200
+PROBE_MS_MAX = 10_000
+LOGS_PER_SLICE = 16
+"""Logs looked at before others get a turn."""
+
+Flushed = Callable[[str | None], None]
+"""Told None, or why nothing can be acknowledged."""
+
+
+class Maintenance:
+    """The recurring work of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.retention_runs = 0
+        self.checkpoints_written = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._flushes: dict[PartitionLog, list[tuple[int, Flushed]]] = {}
+        """Logs being flushed, and who waits for which offset to be on the disk."""
+        self._flushed_ms: dict[PartitionLog, int] = {}
+        """Since when a log may have had unflushed records, monotonic."""
+        self._probing: set[PartitionLog] = set()
+
+    def start(self) -> None:
+        """Begins the recurring work."""
+        config = self.broker.config
+        checkpoint_ms = min(
+            config["log.flush.offset.checkpoint.interval.ms"],
+            config["log.flush.start.offset.checkpoint.interval.ms"],
+        )
+        self._every(config["log.retention.check.interval.ms"], self.run_retention)
+        self._every(max(checkpoint_ms, 1000), self.write_checkpoints)
+        self._every(self._flush_period_ms(), self.flush_overdue)
+
+    def stop(self) -> None:
+        """Ends it."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _every(self, period_ms: int, work: Callable[[], object]) -> None:
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(min(period_ms, _DAY_MS) / 1000)
+                try:
+                    await work()  # type: ignore[misc]
+                except OSError as error:
+                    logger.error("maintenance failed", work=work.__name__, error=str(error))
+
+        if period_ms < LONG_MAX:
+            self._tasks.append(asyncio.get_running_loop().create_task(repeat()))
+
+    # -- retention and checkpoints
+
+    async def run_retention(self) -> None:
+        """Deletes the segments that are too old or too many; removes those deleted before."""
+        for index, log in enumerate(list(self.broker.logs.all())):
+            if index % LOGS_PER_SLICE == LOGS_PER_SLICE - 1:
+                await asyncio.sleep(0)
+            if log.failed_for_good:
+                continue
+            try:
+                deleted = log.apply_retention(self.broker.clock.now().wall_ms)
+            except LogPoisoned as error:
+                self.poisoned(log, error)
+                continue
+            if deleted:
+                logger.info(
+                    "segments deleted",
+                    partition=f"{log.topic}-{log.partition}",
+                    segments=len(deleted),
+                    log_start_offset=log.log_start_offset,
+                )
+        self.retention_runs += 1
+
+    async def write_checkpoints(self) -> None:
+        """Writes down recovery points, high watermarks and log starts."""
+        await asyncio.to_thread(self.broker.logs.write_checkpoints)
+        self.checkpoints_written += 1
+
+    # -- flushes
+
+    def _flush_period_ms(self) -> int:
+        """How often flush.ms is looked after: Kafka's scheduler interval, or sooner if a topic asks."""
+        config = self.broker.config
+        wanted: int = config["log.flush.scheduler.interval.ms"]
+        if config["log.flush.interval.ms"] is not None:
+            wanted = min(wanted, config["log.flush.interval.ms"])
+        return max(min(wanted, 60_000), 10)
+
+    async def flush_overdue(self) -> None:
+        """Flushes the logs whose records have been unflushed for longer than flush.ms."""
+        now_ms = self.broker.clock.now().mono_ms
+        for log in list(self.broker.logs.all()):
+            if log.recovery_point >= log.log_end_offset or log.failed_for_good:
+                self._flushed_ms.pop(log, None)
+                continue
+            since_ms = self._flushed_ms.setdefault(log, now_ms)
+            if now_ms - since_ms >= log.config.flush_ms and log not in self._flushes:
+                del self._flushed_ms[log]
+                self.when_flushed(log, log.log_end_offset, lambda _: None)
+
+    def when_flushed(self, log: PartitionLog, offset: int, done: Flushed) -> None:
+        """Calls ``done`` once all below ``offset`` is on the disk.
+
+        Appends that come while a flush runs share the next one.
+        """
+        waiting = self._flushes.get(log)
+        if waiting is None:
+            self._flushes[log] = [(offset, done)]
+            self.broker.spawn(self._flush(log))
+        else:
+            waiting.append((offset, done))
+
+    async def _flush(self, log: PartitionLog) -> None:
+        waiting = self._flushes[log]
+        reason: str | None = None
+        while waiting:
+            try:
+                reached = await asyncio.to_thread(log.flush)
+            except LogPoisoned as error:
+                self.poisoned(log, error)
+                reached, reason = LONG_MAX, str(error)
+            ready = [done for offset, done in waiting if offset <= reached]
+            waiting[:] = [entry for entry in waiting if entry[0] > reached]
+            for done in ready:
+                done(reason)
+        del self._flushes[log]
+
+    # -- failures
+
+    def poisoned(self, log: PartitionLog, error: LogPoisoned) -> None:
+        """A write or a flush has failed: the broker stops, or tries until writes succeed again."""
+        name = f"{log.topic}-{log.partition}"
+        if log.failed_for_good:
+            if self.broker.logs.get(log.topic, log.partition) is log:
+                logger.critical("the broker stops", partition=name, reason=str(error))
+                self.broker.fail(f"{name} can't be written safely any more: {error}")
+            return
+        if log.topic == OFFSETS_TOPIC or log in self._probing:
+            return
+        logger.error("a log takes no writes", partition=name, reason=str(error))
+        self._probing.add(log)
+        self.broker.spawn(self._probe(log))
+
+    async def _probe(self, log: PartitionLog) -> None:
+        wait_ms = PROBE_MS_FIRST
+        while log.poisoned and not log.failed_for_good and not self.broker.stopped.is_set():
+            await asyncio.sleep(wait_ms / 1000)
+            wait_ms = min(2 * wait_ms, PROBE_MS_MAX)
+            try:
+                log.probe()
+            except OSError:
+                continue
+            except LogPoisoned as error:
+                self._probing.discard(log)
+                self.poisoned(log, error)
+                return
+        self._probing.discard(log)
+        logger.info("a log takes writes again", partition=f"{log.topic}-{log.partition}")

@@ -1,0 +1,167 @@
+"""The registry: which topics there are, their ids, settings and partitions, and who leads what.
+
+`Registry` is the interface. `broker/embedded_registry.py` keeps it in a file of the data directory,
+for a broker on its own; a cluster's registry takes its place without the handlers noticing.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
+
+NAME_LENGTH_MAX = 249
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic; replaced, never changed."""
+
+    name: str
+    topic_id: bytes
+    """16 bytes, never zero."""
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """The topic's own settings as texts; the rest is the broker's."""
+    leader_epoch: int = 0
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether only the broker itself writes it."""
+        return self.name in INTERNAL_TOPICS
+
+    def with_partitions(self, partitions: int) -> Topic:
+        """The same topic with more partitions."""
+        return replace(self, partitions=partitions)
+
+
+class BrokerNode(NamedTuple):
+    """A broker as clients are told of it, on the listener that they use."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class Registry(Protocol):
+    """What handlers and logs ask; lookups are cheap, changes last when they return.
+
+    Only `broker/topics.py` changes it, one change at a time.
+    """
+
+    @property
+    def node_id(self) -> int:
+        """This broker's id."""
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, 22 characters."""
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """Every topic that clients may see, by name."""
+
+    @property
+    def partition_counts(self) -> Mapping[str, int]:
+        """How many partitions each of `topics` has."""
+
+    def topic(self, name: str) -> Topic | None:
+        """The topic of that name, None when there is none."""
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        """The topic of that id, None when there is none."""
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of the topic of that id."""
+
+    def topic_id(self, name: str) -> bytes | None:
+        """The id of the topic of that name."""
+
+    def store(self, topic: Topic) -> None:
+        """Writes a new topic, or one with more partitions, durably; it is not visible yet.
+
+        May take long; called outside the event loop.
+        """
+
+    def show(self, topic: Topic) -> None:
+        """Makes a stored topic visible."""
+
+    def hide(self, name: str) -> None:
+        """Makes a topic invisible, before it is deleted."""
+
+    def mark_deleted(self, name: str) -> None:
+        """Writes, durably, that a topic is being deleted. Outside the event loop."""
+
+    def forget(self, name: str) -> None:
+        """Writes, durably, that nothing is left of a deleted topic. Outside the event loop."""
+
+    def reserve_producer_ids(self, count: int) -> range:
+        """Producer ids that were never given out and never will be again. Outside the loop."""
+
+
+class BadTopicName(ValueError):
+    """A name that no topic may have; the text is Kafka's."""
+
+
+def check_topic_name(name: str) -> None:
+    """Raises BadTopicName for a name that Kafka refuses. Source: Kafka 3.9 ``Topic.validate``."""
+    if not name:
+        problem = "the empty string is not allowed"
+    elif name in (".", ".."):
+        problem = "'.' or '..' is not allowed"
+    elif len(name) > NAME_LENGTH_MAX:
+        problem = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+    elif not _LEGAL_NAME.fullmatch(name):
+        problem = (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_'"
+            " and '-'"
+        )
+    else:
+        return
+    raise BadTopicName(f"Topic name is invalid: {problem}")
+
+
+def colliding(name: str, topics: Mapping[str, Topic]) -> list[str]:
+    """Topics whose names differ from ``name`` in nothing but '.' for '_': metrics mix them up."""
+    if "." not in name and "_" not in name:
+        return []
+    plain = name.replace(".", "_")
+    return [other for other in topics if other != name and other.replace(".", "_") == plain]
+
+
+def uuid_text(uuid: bytes) -> str:
+    """A UUID as Kafka writes it: base64 for URLs, without padding."""
+    return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
+
+
+def uuid_bytes(text: str) -> bytes:
+    """The 16 bytes of Kafka's text; ValueError for anything else."""
+    raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    if len(raw) != 16:
+        raise ValueError(f"{text!r} is not the text of a UUID")
+    return raw
+
+
+def partition_name(topic: str, partition: int) -> str:
+    """The name of a partition and of its directory: ``topic-3``."""
+    return f"{topic}-{partition}"
+
+
+def partition_of(directory: str) -> tuple[str, int] | None:
+    """Topic and partition of a directory's name, None when it is no partition's."""
+    topic, dash, number = directory.rpartition("-")
+    if not dash or not topic or not number.isascii() or not number.isdigit():
+        return None
+    return topic, int(number)
+
+
+def partitions_of(topics: Mapping[str, Topic]) -> Iterator[tuple[Topic, int]]:
+    """Every partition of every topic."""
+    for topic in topics.values():
+        for partition in range(topic.partitions):
+            yield topic, partition

@@ -1,0 +1,51 @@
+"""From the configuration to the plain values that the parts are made with."""
+
+from __future__ import annotations
+
+from broker.config import Config
+from broker.runtime import RuntimeSettings
+from broker.server import Limits
+from coordinator.config import GroupConfig
+
+_MINUTE_MS = 60_000
+
+
+def group_config(config: Config) -> GroupConfig:
+    """What the core reads."""
+    return GroupConfig(
+        min_session_timeout_ms=config["group.min.session.timeout.ms"],
+        max_session_timeout_ms=config["group.max.session.timeout.ms"],
+        initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+        max_size=config["group.max.size"],
+        offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
+        offsets_retention_ms=config["offsets.retention.minutes"] * _MINUTE_MS,
+        offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
+        max_record_bytes=config["message.max.bytes"],
+    )
+
+
+def runtime_settings(config: Config) -> RuntimeSettings:
+    """What the turns read."""
+    return RuntimeSettings(
+        groups=group_config(config),
+        commit_timeout_ms=config["offsets.commit.timeout.ms"],
+        commit_required_acks=config["offsets.commit.required.acks"],
+        load_buffer_bytes=config["offsets.load.buffer.size"],
+        compression=config["offsets.topic.compression.codec"],
+    )
+
+
+def limits(config: Config) -> Limits:
+    """What the connections are held to."""
+    return Limits(
+        request_bytes=config["socket.request.max.bytes"],
+        idle_ms=config["connections.max.idle.ms"],
+        connections=config["max.connections"],
+        connections_per_ip=config["max.connections.per.ip"],
+        connections_per_ip_overrides=config.connections_per_ip_overrides,
+        queued_bytes=config["queued.max.request.bytes"],
+        requests_in_flight=config["queued.max.requests"],
+        send_buffer_bytes=config["socket.send.buffer.bytes"],
+        receive_buffer_bytes=config["socket.receive.buffer.bytes"],
+        backlog=config["socket.listen.backlog.size"],
+    )

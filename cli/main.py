@@ -1,0 +1,82 @@
+"""The `muster` command: finds the subcommand and imports what it needs, and no more.
+
+`muster serve` is the process that people wait for, so it goes without typer and rich; the other commands
+are typer's.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import typer
+
+_COMMANDS = {
+    "topics": "cli.topics",
+    "groups": "cli.groups",
+    "produce": "cli.produce",
+    "consume": "cli.consume",
+}
+"""Command -> its module, which has ``app`` (a typer app) or a function of the command's name."""
+
+
+def main() -> None:
+    """The entry point of the console script."""
+    words = sys.argv[1:]
+    if words[:1] == ["serve"]:
+        from cli.serve import serve
+
+        sys.exit(serve(words[1:]))
+    sys.exit(_client(words))
+
+
+def _client(words: list[str]) -> int:
+    from cli.errors import CommandError
+
+    wanted = words[0] if words and words[0] in _COMMANDS else None
+    app = _app([wanted] if wanted else list(_COMMANDS))
+    try:
+        app(words, prog_name="muster")
+    except CommandError as error:
+        print(f"muster: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _app(names: list[str]) -> typer.Typer:
+    import typer
+
+    app = typer.Typer(
+        help="A Kafka broker that explains its consumer groups, and a client for any broker.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+
+    @app.callback(invoke_without_command=True)
+    def _options(
+        version: bool = typer.Option(False, "--version", help="Show the version."),
+    ) -> None:
+        if version:
+            from cli.version import VERSION
+
+            print(f"muster {VERSION}")
+            raise typer.Exit
+
+    @app.command("serve", context_settings={"ignore_unknown_options": True})
+    def _serve() -> None:
+        """Run a broker; `muster serve --help` says how."""
+
+    for name in names:
+        module = import_module(_COMMANDS[name])
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(getattr(module, name))
+    return app
+
+
+if __name__ == "__main__":
+    main()

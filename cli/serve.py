@@ -1,0 +1,168 @@
+"""`muster serve`: a broker in this process, until SIGTERM or SIGINT.
+
+Whatever keeps it from starting is one sentence on standard error and exit code 1 (2 for wrong use). One
+line on standard output says when it accepts connections, and where.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from cli.version import VERSION
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.config import Config
+
+FAILED = 1
+USAGE = 2
+
+_EPILOG = """settings are Kafka's broker properties; see docs/configuration.md. They come from
+--config, then from the environment (MUSTER_LOG_RETENTION_MS is log.retention.ms), then --set, then the
+other options, the later the stronger."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        print(f"muster serve: {message}; see muster serve --help", file=sys.stderr)
+        raise SystemExit(USAGE)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="muster serve",
+        description="Run a Kafka broker on one data directory.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help="where clients connect; port 0 takes a free one"
+    )
+    parser.add_argument("--data", metavar="DIR", help="the data directory (default ./data)")
+    parser.add_argument("--config", metavar="FILE", type=Path, help="a server.properties")
+    parser.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; repeatable"
+    )
+    parser.add_argument(
+        "--http", metavar="HOST:PORT|off", help="/metrics and /healthz (default 127.0.0.1:9644)"
+    )
+    return parser
+
+
+def serve(words: Sequence[str]) -> int:
+    """Runs a broker; returns the exit code."""
+    options = _parser().parse_args(words)
+    # Nothing of what is imported is ever freed; collecting while importing costs a third of it.
+    gc.disable()
+    from broker.config import BadConfig
+    from broker.log_lines import configure
+
+    try:
+        config = _config(options)
+        configure(config["log.format"], config["log.level"])
+        return _run(config)
+    except BadConfig as error:
+        return _complain(str(error))
+
+
+def _complain(sentence: str) -> int:
+    print(f"muster serve: {sentence}", file=sys.stderr)
+    return FAILED
+
+
+def _config(options: argparse.Namespace) -> Config:
+    from broker.config import BadConfig, load
+    from broker.listeners import parse_host_and_port
+
+    flags = {}
+    if options.listen is not None:
+        try:
+            host, port = parse_host_and_port(options.listen)
+        except ValueError as error:
+            raise BadConfig(f"--listen: {error}") from None
+        shown = f"[{host}]" if ":" in host else host
+        flags["listeners"] = f"PLAINTEXT://{shown}:{port}"
+    if options.data is not None:
+        flags["log.dirs"] = options.data
+    if options.http is not None:
+        flags["http.listener"] = options.http
+    return load(options.config, os.environ, options.set, flags)
+
+
+def _run(config: Config) -> int:
+    from broker.broker import BadDirectory, Broker
+    from log.errors import CorruptLog, DirectoryLocked
+
+    broker = Broker(config)
+    try:
+        broker.open()
+    except (BadDirectory, CorruptLog, DirectoryLocked) as error:
+        return _complain(str(error))
+    except OSError as error:
+        return _complain(f"{error.filename or broker.directory} can't be used: {error.strerror}")
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_serve(broker))
+    finally:
+        broker.release()
+
+
+def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # there is none for this platform; asyncio's own serves too
+        return None
+    loop: type[asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return loop
+
+
+async def _serve(broker: Broker) -> int:
+    from broker.broker import CannotListen
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, broker.stopped.set)
+    problem = None
+    try:
+        await broker.start()
+        _warn_about_unknown(broker.config)
+        print(_ready_line(broker), flush=True)
+        gc.enable()
+        await broker.start_http()
+        gc.collect()
+        gc.freeze()
+        await broker.stopped.wait()
+    except CannotListen as error:
+        problem = str(error)
+    await broker.stop()
+    problem = problem or broker.fatal
+    return _complain(problem) if problem else 0
+
+
+def _ready_line(broker: Broker) -> str:
+    from broker.listeners import Endpoint
+
+    where = ", ".join(Endpoint("", host, port).address for host, port in broker.addresses)
+    data = os.path.relpath(broker.directory)
+    data = broker.directory if data.startswith("..") else f"./{data}"
+    return (
+        f"muster {VERSION} accepts connections on {where},"
+        f" data in {data}, cluster {broker.registry.cluster_id}"
+    )
+
+
+def _warn_about_unknown(config: Config) -> None:
+    if config.unknown:
+        import structlog
+
+        structlog.get_logger(__name__).warning(
+            "settings that Kafka does not know are ignored", settings=", ".join(config.unknown)
+        )

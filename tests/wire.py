@@ -1,0 +1,92 @@
+"""A client of one connection that says exactly what a test wants: any API in any version."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Any
+
+from protocol.headers import decode_response_header, encode_request_header
+from protocol.messages import BY_NAME
+from protocol.records.batch import Record, encode_batch, iter_batches, records_of
+
+TIMEOUT_S = 20.0
+
+
+class Wire:
+    """One blocking connection; `call` sends a request and waits for its answer."""
+
+    def __init__(self, port: int, client_id: str = "wire", host: str = "127.0.0.1") -> None:
+        self.socket = socket.create_connection((host, port), TIMEOUT_S)
+        self.client_id = client_id
+        self._correlation_id = 0
+        self._sent: dict[int, tuple[str, int]] = {}
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self.socket.close()
+
+    def send(self, name: str, version: int, value: dict[str, Any]) -> int:
+        """Send a request, wait for nothing; returns its correlation id."""
+        api = BY_NAME[name]
+        self._correlation_id += 1
+        header = encode_request_header(api.key, version, self._correlation_id, self.client_id)
+        body = header + api.encode_request(version, value)
+        self.socket.sendall(struct.pack(">i", len(body)) + body)
+        self._sent[self._correlation_id] = (name, version)
+        return self._correlation_id
+
+    def receive(self) -> tuple[int, dict[str, Any]]:
+        """The next answer: its correlation id and value."""
+        (length,) = struct.unpack(">i", self._exactly(4))
+        frame = self._exactly(length)
+        (correlation_id,) = struct.unpack_from(">i", frame)
+        name, version = self._sent.pop(correlation_id)
+        api = BY_NAME[name]
+        _, position = decode_response_header(api.key, version, frame)
+        return correlation_id, api.decode_response(version, frame, position)
+
+    def call(self, name: str, version: int, value: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request and return the value of its answer."""
+        correlation_id = self.send(name, version, value or {})
+        got, answer = self.receive()
+        assert got == correlation_id, "an answer out of order"
+        return answer
+
+    def is_closed(self) -> bool:
+        """Whether the broker closes the connection without another answer."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def _exactly(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            piece = self.socket.recv(size - len(data))
+            if not piece:
+                raise ConnectionError(f"closed after {len(data)} of {size} bytes")
+            data += piece
+        return bytes(data)
+
+
+def batch(*values: bytes | None, timestamp: int = 1_000, **fields: Any) -> bytes:
+    """One batch of magic 2 with these values, keys None, offsets from 0."""
+    records = [Record(i, timestamp + i, None, value) for i, value in enumerate(values)]
+    return encode_batch(records, base_offset=0, **fields)
+
+
+def values_of(records: bytes | None) -> list[bytes | None]:
+    """The values in batches of magic 2, in order."""
+    data = records or b""
+    return [
+        record.value
+        for header, _ in iter_batches(data, partial=True)
+        for record in records_of(data, header)
+    ]
