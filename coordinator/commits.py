@@ -12,7 +12,7 @@ from coordinator.calls import Now, OffsetCommit, OffsetFetch, TopicOffsets
 from coordinator.events import CommitRejected
 from coordinator.group import Group
 from coordinator.identity import check_member
-from coordinator.outcome import CommitReply, FetchReply, Outcome
+from coordinator.outcome import CommitReply, FetchReply, Outcome, answered
 from coordinator.states import State
 from coordinator.step import ShardState, fits
 from offsets.runs import OffsetRun, Run
@@ -27,7 +27,15 @@ from protocol.errors import (
 )
 
 _MAX_TIMESTAMP_MS = 2**63 - 1
-_NO_EVENTS = ()
+_ACCEPTED = CommitReply(NONE)
+
+_SURELY_FITS_BYTES = 32_000
+"""A commit below this needs no exact measure, and no string in it is too long for a record."""
+_BATCH_BYTES = 64
+"""A batch's header is smaller than this."""
+_RECORD_BYTES = 64
+"""An offset record without metadata, its group and topic aside, is smaller than this."""
+_CHARACTER_BYTES = 4
 
 
 def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
@@ -40,10 +48,13 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
     retention_ms = call.retention_time_ms
     expire_ms = -1 if retention_ms == -1 else min(wall_ms + retention_ms, _MAX_TIMESTAMP_MS)
     runs: list[Run] = []
-    errors: int | list[int | Sequence[int]] = NONE
+    errors: list[int | Sequence[int]] | None = None
+    at_most = _BATCH_BYTES
     for i, topic in enumerate(call.topics):
         if topic.metadata is None and topic.commit_timestamps_ms is None:
             if topic.partitions:
+                name_bytes = (len(call.group_id) + len(topic.topic)) * _CHARACTER_BYTES
+                at_most += len(topic.partitions) * (_RECORD_BYTES + name_bytes)
                 runs.append(
                     OffsetRun(
                         call.group_id,
@@ -59,15 +70,18 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
             continue
         codes = _too_large(topic, state.config.offset_metadata_max_bytes)
         if codes is not None:
-            if isinstance(errors, int):
+            if errors is None:
                 errors = [NONE] * len(call.topics)
             errors[i] = codes
+        at_most = _SURELY_FITS_BYTES
         runs += _runs_one_by_one(call.group_id, topic, codes, wall_ms, expire_ms)
-    if not fits(runs, state.config.max_record_bytes):
+    limit = state.config.max_record_bytes
+    if at_most >= min(limit, _SURELY_FITS_BYTES) and not fits(runs, limit):
         return _rejected(call, INVALID_COMMIT_OFFSET_SIZE)
     if group is None and runs:
         state.groups[call.group_id] = Group(call.group_id, now)
-    return Outcome(runs, ((call.ticket, CommitReply(errors)),), _NO_EVENTS)
+    reply = _ACCEPTED if errors is None else CommitReply(errors)
+    return tuple.__new__(Outcome, (runs, ((call.ticket, reply),), ()))
 
 
 def _rejected(call: OffsetCommit, error: int) -> Outcome:
@@ -162,4 +176,4 @@ def fetch(state: ShardState, call: OffsetFetch, now: Now) -> Outcome:  # noqa: A
         group_id = call.group_id
         found = [cache.fetch(group_id, topic, partitions) for topic, partitions in call.topics]
         reply = FetchReply(NONE, found)
-    return Outcome((), ((call.ticket, reply),), _NO_EVENTS)
+    return answered(call.ticket, reply)

@@ -60,7 +60,8 @@ _Handler = Callable[[ShardState, Any, Now], Outcome]
 
 
 def _heartbeat(state: ShardState, call: Heartbeat, now: Now) -> Outcome:
-    return Outcome((), ((call.ticket, heartbeat(state, call, now)),), ())
+    code = heartbeat(state, call, now)
+    return tuple.__new__(Outcome, ((), ((call.ticket, code),), ()))
 
 
 def _stepped(handler: Callable[[Step, Any], None]) -> _Handler:

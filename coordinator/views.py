@@ -10,6 +10,7 @@ from coordinator.outcome import (
     ListedGroup,
     ListReply,
     Outcome,
+    answered,
 )
 from coordinator.states import State, state_filter
 from coordinator.step import ShardState
@@ -32,7 +33,7 @@ def describe(state: ShardState, call: DescribeGroup, now: Now) -> Outcome:  # no
                 reply = _described(group, None)
             case State.DEAD:
                 reply = DescribeReply(NONE, call.group_id)
-    return Outcome((), ((call.ticket, reply),), ())
+    return answered(call.ticket, reply)
 
 
 def _described(group: Group, protocol_name: str | None) -> DescribeReply:
@@ -68,7 +69,7 @@ def list_groups(state: ShardState, call: ListGroups, now: Now) -> Outcome:  # no
         for group in state.groups.values()
         if group.state in states and group.state is not State.DEAD
     ]
-    return Outcome((), ((call.ticket, ListReply(NONE, groups)),), ())
+    return answered(call.ticket, ListReply(NONE, groups))
 
 
 def counts(state: ShardState) -> tuple[dict[str, int], int]:

@@ -263,3 +263,22 @@ def test_a_group_of_a_thousand_forms_one_generation() -> None:
     assert len(outcome.replies) == 1000
     assert len(outcome.records) == 1
     check_shard(driver.shard)
+
+
+@pytest.mark.parametrize("group_id", ["g", "grüße" * 30, "🙂" * 8000])
+@pytest.mark.parametrize("topic", ["t", "t" * 249])
+def test_no_accepted_commit_is_larger_than_a_batch(group_id: str, topic: str) -> None:
+    """The quick bound of commits.py is a bound, whatever the names' bytes."""
+    refused = accepted = 0
+    for limit in (300, 3000, 40_000, 10**6):
+        driver = Driver(max_record_bytes=limit)
+        for count in (1, 2, 5, 20, 64, 65, 200):
+            columns = (range(10**6, 10**6 + count), [2**62] * count, [2**30] * count)
+            topics = [TopicOffsets(topic, *columns, None, None)]
+            outcome = driver.handle(commit(count, group_id=group_id, topics=topics))
+            size = 61 + sum(len(run_records(run, 0)) for run in outcome.records)
+            assert size <= limit
+            accepted += bool(outcome.records)
+            refused += not outcome.records
+    assert accepted
+    assert refused
