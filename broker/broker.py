@@ -1,8 +1,8 @@
 """The broker: made of its parts, started and stopped in order.
 
-Owns the order of things. Start: lock, identity, topics, logs, shards, listeners, and only then the HTTP
-stack. Stop: no more connections, the turn ends, everything is flushed and written down, the lock is
-given up.
+Owns the order of things. Start: lock, identity, topics, logs, shards, listeners, and only then the
+HTTP stack. Stop: no more connections, the turn ends, everything is flushed and written down, the
+lock is given up.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Broker:
         self.maintenance.start()
 
     async def start_http(self) -> str | None:
-        """Serves /metrics and /healthz where the settings say; returns where. Raises CannotListen."""
+        """Serves /metrics and /healthz as set; returns where. Raises CannotListen."""
         where = self.config["http.listener"]
         if where == "off":
             return None
@@ -230,7 +230,7 @@ class Broker:
         task.add_done_callback(self._tasks.discard)
 
     def answer_later(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
-        """Runs ``work``, which answers ``request``; a bug in it is told and answered as any other."""
+        """Runs ``work``, which answers ``request``; a bug in it is told and answered."""
 
         async def guarded() -> None:
             try:

@@ -34,8 +34,9 @@ class BadConfig(Exception):
 class Config:
     """Every setting by Kafka's name: ``config["log.retention.ms"]``, typed, None for null.
 
-    ``given`` holds the texts that were set, by name; ``unknown`` the names that Kafka does not know.
-    Raises BadConfig for a value that its setting does not take, or that Muster must not ignore.
+    ``given`` holds the texts that were set, by name; ``unknown`` the names that Kafka does not
+    know. Raises BadConfig for a value that its setting does not take, or that Muster must not
+    ignore.
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -146,7 +147,9 @@ def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, An
 
     Raises BadValue for an unknown name or a value that its setting does not take.
     """
-    values = {name: _from_broker(config, setting) for name, setting in TOPIC.items()}
+    values: dict[str, Any] = {
+        name: _from_broker(config, setting) for name, setting in TOPIC.items()
+    }
     for name, text in overrides.items():
         if name not in TOPIC:
             raise BadValue(f"Unknown topic config name: {name}")
@@ -158,7 +161,7 @@ def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, An
     return values
 
 
-def _from_broker(config: Config, setting: Setting) -> Value:
+def _from_broker(config: Config, setting: Setting) -> Any:
     names = BROKER_NAME_OF_TOPIC_SETTING.get(setting.name, ())
     found = config.first_given(*names)
     if found is None:

@@ -263,7 +263,7 @@ _KAFKA: Final = (
         LONG,
         None,
         "",
-        "A log with records older than this that were not fsynced is; null: log.flush.scheduler.interval.ms.",
+        "The longest that a record stays without fsync; null: log.flush.scheduler.interval.ms.",
     ),
     S(
         "log.flush.offset.checkpoint.interval.ms",

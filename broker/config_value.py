@@ -83,7 +83,8 @@ def _number(setting: Setting, text: str) -> int | float:
     least, most = (None, None) if bits is None else (-(1 << bits), (1 << bits) - 1)
     least = least if low is None else low
     most = most if high is None else high
-    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[kind, Field(ge=least, le=most)])
+    bounded: Any = Annotated[kind, Field(ge=least, le=most)]
+    adapter: TypeAdapter[Any] = TypeAdapter(bounded)
     try:
         number: int | float = adapter.validate_python(text)
     except ValidationError as error:

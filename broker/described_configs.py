@@ -1,7 +1,7 @@
 """Settings as DescribeConfigs tells them: value, where it comes from, and what else would give it.
 
-Source: Kafka 3.9 ``ConfigHelper``; as there, a setting that nobody set has no synonyms unless its own
-broker property is the one with the default.
+Source: Kafka 3.9 ``ConfigHelper``; as there, a setting that nobody set has no synonyms unless its
+own broker property is the one with the default.
 """
 
 from __future__ import annotations

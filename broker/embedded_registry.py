@@ -31,8 +31,8 @@ class BadDirectory(Exception):
 class EmbeddedRegistry:
     """See `Registry`.
 
-    ``new_id`` returns 16 fresh bytes; ``internal_configs`` are the settings of internal topics, which an
-    adopted directory does not tell. Raises BadDirectory.
+    ``new_id`` returns 16 fresh bytes; ``internal_configs`` are the settings of internal topics,
+    which an adopted directory does not tell. Raises BadDirectory.
     """
 
     def __init__(

@@ -121,7 +121,8 @@ class Reader:
         self, topic: TopicLogs, log: PartitionLog, info: ReadInfo, offset: int
     ) -> Fetched:
         """Records for a client that may not know zstd, or not even batches."""
-        data = info.data
+        data: bytes | None = info.data
+        assert data is not None
         if self.version < _FIRST_WITH_MAGIC_2:
             if not topic.settings["message.downconversion.enable"]:
                 return self._fetched(log, UNSUPPORTED_VERSION)

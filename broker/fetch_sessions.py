@@ -1,4 +1,5 @@
-"""Incremental fetch sessions (KIP-227): what a client fetches, kept so that it need not say it again.
+"""Incremental fetch sessions (KIP-227): what a client fetches, kept so that it need not say it
+again.
 
 A session keeps its partitions in the order in which they are read; one that gave data goes to the
 end, so that each gets its turn when an answer is full. The number of sessions is bounded: a new one
@@ -112,7 +113,8 @@ class FetchSessions:
         uses_ids: bool,
         now_ms: int,
     ) -> Session | None:
-        """The session of an incremental request, brought up to date; None when nothing is left in it.
+        """The session of an incremental request, brought up to date; None when nothing is left in
+        it.
 
         Raises FetchSessionError.
         """

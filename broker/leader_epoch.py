@@ -1,4 +1,4 @@
-"""Fencing by leader epoch (KIP-320): a client whose metadata is older or newer than ours is told so."""
+"""Fencing by leader epoch (KIP-320): clients whose metadata is older or newer are told so."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.errors import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH
 
 
 def epoch_error(log: PartitionLog, current_leader_epoch: int) -> int:
-    """The error for a client that believes in ``current_leader_epoch``; -1 means it has no belief."""
+    """The error for a client that believes in ``current_leader_epoch``; -1: in none."""
     ours = log.epochs.latest
     if current_leader_epoch in (-1, ours):
         return NONE

@@ -1,4 +1,4 @@
-"""`listeners` and `advertised.listeners` as Kafka reads them: where we listen, what clients are told."""
+"""`listeners` and `advertised.listeners` as Kafka reads them: where we are, what clients hear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The partition logs of this broker: their opening, settings, files of the whole directory, closing.
+"""The partition logs of this broker: opening, settings, the directory's own files, closing.
 
 Owns the checkpoints and the clean-shutdown mark of the data directory. Lookups belong to
 the event loop; `open_all`, `make` and `close_all` may take long and run where the caller says.
@@ -109,10 +109,10 @@ class LogManager:
 
         threads = self.config["num.recovery.threads.per.data.dir"]
         if threads == 1 or len(places) == 1:
-            opened = map(open_one, places)
+            opened = [open_one(place) for place in places]
         else:
             with ThreadPoolExecutor(threads, thread_name_prefix="recovery") as pool:
-                opened = iter(list(pool.map(open_one, places)))
+                opened = list(pool.map(open_one, places))
         for (entry, _), log in zip(places, opened, strict=True):
             entry.logs.append(log)
             _tell_recovery(log)
@@ -163,8 +163,8 @@ class LogManager:
             same = False
         if not same:
             raise BadDirectory(
-                f"{directory} has the topic id {written!r}, which is not that of topic {topic.name};"
-                " move the directory away, or bring its own topics.json back"
+                f"{directory} has the topic id {written!r}, not that of topic {topic.name};"
+                " move the directory away, or bring back the topics.json that it came with"
             )
 
     # -- closing and deleting

@@ -1,7 +1,7 @@
 """Fetches that wait for data: who waits for which partition, and until when.
 
-A waiting Fetch is woken by an append to one of its partitions, by the deletion of one, or by its deadline.
-Appends of one turn wake it once, at the turn's end. One timer serves all deadlines.
+A waiting Fetch is woken by an append to one of its partitions, by the deletion of one, or by its
+deadline. Appends of one turn wake it once, at the turn's end. One timer serves all deadlines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What is done to the logs besides requests: retention, checkpoints, flushes, probing after a failure.
+"""What is done to the logs besides requests: retention, checkpoints, flushes, probing after a
+failure.
 
 Retention belongs to the loop's thread, as appends do, and gives others their turn between two logs;
 whatever waits for the disk runs in a thread.
@@ -105,7 +106,7 @@ class Maintenance:
     # -- flushes
 
     def _flush_period_ms(self) -> int:
-        """How often flush.ms is looked after: Kafka's scheduler interval, or sooner if a topic asks."""
+        """How often flush.ms is looked after: at Kafka's interval, or sooner if it is short."""
         config = self.broker.config
         wanted: int = config["log.flush.scheduler.interval.ms"]
         if config["log.flush.interval.ms"] is not None:

@@ -1,8 +1,8 @@
 """Changes of topics: creating, deleting, growing; one at a time, first on disk, then visible.
 
 The disk work runs in a thread, so that nobody waits while a thousand partitions are made. The
-offsets topic alone is made in the caller's own thread, once in the life of a data directory, since a
-group's first FindCoordinator wants it at once.
+offsets topic alone is made in the caller's own thread, once in the life of a data directory, since
+a group's first FindCoordinator wants it at once.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class TopicAdmin:
         return await self.create(name, self.broker.config["num.partitions"], {})
 
     def ensure_offsets_topic(self) -> Topic:
-        """``__consumer_offsets``, made in the caller's thread if it is not there. Raises OSError."""
+        """``__consumer_offsets``, made in this thread if it is not there. Raises OSError."""
         topic = self.broker.registry.topic(OFFSETS_TOPIC)
         if topic is not None:
             return topic

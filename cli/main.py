@@ -1,7 +1,7 @@
 """The `muster` command: finds the subcommand and imports what it needs, and no more.
 
-`muster serve` is the process that people wait for, so it goes without typer and rich; the other commands
-are typer's.
+`muster serve` is the process that people wait for, so it goes without typer and rich; the other
+commands are typer's.
 """
 
 from __future__ import annotations

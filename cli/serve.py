@@ -1,7 +1,7 @@
 """`muster serve`: a broker in this process, until SIGTERM or SIGINT.
 
-Whatever keeps it from starting is one sentence on standard error and exit code 1 (2 for wrong use). One
-line on standard output says when it accepts connections, and where.
+Whatever keeps it from starting is one sentence on standard error and exit code 1 (2 for wrong use).
+One line on standard output says when it accepts connections, and where.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -26,8 +26,8 @@ FAILED = 1
 USAGE = 2
 
 _EPILOG = """settings are Kafka's broker properties; see docs/configuration.md. They come from
---config, then from the environment (MUSTER_LOG_RETENTION_MS is log.retention.ms), then --set, then the
-other options, the later the stronger."""
+--config, then from the environment (MUSTER_LOG_RETENTION_MS is log.retention.ms), then --set, then
+the other options, the later the stronger."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -115,13 +115,12 @@ def _run(config: Config) -> int:
         broker.release()
 
 
-def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
     except ImportError:  # there is none for this platform; asyncio's own serves too
         return None
-    loop: type[asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return loop
+    return uvloop.new_event_loop
 
 
 async def _serve(broker: Broker) -> int:

@@ -1,4 +1,7 @@
-"""CreatePartitions (37): more partitions for a topic. v2 flexible; v3 a quota error never sent here."""
+"""CreatePartitions (37): more partitions for a topic.
+
+v2 flexible; v3 a new error, of quotas, that is never sent here.
+"""
 
 from __future__ import annotations
 

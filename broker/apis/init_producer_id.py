@@ -1,8 +1,8 @@
 """InitProducerId (22): a fresh id for an idempotent producer.
 
 v2 flexible; v3 the producer's present id and epoch; v6 two-phase commit. Without a transactional id
-every call gets a new id with epoch 0, whatever it had, as in Kafka. There are no transactions yet: a
-transactional id gets INVALID_REQUEST, a final error.
+every call gets a new id with epoch 0, whatever it had, as in Kafka. There are no transactions yet:
+a transactional id gets INVALID_REQUEST, a final error.
 """
 
 from __future__ import annotations

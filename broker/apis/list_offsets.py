@@ -1,9 +1,9 @@
 """ListOffsets (2): the offset at a time, at the start or at the end of partitions.
 
-v0 lists the offsets at which segments begin; v1 one offset and its timestamp; v2 isolation level; v4
-leader epochs; v6 flexible; v7 max timestamp (-3); v8 earliest local (-4); v9 latest tiered (-5); v10
-a timeout for remote storage; v11 earliest pending upload (-6). Without tiered storage the log's start
-is its local start, and nothing is or will be tiered.
+v0 lists the offsets at which segments begin; v1 one offset and its timestamp; v2 isolation level;
+v4 leader epochs; v6 flexible; v7 max timestamp (-3); v8 earliest local (-4); v9 latest tiered (-5);
+v10 a timeout for remote storage; v11 earliest pending upload (-6). Without tiered storage the log's
+start is its local start, and nothing is or will be tiered.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 v0 an empty list asks for all topics, from v1 null does; v1 controller, rack, internal topics; v2
 cluster id; v4 allow_auto_topic_creation (before it, always allowed); v5 offline replicas; v7 leader
-epochs; v8 authorized operations (KIP-430); v9 flexible; v10 topic ids in the answer; v11 the cluster's
-operations move to DescribeCluster; v12 topics may be asked for by id; v13 a top-level error.
+epochs; v8 authorized operations (KIP-430); v9 flexible; v10 topic ids in the answer; v11 the
+cluster's operations move to DescribeCluster; v12 topics may be asked for by id; v13 a top-level
+error.
 
 An unknown topic that may be created is, with the broker's defaults, and the answer has it at once.
 """

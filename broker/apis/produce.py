@@ -1,16 +1,18 @@
 """Produce (0): records to the end of partitions.
 
-v0 and v1 carry message sets of magic 0, v2 of magic 1 too, from v3 on there is one batch of magic 2;
-v1 throttle time; v2 log append time; v3 transactional id; v5 log start offset; v7 zstd allowed; v8 the
-records that are to blame; v9 flexible; v10 the leader where it is another broker (never here); v13
-topic ids in place of names. acks 0 has no answer: an error closes the connection, so that the client
-looks for metadata anew, as in Kafka.
+v0 and v1 carry message sets of magic 0, v2 of magic 1 too, from v3 on there is one batch of magic
+2; v1 throttle time; v2 log append time; v3 transactional id; v5 log start offset; v7 zstd allowed;
+v8 the records that are to blame; v9 flexible; v10 the leader where it is another broker (never
+here); v13 topic ids in place of names. acks 0 has no answer: an error closes the connection, so
+that the client looks for metadata anew, as in Kafka.
 
-There are no transactions yet: a transactional batch gets INVALID_TXN_STATE, which no client retries.
+There are no transactions yet: a transactional batch gets INVALID_TXN_STATE, which no client
+retries.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.logs import TopicLogs
@@ -58,7 +60,7 @@ class _Refused(Exception):
 
 
 class _Done(NamedTuple):
-    """One partition's answer, and the log and end offset that must be flushed before it is given."""
+    """One partition's answer, and the log that must first be on the disk, up to which offset."""
 
     answer: dict[str, Any]
     log: PartitionLog | None = None
@@ -192,9 +194,7 @@ def _finish(
 
     for done in flushing:
         assert done.log is not None
-        broker.maintenance.when_flushed(
-            done.log, done.end_offset, lambda reason, done=done: flushed(done, reason)
-        )
+        broker.maintenance.when_flushed(done.log, done.end_offset, partial(flushed, done))
 
 
 def _answer(request: Request, acks: int, responses: list[tuple[Any, list[_Done]]]) -> None:
