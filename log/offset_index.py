@@ -29,10 +29,16 @@ class OffsetIndex(IndexFile):
 
     def lookup(self, offset: int) -> int:
         """The position of the last entry at or below ``offset``, 0 when there is none."""
+        relative = offset - self.base_offset
         low, high = 0, self.count
+        memory = self._memory
         while low < high:
             middle = (low + high) // 2
-            if self.entry(middle)[0] <= offset:
+            if memory is None:
+                known = _ENTRY.unpack(self.entry_at(middle))[0]
+            else:
+                known = _ENTRY.unpack_from(memory, middle * 8)[0]
+            if known <= relative:
                 low = middle + 1
             else:
                 high = middle

@@ -161,7 +161,7 @@ class PartitionLog:
                     segment = self.roll()
             elif segment.created_ms < 0:
                 segment.created_ms = now_ms
-            segment.append(buffer, config.index_interval_bytes)
+            segment.append(buffer, self.log_end_offset, config.index_interval_bytes)
         except OSError as error:
             raise self._poison(error) from error
         self.log_end_offset = self.high_watermark = last_offset + 1

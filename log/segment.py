@@ -16,6 +16,7 @@ from log.errors import CorruptLog
 from log.filesystem import Buffer, FileSystem
 from log.offset_index import OffsetIndex
 from log.time_index import TimeIndex
+from protocol.records.batch import HEADER_BYTES
 
 LOG = ".log"
 INDEX = ".index"
@@ -25,7 +26,11 @@ DELETED = ".deleted"
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
 
+LOCATE_CHUNK_BYTES = 4096 + 512
+
 _STEP = struct.Struct(">qi11xi8xq")  # base offset, length, last offset delta, max timestamp
+_PLACE = struct.Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
+_NO_TAIL = (1 << 63, 0)
 
 
 def file_name(base_offset: int, suffix: str) -> str:
@@ -46,6 +51,7 @@ class Segment:
     """The batches from ``base_offset`` up to the next segment's base offset."""
 
     __slots__ = (
+        "_tail",
         "base_offset",
         "bytes_since_entry",
         "created_ms",
@@ -80,6 +86,8 @@ class Segment:
         self.bytes_since_entry = 0
         self.created_ms = -1
         self.jitter_ms = 0
+        self._tail = _NO_TAIL
+        """First offset and position of the last append, where consumers that keep up read."""
 
     def path(self, suffix: str) -> str:
         """Path of this segment's file of that kind."""
@@ -109,7 +117,7 @@ class Segment:
             or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
         )
 
-    def append(self, buffer: Buffer, interval_bytes: int) -> None:
+    def append(self, buffer: Buffer, first_offset: int, interval_bytes: int) -> None:
         """Write whole batches, offsets in them, behind the last one; one write.
 
         ``interval_bytes`` is `index.interval.bytes`. Raises OSError: nothing is noted then, and
@@ -119,6 +127,7 @@ class Segment:
         self.file.write(position, buffer)
         self.note(buffer, position, interval_bytes)
         self.size = position + len(buffer)
+        self._tail = (first_offset, position)
 
     def note(self, buffer: Buffer, position: int, interval_bytes: int) -> None:
         """Enter batches that lie at ``position`` of the file into the indexes, as Kafka would."""
@@ -183,9 +192,29 @@ class Segment:
         Only bytes below ``end`` are looked at. Raises CorruptLog.
         """
         limit = self.size if end is None else end
-        for batch in headers(self.file, self.index.lookup(offset), limit):
-            if batch.last_offset >= offset:
-                return Place(batch.position, batch.end, batch.base_offset, batch.last_offset)
+        tail_offset, position = self._tail
+        if offset < tail_offset:
+            position = self.index.lookup(offset)
+        file = self.file
+        chunk = b""
+        at = 0
+        while position < limit:
+            if at + HEADER_BYTES > len(chunk):
+                chunk = file.read(position, min(LOCATE_CHUNK_BYTES, limit - position))
+                at = 0
+                if len(chunk) < HEADER_BYTES:
+                    break
+            base_offset, length, magic, last_offset_delta = _PLACE.unpack_from(chunk, at)
+            size = length + 12
+            if magic != 2 or size < HEADER_BYTES or size > limit - position:
+                break
+            if base_offset + last_offset_delta >= offset:
+                last_offset = base_offset + last_offset_delta
+                return Place(position, position + size, base_offset, last_offset)
+            position += size
+            at += size
+        for _ in headers(file, position, limit):  # says what is wrong there
+            break
         return None
 
     def load_indexes(self) -> str | None:
@@ -280,6 +309,7 @@ class Segment:
         self.resume()
         self.index.truncate_to(offset)
         self.time_index.truncate_to(offset)
+        self._tail = _NO_TAIL
         self.file.truncate(place.position)
         self.size = place.position
         self.load_tail()
