@@ -39,7 +39,9 @@ def configure(log_format: str, level: str = "info") -> None:
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer(sort_keys=False)
     else:
-        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=36)
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), pad_event_to=24, sort_keys=False
+        )
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
