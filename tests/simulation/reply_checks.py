@@ -1,0 +1,249 @@
+"""What a reply may say, given what its request found: fences, votes, assignments, offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from coordinator.calls import (
+    Call,
+    DeleteGroup,
+    DescribeGroup,
+    Heartbeat,
+    JoinGroup,
+    ListGroups,
+    OffsetCommit,
+    OffsetFetch,
+    SyncGroup,
+)
+from coordinator.group import Group
+from coordinator.outcome import (
+    CommitReply,
+    DescribeReply,
+    FetchReply,
+    JoinReply,
+    ListReply,
+    Outcome,
+    Reply,
+    SyncReply,
+)
+from coordinator.states import State
+from offsets.runs import Run
+from protocol.errors import FENCED_INSTANCE_ID, NONE
+from tests.model.log_reader import ModelState
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+def describe_code(reply: Reply) -> Any:
+    """The code, or codes, of a reply."""
+    if isinstance(reply, int):
+        return reply
+    return reply.errors if isinstance(reply, CommitReply) else reply.error_code
+
+
+@dataclass
+class Before:
+    """What a call found."""
+
+    group: Group | None = None
+    state: State | None = None
+    members: frozenset[str] = frozenset()
+    static_members: dict[str, str] = field(default_factory=dict)
+    generation_id: int = 0
+
+
+class ReplyChecks:
+    """The checks of single replies, and what they remember of earlier ones."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.model = ModelState()
+        """The second reader, fed with every accepted batch."""
+        self.before = Before()
+        self.loads = 0
+        self.removals: dict[str, int] = {}
+        self.votes: dict[tuple[Any, ...], tuple[str | None, str]] = {}
+        """(group, life, generation) to (protocol, leader's identity)."""
+        self.assigned: dict[tuple[Any, ...], bytes] = {}
+        """(group, life, generation, member's identity) to its assignment."""
+        self.fenced: set[tuple[str, str]] = set()
+        """(group, member id) that were told FENCED_INSTANCE_ID in this life of the shard."""
+        self.checked: dict[str, int] = {}
+
+    def count(self, what: str) -> None:
+        """Remember that a check had something to look at: one that never has proves nothing."""
+        self.checked[what] = self.checked.get(what, 0) + 1
+
+    def _life(self, group_id: str) -> tuple[int, int]:
+        """Generations begin anew when a group is forgotten, and may when the shard is loaded."""
+        return self.loads, self.removals.get(group_id, 0)
+
+    def before_call(self, call: Call) -> None:
+        """Remember what the call finds."""
+        group = self.world.shard.groups.get(getattr(call, "group_id", ""))
+        if group is None:
+            self.before = Before()
+        else:
+            self.before = Before(
+                group,
+                group.state,
+                frozenset(group.members),
+                dict(group.static_members),
+                group.generation_id,
+            )
+
+    def after_call(self, call: Call, outcome: Outcome) -> None:
+        """The reply, if there is one already, fits what the call found."""
+        for ticket, reply in outcome.replies:
+            if ticket != call.ticket:
+                continue
+            match call, reply:
+                case OffsetCommit(), CommitReply():
+                    self._check_commit(call, reply, outcome.records)
+                case OffsetFetch(), FetchReply():
+                    self._check_fetch(call, reply)
+                case Heartbeat(), int():
+                    if reply == NONE:
+                        self._check_fence(call)
+                case SyncGroup(), SyncReply():
+                    if reply.error_code == NONE:
+                        self._check_fence(call)
+                case ListGroups(), ListReply():
+                    self._check_list(call, reply)
+                case DescribeGroup(), DescribeReply():
+                    self._check_describe(call, reply)
+                case DeleteGroup(), 0:
+                    assert call.group_id not in self.world.shard.groups
+                    assert not self.world.shard.cache.has_offsets(call.group_id)
+                    assert call.group_id not in self.model.groups
+                    self.count("deleted")
+
+    def _check_fence(self, call: Heartbeat | SyncGroup | OffsetCommit) -> None:
+        """Only the current (member, generation) gets in, and the current holder of an instance."""
+        found = self.before
+        assert call.member_id in found.members, f"{call} of no member"
+        assert call.generation_id == found.generation_id, f"{call} of another generation"
+        if call.group_instance_id is not None:
+            assert found.static_members.get(call.group_instance_id) == call.member_id
+        assert (call.group_id, call.member_id) not in self.fenced, f"{call} after its fence"
+        self.count("fence")
+
+    def _check_commit(self, call: OffsetCommit, reply: CommitReply, records: Sequence[Run]) -> None:
+        errors = reply.errors
+        if isinstance(errors, int) and errors != NONE:
+            assert not records
+            return
+        if call.generation_id < 0 and not call.member_id:
+            assert not self.before.members, "a simple commit into a group with members"
+        else:
+            self._check_fence(call)
+            assert self.before.state in (State.STABLE, State.PREPARING_REBALANCE)
+        cache = self.world.shard.cache
+        for i, topic in enumerate(call.topics):
+            codes = errors if isinstance(errors, int) else errors[i]
+            for j, partition in enumerate(topic.partitions):
+                code = codes if isinstance(codes, int) else codes[j]
+                entry = cache.get(call.group_id, topic.topic, partition)
+                if code:
+                    continue
+                assert entry is not None
+                metadata = (topic.metadata[j] or "") if topic.metadata else ""
+                epoch = -1 if entry.expire_timestamp_ms != -1 else topic.leader_epochs[j]
+                assert (entry.offset, entry.leader_epoch, entry.metadata) == (
+                    topic.offsets[j],
+                    epoch,
+                    metadata,
+                )
+        self.count("commit")
+
+    def _check_fetch(self, call: OffsetFetch, reply: FetchReply) -> None:
+        """What is fetched is what the second reader sees; -1 where it sees nothing."""
+        assert reply.error_code == NONE
+        stored = self.model.offsets.get(call.group_id, {})
+        fetched = {
+            (columns[0], partition): (offset, epoch, text)
+            for columns in reply.topics
+            for partition, offset, epoch, text in zip(
+                columns[1],
+                columns[2],
+                columns[3],
+                columns[4] or [""] * len(columns[1]),
+                strict=True,
+            )
+        }
+        if call.topics is None:
+            assert fetched == {key: value[:3] for key, value in stored.items()}
+        else:
+            asked = [(topic, number) for topic, numbers in call.topics for number in numbers]
+            assert fetched == {key: tuple(stored.get(key, (-1, -1, ""))[:3]) for key in asked}
+        self.count("fetch")
+
+    def _check_list(self, call: ListGroups, reply: ListReply) -> None:
+        names = {"awaitingsync": "completingrebalance"}
+        wanted = {names.get(name, name) for name in call.states}
+        assert {(group.group_id, group.state) for group in reply.groups} == {
+            (group.group_id, group.state.value)
+            for group in self.world.shard.groups.values()
+            if (not wanted or group.state.value.lower() in wanted)
+            and (not call.types or "classic" in call.types)
+        }
+        self.count("list")
+
+    def _check_describe(self, call: DescribeGroup, reply: DescribeReply) -> None:
+        group = self.world.shard.groups.get(call.group_id)
+        assert reply.state == ("Dead" if group is None else group.state.value)
+        if group is not None:
+            assert {member.member_id for member in reply.members} == set(group.members)
+            shown = any(member.metadata or member.assignment for member in reply.members)
+            assert not shown or group.state is State.STABLE
+        self.count("describe")
+
+    def replied(self, call: Call, reply: Reply) -> None:
+        """A reply is made, at once or after a wait."""
+        if isinstance(call, JoinGroup) and isinstance(reply, JoinReply):
+            self._check_join_reply(call, reply)
+        elif isinstance(call, SyncGroup) and isinstance(reply, SyncReply):
+            self._check_sync_reply(call, reply)
+        if (
+            describe_code(reply) == FENCED_INSTANCE_ID
+            and call.member_id.startswith(f"{call.group_instance_id}-")
+            and call.group_id in self.world.shard.groups
+        ):
+            self.fenced.add((call.group_id, call.member_id))
+            self.count("fenced")
+
+    def _check_join_reply(self, call: JoinGroup, reply: JoinReply) -> None:
+        """In one generation everybody is told one protocol and one leader."""
+        if reply.error_code:
+            assert (reply.generation_id, reply.members, reply.leader) == (-1, (), "")
+            return
+        group = self.world.shard.groups.get(call.group_id)
+        if group is None or group.generation_id != reply.generation_id:
+            return  # of a generation before
+        told = (reply.protocol_name, _identity(reply.leader))
+        key = (call.group_id, self._life(call.group_id), reply.generation_id)
+        assert self.votes.setdefault(key, told) == told
+        assert bool(reply.members) <= (reply.leader == reply.member_id)
+        self.count("join")
+
+    def _check_sync_reply(self, call: SyncGroup, reply: SyncReply) -> None:
+        """In one generation each member gets one assignment, however often it asks."""
+        if reply.error_code:
+            assert reply.assignment == b""
+            return
+        key = (
+            call.group_id,
+            self._life(call.group_id),
+            call.generation_id,
+            _identity(call.member_id),
+        )
+        assert self.assigned.setdefault(key, reply.assignment) == reply.assignment
+        self.count("sync")
+
+
+def _identity(member_id: str) -> str:
+    """A static member keeps its instance id, whatever member id it has now."""
+    return member_id.rsplit("-", 1)[0] if "-static-" in member_id else member_id
