@@ -318,8 +318,10 @@ class Runtime:
                 f"{OFFSETS_TOPIC}-{host.partition} can't be written safely any more: {error}"
             )
             logger.critical("the broker stops", reason=self.fatal)
-            host.phase = Phase.UNLOADED
             self.on_fatal(self.fatal)
+        self.before_replies()
+        self._unload(host, Phase.UNLOADED)
+        self.after_replies()
 
     def _unload(self, host: ShardLog, phase: Phase) -> None:
         """Answers every parked request NOT_COORDINATOR, and what was held before them."""
@@ -335,25 +337,30 @@ class Runtime:
 
     async def _load(self, hosts: Sequence[ShardLog], writable: bool) -> None:
         """Loads shards one after the other; those that are not writable are probed afterwards."""
-        for host in hosts:
-            try:
+        gc.disable()  # what loads stays: looking through it would only make turns long
+        try:
+            for host in hosts:
                 await load(host, self.settings.load_buffer_bytes, self.clock)
-            except Exception as error:  # noqa: BLE001 - an unreadable log is never served as empty
-                self._stop_for_good(host, error)
-                return
-            self._loaded(host, writable)
-        if writable:
-            gc.collect()
-            gc.freeze()
+                self._loaded(host, writable)
+        except Exception as error:  # noqa: BLE001 - an unreadable log is never served as empty
+            self._stop_for_good(host, error)
             return
-        for host in hosts:
-            try:
-                await wait_until_writable(host)
-            except LogPoisoned as error:
-                self._stop_for_good(host, error)
-                return
-            host.phase = Phase.ACTIVE
-            self._catch_up(host)
+        finally:
+            gc.freeze()
+            gc.enable()
+        if not writable:
+            for host in hosts:
+                await self._probe(host)
+
+    async def _probe(self, host: ShardLog) -> None:
+        """Makes ``host`` whole again once its log takes writes."""
+        try:
+            await wait_until_writable(host)
+        except LogPoisoned as error:
+            self._stop_for_good(host, error)
+            return
+        host.phase = Phase.ACTIVE
+        self._catch_up(host)
 
     def _catch_up(self, host: ShardLog) -> None:
         """Drops the offsets of topics that were deleted while that could not be written."""
@@ -385,9 +392,9 @@ class Runtime:
             self._timer.cancel()
         self._timer_at_ms = deadline
         delay_ms = max(0, deadline - self.clock.now().mono_ms)
-        self._timer = self._loop.call_later(delay_ms / 1000, self._time_passed)
+        self._timer = self._loop.call_later(delay_ms / 1000, self.tick)
 
-    def _time_passed(self) -> None:
+    def tick(self) -> None:
         """Works off what is due, a slice of each shard, and sets the timer anew."""
         self._timer = None
         now = self.clock.now()

@@ -25,6 +25,10 @@ from protocol.records.batch import HEADER_BYTES, assemble_batch
 TOMBSTONES_PER_RUN = 1000
 """Deletions of one step are split into runs of this many, which may go to several batches."""
 
+BATCH_RECORDS_MAX = 8192
+"""Records of several requests in one batch; up to here offset deltas are varints of two bytes,
+which are written and read as tables, 20 times as fast as one by one."""
+
 
 class Phase(Enum):
     """What a shard can do now."""
@@ -147,9 +151,11 @@ class ShardLog:
         room = batch_bytes_max - HEADER_BYTES
         for unit in units:
             bound = 0
+            records = count
             for run in unit:
                 bound += run_bytes_at_most(run)
-            if parts and bound > room:
+                records += len(run)
+            if parts and (bound > room or records > BATCH_RECORDS_MAX):
                 sections.append((b"".join(parts), count))
                 parts, count, room = [], 0, batch_bytes_max - HEADER_BYTES
             for run in unit:

@@ -20,6 +20,11 @@ from log.filesystem import FileSystem, OsFileSystem
 from log.partition_log import PartitionLog
 from protocol.headers import decode_response_header, encode_request_header
 from protocol.messages import BY_KEY
+from protocol.messages.heartbeat import API as HEARTBEAT
+from protocol.messages.join_group import API as JOIN_GROUP
+from protocol.messages.offset_commit import API as OFFSET_COMMIT
+from protocol.messages.offset_fetch import API as OFFSET_FETCH
+from protocol.messages.sync_group import API as SYNC_GROUP
 
 GROUPS = GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=0)
 _LENGTH = struct.Struct(">i")
@@ -106,11 +111,19 @@ class EdgeBroker:
 
     async def __aenter__(self) -> EdgeBroker:
         _, self.port = await self.server.listen("127.0.0.1", 0)
+        if self.log_exists:
+            self.ensure_offsets_topic()
         return self
+
+    @property
+    def log_exists(self) -> bool:
+        return (self.directory / "__consumer_offsets-0").exists()
 
     async def __aexit__(self, *_: object) -> None:
         await self.runtime.stop()
         await self.server.close()
+        for log in self.logs:
+            log.close(clean=False)
 
     async def client(self) -> Client:
         return await Client.connect(self.port)
@@ -154,6 +167,76 @@ class Client:
 
     async def call(self, api_key: int, version: int, **value: Any) -> dict[str, Any]:
         return await self.receive(self.send(api_key, version, **value))
+
+    def send_commit(self, group_id: str, offset: int, **more: Any) -> tuple[int, int, int]:
+        """Commit ``offset`` for partitions 0 up to ``partitions`` of the topic orders."""
+        partitions = [
+            {"partition_index": p, "committed_offset": offset, "committed_metadata": ""}
+            for p in range(more.pop("partitions", 1))
+        ]
+        return self.send(
+            OFFSET_COMMIT.key,
+            more.pop("version", 8),
+            group_id=group_id,
+            generation_id_or_member_epoch=more.pop("generation_id", -1),
+            member_id=more.pop("member_id", ""),
+            topics=[{"name": more.pop("topic", "orders"), "partitions": partitions}],
+            **more,
+        )
+
+    async def commit(self, group_id: str, offset: int, **more: Any) -> int:
+        """The error code of a commit, that of its first partition."""
+        reply = await self.receive(self.send_commit(group_id, offset, **more))
+        code: int = reply["topics"][0]["partitions"][0]["error_code"]
+        return code
+
+    def send_fetch(self, group_id: str, topic: str = "orders") -> tuple[int, int, int]:
+        topics = [{"name": topic, "partition_indexes": [0]}]
+        return self.send(OFFSET_FETCH.key, 7, group_id=group_id, topics=topics)
+
+    async def fetch(self, group_id: str, topic: str = "orders") -> int:
+        """The committed offset of partition 0, or minus the error code of the group less 1000."""
+        reply = await self.receive(self.send_fetch(group_id, topic))
+        if reply["error_code"]:
+            return -1000 - int(reply["error_code"])
+        offset: int = reply["topics"][0]["partitions"][0]["committed_offset"]
+        return offset
+
+    async def join_alone(self, group_id: str, **more: Any) -> tuple[str, int]:
+        """Make a group of one member that is STABLE; returns member id and generation."""
+        joined = await self.call(
+            JOIN_GROUP.key,
+            3,
+            group_id=group_id,
+            session_timeout_ms=more.get("session_timeout_ms", 30_000),
+            rebalance_timeout_ms=30_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b""}],
+        )
+        assert joined["error_code"] == 0, joined
+        member_id, generation_id = joined["member_id"], joined["generation_id"]
+        synced = await self.call(
+            SYNC_GROUP.key,
+            3,
+            group_id=group_id,
+            generation_id=generation_id,
+            member_id=member_id,
+            assignments=[{"member_id": member_id, "assignment": b"mine"}],
+        )
+        assert synced["error_code"] == 0, synced
+        return member_id, generation_id
+
+    async def heartbeat(self, group_id: str, member_id: str, generation_id: int) -> int:
+        reply = await self.call(
+            HEARTBEAT.key,
+            3,
+            group_id=group_id,
+            generation_id=generation_id,
+            member_id=member_id,
+        )
+        code: int = reply["error_code"]
+        return code
 
     async def closed_by_peer(self, within_s: float = 10) -> bool:
         """Whether the broker closes the connection, after whatever it still sends."""
