@@ -123,3 +123,23 @@ Event = (
     | OffsetsExpired
     | GroupRemoved
 )
+
+_REASON_CHARACTERS = 255
+"""Of a client's own reason, which the protocol lets be long; clients cut it here too (KIP-800)."""
+_NAMED = 3
+
+
+def short(reason: str | None) -> str | None:
+    """The reason that a client gave, cut to a decent length."""
+    return reason[:_REASON_CHARACTERS] if reason else reason
+
+
+def with_reason(what: str, reason: str | None) -> str:
+    """A sentence with the reason that a client gave."""
+    return f"{what}: {short(reason)}" if reason else what
+
+
+def some_of(parts: list[str], separator: str) -> str:
+    """The first few of many, and how many more there are."""
+    more = f"{separator}and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    return separator.join(parts[:_NAMED]) + more

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from coordinator.calls import JoinGroup
 from coordinator.deadlines import Timer, TimerKind
-from coordinator.events import Cause, MemberJoined
+from coordinator.events import Cause, MemberJoined, short, with_reason
 from coordinator.group import Group
 from coordinator.identity import check_member
 from coordinator.member import Member
@@ -159,10 +159,12 @@ def _add(step: Step, group: Group, call: JoinGroup, member_id: str, *, knows_id:
             call.group_instance_id,
             call.client_id,
             call.client_host,
-            call.reason,
+            short(call.reason),
         )
     )
-    prepare(step, group, Cause.MEMBER_JOINED, _why(f"{member_id} joined", call), member_id)
+    prepare(
+        step, group, Cause.MEMBER_JOINED, with_reason(f"{member_id} joined", call.reason), member_id
+    )
     step.park_join(group, member, call.ticket)
     complete_if_joined(step, group)
 
@@ -179,16 +181,16 @@ def _rejoin(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
             if member.offers(call.protocols):
                 step.reply(call.ticket, join_reply(group, member.member_id))
             else:
-                detail = _why(f"{member.member_id} changed what it offers", call)
+                detail = with_reason(f"{member.member_id} changed what it offers", call.reason)
                 prepare(step, group, Cause.METADATA_CHANGED, detail, member.member_id)
                 _update_and_park(step, group, call, member)
         case State.STABLE:
             if member.member_id == group.leader_id:
-                detail = _why(f"{member.member_id}, the leader, rejoined", call)
+                detail = with_reason(f"{member.member_id}, the leader, rejoined", call.reason)
                 prepare(step, group, Cause.LEADER_REJOINED, detail, member.member_id)
                 _update_and_park(step, group, call, member)
             elif not member.offers(call.protocols):
-                detail = _why(f"{member.member_id} changed what it offers", call)
+                detail = with_reason(f"{member.member_id} changed what it offers", call.reason)
                 prepare(step, group, Cause.METADATA_CHANGED, detail, member.member_id)
                 _update_and_park(step, group, call, member)
             else:
@@ -206,11 +208,6 @@ def _update_and_park(step: Step, group: Group, call: JoinGroup, member: Member) 
     member.knows_id = True
     step.park_join(group, member, call.ticket)
     complete_if_joined(step, group)
-
-
-def _why(what: str, call: JoinGroup) -> str:
-    """The sentence of an event, with the client's own reason (KIP-800)."""
-    return f"{what}: {call.reason}" if call.reason else what
 
 
 # ------------------------------------------------------------------------------------- deadlines

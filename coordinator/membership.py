@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.calls import Heartbeat, LeaveGroup, Leaver, Now, SyncGroup
-from coordinator.events import Cause
+from coordinator.events import Cause, some_of, with_reason
 from coordinator.group import Group
 from coordinator.identity import check_member
 from coordinator.member import Member
@@ -161,13 +161,13 @@ def _leave(step: Step, group: Group, call: LeaveGroup) -> None:
         else:
             member_id, error = _find(group, leaver)
             if not error:
-                reason = f"left: {leaver.reason}" if leaver.reason else "left"
+                reason = with_reason("left", leaver.reason)
                 step.remove(group, group.members[member_id], Cause.MEMBER_LEFT, reason)
                 removed.append(f"{member_id} {reason}")
         answers.append((leaver.member_id, leaver.group_instance_id, error))
     step.reply(call.ticket, LeaveReply(NONE, answers))
     if removed:
-        after_removal(step, group, Cause.MEMBER_LEFT, "; ".join(removed))
+        after_removal(step, group, Cause.MEMBER_LEFT, some_of(removed, "; "))
     else:
         complete_if_joined(step, group)
     forget_if_blank(step, group)

@@ -6,7 +6,7 @@ What takes members out of a group ends with ``after_removal``; what brings them 
 
 from __future__ import annotations
 
-from coordinator.events import Cause, GenerationFormed
+from coordinator.events import Cause, GenerationFormed, some_of
 from coordinator.group import Group, vote
 from coordinator.outcome import JoinedMember, JoinReply, SyncReply
 from coordinator.states import State
@@ -123,7 +123,7 @@ def _sync_phase_over(step: Step, group: Group) -> None:
     detail = f"sent no SyncGroup for generation {group.generation_id} in time"
     for member in late:
         step.remove(group, member, Cause.SYNC_TIMED_OUT, detail)
-    names = ", ".join(member.member_id for member in late)
+    names = some_of([member.member_id for member in late], ", ")
     after_removal(step, group, Cause.SYNC_TIMED_OUT, f"{names} {detail}", late[0].member_id)
 
 

@@ -7,7 +7,7 @@ nothing else changes, so that a rolling restart costs no rebalance.
 from __future__ import annotations
 
 from coordinator.calls import JoinGroup
-from coordinator.events import Cause, MemberJoined
+from coordinator.events import Cause, MemberJoined, short
 from coordinator.group import CONSUMER, Group, vote
 from coordinator.member import Member
 from coordinator.outcome import JoinReply, SyncReply
@@ -80,7 +80,7 @@ def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -
             new.group_instance_id,
             new.client_id,
             new.client_host,
-            call.reason,
+            short(call.reason),
         )
     )
 

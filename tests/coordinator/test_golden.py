@@ -16,25 +16,7 @@ from tests.coordinator.conversation import run_text
 GOLDEN = Path(__file__).parent.parent / "golden"
 CONVERSATIONS = sorted(path.name for path in GOLDEN.glob("*.txt"))
 
-# Which request gets what in which state. A column is a state as it is on the wire, a cell what the
-# golden conversations must have shown there: error codes, "park" for a request that waits, and
-# for LeaveGroup and OffsetDelete "top: each". Every cell of the table that Kafka's behaviour fixes
-# is here, save the rows of transactional commits, which this coordinator does not serve.
-MATRIX = """
-request             | no group | Empty     | PreparingRebalance      | CompletingRebalance | Stable                  | Dead | loading | not owner
-JoinGroup known     | 25       | 25        | park 25                 | 0 park 25           | 0 park 25               | 15   | 14      | 16
-JoinGroup new       | 0 79     | 0 79      | park 79                 | park 23             | park 79 23              | 15   | 14      | 16
-SyncGroup           | 25       | 25        | 27 25                   | park 0 22 23 25     | 0 22 23 25              | 15   | 27      | 16
-Heartbeat           | 25       | 25        | 27 22 25                | 0 22 25             | 0 22 25                 | 15   | 0       | 16
-LeaveGroup          | 0:25     | 0:25      | 0:0 0:25                | 0:0 0:25            | 0:0 0:25                | 15   | 14      | 16
-OffsetCommit        | 22       | 25        | 0 22                    | 27 22 25            | 0 22 25                 | 15   | 14      | 16
-OffsetCommit simple | 0        | 0         | 25                      | 25                  | 25                      | 15   | 14      | 16
-OffsetFetch         | 0        | 0         | 0                       | 0                   | 0                       | 0    | 14      | 16
-DescribeGroups      | 0        | 0         | 0                       | 0                   | 0                       | 0    | 14      | 16
-ListGroups          | 0        | 0         | 0                       | 0                   | 0                       | 0    | 14      | 16
-DeleteGroups        | 69       | 0         | 68                      | 68                  | 68                      | 69   | 14      | 16
-OffsetDelete        | 69       | 0:0       | 0:86 0:0 68             | 0:86 68             | 0:86 0:0 68             | 69   | 14      | 16
-"""  # noqa: E501  (a table)
+DOCS = Path(__file__).parent.parent.parent / "docs" / "coordinator.md"
 
 
 @cache
@@ -53,12 +35,21 @@ def test_a_conversation_goes_as_it_was_reviewed(name: str) -> None:
 
 
 def cells() -> list[tuple[str, str, set[str]]]:
-    header, *rows = [line.split("|") for line in MATRIX.strip().splitlines()]
-    states = [name.strip() for name in header[1:]]
+    """(request, state, answers) of each cell of the table in docs/coordinator.md.
+
+    A column is a state as it is on the wire. Kafka's rows for transactional commits are not there:
+    this coordinator does not serve them.
+    """
+    section = DOCS.read_text().split("## What each request gets")[1].split("\n## ")[0]
+    header, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section.splitlines()
+        if line.startswith("|")
+    ]
     return [
-        (row[0].strip(), state, set(cell.split()))
+        (row[0], state, set(cell.split()))
         for row in rows
-        for state, cell in zip(states, row[1:], strict=True)
+        for state, cell in zip(header[1:], row[1:], strict=True)
     ]
 
 
@@ -81,6 +72,12 @@ def test_the_conversations_cover_each_state_by_each_request(
     assert expected <= shown()[request_name, state]
 
 
-def test_no_request_is_in_no_row_of_the_matrix() -> None:
+def test_the_table_has_every_request_and_every_state() -> None:
     rows = {(request, state) for request, state, _ in cells()}
-    assert set(shown()) <= rows
+    assert len(rows) == 12 * 8
+    assert set(shown()) == rows
+
+
+def test_the_example_of_the_page_runs_as_it_is_printed() -> None:
+    example = DOCS.read_text().split("```text\n")[1].split("```")[0]
+    assert run_text(example)[0] == example

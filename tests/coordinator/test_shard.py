@@ -282,3 +282,13 @@ def test_no_accepted_commit_is_larger_than_a_batch(group_id: str, topic: str) ->
             refused += not outcome.records
     assert accepted
     assert refused
+
+
+def test_what_clients_say_cannot_make_events_long() -> None:
+    driver = Driver()
+    outcome = driver.handle(join(1, reason="r" * 30_000))
+    assert max(len(repr(event)) for event in outcome.events) < 600
+    members = driver.form("a", "b", "c", "d", "e")
+    outcome = driver.handle(leave(2, *members, "c-1"))
+    details = [event.detail for event in outcome.events if hasattr(event, "old_state")]
+    assert details[0].endswith("; and 3 more")
