@@ -1,0 +1,64 @@
+"""The offsets topic as Apache Kafka 4.3.1 wrote it, read whole: nothing acknowledged is missing.
+
+Its offset values are of version 4 (flexible, with a tagged topic id), read here and never written.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from offsets.cache import OffsetCache
+from offsets.partitioner import partition_for
+from offsets.record_codec import runs_of_records, runs_of_section
+from offsets.runs import GroupRun
+from protocol.records.batch import iter_batches, records_of, section_of
+
+DIRECTORIES = Path(__file__).parent.parent / "data" / "kafka-dirs"
+
+
+def logs_of_offsets(directory: Path) -> dict[int, bytes]:
+    """Partition to the bytes of its segments, in order."""
+    logs: dict[int, bytes] = {}
+    with tarfile.open(directory / "data.tar.xz") as archive:
+        for name in sorted(archive.getnames()):
+            folder, file = Path(name).parent.name, Path(name)
+            if folder.startswith("__consumer_offsets-") and file.suffix == ".log":
+                member = archive.extractfile(name)
+                assert member is not None
+                partition = int(folder.rpartition("-")[2])
+                logs[partition] = logs.get(partition, b"") + member.read()
+    return logs
+
+
+@pytest.mark.parametrize("name", ["kafka-4.3.1-clean", "kafka-4.3.1-killed"])
+def test_every_acknowledged_commit_is_read(name: str) -> None:
+    directory = DIRECTORIES / name
+    expected = json.loads((directory / "expect.json").read_text())["groups"]
+    caches = {partition: OffsetCache() for partition in range(4)}
+    skipped: Counter[int] = Counter()
+    groups = set()
+    for partition, data in logs_of_offsets(directory).items():
+        for header, _ in iter_batches(data, partial=True):
+            if header.is_control:
+                continue
+            section = section_of(data, header)
+            runs = runs_of_section(section, header.base_offset, header.record_count, skipped)
+            assert runs == list(runs_of_records(records_of(data, header)))
+            for base_offset, run in runs:
+                caches[partition].replay(run, base_offset)
+                if isinstance(run, GroupRun):
+                    groups.add(run.group_id)
+    assert len(expected) >= 10
+    for group_id, offsets in expected.items():
+        cache = caches[partition_for(group_id, 4)]
+        found = {
+            f"{topic}/{partition}": [entry.offset, entry.metadata]
+            for topic, partition, entry in cache.entries(group_id)
+        }
+        assert found.items() >= offsets.items()
+    assert "live-group" in groups | {g for cache in caches.values() for g in cache.groups()}
