@@ -1,0 +1,132 @@
+"""The real file system: locks, replacements, descriptors that live as long as their readers."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from log.errors import DirectoryLocked
+from log.filesystem import OsFileSystem, read_whole, write_whole
+from tests.simulated_files import SimulatedFiles
+
+FS = OsFileSystem()
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_file_is_written_and_read_at_positions(tmp_path: Path) -> None:
+    file = FS.open(str(tmp_path / "f"), create=True)
+    file.write(0, b"abc")
+    file.write(5, memoryview(b"xyz"))
+    file.fsync()
+    assert file.size() == 8
+    assert file.read(0, 100) == b"abc\0\0xyz"
+    assert file.read(6, 1) == b"y"
+    assert file.read(8, 1) == b""
+    file.truncate(2)
+    assert file.read(0, 100) == b"ab"
+
+
+def test_a_missing_file_is_not_made_unless_asked(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        FS.open(str(tmp_path / "f"))
+    assert not FS.exists(str(tmp_path / "f"))
+
+
+def test_a_file_that_is_removed_is_read_as_long_as_somebody_holds_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    FS.open(path, create=True).write(0, b"abc")
+    file = FS.open(path)
+    descriptor = file.fileno()
+    FS.rename(path, path + ".deleted")
+    FS.remove(path + ".deleted")
+    FS.remove(path + ".deleted")
+
+    assert file.read(0, 3) == b"abc"
+    del file
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_a_whole_replacement_leaves_no_other_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    write_whole(FS, path, b"first, and longer")
+    write_whole(FS, path, b"second", durable=False)
+    assert read_whole(FS, path) == b"second"
+    assert FS.list(str(tmp_path)) == ["f"]
+
+
+def test_a_replacement_that_is_cut_short_leaves_the_old_bytes() -> None:
+    fs = SimulatedFiles()
+    fs.make_directory("/d")
+    write_whole(fs, "/d/f", b"old")
+    for operation in ("write", "fsync", "rename"):
+        fs.fail(operation, "f.tmp" if operation != "rename" else "f", partial_bytes=1)
+        with pytest.raises(OSError, match="Input/output"):
+            write_whole(fs, "/d/f", b"new")
+        assert fs.written("/d/f") == b"old"
+    write_whole(fs, "/d/f", b"new")
+    assert fs.written("/d/f") == b"new"
+
+
+def test_directories(tmp_path: Path) -> None:
+    path = str(tmp_path / "a" / "b")
+    FS.make_directory(path)
+    FS.make_directory(path)
+    FS.open(f"{path}/f", create=True)
+    FS.fsync_directory(path)
+    assert FS.list(path) == ["f"]
+    assert FS.modified_ms(f"{path}/f") > 1_600_000_000_000
+    FS.remove_directory(str(tmp_path / "a"))
+    assert not FS.exists(path)
+
+
+def test_a_second_lock_on_a_directory_is_refused_until_the_first_is_released(
+    tmp_path: Path,
+) -> None:
+    lock = FS.lock(str(tmp_path))
+    with pytest.raises(DirectoryLocked, match=str(tmp_path)):
+        FS.lock(str(tmp_path))
+    lock.release()
+    lock.release()
+    FS.lock(str(tmp_path)).release()
+
+
+def test_another_process_is_refused_too(tmp_path: Path) -> None:
+    script = (
+        "import sys; from log.errors import DirectoryLocked; from log.filesystem import *\n"
+        "try: OsFileSystem().lock(sys.argv[1])\n"
+        "except DirectoryLocked: print('refused')\n"
+        "else: print('locked')"
+    )
+
+    def other() -> str:
+        command = [sys.executable, "-c", script, str(tmp_path)]
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        )
+        return done.stdout.strip()
+
+    lock = FS.lock(str(tmp_path))
+    assert other() == "refused"
+    lock.release()
+    assert other() == "locked"
+
+
+def test_the_lock_keeps_out_java_which_takes_posix_locks(tmp_path: Path) -> None:
+    script = (
+        "import fcntl, sys; file = open(sys.argv[1], 'r+')\n"
+        "try: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+        "except OSError: print('refused')"
+    )
+    lock = FS.lock(str(tmp_path))
+    command = [sys.executable, "-c", script, str(tmp_path / ".lock")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "refused"
+    lock.release()
+    with open(tmp_path / ".lock", "r+") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
