@@ -89,7 +89,7 @@ class Broker:
         )
         self.logs = LogManager(self.fs, self.directory, config)
         for name in self.registry.deleted:
-            self.logs.retire(self.registry.dying_topic(name), uuid.uuid4().hex)
+            self.logs.retire(self.registry.dying_topic(name), (), uuid.uuid4().hex)
             self.registry.forget(name)
         self.logs.remove(self.logs.leftovers())
         self.logs.open_all(self.registry.topics.values())
@@ -130,7 +130,11 @@ class Broker:
         self.maintenance.start()
 
     async def start_http(self) -> str | None:
-        """Serves /metrics and /healthz as set; returns where. Raises CannotListen."""
+        """Serves /metrics and /healthz; returns where.
+
+        Raises CannotListen, unless the place is only the default: a second broker on a machine
+        then goes on without.
+        """
         where = self.config["http.listener"]
         if where == "off":
             return None
@@ -142,10 +146,14 @@ class Broker:
         try:
             self.http = HttpServer(host, port, self.health, lambda: render(registry))
         except OSError as error:
-            raise CannotListen(
+            sentence = (
                 f"{where} can't be listened on: {error.strerror or error};"
                 " choose another with --http HOST:PORT, or --http off"
-            ) from None
+            )
+            if self.config.is_given("http.listener"):
+                raise CannotListen(sentence) from None
+            logger.warning("/metrics and /healthz are not served", reason=sentence)
+            return None
         self.http.start()
         return f"{host}:{self.http.port}"
 
@@ -215,7 +223,6 @@ class Broker:
 
     def topic_is_gone(self, topic: Topic) -> None:
         """Tells everyone who remembers a topic that it was deleted."""
-        self.logs.topics.pop(topic.name, None)
         self.runtime.topics_deleted([topic.name])
         self.long_polls.wake_topic(topic.name)
         for tell in self.on_topic_gone:

@@ -221,10 +221,6 @@ def load(
         if not equals or not name.strip():
             raise BadConfig(f"--set {pair}: write it as --set NAME=VALUE")
         given[name.strip()] = text
-    for weaker, stronger in (("log.dir", "log.dirs"), ("broker.id", "node.id")):
-        # A source that knows only one of two names means both.
-        if weaker in flags:
-            given.pop(stronger, None)
     given.update(flags)
     return Config(given)
 

@@ -157,7 +157,7 @@ class BrokerCollector(Collector):
         )
         for topic, logs in self.broker.logs.by_topic():
             sizes.add_metric([topic], sum(log.size_bytes for log in logs))
-            segments.add_metric([topic], sum(log.segment_count for log in logs))
+            segments.add_metric([topic], sum(len(log.segments) for log in logs))
         yield sizes
         yield segments
 

@@ -94,7 +94,7 @@ class Reader:
             info = log.read(wanted.fetch_offset, limit, first)
         except OffsetOutOfRange:
             return self._fetched(log, OFFSET_OUT_OF_RANGE)
-        if not info.slices:
+        if not info.slices or info.first_entry_incomplete:
             return self._fetched(log, 0)
         if self.version < _FIRST_WITH_ZSTD:
             return self._for_old_client(topic, log, info, wanted.fetch_offset)

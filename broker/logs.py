@@ -195,17 +195,15 @@ class LogManager:
         ):
             write_offsets(self.fs, self._path(name), offsets)
 
-    def retire(self, topic: Topic, tag: str) -> list[str]:
+    def retire(self, topic: Topic, logs: Iterable[PartitionLog], tag: str) -> list[str]:
         """Closes a deleted topic's logs and renames their directories; returns the new paths.
 
         ``tag`` is 32 hexadecimal digits; Kafka names them ``topic-N.<tag>-delete`` too.
         """
-        entry = self.topics.get(topic.name)
+        for log in logs:
+            log.close(clean=False)
         renamed = []
         for partition in range(topic.partitions):
-            log = None if entry is None else entry.log(partition)
-            if log is not None:
-                log.close(clean=False)
             old = self._path(partition_name(topic.name, partition))
             if self.fs.exists(old):
                 name = f"{partition_name(topic.name[:190], partition)}.{tag}{DELETED_SUFFIX}"

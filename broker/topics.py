@@ -157,22 +157,23 @@ class TopicAdmin:
         topic = registry.topic(name)
         if topic is None:
             raise NoSuchTopic(name)
-        delay_ms = self.broker.logs.topics[name].settings["file.delete.delay.ms"]
         registry.hide(name)
+        entry = self.broker.logs.topics.pop(name)  # nobody appends to it from here on
         self._dying.add(name)
         try:
-            directories = await asyncio.to_thread(self._retire, topic)
+            directories = await asyncio.to_thread(self._retire, topic, entry)
         finally:
             self._dying.discard(name)
         self.broker.topic_is_gone(topic)
+        delay_ms = entry.settings["file.delete.delay.ms"]
         self.broker.after(delay_ms, lambda: self.broker.logs.remove(directories))
         logger.info("topic deleted", topic=name, files_go_in_ms=delay_ms)
         return topic
 
-    def _retire(self, topic: Topic) -> list[str]:
+    def _retire(self, topic: Topic, entry: TopicLogs) -> list[str]:
         with self._disk:
             self.broker.registry.mark_deleted(topic.name)
-            directories = self.broker.logs.retire(topic, os.urandom(16).hex())
+            directories = self.broker.logs.retire(topic, entry.logs, os.urandom(16).hex())
             self.broker.registry.forget(topic.name)
             return directories
 

@@ -143,7 +143,7 @@ class _Producing:
         answer = _appended(
             log.partition, info.first_offset, info.log_append_time_ms, info.log_start_offset
         )
-        if log.flush_due or info.last_offset < log.recovery_point:
+        if log.flush_due and info.last_offset >= log.recovery_point:
             return _Done(answer, log, info.last_offset + 1)
         return _Done(answer)
 
