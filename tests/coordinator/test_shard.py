@@ -292,3 +292,22 @@ def test_what_clients_say_cannot_make_events_long() -> None:
     outcome = driver.handle(leave(2, *members, "c-1"))
     details = [event.detail for event in outcome.events if hasattr(event, "old_state")]
     assert details[0].endswith("; and 3 more")
+
+
+def test_a_static_member_whose_return_no_record_can_hold_is_refused_and_nothing_changes() -> None:
+    driver = Driver(max_record_bytes=700)
+    driver.handle(join(1, group_instance_id="i"))
+    driver.handle(sync(2, "i-1", group_instance_id="i", assignments=[("i-1", b"A")]))
+    reply = driver.answer(join(3, group_instance_id="i", client_id="long" * 150))
+    assert reply.error_code == -1
+    assert driver.error(heartbeat(4, "i-1", group_instance_id="i")) == 0, "the old one goes on"
+    assert driver.error(join(5, group_instance_id="i")) == 0
+
+
+def test_a_static_member_with_an_unreadable_subscription_is_compared_by_its_bytes() -> None:
+    driver = Driver()
+    one, other = [("range", b"?1")], [("range", b"?2")]
+    driver.handle(join(1, group_instance_id="i", protocols=one))
+    driver.handle(sync(2, "i-1", group_instance_id="i", assignments=[("i-1", b"A")]))
+    assert driver.answer(join(3, group_instance_id="i", protocols=one)).generation_id == 1
+    assert driver.answer(join(4, group_instance_id="i", protocols=other)).generation_id == 2
