@@ -30,12 +30,23 @@ class Shape(NamedTuple):
     """Lines that an encoder begins with."""
 
 
+def row(*parts: str | tuple[str, int, str]) -> Callable[[int], str]:
+    """A tuple's source by version. (name, since, before): ``before`` stands in older versions."""
+
+    def source(version: int) -> str:
+        names = [
+            part if isinstance(part, str) else part[0] if version >= part[1] else part[2]
+            for part in parts
+        ]
+        return f"({', '.join(names)})"
+
+    return source
+
+
 HEARTBEAT = Shape(
     api="Heartbeat",
     types={"Request": "tuple[str, int, str, str | None]"},
-    result=lambda v: (
-        f"(group_id, generation_id, member_id, {'group_instance_id' if v >= 3 else 'None'})"
-    ),
+    result=row("group_id", "generation_id", "member_id", ("group_instance_id", 3, "None")),
     slow_shape="""
 def _shape(version: int, value: dict[str, Any]) -> Request:
     return (
@@ -55,20 +66,14 @@ OFFSET_COMMIT = Shape(
         "Topic": "tuple[Any, Column, Column, Column, tuple[str | None, ...] | None, Column | None]",
         "Request": "tuple[str, int, str, str | None, int, list[Topic]]",
     },
-    result=lambda v: (
-        "("
-        + ", ".join(
-            [
-                "group_id",
-                "generation_id_or_member_epoch" if v >= 1 else "-1",
-                "member_id" if v >= 1 else '""',
-                "group_instance_id" if v >= 7 else "None",
-                "retention_time_ms" if 2 <= v <= 4 else "-1",
-                "topics",
-            ]
-        )
-        + ")"
-    ),
+    result=lambda v: row(
+        "group_id",
+        ("generation_id_or_member_epoch", 1, "-1"),
+        ("member_id", 1, '""'),
+        ("group_instance_id", 7, "None"),
+        "retention_time_ms" if 2 <= v <= 4 else "-1",
+        "topics",
+    )(v),
     slow_shape="""
 def _shape(version: int, value: dict[str, Any]) -> Request:
     topics = []
@@ -97,9 +102,13 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
     rows={
         "topics": (
             "Topic",
-            lambda v: (
-                f"({'topic_topic_id' if v >= 10 else 'topic_name'}, partitions, offsets, "
-                "leader_epochs, metadata, timestamps)"
+            row(
+                ("topic_topic_id", 10, "topic_name"),
+                "partitions",
+                "offsets",
+                "leader_epochs",
+                "metadata",
+                "timestamps",
             ),
         )
     },
@@ -141,31 +150,30 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
         topics = _topics(version, value["topics"])
         return ([(value["group_id"], None, -1, topics)], value["require_stable"])
     groups: list[Group] = [
-            (
-                group["group_id"],
-                group["member_id"],
-                group["member_epoch"],
-                _topics(version, group["topics"]),
-            )
-            for group in value["groups"]
+        (
+            group["group_id"],
+            group["member_id"],
+            group["member_epoch"],
+            _topics(version, group["topics"]),
+        )
+        for group in value["groups"]
     ]
     return (groups, value["require_stable"])
 """,
     rows={
-        "topics": ("Topic", lambda _: "(topic_name, topic_partition_indexes)"),
+        "topics": ("Topic", row("topic_name", "topic_partition_indexes")),
         "groups": (
             "Group",
-            lambda v: (
-                "(group_group_id, "
-                f"{'group_member_id, group_member_epoch' if v >= 9 else 'None, -1'}, group_topics)"
+            row(
+                "group_group_id",
+                ("group_member_id", 9, "None"),
+                ("group_member_epoch", 9, "-1"),
+                "group_topics",
             ),
         ),
         "group_topics": (
             "Topic",
-            lambda v: (
-                f"({'group_topic_topic_id' if v >= 10 else 'group_topic_name'}, "
-                "group_topic_partition_indexes)"
-            ),
+            row(("group_topic_topic_id", 10, "group_topic_name"), "group_topic_partition_indexes"),
         ),
     },
     arguments=("throttle_time_ms: int", "groups: Sequence[tuple[str, int, Sequence[Any]]]"),
@@ -192,21 +200,15 @@ JOIN_GROUP = Shape(
         "Protocol": "tuple[str, bytes]",
         "Request": "tuple[str, int, int, str, str | None, str, list[Protocol], str | None]",
     },
-    result=lambda v: (
-        "("
-        + ", ".join(
-            [
-                "group_id",
-                "session_timeout_ms",
-                "rebalance_timeout_ms" if v >= 1 else "-1",
-                "member_id",
-                "group_instance_id" if v >= 5 else "None",
-                "protocol_type",
-                "protocols",
-                "reason" if v >= 8 else "None",
-            ]
-        )
-        + ")"
+    result=row(
+        "group_id",
+        "session_timeout_ms",
+        ("rebalance_timeout_ms", 1, "-1"),
+        "member_id",
+        ("group_instance_id", 5, "None"),
+        "protocol_type",
+        "protocols",
+        ("reason", 8, "None"),
     ),
     slow_shape="""
 def _shape(version: int, value: dict[str, Any]) -> Request:
@@ -221,7 +223,7 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
         value["reason"],
     )
 """,
-    rows={"protocols": ("Protocol", lambda _: "(protocol_name, protocol_metadata)")},
+    rows={"protocols": ("Protocol", row("protocol_name", "protocol_metadata"))},
     arguments=(
         "throttle_time_ms: int",
         "error_code: int",
@@ -245,20 +247,14 @@ SYNC_GROUP = Shape(
         "Assignment": "tuple[str, bytes]",
         "Request": "tuple[str, int, str, str | None, str | None, str | None, list[Assignment]]",
     },
-    result=lambda v: (
-        "("
-        + ", ".join(
-            [
-                "group_id",
-                "generation_id",
-                "member_id",
-                "group_instance_id" if v >= 3 else "None",
-                "protocol_type" if v >= 5 else "None",
-                "protocol_name" if v >= 5 else "None",
-                "assignments",
-            ]
-        )
-        + ")"
+    result=row(
+        "group_id",
+        "generation_id",
+        "member_id",
+        ("group_instance_id", 3, "None"),
+        ("protocol_type", 5, "None"),
+        ("protocol_name", 5, "None"),
+        "assignments",
     ),
     slow_shape="""
 def _shape(version: int, value: dict[str, Any]) -> Request:
@@ -272,7 +268,7 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
         [(member["member_id"], member["assignment"]) for member in value["assignments"]],
     )
 """,
-    rows={"assignments": ("Assignment", lambda _: "(assignment_member_id, assignment_assignment)")},
+    rows={"assignments": ("Assignment", row("assignment_member_id", "assignment_assignment"))},
     arguments=(
         "throttle_time_ms: int",
         "error_code: int",
@@ -289,7 +285,7 @@ PRODUCE = Shape(
         "Topic": "tuple[Any, list[Partition]]",
         "Request": "tuple[str | None, int, int, list[Topic]]",
     },
-    result=lambda v: f"({'transactional_id' if v >= 3 else 'None'}, acks, timeout_ms, topic_data)",
+    result=row(("transactional_id", 3, "None"), "acks", "timeout_ms", "topic_data"),
     slow_shape="""
 def _shape(version: int, value: dict[str, Any]) -> Request:
     key = "topic_id" if version >= 13 else "name"
@@ -302,27 +298,14 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
     rows={
         "topic_data": (
             "Topic",
-            lambda v: (
-                f"({'topic_data_topic_id' if v >= 13 else 'topic_data_name'}, "
-                "topic_data_partition_data)"
-            ),
+            row(("topic_data_topic_id", 13, "topic_data_name"), "topic_data_partition_data"),
         ),
         "topic_data_partition_data": (
             "Partition",
-            lambda _: "(topic_data_partition_data_index, topic_data_partition_data_records)",
+            row("topic_data_partition_data_index", "topic_data_partition_data_records"),
         ),
     },
 )
-
-FETCH_PARTITION = (
-    ("partition", 0, "-1"),
-    ("current_leader_epoch", 9, "-1"),
-    ("fetch_offset", 0, "-1"),
-    ("last_fetched_epoch", 12, "-1"),
-    ("log_start_offset", 5, "-1"),
-    ("partition_max_bytes", 0, "-1"),
-)
-"""A partition of a Fetch: field, since which version, its default before."""
 
 FETCH = Shape(
     api="Fetch",
@@ -332,23 +315,17 @@ FETCH = Shape(
         "Forgotten": "tuple[Any, tuple[int, ...]]",
         "Request": "tuple[int, int, int, int, int, int, int, list[Topic], list[Forgotten], str]",
     },
-    result=lambda v: (
-        "("
-        + ", ".join(
-            [
-                "replica_id" if v < 15 else "-1",
-                "max_wait_ms",
-                "min_bytes",
-                "max_bytes" if v >= 3 else "0x7FFFFFFF",
-                "isolation_level" if v >= 4 else "0",
-                "session_id" if v >= 7 else "0",
-                "session_epoch" if v >= 7 else "-1",
-                "topics",
-                "forgotten_topics_data" if v >= 7 else "[]",
-                "rack_id" if v >= 11 else '""',
-            ]
-        )
-        + ")"
+    result=row(
+        ("-1", 15, "replica_id"),
+        "max_wait_ms",
+        "min_bytes",
+        ("max_bytes", 3, "0x7FFFFFFF"),
+        ("isolation_level", 4, "0"),
+        ("session_id", 7, "0"),
+        ("session_epoch", 7, "-1"),
+        "topics",
+        ("forgotten_topics_data", 7, "[]"),
+        ("rack_id", 11, '""'),
     ),
     slow_shape="""
 def _shape(version: int, value: dict[str, Any]) -> Request:
@@ -386,24 +363,24 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
     rows={
         "topics": (
             "Topic",
-            lambda v: f"({'topic_topic_id' if v >= 13 else 'topic_topic'}, topic_partitions)",
+            row(("topic_topic_id", 13, "topic_topic"), "topic_partitions"),
         ),
         "topic_partitions": (
             "Partition",
-            lambda v: (
-                "("
-                + ", ".join(
-                    f"topic_partition_{name}" if v >= since else default
-                    for name, since, default in FETCH_PARTITION
-                )
-                + ")"
+            row(
+                "topic_partition_partition",
+                ("topic_partition_current_leader_epoch", 9, "-1"),
+                "topic_partition_fetch_offset",
+                ("topic_partition_last_fetched_epoch", 12, "-1"),
+                ("topic_partition_log_start_offset", 5, "-1"),
+                "topic_partition_partition_max_bytes",
             ),
         ),
         "forgotten_topics_data": (
             "Forgotten",
-            lambda v: (
-                f"({'forgotten_topics_data_topic_id' if v >= 13 else 'forgotten_topics_data_topic'}"
-                ", forgotten_topics_data_partitions)"
+            row(
+                ("forgotten_topics_data_topic_id", 13, "forgotten_topics_data_topic"),
+                "forgotten_topics_data_partitions",
             ),
         ),
     },

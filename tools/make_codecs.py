@@ -3,7 +3,7 @@
 A decoder unpacks runs of fields at once, takes whole arrays of partitions where their stride is
 fixed, and leaves tagged fields and everything that is wrong to the reference codec. An encoder
 makes the whole frame. ``SHAPES`` says what the tuples look like; ARCHITECTURE.md says it too.
-Run as ``make codecs``, from the top of the project; the result is checked in.
+Run by ``make codecs``; the result is checked in.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import struct
+import tracemalloc
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +26,7 @@ from protocol.generated import (
 )
 from protocol.headers import decode_response_header
 from protocol.schema import Api
+from tests.protocol.claims import array_paths, claimed
 from tests.protocol.message_values import mutations, struct_value
 
 GOLDEN = Path(__file__).parent.parent / "data" / "golden" / "api.jsonl"
@@ -101,6 +103,22 @@ def test_prefixes_of_golden_requests_are_taken_as_by_the_reference(
     for length in range(min(len(data), 1000)):
         expected = reference(module, version, data[:length])
         assert straight(module, version, data[:length]) == expected
+
+
+@pytest.mark.parametrize(("module", "version"), DECODED, ids=name_case)
+def test_a_claimed_count_is_refused_before_anything_is_made_of_it(
+    module: ModuleType, version: int
+) -> None:
+    codec = module.API.message(version, is_request=True)
+    for path in array_paths(tuple(module.API.request), version):
+        flexible = module.API.is_flexible(version)
+        data = claimed(codec, module.API.request, version, path, flexible)
+        tracemalloc.start()
+        with pytest.raises(ProtocolError, match="claimed 2147483647 elements"):
+            module.DECODE_REQUEST[version](data, 0)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 20_000, path
 
 
 def commit(metadata: list[str | None]) -> dict[str, Any]:

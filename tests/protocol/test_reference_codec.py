@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import ProtocolError
 from protocol.messages import BY_KEY, BY_NAME
-from protocol.schema import Array, Field, Primitive, Struct, version_range
+from tests.protocol.claims import array_paths, claimed
 from tests.protocol.message_values import ALL, fields_of, mutations, struct_value
 
 GOLDEN = Path(__file__).parent.parent / "data" / "golden" / "api.jsonl"
@@ -82,68 +82,6 @@ def test_random_bytes_are_an_answer_or_a_protocol_error(
 
 
 # -- claims -----------------------------------------------------------------------------------
-
-
-def array_paths(
-    fields: tuple[Field, ...], version: int, path: tuple[str, ...] = ()
-) -> list[tuple[str, ...]]:
-    """Every array of a message that is there in a version and not in a tag."""
-    found = []
-    for field in fields:
-        if version not in version_range(field.versions) or field.tag is not None:
-            continue
-        here = (*path, field.name)
-        inner: Any = field.type
-        if isinstance(inner, Array):
-            found.append(here)
-            inner = inner.element
-        if isinstance(inner, Struct):
-            found += array_paths(inner.fields, version, here)
-    return found
-
-
-def claimed(codec: Any, fields: Any, version: int, path: tuple[str, ...], flexible: bool) -> bytes:
-    """A request whose array at ``path`` claims 2**31 - 1 elements and has none.
-
-    The array is first encoded with a recognisable number of elements, whose count is replaced.
-    """
-    small = codec.encode(with_array(fields, version, path, 0))
-    large = codec.encode(with_array(fields, version, path, 1))
-    # The first byte in which the two differ is the last of the count.
-    at = next(i for i, (a, b) in enumerate(zip(small, large, strict=False)) if a != b)
-    if flexible:
-        return small[:at] + b"\x80\x80\x80\x80\x08" + small[at + 1 :]
-    return small[: at - 3] + b"\x7f\xff\xff\xff" + small[at + 1 :]
-
-
-def with_array(fields: Any, version: int, path: tuple[str, ...], count: int) -> dict[str, Any]:
-    value = struct_value([], version, random.Random(0))
-    for field in fields:
-        if version not in version_range(field.versions) or field.tag is not None:
-            continue
-        on_path = bool(path) and field.name == path[0]
-        inner = field.type
-        if isinstance(inner, Array):
-            element = inner.element
-            if on_path and len(path) == 1:
-                value[field.name] = [minimal(element, version)] * count
-            elif on_path:
-                assert isinstance(element, Struct)
-                value[field.name] = [with_array(element.fields, version, path[1:], count)]
-            else:
-                value[field.name] = []
-        elif isinstance(inner, Struct):
-            value[field.name] = with_array(
-                inner.fields, version, path[1:] if on_path else (), count
-            )
-    return value
-
-
-def minimal(element: Any, version: int) -> Any:
-    if isinstance(element, Struct):
-        return with_array(element.fields, version, (), 0)
-    assert isinstance(element, Primitive)
-    return element.default
 
 
 @pytest.mark.parametrize("name", [api.name for api in BY_KEY.values()])

@@ -1,0 +1,100 @@
+"""Kafka's schemas as layouts, one a version, and what changed between them, in words.
+
+A part of ``make_messages.py``.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+Layout = list[list[Any]]
+
+
+class Entry(NamedTuple):
+    """A field in one version."""
+
+    name: str
+    type: Any
+    tag: int | None
+
+
+def entries(layout: Layout) -> Iterator[Entry]:
+    """The fields of a struct in one version, the tagged ones last."""
+    for name, type_ in layout:
+        if name == "_tagged_fields":
+            for tag, (tagged_name, tagged_type) in type_["tags"].items():
+                yield Entry(tagged_name, tagged_type, int(tag))
+        else:
+            yield Entry(name, type_, None)
+
+
+def is_flexible(layout: Layout) -> bool:
+    """True where the struct ends in tagged fields."""
+    return any(name == "_tagged_fields" for name, _ in layout)
+
+
+def element_of(type_: Any) -> Any:
+    """The element of an array type, or None."""
+    if isinstance(type_, dict):
+        return type_.get("array", type_.get("compactArray"))
+    return None
+
+
+def base_of(type_: Any) -> str:
+    """What stays the same about a type between versions: STRING, array of struct ..."""
+    if isinstance(type_, list):
+        return "struct"
+    if isinstance(type_, dict):
+        return f"array of {base_of(element_of(type_))}"
+    return re.sub("COMPACT_|NULLABLE_", "", type_)
+
+
+def paths(layout: Layout, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every field of a layout by its dotted path, with its type apart from compactness."""
+    for entry in entries(layout):
+        nullable = isinstance(entry.type, dict) and entry.type["nullable"]
+        nullable = nullable or (isinstance(entry.type, str) and "NULLABLE" in entry.type)
+        said = base_of(entry.type) + (" or null" if nullable else "")
+        yield prefix + entry.name, said.replace("RECORDS or null", "RECORDS")
+        inner = entry.type if isinstance(entry.type, list) else element_of(entry.type)
+        if isinstance(inner, list):
+            yield from paths(inner, f"{prefix}{entry.name}.")
+
+
+def changes(old: Layout, new: Layout) -> list[str]:
+    """What a version adds to, takes from or changes in the previous one, in words."""
+    before, after = dict(paths(old)), dict(paths(new))
+    added = [path for path in after if path not in before]
+    gone = [path for path in before if path not in after]
+    both = [path for path in after if path in before and before[path] != after[path]]
+    words = []
+    for text, listed in (("adds", added), ("drops", gone), ("changes", both)):
+        # A struct that came or went speaks for its parts.
+        told = [p for p in listed if not any(p.startswith(f"{other}.") for other in listed)]
+        if told:
+            words.append(f"{text} {', '.join(told)}")
+    return words
+
+
+def history(versions: dict[int, dict[str, Any]], parts: list[str]) -> str:
+    """A comment line per version."""
+    lines = []
+    for version, now in versions.items():
+        words = []
+        before = versions.get(version - 1)
+        if before is None:
+            words.append("the first known")
+        else:
+            for part in parts:
+                prefix = f"{part} " if len(parts) > 1 else ""
+                words += [prefix + word for word in changes(before[part], now[part])]
+            if is_flexible(now[parts[0]]) and not is_flexible(before[parts[0]]):
+                words.append("flexible")
+        said = "; ".join(words) or "the same on the wire"
+        lines += textwrap.wrap(
+            f"# v{version}: {said}", 98, subsequent_indent="#     ", break_long_words=False
+        )
+    return "\n".join(lines)
