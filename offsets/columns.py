@@ -71,6 +71,8 @@ class TopicColumns:
         """Take the run's entries, its records being at ``base_offset`` and on; how many are new."""
         partitions = run.partitions
         size = len(partitions)
+        if size == 1 and self._slots is None and 0 <= partitions[0] < len(self._offsets):
+            return self._store_one(run, base_offset, partitions[0])
         ascending = size > 1 and _is_range(partitions)
         low = partitions[0] if ascending else min(partitions)
         high = partitions[-1] if ascending else max(partitions)
@@ -91,6 +93,20 @@ class TopicColumns:
         self.count += new
         if self._slots is not None and self.count >= self._recheck_at:
             self._unmap_slots_if_dense()
+        return new
+
+    def _store_one(self, run: OffsetRun, base_offset: int, slot: int) -> int:
+        """A commit of one partition, the most frequent of all."""
+        new = 1 if self._log_offsets[slot] == _UNUSED else 0
+        self._offsets[slot] = run.offsets[0]
+        self._epochs[slot] = run.leader_epochs[0]
+        self._commit_timestamps[slot] = run.commit_timestamp_ms
+        self._log_offsets[slot] = base_offset - slot
+        if run.metadata is not None or self._metadata:
+            self._store_metadata(run.metadata, run.partitions)
+        if run.expire_timestamp_ms != _NONE or self._expire_timestamps:
+            self._store_expiry(run.expire_timestamp_ms, run.partitions)
+        self.count += new
         return new
 
     def _store_range(self, run: OffsetRun, base_offset: int, start: int, stop: int) -> int:
@@ -171,14 +187,24 @@ class TopicColumns:
     ) -> tuple[Sequence[int], Sequence[int], Sequence[str] | None]:
         """Columns of offsets, leader epochs and metadata (None: all empty); -1 where nothing is."""
         slots: Sequence[int | None] = partitions
-        if self._slots is None and self._covers(partitions):
-            if _is_range(partitions):
-                start, stop = partitions[0], partitions[-1] + 1
-                offsets: Sequence[int] = self._offsets[start:stop].tolist()
-                epochs: Sequence[int] = self._epochs[start:stop].tolist()
-            else:
-                pick = itemgetter(*partitions)
-                offsets, epochs = pick(self._offsets), pick(self._epochs)
+        offsets: Sequence[int]
+        epochs: Sequence[int]
+        size = len(self._offsets) if self._slots is None else 0
+        if len(partitions) == 1:
+            partition = partitions[0]
+            if 0 <= partition < size:
+                offsets, epochs = (self._offsets[partition],), (self._epochs[partition],)
+                if not self._metadata:
+                    return offsets, epochs, None
+                text = self._metadata.get(partition)
+                return offsets, epochs, None if text is None else (text,)
+        if size and _is_range(partitions) and partitions[0] >= 0 and partitions[-1] < size:
+            start, stop = partitions[0], partitions[-1] + 1
+            offsets = self._offsets[start:stop].tolist()
+            epochs = self._epochs[start:stop].tolist()
+        elif size and len(partitions) > 1 and min(partitions) >= 0 and max(partitions) < size:
+            pick = itemgetter(*partitions)
+            offsets, epochs = pick(self._offsets), pick(self._epochs)
         else:
             slots = [self._slot_of(partition) for partition in partitions]
             offsets = [_NONE if slot is None else self._offsets[slot] for slot in slots]
@@ -227,14 +253,6 @@ class TopicColumns:
         if 0 <= partition < len(self._offsets) and self._log_offsets[partition] != _UNUSED:
             return partition
         return None
-
-    def _covers(self, partitions: Sequence[int]) -> bool:
-        """Whether there are several and all are slots, partitions being their own."""
-        if len(partitions) < 2:
-            return False
-        if _is_range(partitions):
-            return partitions[0] >= 0 and partitions[-1] < len(self._offsets)
-        return min(partitions) >= 0 and max(partitions) < len(self._offsets)
 
     def _dense_up_to(self, partition: int, arriving: int) -> bool:
         """Whether a partition may be its own slot; if so, the arrays reach it."""
@@ -295,6 +313,8 @@ _ASCENDING = tuple(range(4096))
 
 def _is_range(partitions: Sequence[int]) -> bool:
     """Whether they ascend without a gap."""
+    if not partitions:
+        return False
     first, after = partitions[0], partitions[-1] + 1
     if after - first != len(partitions):
         return False

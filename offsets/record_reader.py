@@ -42,23 +42,20 @@ class StoredRecord(Protocol):
 BasedRun = tuple[int, Run]
 """(log offset of the run's first record, the run)."""
 
-_KEYS_KEPT = 65536
+known_names: dict[bytes, tuple[str, str]] = {}
+"""(group, topic) by the bytes of an offset key before its partition; to be read, not written."""
+
+_NAMES_KEPT = 8192
 _OFFSET_KEY_TYPES = (b"\x00\x01", b"\x00\x00")
 
 
 class RunBuilder:
     """Collects records in log order into runs; ``take`` gives those that are complete."""
 
-    def __init__(
-        self,
-        skipped: Counter[int] | None = None,
-        keys: dict[bytes, tuple[str, str]] | None = None,
-    ) -> None:
+    def __init__(self, skipped: Counter[int] | None = None) -> None:
         self.skipped: Counter[int] = Counter() if skipped is None else skipped
         """Records passed over, by their key's type."""
         self._done: list[BasedRun] = []
-        self.keys: dict[bytes, tuple[str, str]] = {} if keys is None else keys
-        """(group, topic) by the bytes of an offset key before its partition; grows as keys come."""
         self._next_offset = -1
         self._offsets: OffsetRun | None = None
         self._partitions: list[int] = []
@@ -82,7 +79,7 @@ class RunBuilder:
             raise Malformed("its key is missing or shorter than its type")
         key_type = int.from_bytes(key[:2], "big", signed=True)
         if key_type in (KEY_OFFSET, KEY_OFFSET_LEGACY):
-            group_id, topic = self.keys.get(key[:-4]) or self._names_of(key[:-4])
+            group_id, topic = known_names.get(key[:-4]) or _read_names(key[:-4])
             partition = int.from_bytes(key[-4:], "big", signed=True)
             if value is None:
                 self._add_tombstone(log_offset, group_id, topic, partition)
@@ -106,27 +103,6 @@ class RunBuilder:
             self._flush()
         done, self._done = self._done, []
         return done
-
-    def names_of(self, key_head: bytes) -> tuple[str, str] | None:
-        """(group, topic) of an offset key without its partition; None for any other bytes."""
-        if key_head[:2] not in _OFFSET_KEY_TYPES:
-            return None
-        try:
-            return self._names_of(key_head)
-        except Malformed:
-            return None
-
-    def _names_of(self, key_head: bytes) -> tuple[str, str]:
-        group_id, end = _string(key_head, 2)
-        topic, end = _string(key_head, end)
-        if end != len(key_head):
-            raise Malformed(
-                f"an offset key of {len(key_head) + 4} bytes has its partition at {end}"
-            )
-        if len(self.keys) >= _KEYS_KEPT:
-            self.keys.clear()
-        names = self.keys[key_head] = (group_id, topic)
-        return names
 
     def add_plain(
         self, log_offset: int, names: tuple[str, str], plain: tuple[int, int, int, int]
@@ -230,6 +206,27 @@ def runs_of_records(
         builder.add(record.offset, record.key, record.value)
         yield from builder.take()
     yield from builder.take(final=True)
+
+
+def names_of(key_head: bytes) -> tuple[str, str] | None:
+    """(group, topic) of an offset key without its partition; None for any other bytes."""
+    if key_head[:2] not in _OFFSET_KEY_TYPES:
+        return None
+    try:
+        return _read_names(key_head)
+    except Malformed:
+        return None
+
+
+def _read_names(key_head: bytes) -> tuple[str, str]:
+    group_id, end = _string(key_head, 2)
+    topic, end = _string(key_head, end)
+    if end != len(key_head):
+        raise Malformed(f"an offset key of {len(key_head) + 4} bytes has its partition at {end}")
+    if len(known_names) >= _NAMES_KEPT:
+        known_names.clear()
+    names = known_names[key_head] = (group_id, topic)
+    return names
 
 
 def _string(key: bytes, position: int) -> tuple[str, int]:

@@ -12,7 +12,7 @@ import struct
 from collections import Counter
 
 from offsets.record_errors import CorruptRecord
-from offsets.record_reader import BasedRun, RunBuilder
+from offsets.record_reader import BasedRun, RunBuilder, known_names, names_of
 from offsets.record_values import Malformed
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.varint import encode_varint, read_varint, read_varlong
@@ -36,16 +36,14 @@ def runs_of_section(
     base_offset: int,
     count: int,
     skipped: Counter[int] | None = None,
-    keys: dict[bytes, tuple[str, str]] | None = None,
 ) -> list[BasedRun]:
     """The runs of a batch's uncompressed records section, in log order.
 
     ``base_offset`` and ``count`` are the batch header's; each run comes with the log offset of its
-    first record. ``skipped`` counts, by key type, the records whose kind is unknown. ``keys``
-    remembers decoded keys, bounded: a loader gives the same dict for all batches. CorruptRecord
+    first record. ``skipped`` counts, by key type, the records whose kind is unknown. CorruptRecord
     when the section is not exactly ``count`` records that can be understood.
     """
-    builder = RunBuilder(skipped, keys)
+    builder = RunBuilder(skipped)
     position = done = 0
     while done < count:
         taken, end = _take_plain(section, position, base_offset, count - done, builder)
@@ -89,7 +87,7 @@ def _take_plain(
     if key_bytes >= 0x80:
         key_bytes, key_start = key_bytes & 0x7F | head[key_at + 1] << 7, key_start + 1
     key_head = section[key_start : end - _PLAIN_BYTES]
-    names = builder.keys.get(key_head) or builder.names_of(key_head)
+    names = known_names.get(key_head) or names_of(key_head)
     if delta & 1 or delta >= 0x4000 or key_bytes != 2 * (len(key_head) + 4) or names is None:
         return 0, position
     plain = _plain_fields.unpack_from(section, end - _PLAIN_BYTES)

@@ -92,7 +92,7 @@ class CacheAgainstDict(RuleBasedStateMachine):
             everything = self.cache.fetch_all(group_id)
             assert {fetched.topic for fetched in everything} == {topic for topic, _ in entries}
             asked = [(topic, [3, -1, 0, 70, 2**31 - 1, 1, 3]) for topic in ("a", "b")]
-            asked += [("a", [2]), ("b", list(range(20)))]
+            asked += [("a", [2]), ("a", [-1]), ("a", []), ("b", list(range(20)))]
             for topic, partitions, *columns in [
                 *(self.cache.fetch(group_id, topic, numbers) for topic, numbers in asked),
                 *everything,
