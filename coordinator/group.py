@@ -7,6 +7,7 @@ ours, and the shard stops.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
@@ -227,6 +228,8 @@ class Group:
 
     def set_protocols(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
         """Replace what a member offers."""
+        if member.offers(protocols):
+            return
         self._count_protocols(member.protocols, -1)
         member.protocols = tuple(protocols)
         self._count_protocols(member.protocols, 1)
@@ -320,14 +323,14 @@ def vote(offers: Iterable[Sequence[tuple[str, bytes]]]) -> str:
     of its list; most votes win. A tie goes to the candidate that stands further in front over all
     lists (the lower sum of ranks), then to the name that sorts first, so that it is never chance.
     """
-    lists = [list(dict.fromkeys(name for name, _ in offer)) for offer in offers]
-    candidates = set(lists[0]).intersection(*lists[1:])
+    lists = Counter(tuple([name for name, _ in offer]) for offer in offers)  # mostly all the same
+    candidates = set.intersection(*map(set, lists))
     assert candidates, "accepts() lets nobody in who shares no protocol with all members"
     votes = dict.fromkeys(candidates, 0)
     ranks = dict.fromkeys(candidates, 0)
-    for names in lists:
-        offered = [name for name in names if name in candidates]
-        votes[offered[0]] += 1
+    for names, members in lists.items():
+        offered = [name for name in dict.fromkeys(names) if name in candidates]
+        votes[offered[0]] += members
         for rank, name in enumerate(offered):
-            ranks[name] += rank
+            ranks[name] += rank * members
     return min(candidates, key=lambda name: (-votes[name], ranks[name], name))

@@ -86,6 +86,8 @@ def _has_room(step: Step, group: Group, call: JoinGroup) -> bool:
     (KAFKA-9885).
     """
     max_size = step.state.config.max_size
+    if len(group.members) < max_size:
+        return True  # in every state: no more are parked than there are members
     member = group.members.get(call.member_id or _static_id(group, call.group_instance_id))
     match group.state:
         case State.EMPTY | State.DEAD:
@@ -94,7 +96,7 @@ def _has_room(step: Step, group: Group, call: JoinGroup) -> bool:
             is_parked = member is not None and member.join_ticket is not None
             return is_parked or group.joined < max_size
         case State.AWAITING_SYNC | State.STABLE:
-            return member is not None or len(group.members) < max_size
+            return member is not None
 
 
 def _static_id(group: Group, group_instance_id: str | None) -> str:
