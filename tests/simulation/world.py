@@ -9,7 +9,6 @@ everything, so that a failure is repeated by its seed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -20,7 +19,13 @@ from coordinator.shard import GroupShard, refusal
 from offsets.record_codec import run_records, runs_of_section
 from offsets.runs import Run
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
-from protocol.records.batch import assemble_batch, iter_batches, section_of
+from protocol.records.batch import (
+    assemble_batch,
+    encode_batch,
+    iter_batches,
+    records_of,
+    section_of,
+)
 from tests.simulation.checkers import Checkers
 from tests.simulation.clients import GROUPS, TOPICS, Admin, Member
 
@@ -300,15 +305,38 @@ class World:
         self.shard = self.loaded_shard()
         self._take(self.shard.loaded(self.now))
 
-    def loaded_shard(self, extra: Sequence[Batch] = ()) -> GroupShard:
-        """A fresh shard with the log replayed, not yet ``loaded``."""
+    def loaded_shard(self, data: bytes | None = None) -> GroupShard:
+        """A fresh shard with the log, or ``data``, replayed, not yet ``loaded``."""
         shard = GroupShard(self.config)
-        data = bytes(self.log) + b"".join(batch.data for batch in extra)
+        data = bytes(self.log) if data is None else data
         for header, _ in iter_batches(data):
             section = section_of(data, header)
             for base, run in runs_of_section(section, header.base_offset, header.record_count):
                 shard.replay(run, base)
         return shard
+
+    def compacted(self, data: bytes) -> bytes:
+        """``data`` as a cleaner leaves it that has been at it up to some batch.
+
+        Of the batches before that one only the last record of each key is kept, tombstones too;
+        a batch that loses all its records is gone.
+        """
+        batches = [(header, records_of(data, header)) for header, _ in iter_batches(data)]
+        cut = self.rng.randint(0, len(batches))
+        last = {record.key: record.offset for _, records in batches[:cut] for record in records}
+        cleaned = []
+        for i, (header, records) in enumerate(batches):
+            if i >= cut:
+                cleaned.append(data[header.position : header.end])
+                continue
+            kept = [record for record in records if last[record.key] == record.offset]
+            if kept:
+                cleaned.append(
+                    encode_batch(
+                        kept, base_offset=header.base_offset, last_offset=header.last_offset
+                    )
+                )
+        return b"".join(cleaned)
 
     # ------------------------------------------------------------------------------------ calm
 
