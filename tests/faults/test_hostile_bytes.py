@@ -1,0 +1,258 @@
+"""Bytes that are no request, or lie about themselves: the connection ends, and nothing else does.
+
+Every test runs beside a bystander that must not wait, and must leave the broker's memory as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import Broker, make_broker
+from tests.faults.hostile import (
+    Bystander,
+    closed_without_a_word,
+    connect,
+    ends,
+    framed,
+    header,
+    honest,
+    lies,
+    resident_bytes,
+    send,
+    served,
+)
+from tests.waiting import until
+
+pytestmark = pytest.mark.faults
+
+GROWTH_BYTES_MAX = 5 * 1024 * 1024
+WAIT_S_MAX = 1.0
+"""What a bystander may wait at most, on a machine that runs other tests as well."""
+CREATES = {19, 37}
+"""CreateTopics and CreatePartitions: a mutation that is valid by chance could make many."""
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One broker for all of this; warm, so that what grows later is not its own start."""
+    broker = make_broker(tmp_path_factory.mktemp("hostile") / "data").start()
+    for _ in range(2):
+        for key, versions in served(broker).items():
+            for version in versions:
+                send(broker, framed(header(key, version) + honest(key, version)))
+                send(broker, framed(header(key, version) + b"\x7f" * 40))
+    yield broker
+    assert broker.stop() == 0, broker.tail()
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_happens(target: Broker) -> Iterator[None]:
+    """Nobody else waits, memory stays, nothing dies."""
+    before = resident_bytes(target)
+    with Bystander(target) as bystander:
+        yield
+        until("the bystander is answered", lambda: bystander.answers > 3, 10)
+    assert bystander.failure is None
+    assert bystander.longest_s < WAIT_S_MAX
+    assert resident_bytes(target) - before < GROWTH_BYTES_MAX
+    assert target.process is not None
+    assert target.process.poll() is None, target.tail()
+
+
+@pytest.mark.parametrize("length", [2**31 - 1, 104857601, -1, -(2**31), 0, 7])
+def test_a_false_length_ends_the_connection(target: Broker, length: int) -> None:
+    sock = connect(target)
+    sock.sendall(struct.pack(">i", length))
+
+    assert closed_without_a_word(sock)
+
+
+def test_every_claimed_count_and_length_of_every_request_is_held_against_what_is_there(
+    target: Broker,
+) -> None:
+    tried = 0
+    for key, versions in served(target).items():
+        for version in versions:
+            for what, body in lies(key, version):
+                said = send(target, framed(header(key, version) + body))
+                assert said == b"", f"API {key} v{version} answered a lying {what}: {said.hex()}"
+                tried += 1
+    assert tried > 1000
+
+
+def test_a_lying_client_id_ends_the_connection(target: Broker) -> None:
+    for key, versions in served(target).items():
+        start = struct.pack(">hhih", key, versions[-1], 1, 32767)
+        assert send(target, framed(start + b"short")) == b""
+
+
+def test_lying_tags_of_a_header_end_the_connection(target: Broker) -> None:
+    for tags in (
+        b"\xff\xff\xff\xff\x07",
+        b"\x01\x00\xff\xff\xff\xff\x07",
+        b"\x80" * 11,
+        b"\x02\x01\x00\x00\x00",
+    ):
+        assert send(target, framed(header(12, 4)[:-1] + tags)) == b""
+
+
+def test_every_prefix_of_a_request_ends_the_connection(target: Broker) -> None:
+    """Cut within, with a length that says so: never an answer, since every byte is needed."""
+    for key, versions in served(target).items():
+        whole = header(key, versions[-1]) + honest(key, versions[-1])
+        for cut in range(0, len(whole), 3):
+            assert send(target, framed(whole[:cut])) == b"", f"API {key} cut at {cut}"
+
+
+def test_a_frame_that_never_ends_costs_only_its_own_connection(target: Broker) -> None:
+    for key, versions in served(target).items():
+        whole = framed(header(key, versions[-1]) + honest(key, versions[-1]))
+        assert send(target, whole[:-1]) == b""
+
+
+def test_random_and_mutated_bodies_are_answered_or_refused(target: Broker) -> None:
+    chance = random.Random(20260101)
+    for key, versions in served(target).items():
+        for version in versions:
+            for size in (1, 17, 300):
+                send(target, framed(header(key, version) + chance.randbytes(size)))
+            if key in CREATES:
+                continue
+            body = bytearray(honest(key, version))
+            for _ in range(3):
+                if body:
+                    body[chance.randrange(len(body))] = chance.randrange(256)
+                send(target, framed(header(key, version) + bytes(body)))
+
+
+def test_random_bytes_from_the_start_are_refused(target: Broker) -> None:
+    chance = random.Random(7)
+    for size in (1, 4, 10, 100, 5000):
+        for _ in range(20):
+            send(target, chance.randbytes(size))
+
+
+def test_unknown_keys_and_versions_end_the_connection(target: Broker) -> None:
+    known = served(target)
+    for key in (*range(-3, 120, 7), 999, 32767, -32768):
+        if key in known:
+            continue
+        assert send(target, framed(struct.pack(">hhihh", key, 0, 1, -1, 0))) == b""
+    for key, versions in known.items():
+        if key == 18:
+            continue
+        for version in (-1, versions[0] - 1, versions[-1] + 1, 32767):
+            assert send(target, framed(struct.pack(">hhihh", key, version, 1, -1, 0))) == b""
+
+
+def test_api_versions_of_an_unknown_version_is_told_what_is_known(target: Broker) -> None:
+    """KIP-511: version 0 with UNSUPPORTED_VERSION and the range of ApiVersions itself."""
+    versions = served(target)[18]
+    for version in (versions[-1] + 1, 32767, -1):
+        said = send(target, framed(struct.pack(">hhihh", 18, version, 4711, -1, 0)))
+
+        expected = struct.pack(">ihihhh", 4711, 35, 1, 18, versions[0], versions[-1])
+        assert said == framed(expected)
+
+
+def test_http_and_tls_are_refused_with_one_line_each(target: Broker) -> None:
+    hello = bytes.fromhex("1603010200010001fc0303") + os.urandom(500)
+    for data in (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"POST /x HTTP/1.0\r\n\r\n", hello):
+        lines = len(target.log)
+        assert send(target, data) == b""
+        until("a line about it", lambda n=lines: len(target.log) > n, 10)
+        assert "not a Kafka request" in target.log[-1]
+
+
+def test_what_peers_call_themselves_cannot_break_the_log(target: Broker) -> None:
+    for evil in ("a\nFAKE LINE", "\x1b[2J", "x" * 5000, "grüße\u202e"):
+        lines = len(target.log)
+        send(target, framed(header(12, 0, evil) + b"\x7f"))
+        until("a line about it", lambda n=lines: len(target.log) > n, 10)
+        line = target.log[-1]
+        assert "\x1b[2J" not in line
+        assert not line.startswith("FAKE")
+        assert len(line) < 1000
+
+
+def test_twenty_connections_that_announce_100_mib_and_stop(target: Broker) -> None:
+    before = resident_bytes(target)
+    socks = [connect(target) for _ in range(20)]
+    for sock in socks:
+        sock.sendall(struct.pack(">i", 104857600) + header(0, 3))
+    with Bystander(target) as other:
+        until("others are answered", lambda: other.answers > 100, 30)
+
+    assert other.longest_s < WAIT_S_MAX
+    assert resident_bytes(target) - before < GROWTH_BYTES_MAX
+    for sock in socks:
+        ends(sock)
+
+
+def test_ten_thousand_pipelined_requests_are_answered_in_order(target: Broker) -> None:
+    sock = connect(target)
+    body = honest(12, 0)
+    start = header(12, 0)
+    frames = b"".join(
+        framed(start[:4] + struct.pack(">i", number) + start[8:] + body) for number in range(10_000)
+    )
+
+    def read() -> Iterator[int]:
+        file = sock.makefile("rb")
+        for _ in range(10_000):
+            (size,) = struct.unpack(">i", file.read(4))
+            yield struct.unpack_from(">i", file.read(size))[0]
+
+    import threading
+
+    writer = threading.Thread(target=sock.sendall, args=(frames,), daemon=True)
+    writer.start()
+    assert list(read()) == list(range(10_000))
+    writer.join(10)
+    ends(sock)
+
+
+def test_a_peer_that_never_reads_is_bounded(target: Broker) -> None:
+    """ApiVersions over and over into a small receive buffer: the broker stops to listen to it."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+    sock.connect(("127.0.0.1", target.port))
+    sock.settimeout(1)
+    question = framed(header(18, 0)) * 1000
+    with pytest.raises(TimeoutError):
+        for _ in range(2000):
+            sock.sendall(question)
+    sock.close()
+
+
+def test_a_flood_of_connections_is_held_to_max_connections(
+    brokers: Callable[..., Broker], tmp_path: Path
+) -> None:
+    broker = brokers({"max.connections": "50"})
+    socks = [connect(broker) for _ in range(80)]
+    refused = [sock for sock in socks[50:] if closed_without_a_word(sock)]
+
+    assert len(refused) == 30
+    sock = socks[0]
+    sock.sendall(framed(header(18, 0)))
+    assert sock.recv(4)
+    for sock in socks[:50]:
+        sock.close()
+
+
+def test_a_half_open_connection_ends_at_connections_max_idle(
+    brokers: Callable[..., Broker],
+) -> None:
+    broker = brokers({"connections.max.idle.ms": "1000"})
+    silent, half = connect(broker), connect(broker)
+    half.sendall(struct.pack(">i", 100) + b"abc")
+
+    assert closed_without_a_word(silent)
+    assert closed_without_a_word(half)
