@@ -71,7 +71,7 @@ class _Key:
 
 
 _keys: dict[tuple[str, str], _Key] = {}
-_shapes: dict[tuple[int, int, int, int], struct.Struct] = {}
+_shapes: dict[tuple[int, int, int, bool], struct.Struct] = {}
 _singles: dict[tuple[int, int], struct.Struct] = {}
 _one_byte_deltas = range(0, 128, 2)
 _two_byte_deltas: list[int] = []
@@ -162,27 +162,35 @@ def _chunk(
     run: OffsetRun, key: _Key, start: int, size: int, delta_bytes: int, deltas: Sequence[int]
 ) -> bytes:
     """``size`` records from ``start``, whose deltas are given as the integers of their varints."""
-    stop = start + size
-    epochs = run.leader_epochs[start:stop]
+    partitions, offsets, epochs = run.partitions, run.offsets, run.leader_epochs
+    if size < len(partitions):
+        stop = start + size
+        partitions, offsets, epochs = (
+            partitions[start:stop],
+            offsets[start:stop],
+            epochs[start:stop],
+        )
     prologue = key.prologues[delta_bytes]
-    # What stands between two offsets columns: no metadata, the timestamp, no headers, and the
-    # prologue of the next record; the epoch too when it is the same in all, as it nearly always is.
-    tail = b"\0\0" + run.commit_timestamp_ms.to_bytes(8, "big", signed=True) + b"\0" + prologue
+    # What stands between two offsets: no metadata, the timestamp, no headers, the prologue of the
+    # next record; the epoch too when it is the same in all, as it nearly always is.
+    last_tail = b"\0\0" + run.commit_timestamp_ms.to_bytes(8, "big", signed=True) + b"\0"
     same_epoch = epochs.count(epochs[0]) == size
     if same_epoch:
-        tail = epochs[0].to_bytes(4, "big", signed=True) + tail
-    shape = (size, delta_bytes, key.size, len(tail))
-    packer = _shapes.get(shape) or _remember_shape(*shape, same_epoch=same_epoch)
+        last_tail = epochs[0].to_bytes(4, "big", signed=True) + last_tail
+    shape = (size, delta_bytes, key.size, same_epoch)
+    packer = _shapes.get(shape) or _remember_shape(size, delta_bytes, key, same_epoch)
     step = 6 if same_epoch else 7
-    columns: list[object] = [tail] * (step * size)
-    columns[0::step] = deltas
-    columns[1::step] = [key.head] * size
-    columns[2::step] = run.partitions[start:stop]
-    columns[3::step] = [_VALUE_HEAD] * size
-    columns[4::step] = run.offsets[start:stop]
+    columns: list[object] = [last_tail + prologue] * (step * size + 1)
+    columns[0] = prologue
+    columns[1::step] = deltas
+    columns[2::step] = [key.head] * size
+    columns[3::step] = partitions
+    columns[4::step] = [_VALUE_HEAD] * size
+    columns[5::step] = offsets
     if not same_epoch:
-        columns[5::step] = epochs
-    return prologue + packer.pack(*columns)[: -len(prologue)]
+        columns[6::step] = epochs
+    columns[-1] = last_tail
+    return packer.pack(*columns)
 
 
 def _remember_key(group_id: str, topic: str) -> _Key:
@@ -192,15 +200,18 @@ def _remember_key(group_id: str, topic: str) -> _Key:
     return key
 
 
-def _remember_shape(
-    size: int, delta_bytes: int, head_bytes: int, tail_bytes: int, *, same_epoch: bool
-) -> struct.Struct:
-    """Delta, key head, partition, value head, offset, epoch unless it is in the tail, tail."""
+def _remember_shape(size: int, delta_bytes: int, key: _Key, same_epoch: bool) -> struct.Struct:
+    """Prologue; then delta, key head, partition, value head, offset, epoch unless it is in the
+    tail, tail for each record, the last one's tail without another prologue.
+    """
     if len(_shapes) >= _SHAPES_KEPT:
         _shapes.clear()
-    delta, epoch = "BH"[delta_bytes - 1], "" if same_epoch else "i"
-    shape = struct.Struct(">" + f"{delta}{head_bytes}si3sq{epoch}{tail_bytes}s" * size)
-    _shapes[size, delta_bytes, head_bytes, tail_bytes] = shape
+    prologue, delta = len(key.prologues[delta_bytes]), "BH"[delta_bytes - 1]
+    tail = 15 if same_epoch else 11
+    record = f"{delta}{key.size}si3sq{'' if same_epoch else 'i'}"
+    records = f"{record}{tail + prologue}s" * (size - 1) + f"{record}{tail}s"
+    shape = struct.Struct(f">{prologue}s{records}")
+    _shapes[size, delta_bytes, key.size, same_epoch] = shape
     return shape
 
 

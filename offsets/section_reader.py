@@ -92,7 +92,8 @@ def _take_plain(
         return 0, position
     plain = _plain_fields.unpack_from(section, end - _PLAIN_BYTES)
     builder.add_plain(base_offset + (delta >> 1), names, plain)
-    if left == 1 or section[end : end + at] != head[:at]:
+    next_key = end + key_start - position
+    if left == 1 or section[next_key : next_key + len(key_head)] != key_head:
         return 1, end
     more = _take_stretch(section, position, end, at, delta, delta_bytes, left - 1, builder)
     return 1 + more, end + more * (end - position)
