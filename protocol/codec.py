@@ -51,15 +51,18 @@ class Message:
         self.flexible = flexible
         self._struct = StructCodec(fields, version, flexible)
 
-    def decode(self, buffer: Buffer, position: int = 0) -> dict[str, Any]:
-        """The value of all bytes from ``position`` on; ProtocolError unless exactly one."""
+    def decode(self, buffer: Buffer, position: int = 0, *, exact: bool = True) -> dict[str, Any]:
+        """The value that begins at ``position``; ProtocolError unless there is one.
+
+        ``exact`` refuses bytes after its end too.
+        """
         try:
             value, end = self._struct.read(buffer, position)
         except ProtocolError as error:
             raise ProtocolError(f"{self.title}: {error}") from None
         except _DECODE_ERRORS as error:
             raise ProtocolError(f"{self.title}: {_reason(error)}") from None
-        if end != len(buffer):
+        if exact and end != len(buffer):
             raise ProtocolError(f"{self.title}: {len(buffer) - end} bytes after its end")
         return value
 

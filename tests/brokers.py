@@ -2,13 +2,14 @@
 
 `BROKER=muster` (the default) runs the broker of this checkout. `BROKER=kafka` runs Apache Kafka
 4.3.1 in its place, and 3.9.2 where a client is too old for 4.x, which shows that a test asks for
-what Kafka does.
+what Kafka does. MUSTER_COMMAND names another Muster than the checkout's, such as an installed one.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from tests import java
 
 CHECKOUT = Path(__file__).parent.parent
 KIND = os.environ.get("BROKER", "muster")
+COMMAND = shlex.split(os.environ.get("MUSTER_COMMAND", "")) or [sys.executable, "-m", "cli.main"]
 
 # No waiting for more members at a group's first join, and sessions as short as a test likes.
 SETTINGS = {
@@ -99,9 +101,7 @@ class Broker:
     def _command(self) -> list[str]:
         sets = [f"--set={key}={value}" for key, value in self.settings.items()]
         return [
-            sys.executable,
-            "-m",
-            "cli.main",
+            *COMMAND,
             "serve",
             "--listen",
             f"127.0.0.1:{self.port}",

@@ -7,7 +7,7 @@ a test that stops, kills or configures its broker makes one with `brokers`.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -57,3 +57,16 @@ def name(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses, for topics and groups."""
     stem = "".join(c if c.isalnum() else "-" for c in request.node.originalname)
     return f"{stem.removeprefix('test_')[:40]}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the broker said beside the test that failed."""
+    report = yield
+    if report.failed:
+        used = getattr(item, "funcargs", {}).values()
+        for each in {id(value): value for value in used if isinstance(value, Broker)}.values():
+            report.sections.append((f"the broker on {each.bootstrap}", each.tail()))
+    return report
