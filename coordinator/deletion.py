@@ -75,10 +75,10 @@ def drop_offsets(step: Step, group: Group, keys: Sequence[tuple[str, int]], caus
 
 
 def offset_delete(step: Step, call: OffsetDelete) -> None:
-    """Delete offsets of topics to which no member subscribes.
+    """Delete offsets of topics to which no member of the current generation subscribes.
 
-    A subscription that cannot be read counts as one to every topic. Groups with members whose
-    type is not "consumer" are left alone.
+    A subscription that cannot be read counts as one to every topic, and so does that of a group
+    before its first generation. Groups with members whose type is not "consumer" are left alone.
     """
     if not call.group_id:
         return step.reply(call.ticket, OffsetDeleteReply(INVALID_GROUP_ID))
@@ -92,7 +92,7 @@ def offset_delete(step: Step, call: OffsetDelete) -> None:
             if group.members and group.protocol_type != CONSUMER:
                 step.reply(call.ticket, OffsetDeleteReply(NON_EMPTY_GROUP))
             else:
-                _delete(step, group, call, group.subscribed_topics())
+                _delete(step, group, call, group.subscribed_topics)
         case State.DEAD:
             step.reply(call.ticket, OffsetDeleteReply(GROUP_ID_NOT_FOUND))
     return None
@@ -134,7 +134,7 @@ def apply_retention(step: Step, group: Group) -> None:
         not group.members and group.state is State.EMPTY,
         group.state is State.STABLE,
         group.state_timestamp_ms,
-        group.subscribed_topics() if group.state is State.STABLE else None,
+        group.subscribed_topics if group.state is State.STABLE else None,
     )
     keys = cache.expired(
         group.group_id, condition, step.state.config.offsets_retention_ms, step.now.wall_ms

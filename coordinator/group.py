@@ -58,6 +58,7 @@ class Group:
         "state_since_ms",
         "state_timestamp_ms",
         "static_members",
+        "subscribed_topics",
         "support",
     )
 
@@ -87,6 +88,9 @@ class Group:
         than AWAITING_SYNC and STABLE."""
         self.joined = 0
         """Invariant: the number of members with a parked JoinGroup."""
+        self.subscribed_topics: Collection[str] | None = None
+        """Topics of the current generation's subscriptions, as the vote went; None: unknown, which
+        counts as all. As in Kafka nothing but a new generation (or a load) changes it."""
         self.support: dict[str, int] = {}
         """Protocol name to the number of members that offer it; none is 0."""
         self.phase = Timer(TimerKind.PHASE, group_id)
@@ -134,6 +138,7 @@ class Group:
             group.add(member)
         if value.leader in group.members:
             group.leader_id = value.leader
+        group.note_subscriptions()
         return group
 
     # ------------------------------------------------------------------------------------ state
@@ -258,23 +263,21 @@ class Group:
             self.support.get(name) == everybody for name, _ in protocols
         )
 
-    def subscribed_topics(self) -> Collection[str] | None:
-        """Topics that any member subscribes to; None when that cannot be known.
-
-        Every protocol that a member offers counts: which one a rebalance will choose is open.
-        """
+    def note_subscriptions(self) -> None:
+        """Read the subscriptions of a new generation."""
         if not self.members:
-            return ()
+            self.subscribed_topics = ()
+            return
+        self.subscribed_topics = None
         if self.protocol_type != CONSUMER:
-            return None
+            return
         topics: set[str] = set()
         try:
             for member in self.members.values():
-                for _, metadata in member.protocols:
-                    topics.update(subscribed_topics(metadata))
+                topics.update(subscribed_topics(member.metadata(self.protocol_name)))
         except ProtocolError:
-            return None
-        return topics
+            return
+        self.subscribed_topics = topics
 
     def run(self, replaced: Member | None = None, by: Member | None = None) -> GroupRun:
         """The group's metadata record as it is, or as it would be with ``by`` for ``replaced``."""

@@ -157,6 +157,7 @@ def _become_empty(step: Step, group: Group) -> None:
     group.initial_delay = False
     group.next_generation()
     group.protocol_name = None
+    group.note_subscriptions()
     step.move(group, State.EMPTY, Cause.NOBODY_LEFT, "no member is left")
     step.records.append(group.run())
 
@@ -166,6 +167,7 @@ def _form_generation(step: Step, group: Group, cause: Cause) -> None:
     group.elect_among_joined()
     group.next_generation()
     group.protocol_name = vote(member.protocols for member in group.members.values())
+    group.note_subscriptions()
     group.initial_delay = False
     group.pending_syncs.update(
         member.member_id for member in group.members.values() if member.join_ticket is not None

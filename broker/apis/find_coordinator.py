@@ -31,6 +31,8 @@ def _handle(broker: Broker, request: Request) -> None:
     else:
         answer = answers[0]
         del answer["key"]
+        if answer["error_code"] == NONE:
+            answer["error_message"] = "NONE"  # what Kafka says there, and in v4 and up ""
         request.respond({"throttle_time_ms": 0, **answer})
 
 

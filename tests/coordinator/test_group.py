@@ -154,16 +154,24 @@ def test_a_record_that_says_a_member_twice_is_taken_once() -> None:
     assert (group.state, group.generation_id, group.state_timestamp_ms) == (State.STABLE, 3, 77)
 
 
-def test_subscribed_topics_are_those_of_every_protocol_or_unknown() -> None:
-    subscription = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\xff\xff\xff\xff"
+def test_subscribed_topics_are_those_of_the_generation_or_unknown() -> None:
+    def subscription(topic: bytes) -> bytes:
+        return b"\0\0" + b"\0\0\0\1" + b"\0\1" + topic + b"\xff\xff\xff\xff"
+
     group = Group("g")
-    assert group.subscribed_topics() == ()
-    group.protocol_type = "consumer"
-    one = Member("g", "a", None, "c", "/h", 1, 1, [("range", subscription)])
+    assert group.subscribed_topics is None, "before the first generation"
+    group.protocol_type, group.protocol_name = "consumer", "range"
+    one = Member("g", "a", None, "c", "/h", 1, 1, [("range", subscription(b"t")), ("sticky", b"?")])
     group.add(one)
-    assert group.subscribed_topics() == {"t"}
-    group.set_protocols(one, [("range", subscription), ("sticky", b"?")])
-    assert group.subscribed_topics() is None
-    group.set_protocols(one, [("range", subscription)])
-    group.protocol_type = "connect"
-    assert group.subscribed_topics() is None
+    group.note_subscriptions()
+    assert group.subscribed_topics == {"t"}
+    group.set_protocols(one, [("range", subscription(b"u"))])
+    assert group.subscribed_topics == {"t"}, "only a new generation changes it"
+    group.note_subscriptions()
+    assert group.subscribed_topics == {"u"}
+    group.set_protocols(one, [("range", b"?")])
+    group.note_subscriptions()
+    assert group.subscribed_topics is None, "unreadable"
+    group.remove(one)
+    group.note_subscriptions()
+    assert group.subscribed_topics == ()
