@@ -85,7 +85,6 @@ def _runs(
 ) -> Iterator[tuple[Run | None, int]]:
     """The committed runs of the log in order; None where a slice may end."""
     open_transactions: dict[int, list[tuple[int, Run]]] = {}
-    keys: dict[bytes, tuple[str, str]] = {}
     for data, header in host.log.scan(chunk_bytes=chunk_bytes):
         if header.is_control:
             ended = open_transactions.pop(header.producer_id, ())
@@ -95,7 +94,7 @@ def _runs(
             continue
         yield None, header.base_offset
         runs = runs_of_section(
-            section_of(data, header), header.base_offset, header.record_count, skipped, keys
+            section_of(data, header), header.base_offset, header.record_count, skipped
         )
         if header.is_transactional:
             open_transactions.setdefault(header.producer_id, []).extend(runs)

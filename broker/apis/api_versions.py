@@ -32,8 +32,6 @@ def _handle(broker: Broker, request: Request) -> None:  # noqa: ARG001
             if not _SOFTWARE.fullmatch(value[name]):
                 request.respond({"error_code": INVALID_REQUEST, "api_keys": []})
                 return
-    elif request.position != len(request.buffer):
-        request.value  # noqa: B018 - raises: these versions have no body
     body = _body(version)
     header = response_header(API.key, version, request.correlation_id)
     request.complete(b"".join((struct.pack(">i", len(header) + len(body)), header, body)))
