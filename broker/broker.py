@@ -30,6 +30,7 @@ from broker.runtime import OFFSETS_TOPIC, Runtime
 from broker.server import Server
 from broker.settings import limits, runtime_settings
 from broker.topics import TopicAdmin, offsets_topic_configs
+from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem
 
 if TYPE_CHECKING:
@@ -291,4 +292,5 @@ class CannotListen(Exception):
     """An address cannot be had; the text is one sentence for the operator."""
 
 
-__all__ = ["BadDirectory", "Broker", "CannotListen"]
+__all__ = ["BadDirectory", "Broker", "CannotListen", "CorruptLog", "DirectoryLocked"]
+# What `open` and `start` raise can be had here, so that the command line needs no other room.

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 import structlog
+from structlog.typing import EventDict
 
 from coordinator.events import (
     Event,
@@ -25,7 +26,7 @@ FORMATS = ("console", "json")
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-def _escaped(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+def _escaped(_logger: Any, _method: str, event: EventDict) -> EventDict:
     """Make every text printable: what a peer calls itself can't break a line or a terminal."""
     for key, value in event.items():
         if isinstance(value, str) and not value.isprintable():

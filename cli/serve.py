@@ -114,8 +114,7 @@ def _config(options: argparse.Namespace) -> Config:
 
 
 def _run(config: Config) -> int:
-    from broker.broker import BadDirectory, Broker
-    from log.errors import CorruptLog, DirectoryLocked
+    from broker.broker import BadDirectory, Broker, CorruptLog, DirectoryLocked
 
     broker = Broker(config)
     try:
