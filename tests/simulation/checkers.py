@@ -184,6 +184,9 @@ class Checkers(ReplyChecks):
             armed = member.session.due_ms != NEVER
             assert armed or waiting, f"nothing ends {member.member_id}"
             assert not armed or member.session.queued_ms <= member.session.due_ms
+            if armed and not waiting:
+                left_ms = member.session.due_ms - self.world.mono_ms
+                assert 0 < left_ms <= member.session_timeout_ms, f"{member.member_id} lives on"
         for timer in group.pending.values():
             assert self.world.mono_ms < timer.due_ms < NEVER
 

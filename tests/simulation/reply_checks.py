@@ -30,7 +30,12 @@ from coordinator.outcome import (
 )
 from coordinator.states import State
 from offsets.runs import Run
-from protocol.errors import FENCED_INSTANCE_ID, NONE
+from protocol.errors import (
+    FENCED_INSTANCE_ID,
+    NONE,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_SERVER_ERROR,
+)
 from tests.model.log_reader import ModelState
 
 if TYPE_CHECKING:
@@ -53,6 +58,8 @@ class Before:
     members: frozenset[str] = frozenset()
     static_members: dict[str, str] = field(default_factory=dict)
     generation_id: int = 0
+    sessions: dict[str, int] = field(default_factory=dict)
+    """When each member's session would end."""
 
 
 class ReplyChecks:
@@ -93,6 +100,7 @@ class ReplyChecks:
                 frozenset(group.members),
                 dict(group.static_members),
                 group.generation_id,
+                {name: member.session.due_ms for name, member in group.members.items()},
             )
 
     def after_call(self, call: Call, outcome: Outcome) -> None:
@@ -100,6 +108,7 @@ class ReplyChecks:
         for ticket, reply in outcome.replies:
             if ticket != call.ticket:
                 continue
+            self._check_sessions(call, reply)
             match call, reply:
                 case OffsetCommit(), CommitReply():
                     self._check_commit(call, reply, outcome.records)
@@ -120,6 +129,26 @@ class ReplyChecks:
                     assert not self.world.shard.cache.has_offsets(call.group_id)
                     assert call.group_id not in self.model.groups
                     self.count("deleted")
+
+    def _check_sessions(self, call: Call, reply: Reply) -> None:
+        """What is refused, or needs no membership, keeps nobody's session."""
+        code = describe_code(reply)
+        if isinstance(call, Heartbeat | SyncGroup | OffsetCommit):
+            if code == NONE or not isinstance(code, int):
+                return
+            if isinstance(call, Heartbeat) and code == REBALANCE_IN_PROGRESS:
+                return  # it is a member's, and tells it to rejoin
+            if isinstance(call, SyncGroup) and code == UNKNOWN_SERVER_ERROR:
+                return  # taken, and could not be written: everybody is to rejoin
+        elif not isinstance(call, OffsetFetch | DescribeGroup | ListGroups):
+            return
+        group = self.before.group
+        if group is not None:
+            for name, member in group.members.items():
+                assert member.session.due_ms == self.before.sessions.get(name), (
+                    f"{call} kept {name}"
+                )
+            self.count("sessions")
 
     def _check_fence(self, call: Heartbeat | SyncGroup | OffsetCommit) -> None:
         """Only the current (member, generation) gets in, and the current holder of an instance."""

@@ -94,6 +94,26 @@ def a_fenced_instance_goes_on(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def a_refused_commit_keeps_its_session(patch: pytest.MonkeyPatch) -> None:
+    real = coordinator.commits._check
+
+    def check(group: Any, call: Any, now: Any) -> int:
+        member = None if group is None else group.members.get(call.member_id)
+        if member is not None and not member.waits:
+            member.session.due_ms = now.mono_ms + member.session_timeout_ms
+        return real(group, call, now)
+
+    patch.setattr(coordinator.commits, "_check", check)
+
+
+def sessions_are_twice_as_long(patch: pytest.MonkeyPatch) -> None:
+    def renew(self: Step, member: Any) -> None:
+        due_ms = self.now.mono_ms + 2 * member.session_timeout_ms
+        self.state.deadlines.arm(member.session, due_ms)
+
+    patch.setattr(Step, "renew", renew)
+
+
 def commits_are_taken_while_completing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(coordinator.commits, "REBALANCE_IN_PROGRESS", 0)
 
@@ -224,6 +244,8 @@ FAULTS: list[Plant] = [
     the_last_partition_of_a_commit_is_lost,
     commits_of_old_generations_are_taken,
     a_fenced_instance_goes_on,
+    a_refused_commit_keeps_its_session,
+    sessions_are_twice_as_long,
     commits_are_taken_while_completing,
     a_displaced_join_is_forgotten,
     a_rebalance_leaves_somebody_waiting,

@@ -64,7 +64,7 @@ def test_every_corner_is_reached() -> None:
     assert set(checked) == {
         "parked", "awaited in initial delay", "awaited in join", "awaited in sync", "join", "sync",
         "persisted", "fence", "commit", "fetch", "list", "describe", "deleted", "expired",
-        "fenced", "reloaded STABLE", "reloaded EMPTY", "at rest",
+        "fenced", "sessions", "reloaded STABLE", "reloaded EMPTY", "at rest",
     }  # fmt: skip
     assert min(happened.values()) > 2
     assert min(checked.values()) > 2
