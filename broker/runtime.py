@@ -25,7 +25,7 @@ from coordinator.calls import (
     OffsetFetch,
     Ticket,
 )
-from coordinator.outcome import Outcome
+from coordinator.outcome import Outcome, Reply
 from coordinator.shard import GroupShard, loading_error, refusal
 from log.values import AppendInfo
 from offsets.partitioner import partition_for
@@ -42,6 +42,7 @@ EXPIRE_BUDGET = 100
 """Deadlines of one shard that are worked off before others get a turn."""
 _HOSTS_KEPT = 16384
 _GROUP_ID_KEPT_MAX = 256
+_ACTIVE = Phase.ACTIVE
 _NO_RECORD_NEEDED = (Heartbeat, OffsetFetch, DescribeGroup, ListGroups)
 
 
@@ -83,52 +84,47 @@ class Runtime(ShardKeeper):
 
     def submit(self, group_id: str, call: Call) -> None:
         """Hands ``call`` to the shard of ``group_id``; its ticket is called once with the reply."""
-        host = self._by_group.get(group_id)
+        host = self._by_group.get(group_id) or self.host_for(group_id)
         if host is None:
-            host = self.host_for(group_id)
-            if host is None:
-                call.ticket(refusal(call, NOT_COORDINATOR))
-                return
-        self.submit_to(host, call)
+            call.ticket(refusal(call, NOT_COORDINATOR))
+        else:
+            self.submit_to(host, call)
 
     def submit_to(self, host: ShardLog, call: Call) -> None:
         """Hands ``call`` to the shard of ``host``."""
-        phase = host.phase
-        if phase is not Phase.ACTIVE:
-            if phase is Phase.LOADING:
-                call.ticket(refusal(call, loading_error(call)))
-                return
-            if phase is Phase.UNLOADED:
-                call.ticket(refusal(call, NOT_COORDINATOR))
-                return
-            if not isinstance(call, _NO_RECORD_NEEDED):
-                call.ticket(refusal(call, COORDINATOR_NOT_AVAILABLE))
+        if host.phase is not _ACTIVE:
+            error = _refused(host.phase, call)
+            if error is not None:
+                call.ticket(refusal(call, error))
                 return
         now = self.clock.now()
         records, replies, events = host.shard.handle(call, now)
+        if events:
+            self._tell(host, events)
         kind = type(call)
         if kind is OffsetCommit:
             self.commits += 1
-        if events:
-            self._tell(host, events)
         if records:
             host.accept(records)
-            if kind is OffsetCommit and self.settings.commit_required_acks == 0:
-                for ticket, reply in replies:
-                    ticket(reply)
+            if kind is OffsetCommit and not self.settings.commit_required_acks:
+                self._deliver(replies)
                 replies = ()
-        if host.accepted > host.stable:
-            offset = host.accepted
+        accepted = host.accepted
+        if accepted > host.stable:
+            held = host.held
             mono_ms = now.mono_ms
             for ticket, reply in replies:
-                host.held.append(Held(offset, mono_ms, ticket, reply))
-            if records:
-                self._touch(host)
+                held.append(Held(accepted, mono_ms, ticket, reply))
         else:
             for ticket, reply in replies:
                 ticket(reply)
-        if kind is not Heartbeat and kind is not OffsetFetch and not host.touched:
+        # What the others do may set a deadline; the end of the turn looks at it.
+        if not host.touched and kind is not Heartbeat and kind is not OffsetFetch:
             self._touch(host)
+
+    def _deliver(self, replies: Iterable[tuple[Ticket, Reply]]) -> None:
+        for ticket, reply in replies:
+            ticket(reply)
 
     def disconnected(self, group_id: str, ticket: Ticket) -> None:
         """The peer of a request that may be parked under ``ticket`` is gone."""
@@ -185,7 +181,12 @@ class Runtime(ShardKeeper):
             host.touched = True
             self._touched.append(host)
             if self._turn is None:
-                self._turn = self._loop.call_soon(self._end_turn)
+                linger_ms = self.settings.append_linger_ms
+                self._turn = (
+                    self._loop.call_later(linger_ms / 1000, self._end_turn)
+                    if linger_ms
+                    else self._loop.call_soon(self._end_turn)
+                )
 
     def _end_turn(self) -> None:
         """One append per touched partition; then what is stable by now is answered."""
@@ -257,3 +258,12 @@ class Runtime(ShardKeeper):
                 logger.exception("what was due could not be done", partition=host.partition)
         for host in self.hosts:
             self._arm(host)
+
+
+def _refused(phase: Phase, call: Call) -> int | None:
+    """The error of a call to a shard that is not active; None where it is served all the same."""
+    if phase is Phase.LOADING:
+        return loading_error(call)
+    if phase is Phase.UNLOADED:
+        return NOT_COORDINATOR
+    return None if isinstance(call, _NO_RECORD_NEEDED) else COORDINATOR_NOT_AVAILABLE

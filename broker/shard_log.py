@@ -18,7 +18,7 @@ from coordinator.calls import Ticket
 from coordinator.outcome import Reply
 from coordinator.shard import GroupShard
 from log.partition_log import PartitionLog
-from offsets.record_codec import run_bytes_at_most, run_records
+from offsets.record_codec import run_records
 from offsets.runs import OffsetTombstones, Run
 from protocol.records.batch import HEADER_BYTES, assemble_batch
 
@@ -78,16 +78,24 @@ class ShardLog:
 
     def accept(self, records: Sequence[Run]) -> None:
         """Replays ``records`` and keeps them for the end of the turn."""
-        if any(type(run) is OffsetTombstones and len(run) > TOMBSTONES_PER_RUN for run in records):
-            records = [piece for run in records for piece in _pieces(run)]
-            self._units.extend((piece,) for piece in records)
-        else:
-            self._units.append(records)
         accepted = self.accepted
+        replay = self.shard.replay
         for run in records:
-            self.shard.replay(run, accepted)
+            if type(run) is OffsetTombstones and len(run.keys) > TOMBSTONES_PER_RUN:
+                self._accept_pieces(records)
+                return
+        for run in records:
+            replay(run, accepted)
             accepted += len(run)
         self.accepted = accepted
+        self._units.append(records)
+
+    def _accept_pieces(self, records: Sequence[Run]) -> None:
+        for run in records:
+            for piece in _pieces(run):
+                self.shard.replay(piece, self.accepted)
+                self.accepted += len(piece)
+                self._units.append((piece,))
 
     def append(self, wall_ms: int, batch_bytes_max: int) -> None:
         """Writes what was accepted: as few batches as fit, one write unless a segment ends.
@@ -115,9 +123,10 @@ class ShardLog:
     def release(self) -> None:
         """Delivers the replies that are stable."""
         held = self.held
-        while held and held[0].offset <= self.stable:
-            entry = held.popleft()
-            entry.ticket(entry.reply)
+        stable = self.stable
+        while held and held[0][0] <= stable:
+            _, _, ticket, reply = held.popleft()
+            ticket(reply)
 
     def expire_held(self, older_than_ms: int) -> None:
         """Gives up on replies held since ``older_than_ms``; their records may yet be kept."""
@@ -145,24 +154,19 @@ class ShardLog:
         self, units: Sequence[Sequence[Run]], batch_bytes_max: int
     ) -> list[tuple[bytes, int]]:
         """Records sections of batches with their counts; the runs of one unit stay together."""
+        room = batch_bytes_max - HEADER_BYTES
         sections: list[tuple[bytes, int]] = []
         parts: list[bytes] = []
-        count = 0
-        room = batch_bytes_max - HEADER_BYTES
+        size = count = 0
         for unit in units:
-            bound = 0
-            records = count
-            for run in unit:
-                bound += run_bytes_at_most(run)
-                records += len(run)
-            if parts and (bound > room or records > BATCH_RECORDS_MAX):
+            encoded, unit_size, after = _encode(unit, count)
+            if parts and (size + unit_size > room or after > BATCH_RECORDS_MAX):
                 sections.append((b"".join(parts), count))
-                parts, count, room = [], 0, batch_bytes_max - HEADER_BYTES
-            for run in unit:
-                part = run_records(run, count)
-                parts.append(part)
-                count += len(run)
-                room -= len(part)
+                parts, size = [], 0
+                encoded, unit_size, after = _encode(unit, 0)
+            parts += encoded
+            size += unit_size
+            count = after
         if parts:
             sections.append((b"".join(parts), count))
         return sections
@@ -171,6 +175,18 @@ class ShardLog:
         data: Any = buffer[0] if len(buffer) == 1 else b"".join(buffer)
         self.log.append_encoded(data, first, last, wall_ms)
         self.appended = last + 1
+
+
+def _encode(unit: Sequence[Run], first_delta: int) -> tuple[list[bytes], int, int]:
+    """The records of one request: their parts, their size, and the delta behind them."""
+    parts = []
+    size = 0
+    for run in unit:
+        part = run_records(run, first_delta)
+        parts.append(part)
+        size += len(part)
+        first_delta += len(run)
+    return parts, size, first_delta
 
 
 def _pieces(run: Run) -> list[Run]:
