@@ -14,6 +14,7 @@ from typing import Any
 
 from broker.config_table import BROKER, BROKER_NAME_OF_TOPIC_SETTING, TOPIC, Setting, Value
 from broker.config_value import BadValue, parse_value
+from broker.group_rules import check_groups
 from broker.listeners import Endpoint, advertise, parse_host_and_port, parse_listeners
 from broker.properties import parse
 from log.config import LONG_MAX, LogConfig
@@ -21,6 +22,10 @@ from log.config import LONG_MAX, LogConfig
 ENVIRONMENT_PREFIX = "MUSTER_"
 _NOT_SETTINGS = ("MUSTER_BOOTSTRAP", "MUSTER_TEST_")
 """Variables of the command line's other commands, and of the tests."""
+
+QUICK_START = {"group.initial.rebalance.delay.ms": "0"}
+"""What holds without a file: where the server.properties that Kafka ships, which its quick start
+runs with, differs from Kafka's defaults for one broker."""
 
 DEFAULT_BROKER_ID = 1
 _HOUR_MS = 3_600_000
@@ -66,12 +71,7 @@ class Config:
         """What no single value shows; law: nothing that protects is silently ignored."""
         if self["authorizer.class.name"]:
             raise BadValue("authorizer.class.name is set, and Muster has no authorizer")
-        if not 0 <= self["offsets.topic.compression.codec"] <= 4:
-            raise BadValue("offsets.topic.compression.codec: it must be 0 to 4")
-        if self["offsets.commit.required.acks"] not in (-1, 0, 1):
-            raise BadValue("offsets.commit.required.acks: it must be -1, 0 or 1")
-        if self["group.min.session.timeout.ms"] > self["group.max.session.timeout.ms"]:
-            raise BadValue("group.min.session.timeout.ms is above group.max.session.timeout.ms")
+        check_groups(self)
         ids = {self[name] for name in ("broker.id", "node.id") if self[name] >= 0}
         if len(ids) > 1:
             raise BadValue("broker.id and node.id are the same thing, and differ")
@@ -211,10 +211,11 @@ def load(
     sets: Iterable[str],
     flags: Mapping[str, str],
 ) -> Config:
-    """The configuration of a process; BadConfig with a sentence for whatever is wrong with it."""
-    given: dict[str, str] = {}
-    if file is not None:
-        given.update(_from_file(file))
+    """The configuration of a process; BadConfig with a sentence for whatever is wrong with it.
+
+    Without a ``file`` the weakest source is QUICK_START.
+    """
+    given = dict(QUICK_START) if file is None else _from_file(file)
     given.update(_from_environment(environment))
     for pair in sets:
         name, equals, text = pair.partition("=")

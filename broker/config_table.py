@@ -1,9 +1,10 @@
 """The tables of settings: every broker property and topic setting that Kafka 3.9.2 knows, and ours.
 
 A row has name, type, default, bounds in Kafka's notation, and one sentence on its effect. A row
-without that sentence is known to Kafka and accepted, but has no effect here. Two defaults are our
-own, ``listeners`` and ``log.dir``, for a first start on a desk; ``http.listener``, ``log.format``
-and ``log.level`` exist only here. ``docs/configuration.md`` is made from these tables.
+without that sentence is known to Kafka and accepted, but has no effect here. Three defaults are our
+own: ``listeners`` and ``log.dir``, for a first start on a desk, and no linger in
+``group.coordinator.append.linger.ms``. ``http.listener``, ``log.format`` and ``log.level`` exist
+only here. ``docs/configuration.md`` is made from these tables.
 """
 
 from __future__ import annotations
@@ -166,14 +167,27 @@ _KAFKA: Final = (
     S("group.consumer.min.heartbeat.interval.ms", INT, 5000, "[1,...]"),
     S("group.consumer.min.session.timeout.ms", INT, 45000, "[1,...]"),
     S("group.consumer.session.timeout.ms", INT, 45000, "[1,...]"),
-    S("group.coordinator.append.linger.ms", INT, 10, "[0,...]"),
+    S(
+        "group.coordinator.append.linger.ms",
+        INT,
+        0,
+        "[0,...]",
+        "How long a turn waits for more records before it appends; 0 (Kafka: 10) waits for none.",
+    ),
     S(
         "group.coordinator.rebalance.protocols",
         LIST,
         "classic",
         "[consumer, classic, share, unknown]",
+        "classic alone is served; others are refused at start.",
     ),
-    S("group.coordinator.threads", INT, 1, "[1,...]"),
+    S(
+        "group.coordinator.threads",
+        INT,
+        1,
+        "[1,...]",
+        "Partitions of __consumer_offsets whose groups are loaded at the same time.",
+    ),
     S(
         "group.initial.rebalance.delay.ms",
         INT,

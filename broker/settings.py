@@ -32,6 +32,8 @@ def runtime_settings(config: Config) -> RuntimeSettings:
         commit_required_acks=config["offsets.commit.required.acks"],
         load_buffer_bytes=config["offsets.load.buffer.size"],
         compression=config["offsets.topic.compression.codec"],
+        append_linger_ms=config["group.coordinator.append.linger.ms"],
+        loads_at_once=config["group.coordinator.threads"],
     )
 
 

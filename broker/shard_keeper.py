@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,10 @@ class RuntimeSettings:
     """offsets.load.buffer.size"""
     compression: int = 0
     """offsets.topic.compression.codec"""
+    append_linger_ms: int = 0
+    """group.coordinator.append.linger.ms"""
+    loads_at_once: int = 1
+    """group.coordinator.threads"""
 
 
 class ShardKeeper(ABC):
@@ -175,21 +179,32 @@ class ShardKeeper(ABC):
                 ticket(reply)
 
     async def _load(self, hosts: Sequence[ShardLog], writable: bool) -> None:
-        """Loads shards one after the other; those that are not writable are probed afterwards."""
+        """Loads shards, so many at a time; those that are not writable are probed afterwards."""
         gc.disable()  # what loads stays: looking through it would only make turns long
+        waiting = iter(hosts)
+        at_once = min(self.settings.loads_at_once, len(hosts))
         try:
-            for host in hosts:
-                await load(host, self.settings.load_buffer_bytes, self.clock)
-                self._loaded(host, writable)
-        except Exception as error:  # noqa: BLE001 - an unreadable log is never served as empty
-            self._stop_for_good(host, error)
-            return
+            loaded = await asyncio.gather(
+                *(self._load_in_turn(waiting, writable) for _ in range(at_once))
+            )
         finally:
             gc.freeze()
             gc.enable()
-        if not writable:
+        if not writable and all(loaded):
             for host in hosts:
                 await self._probe(host)
+
+    async def _load_in_turn(self, waiting: Iterator[ShardLog], writable: bool) -> bool:
+        """Loads one shard after the other; False when one can't be, which stops the broker."""
+        for host in waiting:
+            try:
+                await load(host, self.settings.load_buffer_bytes, self.clock)
+                self._loaded(host, writable)
+            except Exception as error:  # noqa: BLE001 - an unreadable log is never served as empty
+                self._stop_for_good(host, error)
+            if self.fatal is not None:
+                return False
+        return True
 
     async def _probe(self, host: ShardLog) -> None:
         """Makes ``host`` whole again once its log takes writes."""
