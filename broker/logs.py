@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import structlog
@@ -62,6 +63,7 @@ class LogManager:
         self.directory = directory
         self.config = config
         self.topics: dict[str, TopicLogs] = {}
+        self._checkpoints = Lock()
         self.was_clean = False
         """Whether the last process stopped in order."""
 
@@ -131,6 +133,7 @@ class LogManager:
                     self.fs, directory, topic.name, partition, self.log_config(entry.settings)
                 )
             )
+        self.fs.fsync_directory(self.directory)
         return entry
 
     def show(self, entry: TopicLogs) -> None:
@@ -184,16 +187,30 @@ class LogManager:
 
     def write_checkpoints(self) -> None:
         """Writes recovery points, high watermarks and log start offsets; in any thread."""
-        logs = [(log, (log.topic, log.partition)) for log in list(self.all())]
-        for name, offsets in (
-            (RECOVERY_POINT, {key: log.recovery_point for log, key in logs}),
-            (HIGH_WATERMARK, {key: log.high_watermark for log, key in logs}),
-            (
-                LOG_START_OFFSET,
-                {key: log.log_start_offset for log, key in logs if log.log_start_offset},
-            ),
-        ):
-            write_offsets(self.fs, self._path(name), offsets)
+        with self._checkpoints:
+            logs = [
+                (log, (log.topic, log.partition))
+                for entry in list(self.topics.values())
+                for log in entry.logs
+            ]
+            for name, offsets in (
+                (RECOVERY_POINT, {key: log.recovery_point for log, key in logs}),
+                (HIGH_WATERMARK, {key: log.high_watermark for log, key in logs}),
+                (
+                    LOG_START_OFFSET,
+                    {key: log.log_start_offset for log, key in logs if log.log_start_offset},
+                ),
+            ):
+                write_offsets(self.fs, self._path(name), offsets)
+
+    def _forget(self, topic: str) -> None:
+        """Takes a deleted topic out of the checkpoints: the next of that name begins at 0."""
+        with self._checkpoints:
+            for name in (RECOVERY_POINT, HIGH_WATERMARK, LOG_START_OFFSET):
+                offsets = read_offsets(self.fs, self._path(name))
+                kept = {key: offset for key, offset in offsets.items() if key[0] != topic}
+                if len(kept) < len(offsets):
+                    write_offsets(self.fs, self._path(name), kept)
 
     def retire(self, topic: Topic, logs: Iterable[PartitionLog], tag: str) -> list[str]:
         """Closes a deleted topic's logs and renames their directories; returns the new paths.
@@ -210,6 +227,7 @@ class LogManager:
                 self.fs.rename(old, self._path(name))
                 renamed.append(self._path(name))
         self.fs.fsync_directory(self.directory)
+        self._forget(topic.name)
         return renamed
 
     def leftovers(self) -> list[str]:

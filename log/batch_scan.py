@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from log.errors import CorruptLog
@@ -20,6 +21,7 @@ HEADER_CHUNK_BYTES = 16 * 1024
 CHUNK_BYTES = 1024 * 1024
 
 _OVERHEAD = 12
+_MAGIC_POSITION = 16
 _HEADER = struct.Struct(">qiib4xhi8xqqhi")
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
 _OLD_CRC = struct.Struct(">12xI")
@@ -137,6 +139,26 @@ def holds_old_message(file: File, position: int, end: int) -> bool:
     message = file.read(position, length + _OVERHEAD)
     checksum: int = _OLD_CRC.unpack_from(message)[0]
     return crc32(memoryview(message)[16:]) == checksum
+
+
+def holds_whole_batch(file: File, position: int, end: int) -> bool:
+    """Whether an intact batch begins anywhere in the first mebibyte behind ``position``.
+
+    Then what is damaged there is no torn tail: something was written, and whole, after it.
+    """
+    window = file.read(position, min(CHUNK_BYTES, end - position))
+    found = window.find(b"\x02", _MAGIC_POSITION + 1)
+    while found >= 0:
+        at = found - _MAGIC_POSITION
+        if len(window) - at >= HEADER_BYTES:
+            size = _LENGTH_AND_MAGIC.unpack_from(window, at)[0] + _OVERHEAD
+            if HEADER_BYTES <= size <= end - position - at:
+                batch = file.read(position + at, size)
+                with suppress(CorruptRecords):
+                    validate_batch(batch, read_header(batch))
+                    return True
+        found = window.find(b"\x02", found + 1)
+    return False
 
 
 def _short(count: int) -> str:

@@ -46,3 +46,8 @@ class LogConfig:
     def deletes(self) -> bool:
         """Whether time and size limits drop old segments (``cleanup.policy`` names delete)."""
         return "delete" in self.cleanup_policy.split(",")
+
+    @property
+    def compacts(self) -> bool:
+        """Whether a cleaner may take records out of the middle (``cleanup.policy`` names it)."""
+        return "compact" in self.cleanup_policy.split(",")

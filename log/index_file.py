@@ -27,6 +27,9 @@ class IndexFile:
         self._file: File | None = None
         self._file_bytes = -1
         """Size of the file as far as it was read or written; -1 when it was not."""
+        self._changed = False
+        """The memory has what the file has not."""
+        self._unsynced = False
 
     def load(self) -> None:
         """Take over the entries of the file, which must exist; padding is not counted."""
@@ -45,6 +48,7 @@ class IndexFile:
         """Forget all entries, to make them again."""
         self._memory = bytearray()
         self.count = 0
+        self._changed = True
 
     def entry_at(self, index: int) -> bytes:
         """The bytes of entry ``index``; safe beside a thread that stores the index."""
@@ -60,6 +64,7 @@ class IndexFile:
         assert self._memory is not None
         self._memory += entry
         self.count += 1
+        self._changed = True
 
     def cut(self, count: int) -> None:
         """Keep the first ``count`` entries."""
@@ -67,6 +72,7 @@ class IndexFile:
         assert self._memory is not None
         del self._memory[count * self.entry_bytes :]
         self.count = count
+        self._changed = True
 
     def resume(self) -> None:
         """Take the entries into memory, for more of them."""
@@ -78,21 +84,24 @@ class IndexFile:
 
         It is on the disk after `fsync`.
         """
-        if self._memory is None:
+        memory = self._memory
+        if memory is None:
             return
-        if self._file is None:
-            self._file = self._fs.open(self.path, create=True)
-        self._file.write(0, bytes(self._memory))
-        self._file.truncate(len(self._memory))
-        self._file_bytes = len(self._memory)
+        if self._changed or self._file_bytes != len(memory):
+            if self._file is None:
+                self._file = self._fs.open(self.path, create=True)
+            self._file.write(0, bytes(memory))
+            self._file.truncate(len(memory))
+            self._file_bytes = len(memory)
+            self._unsynced = True
+            self._changed = False
         self._memory = None
 
     def release(self) -> None:
         """Leave the memory of an index that was loaded and is not added to."""
-        if self._memory is not None and len(self._memory) != self._file_bytes:
-            self.store()
-        self._memory = None
-        self._file = None
+        self.store()
+        if not self._unsynced:
+            self._file = None
 
     def hold(self) -> None:
         """Open the file, if the entries are read from it, before it is renamed."""
@@ -101,8 +110,10 @@ class IndexFile:
 
     def fsync(self) -> None:
         """Bring what `store` wrote to the disk."""
-        if self._file is not None:
-            self._file.fsync()
+        file = self._file
+        if file is not None and self._unsynced:
+            self._unsynced = False
+            file.fsync()
 
     def _opened(self) -> File:
         file = self._file

@@ -11,6 +11,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
+from threading import Lock
 
 from log import lookup, produce, reading, retention
 from log.batch_scan import CHUNK_BYTES
@@ -66,7 +67,9 @@ class PartitionLog:
         """No probe will help: a flush, or the cut after a failed write, has failed."""
         self.pending_deletes: list[tuple[int, str]] = []
         """Renamed files and the wall milliseconds at which each is to be removed."""
+        self._final_reason: str | None = None
         self._unsynced_directories: set[str] = set()
+        self._flushing = Lock()
 
     @classmethod
     def open(
@@ -87,7 +90,6 @@ class PartitionLog:
         where these say nothing; ``clean`` says that the last process stopped in order. What was
         found is in ``recovery``. Raises CorruptLog, OSError.
         """
-        new = not fs.exists(directory)
         fs.make_directory(directory)
         segments, end_offset, report = open_segments(
             fs,
@@ -102,9 +104,8 @@ class PartitionLog:
         log.log_start_offset = max(log_start_offset, segments[0].base_offset)
         log.log_end_offset = log.high_watermark = end_offset
         log.recovery_point = min(recovery_point, end_offset)
-        log._unsynced_directories.add(directory)
-        if new:
-            log._unsynced_directories.add(os.path.dirname(directory))
+        if not clean or not log.active.size:  # made just now, or by a process that did not end
+            log._unsynced_directories.update((directory, os.path.dirname(directory)))
         fold(log)
         return log
 
@@ -215,6 +216,7 @@ class PartitionLog:
 
     def fail_for_good(self, reason: str) -> None:
         """Take no append, probe or flush any more."""
+        self._final_reason = reason
         self.failed_for_good = True
         self.poisoned = reason
 
@@ -232,7 +234,7 @@ class PartitionLog:
             self._cut_back()
         if self.failed_for_good:
             raise LogPoisoned(self.poisoned or "", final=True)
-        self.poisoned = None
+        self.poisoned = self._final_reason  # of a flush that has failed in its thread just now
 
     # -- flushing
 
@@ -248,14 +250,18 @@ class PartitionLog:
         """
         if self.failed_for_good:
             raise LogPoisoned(self.poisoned or "", final=True)
+        with self._flushing:
+            return self._flush()
+
+    def _flush(self, closing: bool = False) -> int:
         end_offset = self.log_end_offset
         segments = self.segments
         directories, self._unsynced_directories = self._unsynced_directories, set()
         try:
             following = [segment.base_offset for segment in segments[1:]]
             for segment, end in zip(segments, [*following, end_offset], strict=True):
-                if end >= self.recovery_point or segment is segments[-1]:
-                    segment.fsync(indexes=segment is not segments[-1])
+                if end >= self.recovery_point:
+                    segment.fsync(indexes=closing or segment is not segments[-1])
             for directory in directories:
                 self.fs.fsync_directory(directory)
         except OSError as error:
@@ -270,11 +276,12 @@ class PartitionLog:
         The recovery point is the end then. Raises LogPoisoned and OSError.
         """
         if clean and not self.failed_for_good:
+            if not self.fs.exists(self.active.index.path):
+                self._unsynced_directories.add(self.directory)
             self.active.seal()
             save_producers(self)
-            self.active.fsync(indexes=True)
-            self._unsynced_directories.add(self.directory)
-            self.flush()
+            with self._flushing:
+                self._flush(closing=True)
         self.fail_for_good(f"{self.directory} is closed")
 
     # -- reading

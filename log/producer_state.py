@@ -64,11 +64,6 @@ class ProducerStates:
         return len(self._producers)
 
     @property
-    def largest_id(self) -> int:
-        """The largest producer id known, -1 without one."""
-        return max(self._producers, default=-1)
-
-    @property
     def highest_id(self) -> int:
         """The highest producer id that is known, -1 without any."""
         return max(self._producers, default=-1)

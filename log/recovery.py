@@ -3,29 +3,37 @@
 After a clean stop nothing is checked but the end of the last segment. After any other, the batches
 of every segment that reaches the *recovery point* (all below it was fsynced) are read and checked
 one by one. Damage at or above the recovery point is a tail that was being written: it is cut off,
-and the report says so. Damage below it is nothing that a crash does: the log is refused.
+and the report says so; whole batches behind it are kept in a file beside. Damage below it is
+nothing that a crash does: the log is refused.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from log.batch_scan import holds_old_message, whole_batches
+from log.batch_scan import CHUNK_BYTES, holds_old_message, holds_whole_batch, whole_batches
 from log.config import LogConfig
 from log.errors import CorruptLog
 from log.filesystem import FileSystem
 from log.leftovers import base_offsets, settle
 from log.segment import INDEX, LOG, TIME_INDEX, Segment
 
+CUT = ".cut"
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Bytes that recovery removed: ``bytes_cut`` of ``file`` from ``position`` on, and why."""
+    """Bytes that recovery took out: ``bytes_cut`` of ``file`` from ``position`` on, and why.
+
+    Where whole batches were among them, which only a loss of power or a bad disk does, they are
+    kept in the file ``kept_as``, for whoever wants to look; None for a torn tail.
+    """
 
     file: str
     position: int
     bytes_cut: int
     reason: str
+    kept_as: str | None = None
 
 
 @dataclass(slots=True)
@@ -54,6 +62,7 @@ class _Opening:
     directory: str
     config: LogConfig
     recovery_point: int
+    clean: bool
     report: RecoveryReport
 
 
@@ -72,7 +81,7 @@ def open_segments(
     """
     report = RecoveryReport()
     report.removed = settle(fs, directory)
-    opening = _Opening(fs, directory, config, recovery_point, report)
+    opening = _Opening(fs, directory, config, recovery_point, clean, report)
     segments = [
         Segment(fs, directory, base, config.segment_index_bytes, create=False)
         for base in base_offsets(fs, directory)
@@ -80,24 +89,12 @@ def open_segments(
     if not segments:
         segment = Segment(fs, directory, log_start_offset, config.segment_index_bytes, create=True)
         return [segment], log_start_offset, report
-    end_offset = -1
-    for index, segment in enumerate(segments):
-        last = index == len(segments) - 1
-        if end_offset > segment.base_offset:
-            raise CorruptLog(
-                segment.file.path, 0, f"the segment before it ends at offset {end_offset}"
-            )
-        if clean or (not last and segments[index + 1].base_offset < recovery_point):
-            end_offset = _take_over(opening, segment, last)
-        else:
-            end_offset, whole = _check(opening, segment)
-            if not whole:
-                _drop(opening, segments[index + 1 :], segment.path(LOG))
-                segments = segments[: index + 1]
-                break
-        if not last:
-            segment.seal()
-            segment.release_indexes()
+    if report.removed:
+        fs.fsync_directory(directory)
+    end_offset = _open_each(opening, segments)
+    if report.cuts:  # what was cut must not come back behind new batches
+        segments[-1].file.fsync()
+        fs.fsync_directory(directory)
     if end_offset < recovery_point:
         last_segment = segments[-1]
         raise CorruptLog(
@@ -114,6 +111,40 @@ def open_segments(
     return segments, end_offset, report
 
 
+def _open_each(opening: _Opening, segments: list[Segment]) -> int:
+    """Open or check one segment after another; those behind a cut leave the list.
+
+    Returns the log end offset.
+    """
+    end_offset = -1
+    joined = False
+    for index, segment in enumerate(segments):
+        following = segments[index + 1].base_offset if segment is not segments[-1] else None
+        if end_offset > segment.base_offset:
+            raise CorruptLog(
+                segment.file.path, 0, f"the segment before it ends at offset {end_offset}"
+            )
+        torn = joined and opening.recovery_point <= end_offset < segment.base_offset
+        if torn and not opening.config.compacts:
+            _drop(opening, segments[index:], segments[index - 1].path(LOG))
+            del segments[index:]
+            segments[-1].resume()
+            break
+        if opening.clean or (following is not None and following < opening.recovery_point):
+            end_offset = _take_over(opening, segment, following is None)
+            segment.unsynced = False
+        else:
+            end_offset, whole, joined = _check(opening, segment)
+            if not whole:
+                _drop(opening, segments[index + 1 :], segment.path(LOG))
+                del segments[index + 1 :]
+                break
+        if following is not None:
+            segment.seal()
+            segment.release_indexes()
+    return end_offset
+
+
 def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
     """Open a segment whose bytes are known to be good; return its end offset, or at least its base.
 
@@ -126,13 +157,16 @@ def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
     return segment.load_tail() if last else segment.base_offset
 
 
-def _check(opening: _Opening, segment: Segment) -> tuple[int, bool]:
+def _check(opening: _Opening, segment: Segment) -> tuple[int, bool, bool]:
     """Read every batch of a segment, making its indexes anew, and cut what is no batch any more.
 
-    Returns the end offset and whether the segment was whole.
+    Returns the end offset, whether the segment was whole, and whether the next one must begin
+    there: a segment of which no cleaner has taken anything ends where the next begins, unless a
+    loss of power took its last batches, whole, and left the next segment's file.
     """
     end_offset = segment.base_offset
     position = 0
+    whole = joined = True
     segment.clear()
     try:
         for _, header, at in whole_batches(segment.file, 0, segment.size):
@@ -144,14 +178,18 @@ def _check(opening: _Opening, segment: Segment) -> tuple[int, bool]:
                 header.max_timestamp,
                 opening.config.index_interval_bytes,
             )
+            joined = (
+                joined
+                and header.base_offset == end_offset
+                and header.record_count == header.last_offset_delta + 1
+            )
             end_offset = header.last_offset + 1
             position = at + header.size_bytes
     except CorruptLog as damage:
         _refuse_or_cut(opening, segment, end_offset, damage)
-        opening.report.checked_bytes += position
-        return end_offset, False
+        whole = False
     opening.report.checked_bytes += position
-    return end_offset, True
+    return end_offset, whole, joined
 
 
 def _refuse_or_cut(
@@ -171,7 +209,13 @@ def _refuse_or_cut(
             f"{damage.reason}; offsets below {opening.recovery_point} were already on the disk,"
             " so that this is no torn tail; restore the file from a copy",
         )
-    opening.report.cuts.append(Cut(damage.file, position, segment.size - position, damage.reason))
+    kept_as = None
+    if holds_whole_batch(segment.file, position, segment.size):
+        kept_as = f"{damage.file}{CUT}"
+        _copy(opening.fs, segment, position, kept_as)
+    opening.report.cuts.append(
+        Cut(damage.file, position, segment.size - position, damage.reason, kept_as)
+    )
     segment.file.truncate(position)
     segment.size = position
 
@@ -179,8 +223,22 @@ def _refuse_or_cut(
 def _drop(opening: _Opening, segments: list[Segment], because: str) -> None:
     """Remove the segments behind a cut: without what was before them they are no log."""
     for segment in segments:
-        opening.report.cuts.append(
-            Cut(segment.file.path, 0, segment.size, f"behind the end that {because} has now")
-        )
+        path = segment.file.path
+        if segment.size:
+            opening.report.cuts.append(
+                Cut(path, 0, segment.size, f"behind the end that {because} has now", path + CUT)
+            )
+            opening.fs.rename(path, path + CUT)
         for suffix in (LOG, INDEX, TIME_INDEX):
             opening.fs.remove(segment.path(suffix))
+
+
+def _copy(fs: FileSystem, segment: Segment, position: int, path: str) -> None:
+    fs.remove(path)
+    copy = fs.open(path, create=True)
+    for start in range(position, segment.size, CHUNK_BYTES):
+        copy.write(
+            start - position,
+            segment.file.read(start, min(CHUNK_BYTES, segment.size - start)),
+        )
+    copy.fsync()

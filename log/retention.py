@@ -132,7 +132,18 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> int:
         hide(log, segment, now_ms)
     log.epochs.truncate_from_end(end_offset)
     fold(log)
+    _sync_truncation(log)
     return end_offset
+
+
+def _sync_truncation(log: PartitionLog) -> None:
+    """What was cut must not come back behind new batches when power is lost."""
+    try:
+        log.active.file.fsync()
+        log.fs.fsync_directory(log.directory)
+    except OSError as error:
+        log.fail_for_good(f"truncating {log.directory} failed: {error}")
+        raise LogPoisoned(str(log.poisoned), final=True) from error
 
 
 def _time_of(log: PartitionLog, segment: Segment) -> int:

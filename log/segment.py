@@ -65,6 +65,7 @@ class Segment:
         "max_timestamp_offset",
         "size",
         "time_index",
+        "unsynced",
     )
 
     def __init__(
@@ -78,6 +79,8 @@ class Segment:
         """Bytes of whole batches; invariant: the end of the file but while a write has failed."""
         self.index = OffsetIndex(fs, self.path(INDEX), base_offset, index_bytes)
         self.time_index = TimeIndex(fs, self.path(TIME_INDEX), base_offset, index_bytes)
+        self.unsynced = True
+        """The file may have bytes that an fsync has not seen."""
         self.max_timestamp_ms = -1
         self.max_timestamp_offset = base_offset
         """Last offset of the first batch that has the largest timestamp."""
@@ -125,6 +128,7 @@ class Segment:
         """
         position = self.size
         self.file.write(position, buffer)
+        self.unsynced = True  # set behind the write: a flush in its thread clears it, then fsyncs
         self.note(buffer, position, interval_bytes)
         self.size = position + len(buffer)
         self._tail = (first_offset, position)
@@ -157,6 +161,7 @@ class Segment:
     def cut_back(self) -> None:
         """Remove from the file what a failed write left behind its last good end."""
         self.file.truncate(self.size)
+        self.unsynced = True
 
     def seal(self) -> None:
         """Finish the indexes and write them; they are read from their files from now on."""
@@ -166,7 +171,9 @@ class Segment:
 
     def fsync(self, indexes: bool) -> None:
         """Bring the log, and with ``indexes`` the index files as sealed, to the disk."""
-        self.file.fsync()
+        if self.unsynced:
+            self.unsynced = False
+            self.file.fsync()
         if indexes:
             self.index.fsync()
             self.time_index.fsync()
@@ -311,6 +318,7 @@ class Segment:
         self.time_index.truncate_to(offset)
         self._tail = _NO_TAIL
         self.file.truncate(place.position)
+        self.unsynced = True
         self.size = place.position
         self.load_tail()
         return min(offset, place.base_offset)

@@ -179,3 +179,31 @@ def test_a_closed_log_takes_nothing() -> None:
         append_values(log, b"0")
     with pytest.raises(LogPoisoned, match="closed"):
         log.flush()
+
+
+def test_closing_a_log_that_nobody_wrote_to_waits_for_no_disk() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    append_values(log, b"0", b"1")
+    log.close()
+    log = open_log(fs, clean=True, recovery_point=2)
+    fs.calls.clear()
+
+    log.close()
+
+    assert not [operation for operation, _ in fs.calls if operation.startswith("fsync")]
+    assert log.recovery_point == 2
+
+
+def test_closing_brings_all_files_of_what_was_written_to_the_disk() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs, index_interval_bytes=0)
+    append_values(log, b"0", b"1", b"2")
+    fs.calls.clear()
+
+    log.close()
+
+    synced = {path for operation, path in fs.calls if operation.startswith("fsync")}
+    base = LOG.removesuffix(".log")
+    assert synced >= {LOG, f"{base}.index", f"{base}.timeindex", DIRECTORY}
+    assert log.recovery_point == 3

@@ -99,7 +99,7 @@ def test_producers_are_kept_apart() -> None:
 
     assert log.log_end_offset == 5
     assert len(log.producers) == 2
-    assert log.producers.largest_id == 2
+    assert log.producers.highest_id == 2
 
 
 def test_a_refused_batch_leaves_its_producer_as_it_was() -> None:

@@ -54,6 +54,7 @@ def test_a_tail_torn_at_any_byte_is_cut_to_whole_batches(end: int) -> None:
         [cut] = log.recovery.cuts
         assert (cut.file, cut.position, cut.bytes_cut) == (FIRST, whole * 69, end % 69)
         assert cut.reason
+        assert cut.kept_as is None
     else:
         assert log.recovery.cuts == []
     assert len(fs.written(FIRST)) == whole * 69
@@ -107,6 +108,36 @@ def test_a_cut_takes_the_segments_behind_it_along() -> None:
         (SECOND, 0, 138),
     ]
     assert not fs.exists(SECOND)
+
+
+@pytest.mark.parametrize("position", [69 + 20, 69 + 10, 69 + 16, 69 + 65])
+def test_whole_batches_behind_damage_are_cut_but_kept_beside(position: int) -> None:
+    fs = SimulatedFiles()
+    data = bytearray(three_batches())
+    data[position] ^= 0x10
+    fs.put(FIRST, bytes(data))
+
+    log = open_log(fs)
+
+    assert values(log) == [(0, b"0")]
+    [cut] = log.recovery.cuts
+    assert cut.kept_as == FIRST + ".cut"
+    assert fs.written(cut.kept_as) == data[69:]
+    append_values(log, b"1")
+    log.close()
+    assert values(open_log(fs, clean=True)) == [(0, b"0"), (1, b"1")]
+    assert fs.written(cut.kept_as) == data[69:]
+
+
+def test_later_segments_are_kept_beside_too() -> None:
+    fs = two_segments()
+    second = fs.written(SECOND)
+    fs.names[FIRST].data[170] ^= 0xFF
+
+    cuts = open_log(fs, **SMALL).recovery.cuts
+
+    assert [cut.kept_as for cut in cuts] == [None, SECOND + ".cut"]
+    assert fs.written(SECOND + ".cut") == second
 
 
 @pytest.mark.parametrize("recovery_point", [3, 4, 5])
@@ -208,6 +239,40 @@ def test_indexes_are_made_again_when_missing_or_wrong(
         assert path in sentence
 
 
+@pytest.mark.parametrize("recovery_point", [0, 2])
+def test_a_segment_behind_a_hole_that_power_loss_left_is_cut(recovery_point: int) -> None:
+    fs = two_segments()
+    del fs.names[FIRST].data[138:]
+
+    log = open_log(fs, recovery_point=recovery_point, **SMALL)
+
+    assert values(log) == [(0, b"0"), (1, b"1")]
+    [cut] = log.recovery.cuts
+    assert (cut.file, cut.bytes_cut, cut.kept_as) == (SECOND, 138, SECOND + ".cut")
+    append_values(log, b"new")
+    assert values(log)[-1] == (2, b"new")
+
+
+def test_in_a_compacted_topic_a_hole_is_a_cleaners() -> None:
+    fs = two_segments()
+    del fs.names[FIRST].data[138:]
+
+    log = open_log(fs, cleanup_policy="compact", **SMALL)
+
+    assert [offset for offset, _ in values(log)] == [0, 1, 3, 4]
+    assert log.recovery.cuts == []
+
+
+def test_a_hole_that_a_cleaner_left_is_none() -> None:
+    fs = two_segments()
+    fs.names[FIRST].data[:] = batch(1, b"1")  # offsets 0 and 2 were cleaned away
+
+    log = open_log(fs, **SMALL)
+
+    assert values(log) == [(1, b"1"), (3, b"3"), (4, b"4")]
+    assert log.recovery.cuts == []
+
+
 def test_messages_of_magic_1_are_refused_and_never_cut() -> None:
     # Offset 0, 34 bytes: CRC, magic 1, CreateTime, timestamp 1, key "k", value "hello w".
     message = bytes.fromhex(
@@ -263,4 +328,4 @@ def test_a_log_below_its_start_offset_begins_anew_there() -> None:
 
     assert (log.log_start_offset, log.log_end_offset) == (10, 10)
     assert log.recovery.bytes_cut == 207
-    assert fs.list(DIRECTORY)[:1] == ["00000000000000000010.log"]
+    assert fs.list(DIRECTORY)[:2] == ["00000000000000000000.log.cut", "00000000000000000010.log"]

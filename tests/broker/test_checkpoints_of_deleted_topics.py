@@ -1,0 +1,45 @@
+"""A topic made anew under a deleted one's name begins at 0, even when the broker is killed then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from broker.config import Config
+from broker.logs import LogManager
+from broker.registry import Topic
+from log.checkpoint import RECOVERY_POINT, read_offsets
+from log.filesystem import OsFileSystem
+from protocol.records.batch import Record, encode_batch
+
+
+def test_checkpoints_do_not_speak_of_a_deleted_topic(tmp_path: Path) -> None:
+    fs = OsFileSystem()
+    config = Config({})
+    logs = LogManager(fs, str(tmp_path), config)
+    topic, other = Topic("t", b"1" * 16, 1), Topic("other", b"2" * 16, 1)
+    for made in (topic, other):
+        logs.show(logs.make(made))
+        log = logs.get(made.name, 0)
+        assert log is not None
+        for _ in range(5):
+            log.append(encode_batch([Record(0, 1, None, b"v")]), 0, 1)
+        log.flush()
+        log.delete_records(4)
+    logs.write_checkpoints()
+    entry = logs.topics.pop("t")
+    logs.remove(logs.retire(topic, entry.logs, "0" * 32))
+    assert read_offsets(fs, str(tmp_path / RECOVERY_POINT)) == {("other", 0): 5}
+
+    again = replace(topic, topic_id=b"3" * 16)
+    logs.show(logs.make(again))
+    log = logs.get("t", 0)
+    assert log is not None
+    log.append(encode_batch([Record(0, 1, None, b"new")]), 0, 1)
+    restarted = LogManager(fs, str(tmp_path), config)
+    restarted.open_all([again, other])
+
+    log = restarted.get("t", 0)
+    assert log is not None
+    assert (log.log_start_offset, log.log_end_offset) == (0, 1)
+    assert log.recovery.cuts == []
