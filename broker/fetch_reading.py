@@ -87,6 +87,8 @@ class Reader:
     ) -> Fetched:
         if wanted.last_fetched_epoch >= 0:
             epoch, end = log.epochs.end_offset_for(wanted.last_fetched_epoch, log.log_end_offset)
+            if epoch < 0:
+                return self._fetched(log, OFFSET_OUT_OF_RANGE)
             if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
                 return self._fetched(log, 0, diverging=(epoch, end))
         limit = max(0, min(room, wanted.max_bytes))

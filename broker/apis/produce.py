@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.logs import TopicLogs
 from broker.request import Request, ServedApi
+from broker.runtime import OFFSETS_TOPIC
 from log.errors import AppendRefused, LogPoisoned
+from log.filesystem import Buffer
 from log.partition_log import PartitionLog
+from log.values import AppendInfo
 from protocol.errors import (
     INVALID_REQUIRED_ACKS,
     INVALID_TOPIC_EXCEPTION,
@@ -108,12 +111,6 @@ class _Producing:
             return _Done(_failed(index, refused))
 
     def _append(self, entry: TopicLogs, log: PartitionLog, data: bytes | None) -> _Done:
-        try:
-            produced = analyse(data, self.version, self.now_ms, entry.rules)
-        except CorruptRecords as error:
-            raise _Refused(
-                error.error_code, error.message, error.record_errors, log.log_start_offset
-            ) from None
         if self.acks not in (-1, 0, 1):
             raise _Refused(INVALID_REQUIRED_ACKS)
         if entry.topic.is_internal and not self.may_write_internal:
@@ -125,19 +122,17 @@ class _Producing:
                 NOT_ENOUGH_REPLICAS,
                 f"min.insync.replicas is {entry.settings['min.insync.replicas']}, and there is 1.",
             )
+        try:
+            produced = analyse(data, self.version, self.now_ms, entry.rules)
+        except CorruptRecords as error:
+            raise _Refused(
+                error.error_code, error.message, error.record_errors, log.log_start_offset
+            ) from None
         if self.transactional or any(batch.is_transactional for batch in produced.batches):
             raise _Refused(INVALID_TXN_STATE, "This broker has no transactions.")
         if not produced.batches:
             return _Done(_appended(log.partition, -1, -1, log.log_start_offset))
-        try:
-            info = log.append(produced.data, max(log.epochs.latest, 0), self.now_ms)
-        except AppendRefused as error:
-            raise _Refused(
-                error.error_code, error.message, log_start_offset=log.log_start_offset
-            ) from None
-        except LogPoisoned as error:
-            self.broker.maintenance.poisoned(log, error)
-            raise _Refused(KAFKA_STORAGE_ERROR, str(error)) from None
+        info = self._write(log, produced.data)
         if not info.duplicate:
             self.broker.long_polls.appended(log.topic, log.partition, len(produced.data))
         answer = _appended(
@@ -146,6 +141,24 @@ class _Producing:
         if log.flush_due and info.last_offset >= log.recovery_point:
             return _Done(answer, log, info.last_offset + 1)
         return _Done(answer)
+
+
+    def _write(self, log: PartitionLog, data: Buffer) -> AppendInfo:
+        append = partial(log.append, data, max(log.epochs.latest, 0), self.now_ms)
+        try:
+            if log.topic != OFFSETS_TOPIC or not self.broker.runtime.hosts:
+                return append()
+            info = self.broker.runtime.append_foreign(log.partition, append)
+        except AppendRefused as error:
+            raise _Refused(
+                error.error_code, error.message, log_start_offset=log.log_start_offset
+            ) from None
+        except LogPoisoned as error:
+            self.broker.maintenance.poisoned(log, error)
+            raise _Refused(KAFKA_STORAGE_ERROR, str(error)) from None
+        if info is None:
+            raise _Refused(KAFKA_STORAGE_ERROR, "The groups of this partition are being loaded.")
+        return info
 
 
 def _appended(

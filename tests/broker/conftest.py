@@ -1,12 +1,19 @@
-"""Tests that are coroutines run in a loop of their own, uvloop's as in the broker."""
+"""Tests that are coroutines run in a loop of their own, uvloop's as in the broker.
+
+Tests of what clients see get a `wire` to the broker process that all tests share.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Iterator
 
 import pytest
 import uvloop
+
+from tests.brokers import Broker
+from tests.wire import Wire
 
 TEST_WITHIN_S = 60
 
@@ -25,3 +32,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     uvloop.run(run())
     return True
+
+
+@pytest.fixture
+def wire(broker: Broker) -> Iterator[Wire]:
+    """A connection to the broker that all tests share."""
+    with Wire(broker.port) as connection:
+        yield connection

@@ -1,0 +1,357 @@
+"""CreateTopics, DeleteTopics and CreatePartitions: every version, every refusal with its sentence."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from protocol.errors import (
+    INVALID_CONFIG,
+    INVALID_PARTITIONS,
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR,
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    NONE,
+    TOPIC_ALREADY_EXISTS,
+    TOPIC_DELETION_DISABLED,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from tests.broker.topic_calls import (
+    create_topic,
+    create_topics,
+    fetch,
+    metadata,
+    produce,
+    topic,
+)
+from tests.wire import Wire, batch, values_of
+
+CREATE_VERSIONS = range(8)
+DELETE_VERSIONS = range(7)
+GROW_VERSIONS = range(4)
+
+
+def exists(wire: Wire, name: str) -> bool:
+    (found,) = metadata(wire, name, create=False)["topics"]
+    return bool(found["error_code"] == NONE)
+
+
+# -- CreateTopics
+
+
+@pytest.mark.parametrize("version", CREATE_VERSIONS)
+def test_every_version_makes_a_topic(wire: Wire, name: str, version: int) -> None:
+    answer = create_topic(wire, name, 3, version)
+
+    (made,) = metadata(wire, name, create=False)["topics"]
+    assert (answer["name"], answer["error_code"]) == (name, NONE)
+    assert len(made["partitions"]) == 3
+    if version >= 5:
+        assert (answer["num_partitions"], answer["replication_factor"]) == (3, 1)
+        assert {c["name"]: c["value"] for c in answer["configs"]}["cleanup.policy"] == "delete"
+    assert answer["topic_id"] == (made["topic_id"] if version >= 7 else bytes(16))
+
+
+@pytest.mark.parametrize("version", CREATE_VERSIONS[1:])
+def test_a_dry_run_makes_nothing(wire: Wire, name: str, version: int) -> None:
+    (answer,) = create_topics(wire, [topic(name, 2)], version, validate_only=True)
+
+    assert answer["error_code"] == NONE
+    assert not exists(wire, name)
+
+
+@pytest.mark.parametrize("version", CREATE_VERSIONS)
+def test_what_is_there_is_not_made_again(wire: Wire, name: str, version: int) -> None:
+    create_topic(wire, name)
+
+    answer = create_topic(wire, name, 5, version)
+
+    assert answer["error_code"] == TOPIC_ALREADY_EXISTS
+    if version >= 1:
+        assert answer["error_message"] == f"Topic '{name}' already exists."
+
+
+REFUSALS = [
+    # what is asked for, the error, a part of its sentence
+    ({"num_partitions": 0}, INVALID_PARTITIONS, "larger than 0"),
+    ({"num_partitions": -2}, INVALID_PARTITIONS, "larger than 0"),
+    ({"num_partitions": 2**31 - 1}, INVALID_PARTITIONS, "at most"),
+    ({"replication_factor": 0}, INVALID_REPLICATION_FACTOR, "larger than 0"),
+    ({"replication_factor": 2}, INVALID_REPLICATION_FACTOR, "only 1 broker(s) are registered"),
+    (
+        {"assignments": [{"partition_index": 0, "broker_ids": [1]}]},
+        INVALID_REQUEST,
+        "cannot be used at the same time",
+    ),
+    (
+        {"num_partitions": -1, "replication_factor": -1,
+         "assignments": [{"partition_index": 1, "broker_ids": [1]}]},
+        INVALID_REPLICA_ASSIGNMENT,
+        "consecutive",
+    ),
+    (
+        {"num_partitions": -1, "replication_factor": -1,
+         "assignments": [{"partition_index": 0, "broker_ids": [9]}]},
+        INVALID_REPLICA_ASSIGNMENT,
+        "unknown brokers: [9]",
+    ),
+    (
+        {"num_partitions": -1, "replication_factor": -1,
+         "assignments": [{"partition_index": 0, "broker_ids": [1, 1]}]},
+        INVALID_REPLICA_ASSIGNMENT,
+        "twice",
+    ),
+    (
+        {"num_partitions": -1, "replication_factor": -1,
+         "assignments": [{"partition_index": 0, "broker_ids": []}]},
+        INVALID_REPLICA_ASSIGNMENT,
+        "no replicas",
+    ),
+    ({"configs": {"retention.ms": None}}, INVALID_CONFIG, "Null value not supported"),
+    ({"configs": {"no.such": "1"}}, INVALID_CONFIG, "Unknown topic config name: no.such"),
+    ({"configs": {"retention.ms": "soon"}}, INVALID_CONFIG, "whole number"),
+    ({"configs": {"segment.bytes": "1"}}, INVALID_CONFIG, "at least 14"),
+    ({"configs": {"cleanup.policy": "burn"}}, INVALID_CONFIG, "delete"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "error_code", "sentence"), REFUSALS)
+def test_what_makes_no_sense_is_refused_with_a_sentence(
+    wire: Wire, name: str, fields: dict[str, Any], error_code: int, sentence: str
+) -> None:
+    wanted = dict(fields)
+    partitions = wanted.pop("num_partitions", 1)
+
+    answer = create_topic(wire, name, partitions, **wanted)
+
+    assert answer["error_code"] == error_code
+    assert sentence in answer["error_message"]
+    assert not exists(wire, name)
+
+
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
+    [
+        ("", "the empty string is not allowed"),
+        ("..", "'.' or '..' is not allowed"),
+        ("a/b", "other than ASCII alphanumerics"),
+        ("x" * 250, "longer than the max allowed length 249"),
+    ],
+)
+def test_a_name_that_no_topic_may_have(wire: Wire, bad: str, sentence: str) -> None:
+    answer = create_topic(wire, bad)
+
+    assert answer["error_code"] == INVALID_TOPIC_EXCEPTION
+    assert sentence in answer["error_message"]
+
+
+def test_a_name_that_metrics_would_mix_up(wire: Wire, name: str) -> None:
+    create_topic(wire, f"{name}_a")
+
+    answer = create_topic(wire, f"{name}.a")
+
+    assert answer["error_code"] == INVALID_TOPIC_EXCEPTION
+    assert f"collides with existing topic: {name}_a" in answer["error_message"]
+
+
+def test_the_longest_name_works_to_the_end(wire: Wire, name: str) -> None:
+    longest = (name + "x" * 249)[:249]
+
+    assert create_topic(wire, longest)["error_code"] == NONE
+    assert produce(wire, longest)["error_code"] == NONE
+    (answer,) = delete(wire, [longest])
+    assert answer["error_code"] == NONE
+
+
+def test_what_the_client_leaves_open_is_the_brokers_to_choose(wire: Wire, name: str) -> None:
+    answer = create_topic(wire, name, -1, replication_factor=-1)
+
+    assert (answer["error_code"], answer["num_partitions"]) == (NONE, 1)
+    assert answer["replication_factor"] == 1
+
+
+def test_an_assignment_says_how_many_partitions(wire: Wire, name: str) -> None:
+    assignments = [{"partition_index": i, "broker_ids": [1]} for i in (1, 0)]
+
+    answer = create_topic(wire, name, -1, replication_factor=-1, assignments=assignments)
+
+    assert (answer["error_code"], answer["num_partitions"]) == (NONE, 2)
+
+
+def test_a_topic_named_twice_is_not_made(wire: Wire, name: str) -> None:
+    (answer,) = create_topics(wire, [topic(name), topic(name, 2)])
+
+    assert answer["error_code"] == INVALID_REQUEST
+    assert not exists(wire, name)
+
+
+def test_one_refusal_does_not_keep_the_others_from_being_made(wire: Wire, name: str) -> None:
+    good, bad = create_topics(wire, [topic(name), topic(f"{name}-2", 0)])
+
+    assert (good["error_code"], bad["error_code"]) == (NONE, INVALID_PARTITIONS)
+    assert exists(wire, name)
+
+
+def test_the_answer_tells_where_settings_come_from(wire: Wire, name: str) -> None:
+    answer = create_topic(wire, name, configs={"retention.ms": "5000"})
+
+    told = {c["name"]: (c["value"], c["config_source"]) for c in answer["configs"]}
+    assert told["retention.ms"] == ("5000", 1)
+    assert told["segment.bytes"] == ("1073741824", 5)
+
+
+# -- DeleteTopics
+
+
+def delete(wire: Wire, names: list[str], version: int = 5) -> list[dict[str, Any]]:
+    if version >= 6:
+        request = {"topics": [{"name": name, "topic_id": bytes(16)} for name in names]}
+    else:
+        request = {"topic_names": names}
+    answers: list[dict[str, Any]] = wire.call(
+        "DeleteTopics", version, {**request, "timeout_ms": 10_000}
+    )["responses"]
+    return answers
+
+
+@pytest.mark.parametrize("version", DELETE_VERSIONS)
+def test_every_version_deletes_by_name(wire: Wire, name: str, version: int) -> None:
+    topic_id = create_topic(wire, name, 2)["topic_id"]
+
+    (answer,) = delete(wire, [name], version)
+
+    assert (answer["name"], answer["error_code"]) == (name, NONE)
+    assert answer["topic_id"] == (topic_id if version >= 6 else bytes(16))
+    assert not exists(wire, name)
+
+
+def test_version_6_deletes_by_id(wire: Wire, name: str) -> None:
+    topic_id = create_topic(wire, name)["topic_id"]
+    unknown = uuid.uuid4().bytes
+    asked = [{"name": None, "topic_id": i} for i in (topic_id, unknown)]
+
+    done, missing = wire.call("DeleteTopics", 6, {"topics": asked, "timeout_ms": 0})["responses"]
+
+    assert (done["name"], done["error_code"]) == (name, NONE)
+    assert (missing["topic_id"], missing["error_code"]) == (unknown, UNKNOWN_TOPIC_ID)
+    assert not exists(wire, name)
+
+
+@pytest.mark.parametrize("version", DELETE_VERSIONS)
+def test_an_unknown_topic_is_not_deleted(wire: Wire, name: str, version: int) -> None:
+    (answer,) = delete(wire, [name], version)
+
+    assert answer["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_name_and_id_together_and_neither_are_refused(wire: Wire, name: str) -> None:
+    topic_id = create_topic(wire, name)["topic_id"]
+    asked = [{"name": name, "topic_id": topic_id}, {"name": None, "topic_id": bytes(16)}]
+
+    answers = wire.call("DeleteTopics", 6, {"topics": asked, "timeout_ms": 0})["responses"]
+
+    assert [answer["error_code"] for answer in answers] == [INVALID_REQUEST, INVALID_REQUEST]
+    assert exists(wire, name)
+
+
+def test_a_topic_made_again_is_empty_and_has_another_id(wire: Wire, name: str) -> None:
+    before = create_topic(wire, name)["topic_id"]
+    produce(wire, name, batch(b"old"))
+    delete(wire, [name])
+
+    after = create_topic(wire, name)["topic_id"]
+
+    assert before != after
+    assert values_of(fetch(wire, name)["records"]) == []
+    assert produce(wire, name)["base_offset"] == 0
+
+
+def test_the_offsets_topic_is_neither_deleted_nor_grown(wire: Wire) -> None:
+    wire.call("FindCoordinator", 3, {"key": "g", "key_type": 0})
+
+    (deleted,) = delete(wire, ["__consumer_offsets"])
+    grown = grow(wire, "__consumer_offsets", 60)
+
+    assert deleted["error_code"] == grown["error_code"] == INVALID_TOPIC_EXCEPTION
+    assert exists(wire, "__consumer_offsets")
+
+
+@pytest.mark.parametrize(
+    ("version", "error_code"), [(1, INVALID_REQUEST), (3, TOPIC_DELETION_DISABLED)]
+)
+def test_deletion_can_be_switched_off(
+    brokers: Any, name: str, version: int, error_code: int
+) -> None:
+    with Wire(brokers({"delete.topic.enable": "false"}).port) as wire:
+        create_topic(wire, name)
+
+        (answer,) = delete(wire, [name], version)
+
+        assert answer["error_code"] == error_code
+        assert exists(wire, name)
+
+
+# -- CreatePartitions
+
+
+def grow(wire: Wire, name: str, count: int, version: int = 3, **fields: Any) -> dict[str, Any]:
+    wanted = {"name": name, "count": count, "assignments": fields.pop("assignments", None)}
+    request = {"topics": [wanted], "timeout_ms": 10_000, "validate_only": False, **fields}
+    answer: dict[str, Any] = wire.call("CreatePartitions", version, request)["results"][0]
+    return answer
+
+
+def partitions(wire: Wire, name: str) -> int:
+    return len(metadata(wire, name, create=False)["topics"][0]["partitions"])
+
+
+@pytest.mark.parametrize("version", GROW_VERSIONS)
+def test_every_version_adds_partitions_and_keeps_the_records(
+    wire: Wire, name: str, version: int
+) -> None:
+    create_topic(wire, name)
+    produce(wire, name, batch(b"kept"))
+
+    answer = grow(wire, name, 3, version)
+
+    assert (answer["error_code"], answer["error_message"]) == (NONE, None)
+    assert partitions(wire, name) == 3
+    assert values_of(fetch(wire, name)["records"]) == [b"kept"]
+    assert produce(wire, name, partition=2)["base_offset"] == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "assignments", "error_code", "sentence"),
+    [
+        (2, None, INVALID_PARTITIONS, "already has 2"),
+        (1, None, INVALID_PARTITIONS, "higher than the requested 1"),
+        (2**31 - 1, None, INVALID_PARTITIONS, "at most"),
+        (4, [{"broker_ids": [1]}], INVALID_REPLICA_ASSIGNMENT, "only 1 assignment(s)"),
+        (3, [{"broker_ids": [7]}], INVALID_REPLICA_ASSIGNMENT, "unknown brokers: [7]"),
+    ],
+)
+def test_what_makes_no_sense_adds_nothing(
+    wire: Wire, name: str, count: int, assignments: Any, error_code: int, sentence: str
+) -> None:
+    create_topic(wire, name, 2)
+
+    answer = grow(wire, name, count, assignments=assignments)
+
+    assert answer["error_code"] == error_code
+    assert sentence in answer["error_message"]
+    assert partitions(wire, name) == 2
+
+
+def test_a_dry_run_adds_nothing(wire: Wire, name: str) -> None:
+    create_topic(wire, name)
+
+    assert grow(wire, name, 5, validate_only=True)["error_code"] == NONE
+    assert partitions(wire, name) == 1
+
+
+def test_an_unknown_topic_does_not_grow(wire: Wire, name: str) -> None:
+    assert grow(wire, name, 2)["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
