@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: every version, every refusal with its sentence."""
+"""CreateTopics, DeleteTopics and CreatePartitions: every version, every refusal and its sentence."""
 
 from __future__ import annotations
 

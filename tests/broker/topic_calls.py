@@ -1,4 +1,4 @@
-"""Requests about topics and records as tests write them: what matters, and defaults for the rest."""
+"""Requests about topics and records as tests write them: what matters, defaults for the rest."""
 
 from __future__ import annotations
 

@@ -1,0 +1,81 @@
+"""Writes docs/configuration.md from the tables of settings; `--check` only compares."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from broker.config_table import BROKER, TOPIC, Setting
+from broker.config_value import render
+
+PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
+
+HEAD = """# Configuration
+
+Muster reads Apache Kafka's broker properties by Kafka's names. They come from four places, the later
+the stronger:
+
+1. a file in the form of `server.properties`: `muster serve --config server.properties`;
+2. the environment: `MUSTER_LOG_RETENTION_MS=60000` is `log.retention.ms=60000`;
+3. `--set`, as often as needed: `muster serve --set log.retention.ms=60000`;
+4. the other options: `--listen HOST:PORT` is `listeners`, `--data DIR` is `log.dirs`, `--http
+   HOST:PORT` (or `off`) is `http.listener`.
+
+A value that its setting does not take ends the start with one sentence:
+
+    $ muster serve --set num.partitions=0
+    muster serve: num.partitions=0: it must be at least 1
+
+Names that Kafka does not know are listed in one warning and ignored. Names that Kafka knows and that
+have no effect here are accepted in silence, so that an existing `server.properties` can be used as it
+is; they stand at the end of this page. Nothing that protects is ignored: an authorizer, or a listener
+with another security protocol than PLAINTEXT, ends the start.
+
+A topic has the settings that it was created with, and the broker's where it has none of its own.
+
+This page is written by `tools/make_configuration.py`; a test compares it with the tables.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [
+        HEAD,
+        "\n## Settings of the broker\n\n",
+        *_table(setting for setting in BROKER.values() if setting.has_effect),
+        "\n## Settings of topics\n\n",
+        *_table(setting for setting in TOPIC.values() if setting.has_effect),
+        "\n## Known, and without effect\n\n",
+        "Of the broker: ",
+        ", ".join(f"`{s.name}`" for s in _sorted(BROKER.values()) if not s.has_effect),
+        ".\n\nOf topics: ",
+        ", ".join(f"`{s.name}`" for s in _sorted(TOPIC.values()) if not s.has_effect),
+        ".\n",
+    ]
+    return "".join(parts)
+
+
+def _table(settings: Iterable[Setting]) -> Iterable[str]:
+    yield "| setting | type | default | takes | what it does |\n|---|---|---|---|---|\n"
+    for setting in _sorted(settings):
+        default = render(setting, setting.default)
+        shown = "null" if default is None else default
+        takes = setting.valid.replace(",...,", " to ").replace(",...]", " and more]")
+        doc = setting.doc.replace("``", "`")
+        yield f"| `{setting.name}` | {setting.type.lower()} | {shown} | {takes} | {doc} |\n"
+
+
+def _sorted(settings: Iterable[Setting]) -> list[Setting]:
+    return sorted(settings, key=lambda setting: setting.name)
+
+
+def main() -> None:
+    """The entry point."""
+    if "--check" in sys.argv:
+        sys.exit(PAGE.read_text() != page())
+    PAGE.write_text(page())
+
+
+if __name__ == "__main__":
+    main()
