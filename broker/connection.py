@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 import structlog
 
 from broker.peer import display_client_id, java_address, peer_gone
-from broker.request import Request
+from broker.request import Body, Request
 from broker.response import file_chunks, report_failure, unsupported_api_versions
 from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, ProtocolError
 from protocol.framing import BadFrame, Framer
@@ -77,6 +77,8 @@ class Connection(asyncio.Protocol):
         self._slots: deque[Request] = deque()
         """Requests handled and not yet handed to the transport, in order."""
         self._parked: Request | None = None
+        self.handling: Request | None = None
+        """The request whose handler runs now; what it answers meanwhile needs no telling."""
         self._out: list[Buffer] = []
         self._out_bytes = 0
         self._busy = False
@@ -179,20 +181,15 @@ class Connection(asyncio.Protocol):
 
     # -- the requests' calls
 
-    def answered(self, request: Request, error_code: int) -> None:
-        """Takes a request's reply; called by `Request.complete` alone."""
-        request.route.errors[error_code] += 1
+    def answered(self, request: Request) -> None:
+        """Takes the reply of a request that was not answered while it was handled."""
         if self.closed:
             return
         slots = self._slots
         if slots[0] is request:
             while slots and (reply := slots[0].reply) is not None:
                 slots.popleft()
-                if type(reply) is bytes:
-                    self._out.append(reply)
-                    self._out_bytes += len(reply)
-                else:
-                    self._append_chunks(reply)
+                self._append(reply)
         if self._parked is request:
             self._parked = None
         if not self._busy and not self.dirty:
@@ -312,14 +309,28 @@ class Connection(asyncio.Protocol):
         except ProtocolError as error:
             self.refuse(error)
             return
-        request = Request(self, route, correlation_id, client_id, frame, position)
-        self._slots.append(request)
+        request = self.handling = Request(self, route, correlation_id, client_id, frame, position)
         try:
             route.handle(self._broker, request)
         except ProtocolError as error:
             self.refuse(error)
         except Exception:  # noqa: BLE001 - told in the log, with its traceback
             self.handler_failed(request)
+        self._place(request)
+
+    def _place(self, request: Request) -> None:
+        """Keeps a request that was handled until its reply's turn has come; often that is now."""
+        self.handling = None
+        reply = request.reply
+        if reply is None or self._slots:
+            self._slots.append(request)
+        elif type(reply) is bytes:
+            self._out.append(reply)
+            self._out_bytes += len(reply)
+        else:
+            self._append(reply)
+        if reply is not None and self._parked is request:
+            self._parked = None
 
     def _learn_client_id(self, raw: bytes, size: int) -> None:
         if len(raw) != size:
@@ -337,11 +348,11 @@ class Connection(asyncio.Protocol):
             self.refuse(ProtocolError(f"API key {key} version {version} is not served"))
             return
         route = self._routes[_API_VERSIONS_KEY << 16]
-        request = Request(self, route, correlation_id, "", frame, len(frame))
-        self._slots.append(request)
+        request = self.handling = Request(self, route, correlation_id, "", frame, len(frame))
         row = route.served
         answer = unsupported_api_versions(correlation_id, row.min_version, row.max_version)
         request.complete(answer, UNSUPPORTED_VERSION)
+        self._place(request)
 
     def _queue(self, frames: list[bytes]) -> None:
         if frames:
@@ -397,11 +408,13 @@ class Connection(asyncio.Protocol):
             self.server.unread.add(self)
             self._transport.pause_reading()
 
-    def _append_chunks(self, chunks: object) -> None:
-        assert isinstance(chunks, (list, tuple, bytearray, memoryview))
-        if isinstance(chunks, (bytearray, memoryview)):
-            chunks = (chunks,)
-        for chunk in file_chunks(chunks):
+    def _append(self, reply: Body) -> None:
+        """Hands a reply, all those before which are on their way, to the next write."""
+        if isinstance(reply, (bytes, bytearray, memoryview)):
+            self._out.append(reply)
+            self._out_bytes += len(reply)
+            return
+        for chunk in file_chunks(reply):
             self._out.append(chunk)
             self._out_bytes += len(chunk)
 

@@ -167,7 +167,10 @@ class Request:
         """
         assert self.reply is None, f"{self.route.served.api.name} was answered twice"
         self.reply = frame
-        self.connection.answered(self, error_code)
+        self.route.errors[error_code] += 1
+        connection = self.connection
+        if connection.handling is not self:
+            connection.answered(self)
 
     def respond_nothing(self, error_code: int = 0) -> None:
         """Ends the request without an answer, as Produce with acks=0 asks."""

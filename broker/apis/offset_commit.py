@@ -48,65 +48,33 @@ def _handle(broker: Broker, request: Request) -> None:
         DECODE_REQUEST[version](request.buffer, request.position)
     )
     known = broker.registry.topics
-    if version < 10:
-        for topic in topics:
-            found = known.get(topic[0])
-            partitions = topic[1]
-            if found is None or not partitions:
-                break
-            if max(partitions) >= found.partitions or min(partitions) < 0:
-                break
-        else:
-            if topics:
-                request.context = topics
-                request.encode = _answer
-                offsets = [TopicOffsets._make(topic) for topic in topics]
-                _submit(
-                    broker,
-                    request,
-                    group_id,
-                    generation_id,
-                    member_id,
-                    group_instance_id,
-                    retention_time_ms,
-                    offsets,
-                )
-                return
-    partly = _Partly(topics)
-    offsets = _existing(broker, partly, by_id=version >= 10)
-    request.context = partly
-    request.encode = _answer_partly
-    if not offsets:
-        # As in Kafka, a commit of nothing is not looked at further.
-        _answer_partly(request, CommitReply(()))
-        return
-    _submit(
-        broker,
-        request,
-        group_id,
-        generation_id,
-        member_id,
-        group_instance_id,
-        retention_time_ms,
-        offsets,
-    )
-
-
-def _submit(
-    broker: Broker,
-    request: Request,
-    group_id: str,
-    generation_id: int,
-    member_id: str,
-    group_instance_id: str | None,
-    retention_time_ms: int,
-    offsets: list[TopicOffsets],
-) -> None:
-    if request.api_version >= 9 and generation_id >= 0:
-        shard = broker.runtime.active_shard(group_id)
-        if shard is not None and group_id not in shard.groups:
-            request(CommitReply(GROUP_ID_NOT_FOUND))
+    whole = version < 10 and bool(topics)
+    for topic in topics if whole else ():
+        found = known.get(topic[0])
+        partitions = topic[1]
+        if (
+            found is None
+            or not partitions
+            or max(partitions) >= found.partitions
+            or min(partitions) < 0
+        ):
+            whole = False
+            break
+    if whole:
+        request.context = topics
+        request.encode = _answer
+        offsets = [TopicOffsets._make(topic) for topic in topics]
+    else:
+        partly = request.context = _Partly(topics)
+        request.encode = _answer_partly
+        offsets = _existing(broker, partly, by_id=version >= 10)
+        if not offsets:
+            # As in Kafka, a commit of nothing is not looked at further.
+            request(CommitReply(()))
             return
+    if version >= 9 and generation_id >= 0 and _is_unknown(broker, group_id):
+        request(CommitReply(GROUP_ID_NOT_FOUND))
+        return
     broker.runtime.submit(
         group_id,
         OffsetCommit(
@@ -119,6 +87,11 @@ def _submit(
             offsets,
         ),
     )
+
+
+def _is_unknown(broker: Broker, group_id: str) -> bool:
+    shard = broker.runtime.active_shard(group_id)
+    return shard is not None and group_id not in shard.groups
 
 
 def _existing(broker: Broker, partly: _Partly, by_id: bool) -> list[TopicOffsets]:

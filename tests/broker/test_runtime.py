@@ -41,6 +41,7 @@ class HandClock(Clock):
     """A clock that a test moves."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.mono_ms = 1_000_000
         self.wall_ms = 1_700_000_000_000
 
