@@ -280,8 +280,10 @@ class PartitionLog:
                 self._unsynced_directories.add(self.directory)
             self.active.seal()
             save_producers(self)
-            with self._flushing:
-                self._flush(closing=True)
+            if self.size_bytes:  # an empty log is made again as it was
+                with self._flushing:
+                    self._flush(closing=True)
+            self.recovery_point = self.log_end_offset
         self.fail_for_good(f"{self.directory} is closed")
 
     # -- reading

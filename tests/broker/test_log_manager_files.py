@@ -1,4 +1,4 @@
-"""A topic made anew under a deleted one's name begins at 0, even when the broker is killed then."""
+"""What the log manager leaves in the data directory when topics go and when it closes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from broker.registry import Topic
 from log.checkpoint import RECOVERY_POINT, read_offsets
 from log.filesystem import OsFileSystem
 from protocol.records.batch import Record, encode_batch
+from tests.simulated_files import SimulatedFiles
 
 
 def test_checkpoints_do_not_speak_of_a_deleted_topic(tmp_path: Path) -> None:
@@ -43,3 +44,26 @@ def test_checkpoints_do_not_speak_of_a_deleted_topic(tmp_path: Path) -> None:
     assert log is not None
     assert (log.log_start_offset, log.log_end_offset) == (0, 1)
     assert log.recovery.cuts == []
+
+
+def test_a_log_that_cannot_be_closed_leaves_out_the_marker_and_nothing_else() -> None:
+    fs = SimulatedFiles()
+    fs.make_directory("/data")
+    logs = LogManager(fs, "/data", Config({}))
+    topic = Topic("t", b"1" * 16, 3)
+    logs.show(logs.make(topic))
+    for log in logs.all():
+        log.append(encode_batch([Record(0, 1, None, b"v")]), 0, 1)
+    fs.fail("fsync", "t-1/00000000000000000000.log")
+
+    logs.close_all()
+
+    assert read_offsets(fs, f"/data/{RECOVERY_POINT}") == {("t", 0): 1, ("t", 1): 0, ("t", 2): 1}
+    again = LogManager(fs, "/data", Config({}))
+    again.open_all([topic])
+    assert not again.was_clean
+    assert [log.log_end_offset for log in again.all()] == [1, 1, 1]
+    again.close_all()
+    last = LogManager(fs, "/data", Config({}))
+    last.open_all([topic])
+    assert last.was_clean
