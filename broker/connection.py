@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, cast
 
 import structlog
 
+from broker.ordered_replies import OrderedReplies
 from broker.peer import display_client_id, java_address, peer_gone
-from broker.request import Body, Request
-from broker.response import file_chunks, report_failure, unsupported_api_versions
+from broker.request import Request
+from broker.response import report_failure, unsupported_api_versions
 from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, ProtocolError
 from protocol.framing import BadFrame, Framer
 from protocol.headers import MIN_REQUEST_BYTES, decode_request_header
-from protocol.schema import Buffer
 
 if TYPE_CHECKING:
     from broker.server import Server
@@ -35,8 +35,6 @@ OUTPUT_BYTES = 1024 * 1024
 """Replies gathered before they are handed to the transport in the middle of a turn."""
 REQUESTS_PER_TURN = 256
 """Requests of one connection handled before others get their turn."""
-_CHUNKED_BYTES = 64 * 1024
-"""Replies from this size on are written chunk by chunk rather than copied into one buffer."""
 
 _LENGTH = struct.Struct(">i")
 _HEADER = struct.Struct(">iih")
@@ -44,11 +42,11 @@ _HEADER = struct.Struct(">iih")
 _API_VERSIONS_KEY = 18
 
 
-class Connection(asyncio.Protocol):
+class Connection(OrderedReplies, asyncio.Protocol):
     """The protocol object of one accepted socket; see the module."""
 
     def __init__(self, server: Server, local_port: int) -> None:
-        self.server = server
+        super().__init__(server)
         self.local_port = local_port
         """The port of the listener by which the peer came."""
         self.client_id = ""
@@ -57,15 +55,10 @@ class Connection(asyncio.Protocol):
         self.peer = ""
         """The peer's address and port, for log lines."""
         self.last_active_s = server.now_s
-        self.dirty = False
-        """In the server's list of connections to flush."""
-        self.closed = False
-        """Nothing more is read, handled or written."""
         self.muted_at_s: int | None = None
         """Since when the peer has not read its replies."""
         self.unsent_bytes = 0
         """What the transport held at the last look of the server at muted connections."""
-        self._transport: asyncio.Transport
         self._broker = server.broker
         self._routes = server.routes
         self._partials = server.partials
@@ -74,15 +67,6 @@ class Connection(asyncio.Protocol):
         self._framer = Framer(server.limits.request_bytes)
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
-        self._slots: deque[Request] = deque()
-        """Requests handled and not yet handed to the transport, in order."""
-        self._parked: Request | None = None
-        self.handling: Request | None = None
-        """The request whose handler runs now; what it answers meanwhile needs no telling."""
-        self._out: list[Buffer] = []
-        self._out_bytes = 0
-        self._busy = False
-        """Inside `data_received` or ``_pump``, which write at their end."""
         self._reading = True
         self._client_raw = b""
 
@@ -178,26 +162,6 @@ class Connection(asyncio.Protocol):
         self.server.muted.discard(self)
         if not self.closed:
             self.server.touch(self)
-
-    # -- the requests' calls
-
-    def answered(self, request: Request) -> None:
-        """Takes the reply of a request that was not answered while it was handled."""
-        if self.closed:
-            return
-        slots = self._slots
-        if slots[0] is request:
-            while slots and (reply := slots[0].reply) is not None:
-                slots.popleft()
-                self._append(reply)
-        if self._parked is request:
-            self._parked = None
-        if not self._busy and not self.dirty:
-            self.server.touch(self)
-
-    def park(self, request: Request) -> None:
-        """Handles no later request before ``request`` is answered."""
-        self._parked = request
 
     def handler_failed(self, request: Request) -> None:
         """A bug of ours: told in the log, answered as Kafka does, never fatal to the server."""
@@ -318,20 +282,6 @@ class Connection(asyncio.Protocol):
             self.handler_failed(request)
         self._place(request)
 
-    def _place(self, request: Request) -> None:
-        """Keeps a request that was handled until its reply's turn has come; often that is now."""
-        self.handling = None
-        reply = request.reply
-        if reply is None or self._slots:
-            self._slots.append(request)
-        elif type(reply) is bytes:
-            self._out.append(reply)
-            self._out_bytes += len(reply)
-        else:
-            self._append(reply)
-        if reply is not None and self._parked is request:
-            self._parked = None
-
     def _learn_client_id(self, raw: bytes, size: int) -> None:
         if len(raw) != size:
             raise ProtocolError(f"a client id of {size} bytes in a request that ends before it")
@@ -407,26 +357,3 @@ class Connection(asyncio.Protocol):
             self._reading = False
             self.server.unread.add(self)
             self._transport.pause_reading()
-
-    def _append(self, reply: Body) -> None:
-        """Hands a reply, all those before which are on their way, to the next write."""
-        if isinstance(reply, (bytes, bytearray, memoryview)):
-            self._out.append(reply)
-            self._out_bytes += len(reply)
-            return
-        for chunk in file_chunks(reply):
-            self._out.append(chunk)
-            self._out_bytes += len(chunk)
-
-    def _write(self) -> None:
-        out = self._out
-        if not out or self.closed:
-            return
-        if len(out) == 1:
-            self._transport.write(out[0])
-        elif self._out_bytes < _CHUNKED_BYTES:
-            self._transport.write(b"".join(out))
-        else:
-            self._transport.writelines(out)
-        self._out = []
-        self._out_bytes = 0

@@ -18,6 +18,7 @@ import structlog
 
 from broker.connection import Connection
 from broker.dispatch import SERVED
+from broker.ordered_replies import OrderedReplies
 from broker.partial_requests import PartialRequests
 from broker.request import Route, ServedApi
 
@@ -93,7 +94,7 @@ class Server:
         self.partials = PartialRequests(queued) if queued >= 0 else None
         self._per_ip: Counter[str] = Counter()
         self._closing: dict[Connection, int] = {}
-        self._dirty: list[Connection] = []
+        self._dirty: list[OrderedReplies] = []
         self._scheduled = False
         self._holding = False
         self._loop: asyncio.AbstractEventLoop
@@ -201,7 +202,7 @@ class Server:
         if self.partials is not None:
             self.partials.forget(connection)
 
-    def touch(self, connection: Connection) -> None:
+    def touch(self, connection: OrderedReplies) -> None:
         """Has ``connection`` flushed at the end of this turn."""
         if connection.dirty:
             return
