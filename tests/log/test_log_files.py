@@ -130,3 +130,42 @@ def test_the_lock_keeps_out_java_which_takes_posix_locks(tmp_path: Path) -> None
     lock.release()
     with open(tmp_path / ".lock", "r+") as file:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_write_that_the_system_cuts_short_is_cut_back_and_told(tmp_path: Path) -> None:
+    """A file size limit lets the system take a part of a write, then refuse the rest."""
+    script = """
+import resource, sys
+from log.config import LogConfig
+from log.errors import LogPoisoned
+from log.filesystem import OsFileSystem
+from log.partition_log import PartitionLog
+from protocol.records.batch import Record, encode_batch
+
+log = PartitionLog.open(OsFileSystem(), sys.argv[1], "t", 0, LogConfig())
+one = encode_batch([Record(0, 1, None, b"v" * 1000)])
+log.append(one, 0, 1)
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))
+for count in (1, 3, 1):
+    try:
+        log.append(one * count, 0, 1)
+        print("appended", count, log.active.file.size() == log.size_bytes)
+    except LogPoisoned as error:
+        print(error.final, log.active.file.size() == log.size_bytes, error)
+print(log.log_end_offset)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+log.probe()
+log.append(one, 0, 1)
+print(log.log_end_offset, len(list(log.scan())))
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "t-0")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    path = tmp_path / "t-0" / "00000000000000000000.log"
+    reason = f"a write to {path} failed: [Errno 27] File too large"
+    assert done.stdout.splitlines() == [
+        "appended 1 True",
+        f"False True {reason}",
+        f"False True {reason}",
+        "2",
+        "3 3",
+    ]
