@@ -34,6 +34,8 @@ SETTINGS = {
     "offsets.retention.check.interval.ms": "600000",
 }
 READY_WITHIN_S = 60.0
+RUNNING: list[Broker] = []
+"""The brokers that run now; a failed test shows their last lines."""
 STOPPED_WITHIN_S = 20.0
 
 
@@ -96,6 +98,7 @@ class Broker:
             self.kill()
             raise AssertionError("the broker did not start:\n" + self.tail())
         self.started_in_s = time.monotonic() - began
+        RUNNING.append(self)
         return self
 
     def _command(self) -> list[str]:
@@ -139,6 +142,8 @@ class Broker:
         process = self.process
         if process is None:
             return 0
+        if self in RUNNING:
+            RUNNING.remove(self)
         process.send_signal(how)
         try:
             code = process.wait(STOPPED_WITHIN_S)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import KIND, Broker, make_broker
+from tests.brokers import KIND, RUNNING, Broker, make_broker
 
 
 @pytest.fixture(scope="session")
@@ -63,10 +63,9 @@ def name(request: pytest.FixtureRequest) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the broker said beside the test that failed."""
+    """Show what the brokers said beside the test that failed."""
     report = yield
     if report.failed:
-        used = getattr(item, "funcargs", {}).values()
-        for each in {id(value): value for value in used if isinstance(value, Broker)}.values():
+        for each in RUNNING:
             report.sections.append((f"the broker on {each.bootstrap}", each.tail()))
     return report

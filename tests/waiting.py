@@ -12,11 +12,16 @@ T = TypeVar("T")
 PAUSE_SECONDS = 0.05
 
 
-def until(what: str, condition: Callable[[], T], within_s: float = 30.0) -> T:
+def until(
+    what: str,
+    condition: Callable[[], T],
+    within_s: float = 30.0,
+    tolerate: type[Exception] | tuple[()] = Exception,
+) -> T:
     """Ask `condition` again and again until it is true, and return what it answered.
 
     For things that can only be asked (a broker, a file). Fails with `what` after `within_s`
-    seconds; an exception of the last try is shown as the cause.
+    seconds; an exception that `tolerate` names counts as no; the last one is shown as the cause.
     """
     deadline = time.monotonic() + within_s
     pause = threading.Event()
@@ -27,7 +32,7 @@ def until(what: str, condition: Callable[[], T], within_s: float = 30.0) -> T:
             answer = condition()
             if answer:
                 return answer
-        except Exception as caught:  # noqa: BLE001 - whatever it is, the deadline decides
+        except tolerate as caught:
             error = caught
         if time.monotonic() > deadline:
             raise AssertionError(
