@@ -254,7 +254,7 @@ _KAFKA: Final = (
         LIST,
         "delete",
         "[compact, delete]",
-        "Old records are deleted, compacted, or both.",
+        "delete removes old segments; compact alone keeps all, nothing is compacted yet.",
     ),
     S(
         "log.dir",
@@ -777,7 +777,7 @@ _TOPIC: Final = (
         LIST,
         "delete",
         "[compact, delete]",
-        "Old records are deleted, compacted, or both.",
+        "delete removes old segments; compact alone keeps all, nothing is compacted yet.",
     ),
     S("compression.gzip.level", INT, -1, "[1,...,9] or -1"),
     S("compression.lz4.level", INT, 9, "[1,...,17]"),

@@ -18,6 +18,7 @@ from broker.config_table import (
 )
 
 _BOUNDS = re.compile(r"\[(-?\d+),\.\.\.(?:,(-?\d+))?\](?: or (-?\d+))?")
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
 _BITS = {INT: 31, SHORT: 15, LONG: 63}
 
 WIRE_TYPES = {
@@ -75,14 +76,18 @@ def render(setting: Setting, value: Value) -> str | None:
 
 
 def _number(setting: Setting, text: str) -> int | float:
-    from pydantic import Field, TypeAdapter, ValidationError  # only a given number needs it
-
-    kind: type[int] | type[float] = float if setting.type == DOUBLE else int
     low, high, other = bounds(setting)
     bits = _BITS.get(setting.type)
     least, most = (None, None) if bits is None else (-(1 << bits), (1 << bits) - 1)
     least = least if low is None else low
     most = most if high is None else high
+    if _WHOLE.fullmatch(text) and least is not None and most is not None:
+        whole = int(text)
+        if least <= whole <= most:
+            return whole  # the usual case, which is worth no import of pydantic at a start
+    from pydantic import Field, TypeAdapter, ValidationError
+
+    kind: type[int] | type[float] = float if setting.type == DOUBLE else int
     bounded: Any = Annotated[kind, Field(ge=least, le=most)]
     adapter: TypeAdapter[Any] = TypeAdapter(bounded)
     try:

@@ -13,8 +13,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 
 HEAD = """# Configuration
 
-Muster reads Apache Kafka's broker properties by Kafka's names. They come from four places, the later
-the stronger:
+Muster reads Apache Kafka's broker properties by Kafka's names. They come from four places, the
+later the stronger:
 
 1. a file in the form of `server.properties`: `muster serve --config server.properties`;
 2. the environment: `MUSTER_LOG_RETENTION_MS=60000` is `log.retention.ms=60000`;
@@ -27,10 +27,10 @@ A value that its setting does not take ends the start with one sentence:
     $ muster serve --set num.partitions=0
     muster serve: num.partitions=0: it must be at least 1
 
-Names that Kafka does not know are listed in one warning and ignored. Names that Kafka knows and that
-have no effect here are accepted in silence, so that an existing `server.properties` can be used as it
-is; they stand at the end of this page. Nothing that protects is ignored: an authorizer, or a listener
-with another security protocol than PLAINTEXT, ends the start.
+Names that Kafka does not know are listed in one warning and ignored. Names that Kafka knows and
+that have no effect here are accepted in silence, so that an existing `server.properties` can be
+used as it is; they stand at the end of this page. Nothing that protects is ignored: an authorizer,
+or a listener with another security protocol than PLAINTEXT, ends the start.
 
 A topic has the settings that it was created with, and the broker's where it has none of its own.
 

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: every version, every refusal and its sentence."""
+"""CreateTopics, DeleteTopics and CreatePartitions: every version, and each refusal's sentence."""
 
 from __future__ import annotations
 

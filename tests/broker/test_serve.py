@@ -1,0 +1,323 @@
+"""`muster serve` as its operator sees it: one line when it is ready, else one sentence why not."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli.version import VERSION
+from tests.broker.topic_calls import create_topic, fetch, metadata, produce
+from tests.brokers import Broker, free_port
+from tests.waiting import until
+from tests.wire import Wire, batch, values_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def refused(*words: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
+    """Run `muster serve` with these words, which must not start; exit code and standard error."""
+    done = subprocess.run(
+        [sys.executable, "-m", "cli.main", "serve", "--http", "off", *words],
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+def assert_one_sentence(stderr: str) -> None:
+    assert stderr.count("\n") == 1, stderr
+    assert stderr.startswith("muster serve: ")
+    assert "Traceback" not in stderr
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    assert f'version = "{VERSION}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_one_line_says_that_it_accepts_connections_and_where(broker: Broker) -> None:
+    ready = [line for line in broker.log if "accepts connections" in line]
+
+    assert len(ready) == 1
+    assert re.fullmatch(
+        rf"muster {re.escape(VERSION)} accepts connections on 127\.0\.0\.1:{broker.port},"
+        rf" data in \S+, cluster [\w-]{{22}}\n",
+        ready[0],
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order(
+    brokers: Callable[..., Broker], name: str, number: signal.Signals
+) -> None:
+    broker = brokers()
+    with Wire(broker.port) as wire:
+        create_topic(wire, name)
+        produce(wire, name, batch(b"kept"))
+
+    assert broker.process is not None
+    broker.process.send_signal(number)
+
+    assert broker.process.wait(20) == 0
+    assert (broker.data / ".kafka_cleanshutdown").exists()
+    recovery_points = (broker.data / "recovery-point-offset-checkpoint").read_text()
+    assert f"{name} 0 1\n" in recovery_points
+
+
+def test_what_was_there_is_there_after_a_restart(brokers: Callable[..., Broker], name: str) -> None:
+    broker = brokers()
+    with Wire(broker.port) as wire:
+        topic_id = create_topic(wire, name, 2, configs={"retention.ms": "-1"})["topic_id"]
+        produce(wire, name, batch(b"kept"), partition=1)
+        cluster_id = metadata(wire)["cluster_id"]
+
+    for end in (broker.stop, broker.kill):
+        end()
+        broker.start()
+        with Wire(broker.port) as wire:
+            answer = metadata(wire, name, create=False)
+            assert answer["cluster_id"] == cluster_id
+            assert answer["topics"][0]["topic_id"] == topic_id
+            assert values_of(fetch(wire, name, partition=1)["records"]) == [b"kept"]
+
+
+def test_a_second_process_on_the_directory_is_refused(broker: Broker) -> None:
+    code, stderr = refused("--listen", "127.0.0.1:0", "--data", str(broker.data))
+
+    assert code == 1
+    assert_one_sentence(stderr)
+    assert "in use by another process" in stderr
+
+
+def test_a_port_in_use_is_refused(broker: Broker, tmp_path: Path) -> None:
+    code, stderr = refused("--listen", broker.bootstrap, "--data", str(tmp_path / "d"))
+
+    assert code == 1
+    assert_one_sentence(stderr)
+    assert f"{broker.bootstrap} can't be listened on" in stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["--set", "num.partitions=none"], 1, "num.partitions=none: it must be a whole number"),
+        (["--set", "num.partitions"], 1, "--set num.partitions: write it as"),
+        (["--listen", "here"], 1, "--listen: 'here' is not HOST:PORT"),
+        (["--config", "/no/such/file"], 1, "--config /no/such/file can't be read"),
+        (["--no-such-option"], 2, "unrecognized arguments: --no-such-option"),
+    ],
+)
+def test_wrong_settings_are_refused(
+    tmp_path: Path, words: list[str], code: int, sentence: str
+) -> None:
+    got, stderr = refused("--data", str(tmp_path / "d"), *words)
+
+    assert got == code
+    assert_one_sentence(stderr)
+    assert sentence in stderr
+
+
+def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    code, stderr = refused("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file"))
+
+    assert code == 1
+    assert_one_sentence(stderr)
+    assert f"{tmp_path / 'file'} can't be used" in stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+
+    code, stderr = refused("--listen", "127.0.0.1:0", "--data", str(tmp_path / "d"))
+
+    assert code == 1
+    assert_one_sentence(stderr)
+
+
+def test_a_directory_of_another_broker_is_refused(brokers: Callable[..., Broker]) -> None:
+    broker = brokers()
+    broker.stop()
+
+    code, stderr = refused(
+        "--listen", "127.0.0.1:0", "--data", str(broker.data), "--set", "broker.id=9"
+    )
+
+    assert code == 1
+    assert_one_sentence(stderr)
+    assert "belongs to broker 1 and this is broker 9" in stderr
+
+
+def test_a_damaged_list_of_topics_is_refused(brokers: Callable[..., Broker]) -> None:
+    broker = brokers()
+    with Wire(broker.port) as wire:
+        create_topic(wire, "t")
+    broker.stop()
+    (broker.data / "topics.json").write_text('{"version": 1, "topics": [')
+
+    code, stderr = refused("--listen", "127.0.0.1:0", "--data", str(broker.data))
+
+    assert code == 1
+    assert_one_sentence(stderr)
+    assert "topics.json is damaged" in stderr
+
+
+def test_settings_that_kafka_does_not_know_are_one_warning(
+    brokers: Callable[..., Broker],
+) -> None:
+    broker = brokers({"no.such": "1", "nor.this": "2", "num.io.threads": "4"})
+
+    warnings = [line for line in broker.log if "settings that Kafka does not know" in line]
+    assert len(warnings) == 1
+    assert "no.such, nor.this" in warnings[0]
+    assert "num.io.threads" not in "".join(broker.log)
+
+
+def started(*words: str, cwd: Path = ROOT) -> tuple[subprocess.Popen[str], str]:
+    """A `muster serve` of its own and its ready line."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", "serve", *words],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    return process, process.stdout.readline()
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """End it in order; what it printed besides."""
+    process.terminate()
+    output, _ = process.communicate(timeout=20)
+    assert process.returncode == 0, output
+    return output
+
+
+def test_every_listener_tells_its_own_clients_where_to_connect(tmp_path: Path) -> None:
+    inside, outside = free_port(), free_port()
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"listeners=IN://127.0.0.1:{inside},OUT://127.0.0.1:{outside}\n"
+        "listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT\n"
+        f"advertised.listeners=IN://127.0.0.1:{inside},OUT://kafka.example:19092\n"
+        f"log.dirs={tmp_path / 'd'}\nhttp.listener=off\n"
+    )
+
+    process, line = started("--config", str(file))
+    try:
+        assert f"127.0.0.1:{inside}, 127.0.0.1:{outside}" in line
+        with Wire(inside) as wire:
+            (node,) = metadata(wire)["brokers"]
+            assert (node["host"], node["port"]) == ("127.0.0.1", inside)
+        with Wire(outside) as wire:
+            (node,) = metadata(wire)["brokers"]
+            assert (node["host"], node["port"]) == ("kafka.example", 19092)
+            (found,) = wire.call("FindCoordinator", 4, {"key_type": 0, "coordinator_keys": ["g"]})[
+                "coordinators"
+            ]
+            assert (found["host"], found["port"]) == ("kafka.example", 19092)
+    finally:
+        ended(process)
+
+
+def test_ipv6(tmp_path: Path) -> None:
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    process, line = started("--listen", "[::1]:0", "--data", str(tmp_path / "d"), "--http", "off")
+    try:
+        found = re.search(r"on \[::1\]:(\d+),", line)
+        assert found, line
+        with Wire(int(found[1]), host="::1") as wire:
+            (node,) = metadata(wire)["brokers"]
+            assert (node["host"], node["port"]) == ("::1", int(found[1]))
+    finally:
+        ended(process)
+
+
+def test_who_listens_everywhere_never_advertises_that(tmp_path: Path) -> None:
+    words = ("--listen", "0.0.0.0:0", "--data", str(tmp_path / "d"), "--http", "off")
+    process, line = started(*words)
+    try:
+        found = re.search(r"0\.0\.0\.0:(\d+)", line)
+        assert found, line
+        with Wire(int(found[1])) as wire:
+            assert metadata(wire)["brokers"][0]["host"] == socket.getfqdn()
+    finally:
+        ended(process)
+
+
+def test_a_port_for_metrics_that_was_asked_for_and_is_in_use_ends_it(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        words = ("--listen", "127.0.0.1:0", "--http", f"127.0.0.1:{port}")
+
+        process, line = started(*words, "--data", str(tmp_path / "d"))
+
+        assert "accepts connections" in line
+        output, _ = process.communicate(timeout=20)
+        assert process.returncode == 1
+        assert f"127.0.0.1:{port} can't be listened on" in output
+
+
+HEAVY = ("rich", "typer", "uvicorn", "starlette", "prometheus_client", "pydantic", "pydantic_core")
+"""What takes long to import and what nobody needs before the broker listens."""
+
+
+def test_nothing_heavy_is_imported_before_it_listens(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from broker.server import Server\n"
+        "listen = Server.listen\n"
+        "async def told(*words):\n"
+        "    place = await listen(*words)\n"
+        f"    print(sorted(set({HEAVY!r}) & set(sys.modules)), flush=True)\n"
+        "    return place\n"
+        "Server.listen = told\n"
+        "sys.argv = ['muster', 'serve', '--listen', '127.0.0.1:0', '--http', 'off', '--data', "
+        f"{str(tmp_path / 'd')!r}]\n"
+        "from cli.main import main\n"
+        "main()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import cli.serve as s; s._import_structlog()\n" + program],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "[]\n"
+    process.terminate()
+    assert process.wait(20) == 0
+
+
+def test_topics_that_were_being_deleted_are_gone_after_a_crash(
+    brokers: Callable[..., Broker], name: str
+) -> None:
+    broker = brokers({"log.segment.delete.delay.ms": "600000"})
+    with Wire(broker.port) as wire:
+        create_topic(wire, name, 2)
+        wire.call("DeleteTopics", 5, {"topic_names": [name], "timeout_ms": 10_000})
+    assert len(list(broker.data.glob(f"{name}-*-delete"))) == 2
+
+    broker.kill()
+    broker.start()
+
+    until("the directories are gone", lambda: not list(broker.data.glob(f"{name}-*")))
