@@ -1,0 +1,126 @@
+"""Where Muster differs on purpose, and where Kafka leaves the answer to chance.
+
+docs/differences.md lists these and gives the reasons; nothing else may differ.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from tests.interop.differential.knowledge import Knowledge
+from tests.interop.differential.normal import Answer
+from tests.interop.differential.trace import TOPICS, Step
+
+UNKNOWN_SERVER_ERROR, NONE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID = -1, 0, 25, 82
+_OPERATIONS_OF_3_9 = 328
+_OF_CHOICE = frozenset({"leader", "members", "protocol_name"})
+"""What the choice of a leader or a protocol shows in the answer to a JoinGroup."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why two brokers may differ, and what to do about the reference then.
+
+    "go on": their groups are in the same state. "delete": they are once the reference's group is
+    deleted. "part": the reference is left out of the rest of the trace.
+    """
+
+    text: str
+    then: str
+
+
+def of_answer(step: Step, mine: Answer, other: Answer, knowledge: Knowledge) -> Reason | None:
+    """Why a reference's answer may differ from the subject's; None when it may not."""
+    if "closed" in mine or "closed" in other:
+        return None
+    if step.api == "DescribeGroups":
+        return _of_description(mine, other)
+    if step.api != "JoinGroup":
+        return None
+    mine_code, other_code = mine["error_code"], other["error_code"]
+    if other_code == UNKNOWN_SERVER_ERROR and step.says["instance"] != "none":
+        if mine_code in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID):
+            return Reason("a pending member id comes with an instance id", "go on")
+    if mine_code == other_code == NONE:
+        if mine["generation_id"] == other["generation_id"] + 1 and step.says["member"] == "none":
+            return _OTHER_TOPICS
+        return _of_choice(mine, other, knowledge)
+    return None
+
+
+def _of_description(mine: Answer, other: Answer) -> Reason | None:
+    """What the two Kafkas themselves show differently: see `_as_shown`."""
+    if _as_shown(mine) == _as_shown(other):
+        return Reason("what DescribeGroups shows of a group that rebalances, or allows", "go on")
+    return None
+
+
+def _as_shown(answer: Answer) -> list[Answer]:
+    """Descriptions without the last assignments of a group that rebalances, which 4.3.1 shows and
+    3.9.2 does not, and without the operations on configurations, which 3.9.2 does not know."""
+    shown = []
+    for group in answer["groups"]:
+        members = group["members"]
+        if group["group_state"] in ("PreparingRebalance", "CompletingRebalance"):
+            members = [{**member, "member_assignment": b""} for member in members]
+        allowed = group["authorized_operations"]
+        if allowed > 0:
+            allowed &= _OPERATIONS_OF_3_9
+        shown.append({**group, "members": members, "authorized_operations": allowed})
+    return shown
+
+
+def _of_choice(mine: Answer, other: Answer, knowledge: Knowledge) -> Reason | None:
+    if {key for key in mine if mine[key] != other[key]} - _OF_CHOICE:
+        return None
+    if mine["protocol_name"] != other["protocol_name"]:
+        tied = top_protocols(knowledge.offers())
+        if {mine["protocol_name"], other["protocol_name"]} <= tied:
+            return Reason("a tie in the vote for the protocol", "part")
+        return None
+    if knowledge.leader_gone:
+        return Reason("the leader is gone: any member may lead", "part")
+    return None
+
+
+View = tuple[Any, ...]
+"""State, protocol type, members; see run.py."""
+
+
+def of_group(step: Step, sent: Answer, before: str, mine: View, other: View) -> Reason | None:
+    """Why, after a step, a reference shows another group or keeps another request waiting.
+
+    `before` is the group's state before the step, `sent` what the subject was sent.
+    """
+    kept_nothing = step.api in ("JoinGroup", "LeaveGroup") or _keeps_nothing(step)
+    if kept_nothing and (mine[0], other[:3]) == ("Dead", _BLANK):
+        return Reason("a group that nobody was ever in is forgotten", "delete")
+    if step.api == "JoinGroup" and sent.get("group_instance_id") and not sent["member_id"]:
+        if before == "Stable" == other[0] and mine[0] != "Stable":
+            return _OTHER_TOPICS
+    if step.api == "OffsetDelete" and (mine[0], other[0]) == ("Empty", "Dead"):
+        return Reason("3.9.2 forgets a group whose last offset is deleted", "part")
+    return None
+
+
+def _keeps_nothing(step: Step) -> bool:
+    """Whether a step is a commit of which each part is refused for its metadata or topic."""
+    return step.api == "OffsetCommit" and all(
+        text == "long" or partition >= TOPICS.get(topic, 0)
+        for topic, positions in step.says["topics"]
+        for partition, _, _, text in positions
+    )
+
+
+_OTHER_TOPICS = Reason("a static member came back with other topics", "part")
+_BLANK = ("Empty", "", [])
+
+
+def top_protocols(lists: list[list[str]]) -> set[str]:
+    """The protocols that a vote may choose: each member votes for its first that all support."""
+    candidates = set.intersection(*(set(names) for names in lists)) if lists else set()
+    votes = Counter(next(n for n in names if n in candidates) for names in lists if candidates)
+    most = max(votes.values(), default=0)
+    return {name for name, count in votes.items() if count == most}

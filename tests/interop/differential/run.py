@@ -1,0 +1,399 @@
+"""Runs a trace on several brokers at once and compares what they answer, step by step.
+
+One broker is the *subject*; the others, the *references*, are Apache Kafkas. A step's answer must
+equal that of one reference which serves the step's version itself (where it does not, it is asked
+the nearest version, so that its group goes the same way, and is not compared). A reference that
+answers otherwise, legally, is left out of the rest of the trace, since its group may now be in
+another state.
+
+A request that gets no answer is seen as parked: every broker is asked to describe the group
+after each step, which its coordinator does after the step; what is unanswered then, and
+unanswered on every broker, is parked. Brokers that disagree get time to come to an agreement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.interop.differential import rules
+from tests.interop.differential.coverage import Coverage
+from tests.interop.differential.knowledge import Knowledge
+from tests.interop.differential.normal import Answer, errors, normal
+from tests.interop.differential.trace import CHANGING, PARKABLE, Step, Trace
+from tests.interop.differential.wire import Target, Wire
+
+PARKED_AFTER_S = 0.012
+"""How long a JoinGroup or SyncGroup is waited for before the group is described."""
+ANSWER_WITHIN_S = 20.0
+AGREE_WITHIN_S = 5.0
+"""How long brokers may disagree (one has answered, another has not) before it is a difference."""
+JUDGED_AFTER_S = 0.4
+"""The same when one reference agrees with the subject, or the difference has its reason."""
+
+
+VIEWS = frozenset({"DescribeGroups"})
+"""APIs where a reference that was asked another version may still say that an answer is right."""
+
+
+@dataclass
+class Ticket:
+    """One request on one broker."""
+
+    number: int
+    step: Step
+    sent: dict[str, Any]
+    state: str
+    future: asyncio.Future[dict[str, Any]]
+    was_parked: bool = False
+
+
+@dataclass
+class Side:
+    """One broker in one trace."""
+
+    target: Target
+    knowledge: Knowledge
+    control: Wire
+    wires: dict[int, list[Wire]] = field(default_factory=dict)
+    open: dict[int, Ticket] = field(default_factory=dict)
+    glimpse: Answer = field(default_factory=dict)
+    """The group as last described."""
+
+    async def ask(self, number: int, step: Step, state: str) -> None:
+        """Send a step's request on a free connection of its actor."""
+        version = self.target.clamp(step.api, step.version)
+        mine = self.wires.setdefault(step.actor, [])
+        wire = next((w for w in mine if w.free), None)
+        if wire is None:
+            client_id = self.knowledge.actors[step.actor].client_id
+            wire = await Wire.open(self.target.port, client_id)
+            mine.append(wire)
+        sent = self.knowledge.request(step, version)
+        self.open[number] = Ticket(number, step, sent, state, wire.send(step.api, version, sent))
+
+    async def settle(self, number: int) -> None:
+        """Wait until the step is answered, or seems to be parked, and describe the group."""
+        ticket = self.open.get(number)
+        if ticket and not ticket.future.done():
+            parkable = ticket.step.api in PARKABLE
+            await asyncio.wait(
+                {ticket.future}, timeout=PARKED_AFTER_S if parkable else ANSWER_WITHIN_S
+            )
+        asked = {"groups": [self.knowledge.group]}
+        answer = await asyncio.wait_for(
+            self.control.send("DescribeGroups", 4, asked), ANSWER_WITHIN_S
+        )
+        [self.glimpse] = answer["groups"]
+        if self.open:
+            await asyncio.sleep(0.002)
+
+    def answered(self) -> frozenset[int]:
+        """The requests answered and not yet compared."""
+        return frozenset(number for number, each in self.open.items() if each.future.done())
+
+    def view(self) -> tuple[Any, ...]:
+        """What must agree for the trace to go on: the group, as far as both Kafkas show it."""
+        group = self.glimpse
+        members = sorted(
+            (self.knowledge.name(m["member_id"]), m["group_instance_id"] or "")
+            for m in group["members"]
+        )
+        detail: list[Any] = []
+        if group["group_state"] == "Stable":
+            detail = [group["protocol_data"]] + sorted(
+                (self.knowledge.name(m["member_id"]), m["member_metadata"], m["member_assignment"])
+                for m in group["members"]
+            )
+        return (group["group_state"], group["protocol_type"], members, detail)
+
+    def close(self) -> None:
+        for wire in [self.control, *(w for mine in self.wires.values() for w in mine)]:
+            wire.close()
+
+
+@dataclass
+class Outcome:
+    """What came of a trace: the differences (none, or those of its last step) and the story."""
+
+    trace: Trace
+    differences: list[str] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
+    done: list[Step] = field(default_factory=list)
+    ended: str = "whole"
+
+
+class Run:
+    """One trace on its way. `subject` is the first of `targets`."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        targets: list[Target],
+        group: str,
+        coverage: Coverage,
+        legal: Counter[str],
+    ) -> None:
+        self.trace = trace
+        self.targets = targets
+        self.group = group
+        self.coverage = coverage
+        self.legal = legal
+        self.sides: list[Side] = []
+        self.outcome = Outcome(trace)
+        self.parked: set[int] = set()
+        self.current: Ticket | None = None
+        """The subject's side of the step that is being compared."""
+
+    @property
+    def subject(self) -> Side:
+        return self.sides[0]
+
+    async def run(self) -> Outcome:
+        """Run the trace to its end, or to the first step that differs."""
+        opened: list[Side] = []
+        try:
+            for target in self.targets:
+                control = await Wire.open(target.port, "differential")
+                opened.append(
+                    Side(target, Knowledge(self.trace, self.group, target.topic_ids), control)
+                )
+            self.sides = list(opened)
+            await self._settle(-1, frozenset())
+            for number, step in enumerate(self.trace.steps):
+                await self._step(number, step)
+                if self.outcome.differences:
+                    break
+                if len(self.sides) == 1:
+                    self.outcome.ended = f"at step {number}: no reference left"
+                    break
+        finally:
+            for side in opened:
+                side.close()
+        self.coverage.traces += 1
+        return self.outcome
+
+    def _stopped(self, step: Step) -> bool:
+        if step.when == "always":
+            return False
+        if any(t.step.actor == step.actor for t in self.subject.open.values()):
+            return True
+        state = self.subject.glimpse["group_state"]
+        wanted = {"preparing": "PreparingRebalance", "completing": "CompletingRebalance"}
+        return step.when in wanted and state != wanted[step.when]
+
+    async def _step(self, number: int, step: Step) -> None:
+        if self._stopped(step):
+            self.coverage.skipped += 1
+            return
+        self.outcome.done.append(step)
+        state = self.subject.glimpse["group_state"]
+        for side in self.sides:
+            await side.ask(number, step, state)
+        displaced = self._displaced(number)
+        await self._settle(number, displaced)
+        self.outcome.story.append(f"[{state}] {step}")
+        await self._compare(number, displaced)
+
+    def _displaced(self, number: int) -> frozenset[int]:
+        """Parked requests that Kafka may now never answer, and Muster does.
+
+        The older one of two with the same API and member; the SyncGroup of a member that leaves.
+        """
+        new = self.subject.open[number]
+        if new.step.api == "LeaveGroup":
+            gone = {
+                new.sent.get("member_id"),
+                *(m["member_id"] for m in new.sent.get("members", ())),
+            }
+            about = [t for t in self.subject.open.values() if t.step.api == "SyncGroup"]
+            static = {m["group_instance_id"] for m in new.sent.get("members", ())} - {None}
+            return frozenset(
+                t.number
+                for t in about
+                if t.sent["member_id"] in gone or t.sent.get("group_instance_id") in static
+            )
+        if new.step.api not in PARKABLE or not new.sent["member_id"]:
+            return frozenset()
+        return frozenset(
+            other.number
+            for other in self.subject.open.values()
+            if other.number != number
+            and other.step.api == new.step.api
+            and other.sent["member_id"] == new.sent["member_id"]
+        )
+
+    def _forget_displaced(self, displaced: frozenset[int]) -> None:
+        """Leave out what the subject has answered and a reference has not."""
+        for number in displaced:
+            mine = self.subject.open[number].future.done()
+            if mine and not all(side.open[number].future.done() for side in self.sides):
+                self.legal["a parked request that Kafka never answers is answered"] += 1
+                for side in self.sides:
+                    del side.open[number]
+
+    async def _settle(self, number: int, displaced: frozenset[int]) -> None:
+        """Describe the group until the brokers agree, or have had their time to."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while True:
+            await asyncio.gather(*(side.settle(number) for side in self.sides))
+            apart = [
+                s for s in self.sides[1:] if self._shown(s, displaced) != self._mine(displaced)
+            ]
+            if not apart:
+                return
+            judged = len(apart) < len(self.sides) - 1 or all(
+                self._why_apart(number, side) for side in apart
+            )
+            if loop.time() - began > (JUDGED_AFTER_S if judged else AGREE_WITHIN_S):
+                return
+            await asyncio.sleep(0.01)
+
+    def _shown(self, side: Side, displaced: frozenset[int]) -> tuple[Any, ...]:
+        return (side.answered() - displaced, *_known_view(side))
+
+    def _mine(self, displaced: frozenset[int]) -> tuple[Any, ...]:
+        return self._shown(self.subject, displaced)
+
+    def _why_apart(self, number: int, side: Side) -> rules.Reason | None:
+        ticket = self.subject.open.get(number) or self.current
+        if ticket is None:
+            return None
+        return rules.of_group(
+            ticket.step, ticket.sent, ticket.state, _known_view(self.subject), _known_view(side)
+        )
+
+    async def _compare(self, number: int, displaced: frozenset[int]) -> None:
+        subject = self.subject
+        self.current = subject.open[number]
+        self._forget_displaced(displaced)
+        answered = subject.answered()
+        await self._part(
+            number,
+            "parked or answered otherwise",
+            [s for s in self.sides[1:] if s.answered() != answered],
+            lambda side: f"{sorted(side.answered())} are answered",
+        )
+        if self.outcome.differences:
+            return
+        tickets = {n: [(side, side.open.pop(n)) for side in self.sides] for n in sorted(answered)}
+        for index, side in enumerate(self.sides):
+            joins = []
+            for pairs in tickets.values():
+                ticket = pairs[index][1]
+                answer = ticket.future.result()
+                if "closed" in answer:
+                    continue
+                side.knowledge.learn(ticket.step, ticket.sent, answer)
+                if ticket.step.api == "JoinGroup" and not answer["error_code"]:
+                    joins.append(answer)
+            side.knowledge.learn_generation(joins)
+        for pairs in tickets.values():
+            await self._compare_answers([(s, t) for s, t in pairs if s in self.sides])
+            if self.outcome.differences:
+                return
+        self.parked = set(subject.open)
+        mine = _known_view(subject)
+        await self._part(
+            number,
+            "another group",
+            [s for s in self.sides[1:] if _known_view(s) != mine],
+            lambda side: str(_known_view(side)),
+        )
+
+    async def _compare_answers(self, pairs: list[tuple[Side, Ticket]]) -> None:
+        subject, ticket = pairs[0]
+        step = ticket.step
+        answers = [(side, normal(step, t.future.result(), side.knowledge)) for side, t in pairs]
+        mine = answers[0][1]
+        if ticket.number in self.parked:
+            self.coverage.parked += 1
+        self.outcome.story.append(f"    {subject.target.name}: {mine}")
+        judges = [
+            (s, a)
+            for s, a in answers[1:]
+            if s.target.serves(step.api, step.version) or (step.api in VIEWS and a == mine)
+        ]
+        if not subject.target.serves(step.api, step.version):
+            judges = []
+        others = [(s, a) for s, a in judges if a != mine]
+        if judges:
+            self.coverage.add(step, ticket.sent, ticket.state, errors(mine))
+        self.outcome.story += [f"    {side.target.name}: {answer}" for side, answer in others]
+        if len(others) < len(judges):
+            for side, answer in others:
+                reason = rules.of_answer(step, mine, answer, subject.knowledge)
+                what = f"{step.api} in {ticket.state}: {side.target.name} alone"
+                self.legal[f"{what}: {reason.text if reason else _difference(mine, answer)}"] += 1
+                if step.api in CHANGING:
+                    self.sides.remove(side)
+            return
+        for side, answer in others:
+            reason = rules.of_answer(step, mine, answer, subject.knowledge)
+            if reason:
+                await self._excuse(side, reason)
+            else:
+                self.outcome.differences.append(
+                    f"{step} in {ticket.state}: {subject.target.name} differs from "
+                    f"{side.target.name}: {_difference(mine, answer)}"
+                )
+
+    async def _excuse(self, side: Side, reason: rules.Reason) -> None:
+        """Note a difference that has its reason, and bring the reference back, or leave it out."""
+        self.legal[reason.text] += 1
+        if reason.then == "part":
+            self.sides.remove(side)
+        elif reason.then == "delete":
+            await side.control.send("DeleteGroups", 1, {"groups_names": [self.group]})
+            asked = {"groups": [self.group]}
+            [side.glimpse] = (await side.control.send("DescribeGroups", 4, asked))["groups"]
+
+    async def _part(self, number: int, what: str, others: list[Side], show: Any) -> None:
+        """Leave out the references that disagree; a difference when none agrees, without reason."""
+        excused = len(others) < len(self.sides) - 1
+        step = self.trace.steps[number]
+        for side in others:
+            reason = self._why_apart(number, side)
+            shown = f"{what} after {step.api} v{step.version}: {side.target.name}: {show(side)}"
+            if reason:
+                await self._excuse(side, reason)
+            elif excused:
+                self.legal[f"{shown}, not {show(self.subject)}"] += 1
+                self.sides.remove(side)
+            else:
+                self.outcome.differences.append(
+                    f"{shown}, but {self.subject.target.name}: {show(self.subject)}"
+                )
+
+
+def _known_view(side: Side) -> tuple[Any, ...]:
+    """The view without ids that this step's unread answers will name."""
+    view = side.view()
+    members = sorted((name.split("#")[0], instance) for name, instance in view[2])
+    if view[0] != "Stable":
+        return (view[0], view[1], members)
+    detail = sorted((name.split("#")[0], *rest) for name, *rest in view[3][1:])
+    return (view[0], view[1], members, view[3][0], detail)
+
+
+def _difference(mine: Any, other: Any, path: str = "") -> str:
+    """The parts in which two answers differ, in a line."""
+    if isinstance(mine, dict) and isinstance(other, dict):
+        keys = sorted(mine.keys() | other.keys())
+        parts = [
+            _difference(mine.get(key), other.get(key), f"{path}.{key}" if path else key)
+            for key in keys
+            if mine.get(key) != other.get(key)
+        ]
+        return ", ".join(parts)
+    if isinstance(mine, list) and isinstance(other, list) and len(mine) == len(other):
+        parts = [
+            _difference(a, b, f"{path}[{index}]")
+            for index, (a, b) in enumerate(zip(mine, other, strict=True))
+            if a != b
+        ]
+        return ", ".join(parts)
+    return f"{path} {mine!r} against {other!r}"
