@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.calls import Heartbeat, LeaveGroup, Leaver, Now, SyncGroup
-from coordinator.events import Cause, some_of, with_reason
+from coordinator.events import Assigned, AssignedMember, Cause, some_of, with_reason
 from coordinator.group import Group
 from coordinator.identity import check_member
 from coordinator.member import Member
@@ -11,6 +11,7 @@ from coordinator.outcome import LeaveReply, SyncReply
 from coordinator.rebalance import after_removal, complete_if_joined, forget_if_blank, prepare
 from coordinator.states import State
 from coordinator.step import ShardState, Step
+from coordinator.words import named
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     ILLEGAL_GENERATION,
@@ -92,6 +93,19 @@ def _assign(step: Step, group: Group, call: SyncGroup) -> None:
     detail = f"{call.member_id} assigned"
     step.move(group, State.STABLE, Cause.ASSIGNED, detail, call.member_id)
     step.records.append(group.run())
+    got = [
+        AssignedMember(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            each.assignment,
+        )
+        for each in group.members.values()
+    ]
+    step.events.append(
+        Assigned(group.group_id, group.generation_id, group.protocol_type, tuple(got))
+    )
     for member in group.members.values():
         if step.answer_sync(group, member, _assignment_of(group, member)):
             step.renew(member)
@@ -155,15 +169,16 @@ def _leave(step: Step, group: Group, call: LeaveGroup) -> None:
     removed = []
     answers = []
     for leaver in call.members:
-        if leaver.member_id in group.pending and leaver.group_instance_id is None:
+        if leaver.member_id in group.pending:  # whatever instance id comes with it
             group.pending.pop(leaver.member_id).disarm()
             error = NONE
         else:
             member_id, error = _find(group, leaver)
             if not error:
                 reason = with_reason("left", leaver.reason)
-                step.remove(group, group.members[member_id], Cause.MEMBER_LEFT, reason)
-                removed.append(f"{member_id} {reason}")
+                member = group.members[member_id]
+                step.remove(group, member, Cause.MEMBER_LEFT, reason)
+                removed.append(f"{named(member)} {reason}")
         answers.append((leaver.member_id, leaver.group_instance_id, error))
     step.reply(call.ticket, LeaveReply(NONE, answers))
     if removed:

@@ -1,7 +1,7 @@
 """SyncGroup (14): the leader gives the assignment, every member waits for its own.
 
-v0; v1 throttle time; v3 group instance id; v4 flexible; v5 protocol type and name, both ways,
-checked when given (KIP-559).
+v0; v1 throttle time; v3 group instance id; v4 flexible; v5 protocol type and name, both ways, which
+a member must give (KIP-559).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from protocol.generated.sync_group import DECODE_REQUEST, ENCODE_RESPONSE
 from broker.request import Request, ServedApi
 from coordinator.calls import SyncGroup
 from coordinator.outcome import SyncReply
-from protocol.errors import INVALID_GROUP_ID
+from protocol.errors import INCONSISTENT_GROUP_PROTOCOL, INVALID_GROUP_ID
 from protocol.messages.sync_group import API
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ def _handle(broker: Broker, request: Request) -> None:
         assignments,
     ) = DECODE_REQUEST[request.api_version](request.buffer, request.position)
     request.encode = _answer
+    if request.api_version >= 5 and (protocol_type is None or protocol_name is None):
+        request(SyncReply(INCONSISTENT_GROUP_PROTOCOL))
+        return
     if not group_id:
         request(SyncReply(INVALID_GROUP_ID))
         return
