@@ -256,11 +256,11 @@ class Group:
         """Whether a member with these protocols fits in: it shares one with all members."""
         if not protocol_type or not protocols:
             return False
-        if not self.members:
+        if self.state is State.EMPTY:
             return True
-        everybody = len(self.members)
+        everybody = len(self.members)  # 0 while an id that was given out keeps the join phase open
         return protocol_type == self.protocol_type and any(
-            self.support.get(name) == everybody for name, _ in protocols
+            self.support.get(name, 0) == everybody for name, _ in protocols
         )
 
     def note_subscriptions(self) -> None:

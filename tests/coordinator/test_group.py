@@ -109,11 +109,22 @@ def test_who_is_accepted() -> None:
     assert not group.accepts("", offers("range"))
     assert not group.accepts("consumer", [])
     group.protocol_type = "consumer"
+    group.state = State.PREPARING_REBALANCE
     group.add(member("a", "range,sticky"))
     group.add(member("b", "sticky,lottery"))
     assert group.accepts("consumer", offers("lottery,sticky"))
     assert not group.accepts("consumer", offers("range,lottery"))
     assert not group.accepts("connect", offers("sticky"))
+
+
+def test_a_join_phase_that_a_given_out_id_keeps_open_keeps_its_type() -> None:
+    group = Group("g")
+    group.protocol_type = "consumer"
+    group.state = State.PREPARING_REBALANCE
+    assert group.accepts("consumer", offers("range"))
+    assert not group.accepts("connect", offers("range"))
+    group.state = State.EMPTY
+    assert group.accepts("connect", offers("range")), "an empty group takes any type"
 
 
 def test_the_oldest_member_leads_when_the_leader_is_gone() -> None:
