@@ -32,7 +32,7 @@ that have no effect here are accepted in silence, so that an existing `server.pr
 used as it is; they stand at the end of this page. Nothing that protects is ignored: an authorizer,
 or a listener with another security protocol than PLAINTEXT, ends the start.
 
-Without a file Muster behaves as Kafka with the `server.properties` that it ships for its quick start:
+Without a file Muster behaves as Kafka with the `server.properties` of its quick start:
 `group.initial.rebalance.delay.ms` is 0 unless a source sets it. With a file Kafka's own default of
 3000 holds. What the settings of groups and offsets do, one by one, stands in
 [settings-of-groups.md](settings-of-groups.md).
