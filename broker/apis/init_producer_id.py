@@ -2,7 +2,8 @@
 
 v2 flexible; v3 the producer's present id and epoch; v6 two-phase commit. Without a transactional id
 every call gets a new id with epoch 0, whatever it had, as in Kafka. There are no transactions yet:
-a transactional id gets INVALID_REQUEST, a final error.
+a transactional id gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client, librdkafka too,
+takes for final.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.request import Request, ServedApi
-from protocol.errors import INVALID_REQUEST, NONE, UNKNOWN_SERVER_ERROR
+from protocol.errors import NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNKNOWN_SERVER_ERROR
 from protocol.messages.init_producer_id import API
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ logger = structlog.get_logger(__name__)
 
 def _handle(broker: Broker, request: Request) -> None:
     if request.value["transactional_id"] is not None:
-        request.respond({"error_code": INVALID_REQUEST, "producer_id": -1, "producer_epoch": -1})
+        code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        request.respond({"error_code": code, "producer_id": -1, "producer_epoch": -1})
         return
     broker.answer_later(request, _answer(broker, request))
 
