@@ -90,9 +90,16 @@ class EmbeddedRegistry:
 
     def store(self, topic: Topic) -> None:
         """See Registry."""
+        before = self._stored.get(topic.name)
         self._stored[topic.name] = topic
-        self._dying.discard(topic.name)
-        self._write()
+        try:
+            self._write()
+        except OSError:
+            # What could not be written must not be written with the next change either.
+            del self._stored[topic.name]
+            if before is not None:
+                self._stored[topic.name] = before
+            raise
 
     def show(self, topic: Topic) -> None:
         """See Registry."""

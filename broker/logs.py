@@ -138,6 +138,13 @@ class LogManager:
         self.fs.fsync_directory(self.directory)
         return entry
 
+    def unmake(self, topic: Topic, first: int) -> None:
+        """Removes what `make` left when it failed."""
+        for partition in range(first, topic.partitions):
+            directory = self._path(partition_name(topic.name, partition))
+            if self.fs.exists(directory):
+                self.fs.remove_directory(directory)
+
     def show(self, entry: TopicLogs) -> None:
         """Makes what `make` returned visible, behind the partitions that there are."""
         old = self.topics.get(entry.topic.name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -138,9 +139,19 @@ class TopicAdmin:
         return topic
 
     def _make(self, topic: Topic, first: int = 0) -> TopicLogs:
+        registry, logs = self.broker.registry, self.broker.logs
         with self._disk:
-            self.broker.registry.store(topic)
-            return self.broker.logs.make(topic, first)
+            before = registry.topic(topic.name)
+            registry.store(topic)
+            try:
+                return logs.make(topic, first)
+            except OSError:
+                # A disk that is full, or too many files: nothing of the topic may stay behind.
+                with suppress(OSError):
+                    logs.unmake(topic, first)
+                with suppress(OSError):
+                    registry.forget(topic.name) if before is None else registry.store(before)
+                raise
 
     def _show(self, topic: Topic, entry: TopicLogs) -> None:
         self.broker.logs.show(entry)

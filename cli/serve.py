@@ -10,9 +10,11 @@ import argparse
 import asyncio
 import gc
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -116,6 +118,7 @@ def _config(options: argparse.Namespace) -> Config:
 def _run(config: Config) -> int:
     from broker.broker import BadDirectory, Broker, CorruptLog, DirectoryLocked
 
+    _raise_file_limit()
     broker = Broker(config)
     try:
         broker.open()
@@ -128,6 +131,14 @@ def _run(config: Config) -> int:
             return runner.run(_serve(broker))
     finally:
         broker.release()
+
+
+def _raise_file_limit() -> None:
+    """Lets the process open as many files as it may: every partition keeps a few open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
