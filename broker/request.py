@@ -36,6 +36,8 @@ class ServedApi:
     min_version: int
     max_version: int
     handle: Handler
+    left_out: str = ""
+    """What a Kafka with the same versions would do and this broker does not; for docs/coverage.md."""
 
 
 class Route:

@@ -1,8 +1,10 @@
 """FindCoordinator (10): who coordinates a group; here, always this broker.
 
 v0; v1 key type, error message, throttle time; v3 flexible; v4 many keys (KIP-699); v5 a new error
-code that we do not send; v6 share-group keys (KIP-932). Keys of transactions and share groups get
-INVALID_REQUEST, a final error, since neither is here yet.
+code that we do not send; v6 share-group keys (KIP-932). Neither transactions nor share groups are
+here yet: share-group keys get INVALID_REQUEST, and keys of transactions
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one error that librdkafka, too, takes for final (2.16
+asks again for ever after any other).
 """
 
 from __future__ import annotations
@@ -10,7 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.request import Request, ServedApi
-from protocol.errors import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NONE
+from protocol.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_REQUEST,
+    NONE,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 from protocol.messages.find_coordinator import API
 
 if TYPE_CHECKING:
@@ -39,7 +46,8 @@ def _handle(broker: Broker, request: Request) -> None:
 def _find(broker: Broker, request: Request, key_type: int, key: str) -> dict[str, Any]:
     if key_type != _GROUP:
         kind = _KEY_TYPES.get(key_type, f"type {key_type}")
-        return _error(key, INVALID_REQUEST, f"This broker has no coordinator for {kind} keys.")
+        code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED if key_type == 1 else INVALID_REQUEST
+        return _error(key, code, f"This broker has no coordinator for {kind} keys.")
     if not broker.ensure_offsets_topic():
         message = "The offsets topic could not be created; see the broker's log."
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
@@ -65,4 +73,11 @@ def _error(key: str, error_code: int, message: str) -> dict[str, Any]:
     }
 
 
-SERVED = ServedApi(API, 0, 6, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    6,
+    _handle,
+    "keys of transactions get TRANSACTIONAL_ID_AUTHORIZATION_FAILED, keys of share groups"
+    " INVALID_REQUEST; both are final errors",
+)

@@ -162,4 +162,4 @@ def _worst(errors: Sequence[Errors]) -> int:
     return max((e if isinstance(e, int) else max(e, default=0) for e in errors), default=0)
 
 
-SERVED = ServedApi(API, 1, 10, _handle)
+SERVED = ServedApi(API, 1, 10, _handle, "version 0, which kept offsets in ZooKeeper")

@@ -109,4 +109,4 @@ def _by_topic_id(broker: Broker, request: Request, groups: list[Any]) -> None:
         broker.runtime.submit(group_id, OffsetFetch(gather.ticket(index), group_id, named))
 
 
-SERVED = ServedApi(API, 1, 10, _handle)
+SERVED = ServedApi(API, 1, 10, _handle, "version 0, which read offsets from ZooKeeper")

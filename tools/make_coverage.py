@@ -1,0 +1,68 @@
+"""Writes docs/coverage.md: which APIs and versions are served, from the dispatch table itself.
+
+    python -m tools.make_coverage [--check]
+
+With --check nothing is written; it exits 1 when the page is not what the table says.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from broker.dispatch import SERVED
+from protocol.messages import BY_KEY
+
+PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
+
+HEAD = """\
+# Which APIs are served
+
+Written by `make coverage` from the table by which the broker dispatches (`broker/dispatch.py`), which
+is also what it answers to ApiVersions. Every field of a served version is honoured; what is left out
+all the same stands in the last column. Known are all versions of Apache Kafka up to 4.3.1.
+
+| key | API | served | known | left out |
+|---:|---|---|---|---|
+"""
+
+REST = """
+## Not served
+
+Known to `protocol/messages`, so that their tables and codecs are tested, and refused by the broker:
+a request with such a key closes its connection.
+
+"""
+
+
+def versions(first: int, last: int) -> str:
+    """A range as people read it."""
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def page() -> str:
+    """The whole page."""
+    lines = []
+    for key, row in SERVED.items():
+        known = row.api.versions
+        lines.append(
+            f"| {key} | {row.api.name} | {versions(row.min_version, row.max_version)} "
+            f"| {versions(known.start, known.stop - 1)} | {row.left_out} |\n"
+        )
+    others = [f"{api.name} ({key})" for key, api in sorted(BY_KEY.items()) if key not in SERVED]
+    return HEAD + "".join(lines) + REST + ", ".join(others) + ".\n"
+
+
+def main() -> int:
+    """Write or check the page."""
+    if "--check" in sys.argv[1:]:
+        if PAGE.read_text() != page():
+            print(f"{PAGE.name} is not what the dispatch table says: run make coverage")
+            return 1
+        return 0
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
