@@ -1,6 +1,6 @@
 """Writes docs/coverage.md: which APIs and versions are served, from the dispatch table itself.
 
-    python -m tools.make_coverage [--check]
+    python tools/make_coverage.py [--check]
 
 With --check nothing is written; it exits 1 when the page is not what the table says.
 """
@@ -10,17 +10,20 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from broker.dispatch import SERVED
-from protocol.messages import BY_KEY
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
-PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
+from broker.dispatch import SERVED  # noqa: E402
+from protocol.messages import BY_KEY  # noqa: E402
+
+PAGE = ROOT / "docs" / "coverage.md"
 
 HEAD = """\
 # Which APIs are served
 
-Written by `make coverage` from the table by which the broker dispatches (`broker/dispatch.py`), which
-is also what it answers to ApiVersions. Every field of a served version is honoured; what is left out
-all the same stands in the last column. Known are all versions of Apache Kafka up to 4.3.1.
+Written by `make coverage` from the table by which the broker dispatches (`broker/dispatch.py`),
+which is also what it answers to ApiVersions. Every field of a served version is honoured; what is
+left out all the same stands in the last column. Known are all versions of Apache Kafka up to 4.3.1.
 
 | key | API | served | known | left out |
 |---:|---|---|---|---|

@@ -24,6 +24,7 @@ from protocol.errors import (
     NON_EMPTY_GROUP,
     NONE,
     OFFSET_METADATA_TOO_LARGE,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -156,7 +157,7 @@ async def test_an_empty_group_id_is_refused_where_kafka_refuses_it(tmp_path: Pat
 
         assert (await join(client, 4, ""))["error_code"] == INVALID_GROUP_ID
         for key, version in ((SYNC, 0), (BEAT, 0), (LEAVE, 0), (LEAVE, 3), (OFFSET_DELETE, 0)):
-            reply = await client.call(key, version, group_id="", member_id="m")
+            reply = await client.call(key, version, group_id="")
             assert reply["error_code"] == INVALID_GROUP_ID, key
         assert await client.commit("", 5) == NONE
         assert await client.fetch("") == 5
@@ -489,12 +490,16 @@ async def test_find_coordinator_of_transactions_and_share_groups_is_a_final_erro
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
-        for key_type in (1, 2, 3):
+        for key_type, code in (
+            (1, TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+            (2, INVALID_REQUEST),
+            (3, INVALID_REQUEST),
+        ):
             reply = await client.call(FIND, 1, key="t", key_type=key_type)
-            assert (reply["error_code"], reply["node_id"]) == (INVALID_REQUEST, -1)
+            assert (reply["error_code"], reply["node_id"]) == (code, -1)
             assert "no coordinator" in reply["error_message"]
             reply = await client.call(FIND, 6, key_type=key_type, coordinator_keys=["t"])
-            assert reply["coordinators"][0]["error_code"] == INVALID_REQUEST
+            assert reply["coordinators"][0]["error_code"] == code
         assert not broker.log_exists
 
 
