@@ -23,7 +23,7 @@ ENVIRONMENT_PREFIX = "MUSTER_"
 _NOT_SETTINGS = ("MUSTER_BOOTSTRAP", "MUSTER_TEST_")
 """Variables of the command line's other commands, and of the tests."""
 
-QUICK_START = {"group.initial.rebalance.delay.ms": "0"}
+QUICK_START: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
 """What holds without a file: where the server.properties that Kafka ships, which its quick start
 runs with, differs from Kafka's defaults for one broker."""
 
@@ -44,12 +44,14 @@ class Config:
     ignore.
     """
 
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self.given = {name: text for name, text in given.items() if name in BROKER}
-        self.unknown = sorted(set(given) - set(self.given))
-        self._values: dict[str, Value] = {}
+    def __init__(self, given: Mapping[str, str], preset: Mapping[str, Value] = {}) -> None:
+        """``preset`` holds typed values, weaker than ``given``."""
+        known = {name: text for name, text in given.items() if name in BROKER}
+        self.given = {name: str(value) for name, value in preset.items()} | known
+        self.unknown = sorted(set(given) - set(known))
+        self._values: dict[str, Value] = dict(preset)
         try:
-            for name, text in self.given.items():
+            for name, text in known.items():
                 self._values[name] = parse_value(BROKER[name], text)
             self._check()
         except ValueError as error:
@@ -215,7 +217,7 @@ def load(
 
     Without a ``file`` the weakest source is QUICK_START.
     """
-    given = dict(QUICK_START) if file is None else _from_file(file)
+    given = {} if file is None else _from_file(file)
     given.update(_from_environment(environment))
     for pair in sets:
         name, equals, text = pair.partition("=")
@@ -223,7 +225,7 @@ def load(
             raise BadConfig(f"--set {pair}: write it as --set NAME=VALUE")
         given[name.strip()] = text
     given.update(flags)
-    return Config(given)
+    return Config(given, QUICK_START if file is None else {})
 
 
 def _from_file(file: Path) -> dict[str, str]:
