@@ -40,8 +40,9 @@ __all__ = ["OFFSETS_TOPIC", "Observer", "Runtime", "RuntimeSettings"]
 
 EXPIRE_BUDGET = 100
 """Deadlines of one shard that are worked off before others get a turn."""
-_HOSTS_KEPT = 16384
-_GROUP_ID_KEPT_MAX = 256
+_HOSTS_KEPT = 8192
+_GROUP_ID_KEPT_MAX = 128
+"""Group ids whose shard is remembered, and how long such an id may be: 2 MB at most."""
 _ACTIVE = Phase.ACTIVE
 _NO_RECORD_NEEDED = (Heartbeat, OffsetFetch, DescribeGroup, ListGroups)
 

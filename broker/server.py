@@ -128,6 +128,7 @@ class Server:
         listening = socket.socket(family, kind, proto)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted ones too
             if family == socket.AF_INET6:
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
             if self.limits.receive_buffer_bytes != -1:

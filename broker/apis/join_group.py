@@ -80,6 +80,7 @@ def _answer(request: Request, reply: JoinReply) -> None:
         reply.member_id,
         reply.members,
     )
+    request.on_disconnect = None  # it refers back to the request; this leaves no cycle
     request.complete(frame, reply.error_code)
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from protocol.generated.sync_group import DECODE_REQUEST, ENCODE_RESPONSE
-
 from broker.request import Request, ServedApi
 from coordinator.calls import SyncGroup
 from coordinator.outcome import SyncReply
 from protocol.errors import INCONSISTENT_GROUP_PROTOCOL, INVALID_GROUP_ID
+from protocol.generated.sync_group import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.sync_group import API
 
 if TYPE_CHECKING:
@@ -64,6 +63,7 @@ def _answer(request: Request, reply: SyncReply) -> None:
         reply.protocol_name,
         reply.assignment,
     )
+    request.on_disconnect = None  # it refers back to the request; this leaves no cycle
     request.complete(frame, reply.error_code)
 
 
