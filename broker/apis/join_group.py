@@ -12,12 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from protocol.generated.join_group import DECODE_REQUEST, ENCODE_RESPONSE
-
 from broker.request import Request, ServedApi
 from coordinator.calls import JoinGroup
 from coordinator.outcome import JoinReply
 from protocol.errors import INVALID_GROUP_ID
+from protocol.generated.join_group import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.join_group import API
 
 if TYPE_CHECKING:
