@@ -1,0 +1,79 @@
+"""A whole broker in the test's own loop, for what cannot be seen or done through a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from broker.broker import Broker
+from broker.clock import Clock
+from broker.config import load
+from coordinator.calls import Now
+from log.filesystem import FileSystem
+from tests.wire import Wire
+
+T = TypeVar("T")
+
+_CLIENTS = ThreadPoolExecutor(32)
+"""Clients that wait must not take the threads in which the broker flushes."""
+
+
+class HandClock(Clock):
+    """Clocks that stand still until a test moves them."""
+
+    def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
+        self.mono_ms = 1_000_000
+        self.wall_ms = wall_ms
+
+    def now(self) -> Now:
+        return Now(self.mono_ms, self.wall_ms)
+
+    def move(self, by_ms: int) -> None:
+        """Both clocks go on."""
+        self.mono_ms += by_ms
+        self.wall_ms += by_ms
+
+
+@asynccontextmanager
+async def serving(
+    directory: Path | str,
+    settings: Mapping[str, str] | None = None,
+    fs: FileSystem | None = None,
+    clock: Clock | None = None,
+) -> AsyncIterator[Broker]:
+    """A started broker on a free port of 127.0.0.1, stopped in order at the end."""
+    flags = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory)}
+    sets = {"group.initial.rebalance.delay.ms": "0", "http.listener": "off", **(settings or {})}
+    config = load(None, {}, [f"{key}={value}" for key, value in sets.items()], flags)
+    broker = Broker(config, fs=fs, clock=clock)
+    broker.open()
+    try:
+        await broker.start()
+        try:
+            yield broker
+        finally:
+            await broker.stop()
+    finally:
+        broker.release()
+
+
+async def asked(broker: Broker, work: Callable[[Wire], T], client_id: str = "wire") -> T:
+    """What ``work`` returns, which talks to ``broker`` through a connection, in a thread."""
+
+    def run() -> T:
+        with Wire(broker.addresses[0][1], client_id=client_id) as wire:
+            return work(wire)
+
+    return await asyncio.get_running_loop().run_in_executor(_CLIENTS, run)
+
+
+async def eventually(what: str, condition: Callable[[], Any], within_s: float = 15.0) -> None:
+    """Let the loop run until ``condition`` is true."""
+    deadline = asyncio.get_running_loop().time() + within_s
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, f"not within {within_s} s: {what}"
+        await asyncio.sleep(0.005)
