@@ -37,7 +37,7 @@ class ServedApi:
     max_version: int
     handle: Handler
     left_out: str = ""
-    """What a Kafka with the same versions would do and this broker does not; for docs/coverage.md."""
+    """What Kafka does in the same versions and this broker does not; for docs/coverage.md."""
 
 
 class Route:

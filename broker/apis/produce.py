@@ -142,7 +142,6 @@ class _Producing:
             return _Done(answer, log, info.last_offset + 1)
         return _Done(answer)
 
-
     def _write(self, log: PartitionLog, data: Buffer) -> AppendInfo:
         append = partial(log.append, data, max(log.epochs.latest, 0), self.now_ms)
         try:
