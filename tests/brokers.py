@@ -58,6 +58,7 @@ class Broker:
         self.data = data
         self.settings = {**SETTINGS, **(settings or {})}
         self.port = 0
+        self.command = COMMAND
         self.process: subprocess.Popen[str] | None = None
         self.log: deque[str] = deque(maxlen=2000)
         self.started_in_s = 0.0
@@ -104,7 +105,7 @@ class Broker:
     def _command(self) -> list[str]:
         sets = [f"--set={key}={value}" for key, value in self.settings.items()]
         return [
-            *COMMAND,
+            *self.command,
             "serve",
             "--listen",
             f"127.0.0.1:{self.port}",

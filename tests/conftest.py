@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import KIND, RUNNING, Broker, make_broker
+from tests.brokers import COMMAND, KIND, RUNNING, Broker, make_broker
 
 
 @pytest.fixture(scope="session")
@@ -40,11 +40,15 @@ def old_client_broker(
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
-    """Make brokers that only this test uses: `brokers(settings)`; killed when the test ends."""
+    """Make brokers that only this test uses: `brokers(settings)`; killed when the test ends.
+
+    `command` starts another Muster than the one under test.
+    """
     made: list[Broker] = []
 
-    def make(settings: dict[str, str] | None = None) -> Broker:
+    def make(settings: dict[str, str] | None = None, command: list[str] | None = None) -> Broker:
         made.append(make_broker(tmp_path / f"broker-{len(made)}" / "data", settings))
+        made[-1].command = command or COMMAND
         return made[-1].start()
 
     yield make

@@ -13,6 +13,7 @@ import selectors
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from tests.faults.commit_stream import (
 from tests.raw_connection import RawConnection
 
 pytestmark = pytest.mark.faults
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the sockets' queues")
 
 ROUNDS = int(os.environ.get("MUSTER_KILL_ROUNDS", "50" if KIND == "muster" else "4"))
 TOPIC = "killed"
@@ -97,16 +99,21 @@ def _round(broker: Broker, histories: dict[str, History], chance: random.Random)
     return hit
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the sockets' queues")
-@pytest.mark.timeout(600)
-def test_no_acknowledged_commit_is_lost_and_none_is_invented(
-    brokers: Callable[..., Broker],
-) -> None:
+@dataclass
+class Campaign:
+    """What the rounds so far have met."""
+
+    rounds: int = 0
+    hits: int = 0
+    acknowledged: int = 0
+    kept_unanswered: int = 0
+
+
+def _campaign(broker: Broker, rounds: int) -> Campaign:
+    """Kill and read back `rounds` times; AssertionError for what is lost or invented."""
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     chance = random.Random(seed)
-    # Small segments: rolled, and on Muster cleaned, many times under way.
-    broker = brokers({"offsets.topic.segment.bytes": str(1 << 20)})
     histories = {
         f"group-{number}": History(TOPIC, partitions)
         for number, (_, partitions, _) in enumerate(SHAPES)
@@ -116,22 +123,46 @@ def test_no_acknowledged_commit_is_lost_and_none_is_invented(
     for group, history in histories.items():
         assert _read_back(broker.port, group, history) == 0
 
-    hits, kept_unanswered = 0, 0
-    for number in range(ROUNDS):
-        hits += _round(broker, histories, chance) > 0
+    met = Campaign()
+    for number in range(rounds):
+        met.hits += _round(broker, histories, chance) > 0
         broker.start()
         for group, history in histories.items():
             found = _read_back(broker.port, group, history)
             told = f"round {number}, {group}, seed {seed}"
             assert found >= history.acknowledged, f"an acknowledged commit is missing: {told}"
             assert found <= history.sent, f"a commit that was never sent: {told}"
-            kept_unanswered += found > history.acknowledged
+            met.kept_unanswered += found > history.acknowledged
             history.acknowledged = found  # what was once read back must stay
+        met.rounds += 1
+    met.acknowledged = sum(history.acknowledged for history in histories.values())
+    return met
 
-    acknowledged = sum(history.acknowledged for history in histories.values())
+
+# Small segments: rolled, and on Muster cleaned, many times under way.
+SETTINGS = {"offsets.topic.segment.bytes": str(1 << 20)}
+
+
+@on_linux
+@pytest.mark.timeout(600)
+def test_no_acknowledged_commit_is_lost_and_none_is_invented(
+    brokers: Callable[..., Broker],
+) -> None:
+    broker = brokers(SETTINGS)
+    met = _campaign(broker, ROUNDS)
     print(
-        f"{ROUNDS} kills, {hits} between arrival and reply, {acknowledged} commits; "
-        f"{kept_unanswered} times an unanswered commit was found after the restart"
+        f"{met.rounds} kills, {met.hits} between arrival and reply, {met.acknowledged} commits; "
+        f"{met.kept_unanswered} times an unanswered commit was found after the restart"
     )
-    assert hits >= ROUNDS / 2, f"only {hits} of {ROUNDS} kills met a request under way"
+    assert met.hits >= ROUNDS / 2, f"only {met.hits} kills met a request under way"
     assert broker.stop() in (0, 143)
+
+
+@on_linux
+@pytest.mark.skipif(KIND == "kafka", reason="the fault is planted into Muster")
+def test_the_campaign_finds_a_broker_that_answers_before_it_writes(
+    brokers: Callable[..., Broker],
+) -> None:
+    faulty = brokers(SETTINGS, command=[sys.executable, "tests/faults/early_answers.py"])
+    with pytest.raises(AssertionError, match=r"an acknowledged commit is missing|part of a commit"):
+        _campaign(faulty, 50)
