@@ -22,6 +22,8 @@ TOPICS_FILE = "topics.json"
 META_FILE = "meta.properties"
 PARTITION_METADATA_FILE = "partition.metadata"
 _VERSION = 1
+KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
+"""Settings of an adopted topic: its own are not in the directory, and may have been just these."""
 
 
 class BadDirectory(Exception):
@@ -210,7 +212,7 @@ class EmbeddedRegistry:
                 name,
                 self._id_on_disk(name, partitions),
                 max(partitions) + 1,
-                self._internal_configs.get(name, {}),
+                self._internal_configs.get(name, KEEP_ALL),
             )
             self._stored[name] = topic
             self.show(topic)

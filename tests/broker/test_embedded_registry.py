@@ -232,6 +232,7 @@ def test_the_directory_of_apache_kafka_is_taken_in(tmp_path: Path) -> None:
     topic = registry.topic("t-none")
     assert topic is not None
     assert written == partition_metadata(topic.topic_id)
+    assert topic.configs == {"retention.ms": "-1", "retention.bytes": "-1"}
     assert set(registry.adopted) == set(registry.topics)
     assert opened(OsFileSystem(), str(directory)).adopted == []
 

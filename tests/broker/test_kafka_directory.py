@@ -1,0 +1,109 @@
+"""A data directory of Apache Kafka, stopped or killed, is opened and has what Kafka promised."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE
+from protocol.records.batch import iter_batches, records_of
+from tests.broker.topic_calls import fetch, list_offset, metadata, produce
+from tests.brokers import Broker
+from tests.waiting import until
+from tests.wire import Wire
+
+SOURCES = Path(__file__).parents[1] / "data" / "kafka-dirs"
+
+
+@pytest.fixture(params=["kafka-4.3.1-clean", "kafka-4.3.1-killed"])
+def opened(
+    request: pytest.FixtureRequest, make_stopped: Callable[[], Broker]
+) -> tuple[Broker, dict[str, Any]]:
+    """A broker over a copy of Kafka's directory, and what Kafka told its clients."""
+    broker = make_stopped()
+    source = SOURCES / request.param
+    with tarfile.open(source / "data.tar.xz") as archive:
+        archive.extractall(broker.data.parent, filter="data")
+    return broker.start(), json.loads((source / "expect.json").read_text())
+
+
+@pytest.fixture
+def make_stopped(brokers: Callable[..., Broker]) -> Callable[[], Broker]:
+    """A broker that is not running and whose directory does not exist yet."""
+
+    def make() -> Broker:
+        broker = brokers()
+        broker.stop()
+        shutil.rmtree(broker.data)
+        return broker
+
+    return make
+
+
+def read_all(wire: Wire, topic: str, partition: int) -> list[tuple[int, bytes | None]]:
+    """Every record of a partition, by Fetch after Fetch."""
+    found: list[tuple[int, bytes | None]] = []
+    offset = list_offset(wire, topic, -2, partition=partition)["offset"]
+    end = list_offset(wire, topic, -1, partition=partition)["offset"]
+    while offset < end:
+        answer = fetch(wire, topic, offset, partition=partition, partition_max_bytes=100_000)
+        assert answer["error_code"] == NONE
+        for header, _ in iter_batches(answer["records"], partial=True):
+            if not header.is_control:
+                found += [(r.offset, r.value) for r in records_of(answer["records"], header)]
+            offset = header.last_offset + 1
+    return found
+
+
+def test_every_acknowledged_record_is_read(opened: tuple[Broker, dict[str, Any]]) -> None:
+    broker, expected = opened
+    with Wire(broker.port) as wire:
+        for topic, partitions in expected["topics"].items():
+            for partition, records in partitions.items():
+                found = dict(read_all(wire, topic, int(partition)))
+                for offset, _, value in records:
+                    sent = None if value is None else value.encode()
+                    assert found[offset] == sent, (topic, partition, offset)
+
+
+def test_every_acknowledged_offset_is_read(opened: tuple[Broker, dict[str, Any]]) -> None:
+    broker, expected = opened
+    with Wire(broker.port) as wire:
+        for group, offsets in expected["groups"].items():
+            asked = {"group_id": group, "topics": None}
+
+            def answered(asked: dict[str, Any] = asked) -> dict[str, Any] | None:
+                answer = wire.call("OffsetFetch", 5, asked)
+                return None if answer["error_code"] == COORDINATOR_LOAD_IN_PROGRESS else answer
+
+            answer = until("the group is loaded", answered)
+            assert answer is not None
+            found = {
+                f"{topic['name']}-{p['partition_index']}": p["committed_offset"]
+                for topic in answer["topics"]
+                for p in topic["partitions"]
+            }
+            for place, (offset, _) in offsets.items():
+                assert found[place.replace("/", "-")] == offset, (group, place)
+
+
+def test_it_goes_on_where_kafka_ended(opened: tuple[Broker, dict[str, Any]]) -> None:
+    broker, _ = opened
+    with Wire(broker.port) as wire:
+        end = list_offset(wire, "t-none", -1)["offset"]
+        (before,) = metadata(wire, "t-none")["topics"]
+
+        assert produce(wire, "t-none")["base_offset"] == end
+
+    broker.stop()
+    broker.start()
+    with Wire(broker.port) as wire:
+        (after,) = metadata(wire, "t-none")["topics"]
+        assert after["topic_id"] == before["topic_id"]
+        assert list_offset(wire, "t-none", -1)["offset"] == end + 1
