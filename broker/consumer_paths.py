@@ -29,7 +29,7 @@ class ConsumerPaths(Protocol):
     """What handlers ask of the old offsets, wherever they are kept."""
 
     def commit(self, group_id: str, topic: str, partition: int, offset: int) -> None:
-        """Keep an offset; it survives ``kill -9`` of this broker. OSError when it cannot be kept."""
+        """Keep an offset, so that it survives ``kill -9``. OSError when it cannot be kept."""
 
     def fetch(self, group_id: str, topic: str, partition: int) -> int | None:
         """The offset kept last, None when there is none."""
