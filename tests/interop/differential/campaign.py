@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tests.interop.differential.coverage import Coverage
@@ -44,8 +43,8 @@ class Campaign:
         await asyncio.gather(*(self._worker(seeds) for _ in range(TOGETHER)))
         self.failed = [await self._shrunk(each) for each in self.failed[: self.stop_after]]
 
-    async def _worker(self, seeds: itertools.chain[int] | object) -> None:
-        for seed in seeds:  # type: ignore[attr-defined]
+    async def _worker(self, seeds: Iterator[int]) -> None:
+        for seed in seeds:
             if self.coverage.steps >= self.steps or len(self.failed) >= self.stop_after:
                 return
             outcome = await self._run(trace_of(seed), self.coverage, self.legal)
@@ -74,20 +73,18 @@ class Campaign:
             size //= 2
         return best
 
-    def report(self) -> str:
-        """Coverage, legal differences and failures as text."""
-        lines = [self.coverage.report(), "", "where the two Kafkas differ, or chance decides:"]
-        lines += [f"  {count:5} {what}" for what, count in self.legal.most_common()]
-        lines += ["", f"how traces ended: {dict(self.ends)}"]
+    def differences(self) -> str:
+        """The failing traces as text, each with the seed that makes it again."""
+        lines = []
         for each in self.failed:
             lines += ["", f"SEED={each.trace.seed} differs (shrunk to {len(each.done)} steps):"]
             lines += [f"  {line}" for line in each.story]
             lines += [f"  {line}" for line in each.differences]
         return "\n".join(lines)
 
-
-def run_campaign(make: Callable[[], Campaign]) -> Campaign:
-    """Run a campaign to its end in an event loop of its own."""
-    campaign = make()
-    asyncio.run(campaign.run())
-    return campaign
+    def report(self) -> str:
+        """Coverage and where brokers differed for a reason, as text."""
+        lines = [self.coverage.summary(), "", "where the two Kafkas differ, or a reason is known:"]
+        lines += [f"  {count:5} {what}" for what, count in self.legal.most_common(40)]
+        lines += ["", f"how traces ended: {dict(self.ends)}"]
+        return "\n".join(lines)

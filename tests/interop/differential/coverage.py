@@ -60,9 +60,8 @@ class Coverage:
         for code in codes:
             self.answers[step.api, step.version, state, code] += 1
         self.versions[step.api, step.version] += 1
-        if sent.get("group_id", "") != "" or step.says.get("groups", ["main"])[0] == "main":
-            if step.says.get("group", "main") == "main":
-                self.cells[row_of(step, sent), state] += 1
+        if step.says.get("group", step.says.get("groups", ["main"])[0]) == "main":
+            self.cells[row_of(step, sent), state] += 1
 
     @property
     def steps(self) -> int:
@@ -84,8 +83,8 @@ class Coverage:
             if not self.cells[row, column]
         ]
 
-    def report(self) -> str:
-        """The coverage as a page of text."""
+    def summary(self) -> str:
+        """The cells and the versions as a page of text."""
         lines = [
             f"{self.steps} answers compared in {self.traces} traces, {self.parked} of them after "
             f"being parked; {self.skipped} steps left out by their guards",
@@ -99,7 +98,11 @@ class Coverage:
         for api in NOISE:
             counts = " ".join(f"v{v}:{self.versions[api, v]}" for v in versions(api))
             lines.append(f"  {api:<16}{counts}")
-        lines += ["", "by version, state and error (0 is none):"]
+        return "\n".join(lines)
+
+    def detail(self) -> str:
+        """What was answered how often, by version, state and error."""
+        lines = ["by version, state and error (0 is none):"]
         for api in NOISE:
             for version in versions(api):
                 parts = []

@@ -17,15 +17,15 @@ from tests.interop.differential.trace import TOPICS, Actor, Step, Trace
 NOISE = {
     "JoinGroup": 6,
     "SyncGroup": 7,
-    "Heartbeat": 9,
+    "Heartbeat": 11,
     "LeaveGroup": 4,
     "OffsetCommit": 16,
-    "OffsetFetch": 14,
-    "DescribeGroups": 8,
-    "ListGroups": 7,
+    "OffsetFetch": 17,
+    "DescribeGroups": 9,
+    "ListGroups": 8,
     "DeleteGroups": 5,
     "OffsetDelete": 5,
-    "FindCoordinator": 7,
+    "FindCoordinator": 9,
 }
 FIRST_SERVED = {"OffsetCommit": 1, "OffsetFetch": 1}
 """Version 0 of these keeps offsets in ZooKeeper; see docs/differences.md."""
@@ -58,7 +58,7 @@ class _Script:
         self.rng = random.Random(seed)
         self.seed = seed
         self.steps: list[Step] = []
-        self.used: Counter[str] = Counter()
+        self.used: Counter[tuple[str, int]] = Counter()
         self.protocol_type = self.rng.choices(("consumer", "connect"), (9, 1))[0]
         self.actors = self._make_actors()
         self.inside: list[int] = []
@@ -86,6 +86,8 @@ class _Script:
             self.janitor: 1,
         }
         self.noise(self.rng.randint(0, 3))
+        if self.maybe(0.1):
+            self._noise_JoinGroup(member="stranger")
         while len(self.steps) < LONGEST_STEPS - 15:
             self.rng.choices(list(goals), list(goals.values()))[0]()
             self.noise(self.rng.choice((0, 1, 1, 2, 4)))
@@ -97,14 +99,12 @@ class _Script:
         return self.rng.random() < probability
 
     def version(self, api: str, least: int = 0, most: int = 99) -> int:
-        """Versions in turn, beginning somewhere else with each seed, so that all get their share."""
-        known = versions(api)
-        self.used[api] += 1
-        for ahead in range(len(known)):
-            chosen = known[(self.seed * 5 + self.used[api] + ahead) % len(known)]
-            if least <= chosen <= most:
-                return chosen
-        raise AssertionError(f"no version of {api} from {least} to {most}")
+        """The version that this trace has used least, of equals another first with each seed."""
+        known = [v for v in versions(api) if least <= v <= most]
+        turned = self.seed % len(known)
+        chosen = min(known[turned:] + known[:turned], key=lambda v: self.used[api, v])
+        self.used[api, chosen] += 1
+        return chosen
 
     def version_for(self, api: str, actor: int) -> int:
         static = self.actors[actor].instance_id is not None and self.maybe(0.9)
@@ -380,7 +380,7 @@ class _Script:
         )
 
     def _positions(self) -> list[Any]:
-        """[topic, [[partition, offset, leader epoch, metadata], ...]] with a few that are refused."""
+        """[topic, [[partition, offset, leader epoch, metadata], ...]], a few to be refused."""
         named = self.rng.choices(
             (["t0"], ["t1"], ["t0", "t1"], ["t0", "nope"], []), (6, 4, 4, 2, 1)
         )[0]

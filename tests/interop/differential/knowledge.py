@@ -46,6 +46,8 @@ class Knowledge:
         self.names: dict[str, str] = {"": "", STRANGER: "stranger"}
         self.protocols_of: dict[str, list[str]] = {}
         """By the name of a member: the protocols of its last JoinGroup, in its order."""
+        self.instance_of: dict[str, str | None] = {}
+        """By the name of a member: the instance id of its last JoinGroup."""
         self.leader = ""
         """The name of the last leader that an answer told."""
         self.leader_gone = False
@@ -259,7 +261,7 @@ class Knowledge:
         """Take in the answer to a step, as a client does that sent `sent`."""
         known = self.known[step.actor]
         if step.api == "JoinGroup":
-            self._learn_join(known, step, answer)
+            self._learn_join(known, step, sent, answer)
         elif step.api == "LeaveGroup":
             self._learn_leave(answer, sent)
         elif step.api in ("SyncGroup", "Heartbeat") and sent["member_id"] == known.member_id:
@@ -267,7 +269,7 @@ class Knowledge:
             if right and answer["error_code"] in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID):
                 known.forget_id()
 
-    def _learn_join(self, known: Known, step: Step, answer: dict[str, Any]) -> None:
+    def _learn_join(self, known: Known, step: Step, sent: Any, answer: Any) -> None:
         code, member_id = answer["error_code"], answer["member_id"]
         if code in (0, MEMBER_ID_REQUIRED):
             if member_id not in self.names:
@@ -276,10 +278,11 @@ class Knowledge:
             if member_id != known.member_id:
                 known.forget_id()
                 known.member_id = member_id
-        elif code in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNKNOWN_SERVER_ERROR):
-            if step.says["member"] == "self" and step.says["instance"] == "own":
+        elif step.says["member"] == "self" and step.says["instance"] == "own":
+            if code in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNKNOWN_SERVER_ERROR):
                 known.forget_id()
         if code == 0:
+            self.instance_of[self.names[member_id]] = sent.get("group_instance_id")
             self.protocols_of[self.names[member_id]] = [name for name, _ in step.says["protocols"]]
             known.generation = answer["generation_id"]
             known.protocol_name = answer["protocol_name"]
@@ -297,10 +300,8 @@ class Knowledge:
 
     def _same_member(self, name: str, other: str) -> bool:
         """Whether two names are one member: a static one is the same under every id."""
-        actor = name.partition("#")[0]
-        if actor == other.partition("#")[0] and actor:
-            return name == other or self.actors[int(actor[1:])].instance_id is not None
-        return False
+        instance = self.instance_of.get(name)
+        return name == other or (instance is not None and instance == self.instance_of.get(other))
 
     def offers(self) -> list[list[str]]:
         """The protocols of each member of the last generation, in its order."""

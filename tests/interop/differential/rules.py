@@ -40,9 +40,9 @@ def of_answer(step: Step, mine: Answer, other: Answer, knowledge: Knowledge) -> 
     if step.api != "JoinGroup":
         return None
     mine_code, other_code = mine["error_code"], other["error_code"]
-    if other_code == UNKNOWN_SERVER_ERROR and step.says["instance"] != "none":
-        if mine_code in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID):
-            return Reason("a pending member id comes with an instance id", "go on")
+    failed = other_code == UNKNOWN_SERVER_ERROR and step.says["instance"] != "none"
+    if failed and mine_code in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID):
+        return Reason("a pending member id comes with an instance id", "go on")
     if mine_code == other_code == NONE:
         if mine["generation_id"] == other["generation_id"] + 1 and step.says["member"] == "none":
             return _OTHER_TOPICS
@@ -51,20 +51,28 @@ def of_answer(step: Step, mine: Answer, other: Answer, knowledge: Knowledge) -> 
 
 
 def _of_description(mine: Answer, other: Answer) -> Reason | None:
-    """What the two Kafkas themselves show differently: see `_as_shown`."""
     if _as_shown(mine) == _as_shown(other):
         return Reason("what DescribeGroups shows of a group that rebalances, or allows", "go on")
+    if _as_shown(mine) == _as_shown(other, owners=True):
+        return Reason("DescribeGroups shows who a restarted static member is now", "go on")
     return None
 
 
-def _as_shown(answer: Answer) -> list[Answer]:
-    """Descriptions without the last assignments of a group that rebalances, which 4.3.1 shows and
-    3.9.2 does not, and without the operations on configurations, which 3.9.2 does not know."""
+def _as_shown(answer: Answer, owners: bool = False) -> list[Answer]:
+    """Descriptions without what the two Kafkas themselves show differently.
+
+    The last assignments of a group that rebalances are shown by 4.3.1 alone, operations on a
+    group's configuration are known to 4.3.1 alone. With `owners` each member is shown under the
+    client id of the client that was given its member id.
+    """
     shown = []
     for group in answer["groups"]:
-        members = group["members"]
-        if group["group_state"] in ("PreparingRebalance", "CompletingRebalance"):
-            members = [{**member, "member_assignment": b""} for member in members]
+        members = [dict(member) for member in group["members"]]
+        for member in members:
+            if group["group_state"] in ("PreparingRebalance", "CompletingRebalance"):
+                member["member_assignment"] = b""
+            if owners:
+                member["client_id"] = member["member_id"].partition("#")[0]
         allowed = group["authorized_operations"]
         if allowed > 0:
             allowed &= _OPERATIONS_OF_3_9
@@ -98,8 +106,11 @@ def of_group(step: Step, sent: Answer, before: str, mine: View, other: View) -> 
     if kept_nothing and (mine[0], other[:3]) == ("Dead", _BLANK):
         return Reason("a group that nobody was ever in is forgotten", "delete")
     if step.api == "JoinGroup" and sent.get("group_instance_id") and not sent["member_id"]:
-        if before == "Stable" == other[0] and mine[0] != "Stable":
-            return _OTHER_TOPICS
+        came_back = before == other[0] == "Stable" != mine[0]
+        return _OTHER_TOPICS if came_back else None
+    unmoved = (mine[0], mine[2]) == (before, other[2])
+    if step.api == "LeaveGroup" and unmoved and other[0] == "PreparingRebalance":
+        return Reason("4.3.1 rebalances when an id that was never used leaves", "part")
     if step.api == "OffsetDelete" and (mine[0], other[0]) == ("Empty", "Dead"):
         return Reason("3.9.2 forgets a group whose last offset is deleted", "part")
     return None

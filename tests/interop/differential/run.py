@@ -69,7 +69,7 @@ class Side:
         wire = next((w for w in mine if w.free), None)
         if wire is None:
             client_id = self.knowledge.actors[step.actor].client_id
-            wire = await Wire.open(self.target.port, client_id)
+            wire = await self.target.open(client_id)
             mine.append(wire)
         sent = self.knowledge.request(step, version)
         self.open[number] = Ticket(number, step, sent, state, wire.send(step.api, version, sent))
@@ -103,10 +103,11 @@ class Side:
         )
         detail: list[Any] = []
         if group["group_state"] == "Stable":
-            detail = [group["protocol_data"]] + sorted(
+            held = sorted(
                 (self.knowledge.name(m["member_id"]), m["member_metadata"], m["member_assignment"])
                 for m in group["members"]
             )
+            detail = [group["protocol_data"], *held]
         return (group["group_state"], group["protocol_type"], members, detail)
 
     def close(self) -> None:
@@ -156,7 +157,7 @@ class Run:
         opened: list[Side] = []
         try:
             for target in self.targets:
-                control = await Wire.open(target.port, "differential")
+                control = await target.open("differential")
                 opened.append(
                     Side(target, Knowledge(self.trace, self.group, target.topic_ids), control)
                 )

@@ -88,6 +88,11 @@ class Target:
     port: int
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     topic_ids: dict[str, bytes] = field(default_factory=dict)
+    connection: type[Wire] = Wire
+
+    async def open(self, client_id: str) -> Wire:
+        """A new connection to it."""
+        return await self.connection.open(self.port, client_id)
 
     def clamp(self, api: str, version: int) -> int:
         """The version nearest to `version` that this broker serves."""
@@ -99,7 +104,7 @@ class Target:
 
     async def prepare(self, topics: dict[str, int]) -> Target:
         """Learn the versions, create the topics and have the coordinator of groups made."""
-        wire = await Wire.open(self.port, "differential")
+        wire = await self.open("differential")
         answer = await wire.send("ApiVersions", 0, {})
         self.ranges = {
             k["api_key"]: (k["min_version"], k["max_version"]) for k in answer["api_keys"]

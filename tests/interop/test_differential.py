@@ -1,0 +1,62 @@
+"""Every answer of the group coordinator is the one that Apache Kafka gives.
+
+Random traces of many clients run at once against the broker under test, Kafka 4.3.1 and Kafka
+3.9.2; see tests/interop/differential and docs/differences.md. `SEED=n` runs the trace of that seed
+alone, `STEPS=n` asks for so many compared answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import KIND
+from tests.interop.differential.brokers import targets, three_brokers
+from tests.interop.differential.campaign import Campaign
+from tests.interop.differential.wire import Target
+
+pytestmark = pytest.mark.interop
+STEPS = int(os.environ.get("STEPS", "5500"))
+SOAK_STEPS = int(os.environ.get("STEPS", "200000"))
+SETTINGS = {"group.max.size": "4"}
+
+
+def run(brokers: list[Target], first_seed: int, steps: int, seeds: int = 1 << 30) -> Campaign:
+    campaign = Campaign(brokers, first_seed, steps, seeds)
+    asyncio.run(campaign.run())
+    return campaign
+
+
+def judge(campaign: Campaign, capsys: pytest.CaptureFixture[str], *, whole: bool) -> None:
+    print(campaign.coverage.detail())
+    with capsys.disabled():
+        print("\n" + campaign.report() + "\n" + campaign.differences())
+    assert not campaign.failed, f"differences:\n{campaign.differences()}"
+    if whole and KIND == "muster":
+        assert not campaign.coverage.missing()
+
+
+def test_random_traces_are_answered_as_by_kafka(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed = os.environ.get("SEED")
+    with three_brokers(tmp_path, SETTINGS) as brokers:
+        if seed:
+            judge(run(targets(brokers), int(seed), 1 << 30, 1), capsys, whole=False)
+        else:
+            judge(run(targets(brokers), 1, STEPS), capsys, whole=STEPS >= 5000)
+
+
+@pytest.mark.soak
+def test_fresh_random_traces_are_answered_as_by_kafka(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first_seed = int(os.environ.get("SEED") or secrets.randbelow(1 << 40))
+    with capsys.disabled():
+        print(f"\nseeds from {first_seed} on")
+    with three_brokers(tmp_path, SETTINGS) as brokers:
+        judge(run(targets(brokers), first_seed, SOAK_STEPS), capsys, whole=True)
