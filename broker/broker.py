@@ -29,6 +29,7 @@ from broker.registry import BrokerNode, Topic
 from broker.runtime import OFFSETS_TOPIC, Runtime
 from broker.server import Server
 from broker.settings import limits, runtime_settings
+from broker.shard_log import Phase
 from broker.topics import TopicAdmin, offsets_topic_configs
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem
@@ -114,7 +115,7 @@ class Broker:
         offsets = self.logs.topics.get(OFFSETS_TOPIC)
         if offsets is not None:
             self._warn_about_partitions(len(offsets.logs))
-            self.runtime.start(offsets.logs)
+            self.runtime.start(offsets.logs, offsets.topic.topic_id)
         for listener in self.config.listeners:
             try:
                 self.addresses.append(await self.server.listen(listener.host, listener.port))
@@ -139,13 +140,12 @@ class Broker:
         where = self.config["http.listener"]
         if where == "off":
             return None
-        from broker.exposition import render, renderer
+        from broker.exposition import render
         from broker.http import HttpServer
 
         host, port = parse_host_and_port(where)
-        registry = renderer(self)
         try:
-            self.http = HttpServer(host, port, self.health, lambda: render(registry))
+            self.http = HttpServer(host, port, self.health, lambda: render(self))
         except OSError as error:
             sentence = (
                 f"{where} can't be listened on: {error.strerror or error};"
@@ -156,12 +156,13 @@ class Broker:
             logger.warning("/metrics and /healthz are not served", reason=sentence)
             return None
         self.http.start()
-        return f"{host}:{self.http.port}"
+        return Endpoint("", host, self.http.port).address
 
     async def stop(self) -> None:
         """Ends the turn, answers who waits, closes all, writes everything down, unlocks."""
         self.maintenance.stop()
         self.long_polls.stop()
+        await self.runtime.save()
         await self.runtime.stop()
         await self.server.close()
         if self.http is not None:
@@ -187,13 +188,26 @@ class Broker:
         self.stopped.set()
 
     def health(self) -> dict[str, Any]:
-        """What /healthz says: ``state`` is loading, ready or poisoned."""
-        if self.fatal or self.runtime.fatal:
-            return {"state": "poisoned", "reason": self.fatal or self.runtime.fatal}
-        poisoned = [f"{log.topic}-{log.partition}" for log in self.logs.all() if log.poisoned]
-        if poisoned:
-            return {"state": "poisoned", "logs": poisoned}
-        return {"state": "loading" if self.runtime.loading else "ready"}
+        """What /healthz says: loading, ready or poisoned as ``state``, how far or why beside it."""
+        reason = self.fatal or self.runtime.fatal
+        poisoned = {
+            f"{log.topic}-{log.partition}": log.poisoned for log in self.logs.all() if log.poisoned
+        }
+        if reason or poisoned:
+            return {
+                "state": "poisoned",
+                "reason": reason or "; ".join(f"{log}: {why}" for log, why in poisoned.items()),
+                "logs": list(poisoned),
+            }
+        if not self.runtime.loading:
+            return {"state": "ready"}
+        hosts = self.runtime.hosts
+        return {
+            "state": "loading",
+            "partitions": len(hosts),
+            "partitions_loaded": sum(host.phase is not Phase.LOADING for host in hosts),
+            "records_loaded": sum(host.loaded_records for host in hosts),
+        }
 
     # -- what handlers ask
 

@@ -1,6 +1,7 @@
 """What `/metrics` shows, read at scrape from the shards, the logs, the routes and the totals.
 
-Nothing is counted here. Every name, its labels and its meaning stand in docs/metrics.md.
+Here are the families whose size does not grow with groups and topics; `broker/series.py` has the
+others. Nothing is counted here. Every name, its labels and its meaning stand in docs/metrics.md.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from broker.dispatch import SERVED
+from broker.series import Series
 from broker.shard_log import Phase
-from coordinator.states import State
 from protocol.errors import NAMES
 
 if TYPE_CHECKING:
@@ -28,21 +29,19 @@ if TYPE_CHECKING:
 
 
 class BrokerCollector(Collector):
-    """Makes the series of one broker anew at each scrape."""
+    """The families of one scrape; ``series`` has looked at every group already."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, series: Series) -> None:
         self.broker = broker
+        self.series = series
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family of docs/metrics.md."""
+        """Yields each family."""
         yield from self._requests()
         yield from self._groups()
         yield from self._offsets()
         yield from self._shards()
-        yield from self._logs()
         yield from self._brokers()
-        yield from self._partitions()
-        yield from self._lag()
 
     def _requests(self) -> Iterator[Metric]:
         server = self.broker.server
@@ -62,25 +61,21 @@ class BrokerCollector(Collector):
             "Connections closed on arrival because a limit was reached.",
             value=server.refused,
         )
+        yield CounterMetricFamily(
+            "muster_protocol_errors_total",
+            "Connections closed because of what their peer sent.",
+            value=server.protocol_errors,
+        )
 
     def _groups(self) -> Iterator[Metric]:
         totals = self.broker.metrics
-        states: Counter[str] = Counter({state.value: 0 for state in State})
-        members = GaugeMetricFamily(
-            "kafka_consumergroup_members", "Members of the group.", labels=["consumergroup"]
-        )
-        everybody = 0
-        for host in self.broker.runtime.hosts:
-            for group in host.shard.groups.values():
-                states[group.state.value] += 1
-                everybody += len(group.members)
-                members.add_metric([group.group_id], len(group.members))
         groups = GaugeMetricFamily("muster_groups", "Groups by state.", labels=["state"])
-        for state, count in states.items():
+        for state, count in self.series.states.items():
             groups.add_metric([state], count)
         yield groups
-        yield members
-        yield GaugeMetricFamily("muster_group_members", "Members of all groups.", value=everybody)
+        yield GaugeMetricFamily(
+            "muster_group_members", "Members of all groups.", value=self.series.everybody
+        )
         rebalances = CounterMetricFamily(
             "muster_rebalances_total", "Rebalances begun.", labels=["cause"]
         )
@@ -148,19 +143,6 @@ class BrokerCollector(Collector):
             value=sum(host.loaded_records for host in hosts),
         )
 
-    def _logs(self) -> Iterator[Metric]:
-        sizes = GaugeMetricFamily(
-            "muster_log_size_bytes", "Size of the topic's segments.", labels=["topic"]
-        )
-        segments = GaugeMetricFamily(
-            "muster_log_segments", "Number of the topic's segments.", labels=["topic"]
-        )
-        for topic, logs in self.broker.logs.by_topic():
-            sizes.add_metric([topic], sum(log.size_bytes for log in logs))
-            segments.add_metric([topic], sum(len(log.segments) for log in logs))
-        yield sizes
-        yield segments
-
     def _brokers(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("kafka_brokers", "Brokers in the cluster.", value=1)
         info = GaugeMetricFamily(
@@ -170,88 +152,11 @@ class BrokerCollector(Collector):
         info.add_metric([str(self.broker.registry.node_id), f"{host}:{port}"], 1)
         yield info
 
-    def _partitions(self) -> Iterator[Metric]:
-        families = {
-            name: GaugeMetricFamily(
-                f"kafka_topic_partition_{name}", meaning, labels=["topic", "partition"]
-            )
-            for name, meaning in _PARTITION_FAMILIES.items()
-        }
-        counts = GaugeMetricFamily(
-            "kafka_topic_partitions", "Partitions of the topic.", labels=["topic"]
-        )
-        leader = self.broker.registry.node_id
-        for topic, logs in self.broker.logs.by_topic():
-            counts.add_metric([topic], len(logs))
-            for log in logs:
-                values = {
-                    "current_offset": log.high_watermark,
-                    "oldest_offset": log.log_start_offset,
-                    "leader": leader,
-                    "leader_is_preferred": 1,
-                    "replicas": 1,
-                    "in_sync_replica": 1,
-                    "under_replicated_partition": 0,
-                }
-                for name, value in values.items():
-                    families[name].add_metric([topic, str(log.partition)], value)
-        yield counts
-        yield from families.values()
 
-    def _lag(self) -> Iterator[Metric]:
-        labels = ["consumergroup", "topic", "partition"]
-        committed = GaugeMetricFamily(
-            "kafka_consumergroup_current_offset", "Committed offset.", labels=labels
-        )
-        lag = GaugeMetricFamily(
-            "kafka_consumergroup_lag",
-            "Records from the committed offset to the end.",
-            labels=labels,
-        )
-        committed_sum = GaugeMetricFamily(
-            "kafka_consumergroup_current_offset_sum",
-            "Sum of the committed offsets.",
-            labels=labels[:2],
-        )
-        lag_sum = GaugeMetricFamily(
-            "kafka_consumergroup_lag_sum", "Sum of the lags.", labels=labels[:2]
-        )
-        for host in self.broker.runtime.hosts:
-            for group_id in host.shard.cache.groups():
-                for fetched in host.shard.cache.fetch_all(group_id):
-                    behind = 0
-                    for partition, offset in zip(fetched.partitions, fetched.offsets, strict=True):
-                        where = [group_id, fetched.topic, str(partition)]
-                        committed.add_metric(where, offset)
-                        log = self.broker.logs.get(fetched.topic, partition)
-                        if log is not None:
-                            start = max(offset, log.log_start_offset)
-                            unread = max(0, log.high_watermark - start)
-                            lag.add_metric(where, unread)
-                            behind += unread
-                    committed_sum.add_metric([group_id, fetched.topic], sum(fetched.offsets))
-                    lag_sum.add_metric([group_id, fetched.topic], behind)
-        yield from (committed, lag, committed_sum, lag_sum)
-
-
-_PARTITION_FAMILIES = {
-    "current_offset": "End offset.",
-    "oldest_offset": "Start offset.",
-    "leader": "Broker id of the leader.",
-    "leader_is_preferred": "1 if the leader is the preferred one.",
-    "replicas": "Number of replicas.",
-    "in_sync_replica": "Number of replicas in sync.",
-    "under_replicated_partition": "1 if a replica is behind.",
-}
-
-
-def renderer(broker: Broker) -> CollectorRegistry:
-    """Return a registry that holds the broker's collector alone."""
+async def render(broker: Broker) -> bytes:
+    """A scrape in Prometheus' text format, version 0.0.4."""
+    series = Series(broker)
+    text = await series.collect()
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(BrokerCollector(broker))
-    return registry
-
-
-def render(registry: CollectorRegistry) -> bytes:
-    """Return the scrape in Prometheus' text format, version 0.0.4."""
-    return generate_latest(registry)
+    registry.register(BrokerCollector(broker, series))
+    return generate_latest(registry) + text.encode()

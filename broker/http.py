@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import uvicorn
@@ -21,7 +21,7 @@ from starlette.routing import Route
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Health = Callable[[], dict[str, Any]]
-Render = Callable[[], bytes]
+Render = Callable[[], Awaitable[bytes]]
 
 _INDEX = """muster
 /metrics  Prometheus series
@@ -45,7 +45,7 @@ def application(health: Health, render: Render) -> Starlette:
         return JSONResponse(report, 200 if report["state"] == "ready" else 503)
 
     async def metrics(_request: Request) -> Response:
-        return Response(render(), media_type=None, headers={"content-type": CONTENT_TYPE})
+        return Response(await render(), media_type=None, headers={"content-type": CONTENT_TYPE})
 
     async def index(_request: Request) -> Response:
         return PlainTextResponse(_INDEX)
@@ -64,6 +64,7 @@ class HttpServer:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((host, port))
+            self._socket.listen()  # from here on nobody else can have the port
         except OSError:
             self._socket.close()
             raise

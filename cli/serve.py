@@ -1,7 +1,7 @@
 """`muster serve`: a broker in this process, until SIGTERM or SIGINT.
 
 Whatever keeps it from starting is one sentence on standard error and exit code 1 (2 for wrong use).
-One line on standard output says when it accepts connections, and where.
+One line on standard output says when it accepts connections, and where; another where /metrics is.
 """
 
 from __future__ import annotations
@@ -161,7 +161,9 @@ async def _serve(broker: Broker) -> int:
         _warn_about_unknown(broker.config)
         print(_ready_line(broker), flush=True)
         gc.enable()
-        await broker.start_http()
+        where = await broker.start_http()
+        if where is not None:
+            print(f"/metrics and /healthz are on http://{where}", flush=True)
         gc.collect()
         gc.freeze()
         await broker.stopped.wait()

@@ -43,7 +43,8 @@ def _answer(request: Request, reply: LeaveReply) -> None:
         {"member_id": member_id, "group_instance_id": instance_id, "error_code": code}
         for member_id, instance_id, code in reply.members
     ]
-    request.respond({"throttle_time_ms": 0, "error_code": error_code, "members": members})
+    counted = error_code or next((code for _, _, code in reply.members if code), 0)
+    request.respond({"throttle_time_ms": 0, "error_code": error_code, "members": members}, counted)
 
 
 SERVED = ServedApi(API, 0, 5, _handle)

@@ -64,11 +64,14 @@ def _answer(request: Request, reply: OffsetDeleteReply) -> None:
         }
         for name, partitions in request.context
     ]
-    _respond(request, 0, topics)
+    inside = (entry["error_code"] for topic in topics for entry in topic["partitions"])
+    _respond(request, 0, topics, next(filter(None, inside), 0))
 
 
-def _respond(request: Request, error_code: int, topics: list[Any]) -> None:
-    request.respond({"error_code": error_code, "throttle_time_ms": 0, "topics": topics})
+def _respond(
+    request: Request, error_code: int, topics: list[Any], counted: int | None = None
+) -> None:
+    request.respond({"error_code": error_code, "throttle_time_ms": 0, "topics": topics}, counted)
 
 
 SERVED = ServedApi(API, 0, 0, _handle)
