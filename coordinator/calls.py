@@ -113,6 +113,9 @@ class OffsetCommit:
     retention_time_ms: int
     """v2 to v4: how long to keep the offsets; -1 means the broker's setting."""
     topics: Sequence[TopicOffsets]
+    client_id: str = ""
+    client_host: str = ""
+    """Who sent it, for the journal."""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from coordinator.calls import Now, OffsetCommit, OffsetFetch, TopicOffsets
-from coordinator.events import CommitRejected
+from coordinator.events import CommitRejected, MovedOffset, OffsetsMovedBack
 from coordinator.group import Group
 from coordinator.identity import check_member
 from coordinator.outcome import CommitReply, FetchReply, Outcome, answered
@@ -18,6 +18,7 @@ from coordinator.step import ShardState, fits
 from offsets.runs import OffsetRun, Run
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
+    FENCED_INSTANCE_ID,
     ILLEGAL_GENERATION,
     INVALID_COMMIT_OFFSET_SIZE,
     NONE,
@@ -27,6 +28,8 @@ from protocol.errors import (
 )
 
 _MAX_TIMESTAMP_MS = 2**63 - 1
+_EXAMPLES = 8
+"""Offsets that an event of many names."""
 _ACCEPTED = CommitReply(NONE)
 
 _SURELY_FITS_BYTES = 32_000
@@ -43,7 +46,7 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
     group = state.groups.get(call.group_id)
     error = _check(group, call, now)
     if error:
-        return _rejected(call, error)
+        return _rejected(group, call, error)
     wall_ms = now.wall_ms
     retention_ms = call.retention_time_ms
     expire_ms = -1 if retention_ms == -1 else min(wall_ms + retention_ms, _MAX_TIMESTAMP_MS)
@@ -77,16 +80,54 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
         runs += _runs_one_by_one(call.group_id, topic, codes, wall_ms, expire_ms)
     limit = state.config.max_record_bytes
     if at_most >= min(limit, _SURELY_FITS_BYTES) and not fits(runs, limit):
-        return _rejected(call, INVALID_COMMIT_OFFSET_SIZE)
+        return _rejected(group, call, INVALID_COMMIT_OFFSET_SIZE)
+    moved = state.cache.moved_back(call.group_id, runs)
     if group is None and runs:
         state.groups[call.group_id] = Group(call.group_id, now)
     reply = _ACCEPTED if errors is None else CommitReply(errors)
-    return tuple.__new__(Outcome, (runs, ((call.ticket, reply),), ()))
+    events = (_moved_back(call, moved),) if moved else ()
+    return tuple.__new__(Outcome, (runs, ((call.ticket, reply),), events))
 
 
-def _rejected(call: OffsetCommit, error: int) -> Outcome:
-    event = CommitRejected(call.group_id, call.member_id, error)
+def _moved_back(call: OffsetCommit, moved: Sequence[tuple[str, int, int, int]]) -> OffsetsMovedBack:
+    return OffsetsMovedBack(
+        call.group_id,
+        call.member_id,
+        call.client_id,
+        call.client_host,
+        len(moved),
+        tuple([MovedOffset(*each) for each in moved[:_EXAMPLES]]),
+    )
+
+
+def _rejected(group: Group | None, call: OffsetCommit, error: int) -> Outcome:
+    event = CommitRejected(
+        call.group_id,
+        call.member_id,
+        error,
+        call.client_id,
+        call.client_host,
+        _why_rejected(group, call, error),
+    )
     return Outcome((), ((call.ticket, CommitReply(error)),), (event,))
+
+
+def _why_rejected(group: Group | None, call: OffsetCommit, error: int) -> str:
+    if error == INVALID_COMMIT_OFFSET_SIZE:
+        return "larger than a batch of __consumer_offsets may be"
+    if group is None:
+        return f"of generation {call.generation_id}, and there is no such group"
+    if error == ILLEGAL_GENERATION:
+        return f"of generation {call.generation_id}; the group is at {group.generation_id}"
+    if error == REBALANCE_IN_PROGRESS:
+        return f"the assignment of generation {group.generation_id} is still awaited"
+    if error == FENCED_INSTANCE_ID:
+        return f"{call.group_instance_id} is held by another member now"
+    if error == UNKNOWN_MEMBER_ID and call.generation_id < 0 and not call.member_id:
+        return f"without membership, and the group has members ({group.state.value})"
+    if error == UNKNOWN_MEMBER_ID:
+        return f"not a member of the group ({group.state.value})"
+    return f"the group is {group.state.value}"
 
 
 def _check(group: Group | None, call: OffsetCommit, now: Now) -> int:
@@ -162,10 +203,12 @@ def _runs_one_by_one(
 # ----------------------------------------------------------------------------------- OffsetFetch
 
 
-def fetch(state: ShardState, call: OffsetFetch, now: Now) -> Outcome:  # noqa: ARG001
+def fetch(state: ShardState, call: OffsetFetch, now: Now) -> Outcome:
     """What is committed; -1 where nothing is. Needs no membership."""
     group = state.groups.get(call.group_id)
     cache = state.cache
+    if state.config.fetch_counts_as_activity and group is not None and not group.protocol_type:
+        group.offsets_read_ms = now.wall_ms
     if call.topics is None:
         known = group is not None and group.state is not State.DEAD
         reply = FetchReply(NONE, cache.fetch_all(call.group_id) if known else ())

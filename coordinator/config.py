@@ -15,6 +15,8 @@ class GroupConfig:
     """group.max.session.timeout.ms"""
     initial_rebalance_delay_ms: int = 3_000
     """group.initial.rebalance.delay.ms: how long an empty group waits for more members."""
+    join_coalescing_ms: int = 0
+    """group.join.coalescing.ms: how long a join into a stable group waits for more; 0: not."""
     max_size: int = 2**31 - 1
     """group.max.size: members in one group."""
     new_member_join_timeout_ms: int = 300_000
@@ -25,5 +27,7 @@ class GroupConfig:
     """offsets.retention.minutes"""
     offsets_retention_check_interval_ms: int = 600_000
     """offsets.retention.check.interval.ms"""
+    fetch_counts_as_activity: bool = False
+    """group.offsets.fetch.counts.as.activity"""
     max_record_bytes: int = 1_048_588
     """max.message.bytes of ``__consumer_offsets``: the largest batch, its header included."""

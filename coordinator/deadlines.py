@@ -31,7 +31,7 @@ class TimerKind(Enum):
 class Timer:
     """One deadline; ``group_id`` and ``member_id`` name its owner ("" where there is none)."""
 
-    __slots__ = ("due_ms", "group_id", "kind", "member_id", "queued_ms")
+    __slots__ = ("due_ms", "fell_due_ms", "group_id", "kind", "member_id", "queued_ms")
 
     def __init__(self, kind: TimerKind, group_id: str = "", member_id: str = "") -> None:
         self.kind = kind
@@ -41,6 +41,8 @@ class Timer:
         """When it is due, in monotonic milliseconds, or NEVER."""
         self.queued_ms = NEVER
         """The time of its entry in the heap, or NEVER; entries at other times are void."""
+        self.fell_due_ms = NEVER
+        """When it was due the last time that it fell due; ``pop`` may come later."""
 
     def disarm(self) -> None:
         """Let it never fall due."""
@@ -83,6 +85,7 @@ class Deadlines:
             if timer.due_ms != NEVER:
                 self._push(timer)
             return None
+        timer.fell_due_ms = timer.due_ms
         timer.due_ms = NEVER
         return timer
 

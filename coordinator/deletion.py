@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 
 from coordinator.calls import DeleteGroup, OffsetDelete
 from coordinator.events import Cause, GroupRemoved, OffsetsExpired
+from coordinator.expiring import condition_of, warn_of_expiry
 from coordinator.group import CONSUMER, Group
 from coordinator.outcome import OffsetDeleteReply
 from coordinator.states import State
 from coordinator.step import Step
-from offsets.expiry import GroupCondition
 from offsets.runs import GroupRun, OffsetTombstones
 from protocol.errors import (
     GROUP_ID_NOT_FOUND,
@@ -51,6 +51,8 @@ def forget(step: Step, group: Group, cause: Cause, detail: str) -> None:
         step.records.append(GroupRun(group.group_id, None))
     step.move(group, State.DEAD, cause, detail)
     step.events.append(GroupRemoved(group.group_id, cause))
+    for by_group in step.state.expiring.values():
+        by_group.pop(group.group_id, None)
     del step.state.groups[group.group_id]
 
 
@@ -129,17 +131,14 @@ def topics_deleted(step: Step, topics: Collection[str]) -> None:
 def apply_retention(step: Step, group: Group) -> None:
     """Drop what retention lets go of one group, and the group itself when nothing is left."""
     cache = step.state.cache
-    condition = GroupCondition(
-        group.protocol_type,
-        not group.members and group.state is State.EMPTY,
-        group.state is State.STABLE,
-        group.state_timestamp_ms,
-        group.subscribed_topics if group.state is State.STABLE else None,
-    )
     keys = cache.expired(
-        group.group_id, condition, step.state.config.offsets_retention_ms, step.now.wall_ms
+        group.group_id,
+        condition_of(group),
+        step.state.config.offsets_retention_ms,
+        step.now.wall_ms,
     )
     drop_offsets(step, group, keys, Cause.EXPIRED)
+    warn_of_expiry(step, group)
     match group.state:
         case State.EMPTY:
             left = cache.has_offsets(group.group_id) and (

@@ -6,8 +6,10 @@ sentence that a person reads.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Cause(StrEnum):
@@ -18,6 +20,7 @@ class Cause(StrEnum):
     SESSION_EXPIRED = "session_expired"
     METADATA_CHANGED = "metadata_changed"
     LEADER_REJOINED = "leader_rejoined"
+    COORDINATOR_RESTARTED = "coordinator_restarted"
     STATIC_MEMBER_REPLACED = "static_member_replaced"
     SYNC_TIMED_OUT = "sync_timed_out"
     JOIN_TIMED_OUT = "join_timed_out"
@@ -49,6 +52,11 @@ class Transition:
     cause: Cause
     detail: str
     member_id: str = ""
+    """Who caused it, where one member did."""
+    awaited: tuple[str, ...] = ()
+    """The member ids that the group waits for in its new state; the one who caused it left out."""
+    wait_ms: int = 0
+    """How long it waits for them at most; 0: it waits for nobody."""
 
 
 @dataclass(slots=True)
@@ -61,6 +69,8 @@ class MemberJoined:
     client_id: str
     client_host: str
     reason: str | None
+    replaces: str = ""
+    """The member id whose place a static member took over."""
 
 
 @dataclass(slots=True)
@@ -74,6 +84,19 @@ class MemberLeft:
     client_host: str
     cause: Cause
     detail: str
+    silent_ms: int = -1
+    """How long nothing was heard of it, where that is why it is out; else -1."""
+
+
+@dataclass(slots=True)
+class MemberChanged:
+    """A member rejoined with other topics or protocols (not merely with other partitions owned)."""
+
+    group_id: str
+    member_id: str
+    client_id: str
+    client_host: str
+    detail: str
 
 
 @dataclass(slots=True)
@@ -86,6 +109,30 @@ class GenerationFormed:
     leader: str | None
     members: int
     join_ms: int
+    last_member: str = ""
+    """Who joined last."""
+    last_wait_ms: int = 0
+    """How long all others waited for it alone."""
+
+
+class AssignedMember(NamedTuple):
+    """What one member got; ``assignment`` is the leader's bytes as they are."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    assignment: bytes
+
+
+@dataclass(slots=True)
+class Assigned:
+    """The leader's assignment was taken."""
+
+    group_id: str
+    generation_id: int
+    protocol_type: str | None
+    members: tuple[AssignedMember, ...]
 
 
 @dataclass(slots=True)
@@ -95,6 +142,32 @@ class CommitRejected:
     group_id: str
     member_id: str
     error_code: int
+    client_id: str = ""
+    client_host: str = ""
+    detail: str = ""
+
+
+class MovedOffset(NamedTuple):
+    """One offset that a commit moved back."""
+
+    topic: str
+    partition: int
+    offset_before: int
+    offset: int
+
+
+@dataclass(slots=True)
+class OffsetsMovedBack:
+    """A commit was accepted that set offsets lower than they were: a rewind, a reset, or a bug."""
+
+    group_id: str
+    member_id: str
+    client_id: str
+    client_host: str
+    offsets: int
+    """How many."""
+    examples: tuple[MovedOffset, ...]
+    """The first few of them."""
 
 
 @dataclass(slots=True)
@@ -107,6 +180,18 @@ class OffsetsExpired:
 
 
 @dataclass(slots=True)
+class OffsetsExpiring:
+    """Offsets of a group will be dropped by retention soon; told once for each warning time."""
+
+    group_id: str
+    offsets: int
+    within_ms: int
+    soonest_ms: int
+    """Wall time at which the first of them may go."""
+    detail: str
+
+
+@dataclass(slots=True)
 class GroupRemoved:
     """The group is forgotten."""
 
@@ -114,14 +199,39 @@ class GroupRemoved:
     cause: Cause
 
 
+class LoadedGeneration(NamedTuple):
+    """A generation that the log still held when it was loaded."""
+
+    log_offset: int
+    generation_id: int
+    protocol_name: str | None
+    leader: str | None
+    members: int
+    state_timestamp_ms: int
+
+
+@dataclass(slots=True)
+class ShardLoaded:
+    """The groups of one partition are back, as the log has them."""
+
+    groups: int
+    generations: Mapping[str, Sequence[LoadedGeneration]]
+    """By group id, oldest first; the last one is what the group is restored to."""
+
+
 Event = (
     Transition
     | MemberJoined
     | MemberLeft
+    | MemberChanged
     | GenerationFormed
+    | Assigned
     | CommitRejected
+    | OffsetsMovedBack
+    | OffsetsExpiring
     | OffsetsExpired
     | GroupRemoved
+    | ShardLoaded
 )
 
 _REASON_CHARACTERS = 255
@@ -137,6 +247,11 @@ def short(reason: str | None) -> str | None:
 def with_reason(what: str, reason: str | None) -> str:
     """A sentence with the reason that a client gave."""
     return f"{what}: {short(reason)}" if reason else what
+
+
+def seconds(milliseconds: int) -> str:
+    """A length of time as people read it."""
+    return f"{milliseconds / 1000:.1f} s"
 
 
 def some_of(parts: list[str], separator: str) -> str:

@@ -28,7 +28,7 @@ class Awaited(NamedTuple):
     """Whom a group waits for, and until when."""
 
     phase: str
-    """"initial delay", "join", "sync", or "" when it waits for nobody."""
+    """"initial delay", "coalescing", "join", "sync", or "" when it waits for nobody."""
     deadline_ms: int | None
     """Monotonic; None when it waits for nobody."""
     members: tuple[str, ...]
@@ -41,13 +41,20 @@ class Group:
     __slots__ = (
         "delay_remaining_ms",
         "delay_step_ms",
+        "expiry_warned_ms",
         "generation_id",
         "group_id",
+        "hold_remaining_ms",
+        "holding",
         "initial_delay",
         "joined",
+        "last_join_ms",
+        "last_joined_id",
+        "last_wait_ms",
         "leader_id",
         "member_added",
         "members",
+        "offsets_read_ms",
         "pending",
         "pending_syncs",
         "phase",
@@ -104,6 +111,20 @@ class Group:
         """How much longer the initial delay may be made."""
         self.member_added = False
         """Somebody entered during the running step, so that another one follows."""
+        self.holding = False
+        """The join phase is held open for group.join.coalescing.ms although all may have joined."""
+        self.hold_remaining_ms = 0
+        """How much longer the join phase may last after the hold."""
+        self.last_joined_id = ""
+        """Whose JoinGroup was parked last in this join phase, or in the last one."""
+        self.last_join_ms = 0
+        """When that was, monotonic."""
+        self.last_wait_ms = 0
+        """How long after the JoinGroup before it."""
+        self.offsets_read_ms = -1
+        """Wall time of the last OffsetFetch of a simple group, where that counts as life."""
+        self.expiry_warned_ms = 0
+        """Of which warning time before their expiry its offsets were warned last; 0: of none."""
         self.record_offset = -1
         """Log offset of its metadata record; -1: there is none."""
 
@@ -135,6 +156,7 @@ class Group:
                 protocols,
                 stored.assignment,
             )
+            member.restored = True
             group.add(member)
         if value.leader in group.members:
             group.leader_id = value.leader
@@ -164,7 +186,11 @@ class Group:
         """Whom the group waits for."""
         match self.state:
             case State.PREPARING_REBALANCE:
-                phase = "initial delay" if self.initial_delay else "join"
+                phase = "join"
+                if self.initial_delay:
+                    phase = "initial delay"
+                elif self.holding:
+                    phase = "coalescing"
                 absent = [m.member_id for m in self.members.values() if m.join_ticket is None]
                 return Awaited(phase, self.phase.due_ms, (*absent, *self.pending))
             case State.AWAITING_SYNC:
@@ -233,6 +259,7 @@ class Group:
 
     def set_protocols(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
         """Replace what a member offers."""
+        member.restored = False
         if member.offers(protocols):
             return
         self._count_protocols(member.protocols, -1)

@@ -6,9 +6,11 @@ then instance id and member id.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from coordinator.calls import JoinGroup
 from coordinator.deadlines import Timer, TimerKind
-from coordinator.events import Cause, MemberJoined, short, with_reason
+from coordinator.events import Cause, MemberChanged, MemberJoined, seconds, short, with_reason
 from coordinator.group import Group
 from coordinator.identity import check_member
 from coordinator.member import Member
@@ -23,6 +25,7 @@ from coordinator.rebalance import (
 from coordinator.states import State
 from coordinator.static import replace
 from coordinator.step import Step
+from coordinator.words import change_of, named
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_MAX_SIZE_REACHED,
@@ -164,9 +167,8 @@ def _add(step: Step, group: Group, call: JoinGroup, member_id: str, *, knows_id:
             short(call.reason),
         )
     )
-    prepare(
-        step, group, Cause.MEMBER_JOINED, with_reason(f"{member_id} joined", call.reason), member_id
-    )
+    detail = with_reason(f"{named(member)} joined", call.reason)
+    prepare(step, group, Cause.MEMBER_JOINED, detail, member_id)
     step.park_join(group, member, call.ticket)
     complete_if_joined(step, group)
 
@@ -183,18 +185,10 @@ def _rejoin(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
             if member.offers(call.protocols):
                 step.reply(call.ticket, join_reply(group, member.member_id))
             else:
-                detail = with_reason(f"{member.member_id} changed what it offers", call.reason)
-                prepare(step, group, Cause.METADATA_CHANGED, detail, member.member_id)
-                _update_and_park(step, group, call, member)
+                _rebalance_for(step, group, call, member)
         case State.STABLE:
-            if member.member_id == group.leader_id:
-                detail = with_reason(f"{member.member_id}, the leader, rejoined", call.reason)
-                prepare(step, group, Cause.LEADER_REJOINED, detail, member.member_id)
-                _update_and_park(step, group, call, member)
-            elif not member.offers(call.protocols):
-                detail = with_reason(f"{member.member_id} changed what it offers", call.reason)
-                prepare(step, group, Cause.METADATA_CHANGED, detail, member.member_id)
-                _update_and_park(step, group, call, member)
+            if member.member_id == group.leader_id or not member.offers(call.protocols):
+                _rebalance_for(step, group, call, member)
             else:
                 step.reply(call.ticket, join_reply(group, member.member_id))
         case State.EMPTY:
@@ -203,7 +197,49 @@ def _rejoin(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
             _refuse(step, call, COORDINATOR_NOT_AVAILABLE)
 
 
+def _rebalance_for(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
+    """A known member begins a rebalance: say why it is one."""
+    since_ms = step.now.mono_ms - group.state_since_ms
+    change = change_of(group.protocol_type, _known(member, call.protocols), call.protocols)
+    leads = member.member_id == group.leader_id
+    who = f"{named(member)}, the leader," if leads else named(member)
+    if member.restored and change is None and since_ms <= max(member.session_timeout_ms, 0):
+        cause = Cause.COORDINATOR_RESTARTED
+        what = f"{who} rejoined {seconds(since_ms)} after the coordinator restarted"
+    elif leads:
+        cause = Cause.LEADER_REJOINED
+        what = f"{who} rejoined"
+        if change is not None:
+            what = f"{what} and {change.detail}"
+    else:
+        cause = Cause.METADATA_CHANGED
+        detail = "offers protocols that were not known" if change is None else change.detail
+        what = f"{who} {detail}"
+    prepare(step, group, cause, with_reason(what, call.reason), member.member_id)
+    _update_and_park(step, group, call, member)
+
+
+def _known(member: Member, protocols: Sequence[tuple[str, bytes]]) -> Sequence[tuple[str, bytes]]:
+    """What the member offered before, as far as it is known: the log keeps one protocol alone."""
+    if not member.restored:
+        return member.protocols
+    kept = dict(member.protocols)
+    return [(name, kept.get(name, metadata)) for name, metadata in protocols]
+
+
 def _update_and_park(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
+    if not member.offers(call.protocols):
+        change = change_of(group.protocol_type, _known(member, call.protocols), call.protocols)
+        if change is not None and change.is_visible:
+            step.events.append(
+                MemberChanged(
+                    group.group_id,
+                    member.member_id,
+                    call.client_id,
+                    call.client_host,
+                    change.detail,
+                )
+            )
     group.set_protocols(member, call.protocols)
     member.session_timeout_ms = call.session_timeout_ms
     member.rebalance_timeout_ms = call.rebalance_timeout_ms
@@ -232,12 +268,17 @@ def session_due(step: Step, group: Group, member: Member) -> None:
         assert member.is_new, f"the session of {member.member_id!r} ran while it was waiting"
         cause = Cause.NEW_MEMBER_TIMED_OUT
         waited_ms = step.state.config.new_member_join_timeout_ms
-        detail = f"its first JoinGroup was parked for {waited_ms} ms"
+        what = f"its first JoinGroup was parked for {seconds(waited_ms)}"
+        detail = f"{named(member)} is out: {what}"
+        silent_ms = -1
     else:
         cause = Cause.SESSION_EXPIRED
-        detail = f"no heartbeat for {member.session_timeout_ms} ms"
-    step.remove(group, member, cause, detail)
-    after_removal(step, group, cause, f"{member.member_id}: {detail}", member.member_id)
+        late_ms = step.now.mono_ms - member.session.fell_due_ms
+        silent_ms = max(member.session_timeout_ms, 0) + late_ms
+        what = f"nothing was heard of it for {seconds(silent_ms)}"
+        detail = f"session of {named(member)} expired after {seconds(silent_ms)}"
+    step.remove(group, member, cause, what, silent_ms)
+    after_removal(step, group, cause, detail, member.member_id)
 
 
 def void(step: Step, group: Group, member: Member) -> None:
@@ -251,7 +292,7 @@ def void(step: Step, group: Group, member: Member) -> None:
     if not member.knows_id and (member.group_instance_id is None or member.is_new):
         detail = "disconnected before it learnt its id"
         step.remove(group, member, Cause.DISCONNECTED, detail)
-        what = f"{member.member_id} {detail}"
+        what = f"{named(member)} {detail}"
         after_removal(step, group, Cause.DISCONNECTED, what, member.member_id)
     else:
         step.renew(member)

@@ -22,6 +22,7 @@ class Member:
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
+        "restored",
         "session",
         "session_timeout_ms",
         "sync_ticket",
@@ -60,6 +61,8 @@ class Member:
         """Invariant: whether either ticket is set. A heartbeat then leaves the session alone."""
         self.is_new = False
         """It entered, and no join phase has ended with it yet."""
+        self.restored = False
+        """It comes from the log and has not joined since: only one protocol of it is known."""
         self.knows_id = True
         """Its id was in a request of its own, or in a reply that was released."""
         self.session = Timer(TimerKind.SESSION, group_id, member_id)

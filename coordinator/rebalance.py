@@ -11,6 +11,7 @@ from coordinator.group import Group, vote
 from coordinator.outcome import JoinedMember, JoinReply, SyncReply
 from coordinator.states import State
 from coordinator.step import Step
+from coordinator.words import named
 from protocol.errors import NONE, REBALANCE_IN_PROGRESS
 
 _LEAST_REPEAT_MS = 1000
@@ -24,12 +25,13 @@ def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str 
         case State.EMPTY:
             _begin_initial_delay(step, group)
         case State.AWAITING_SYNC:
-            _begin_join_phase(step, group)
+            _begin_join_phase(step, group, 0)
             for member in group.members.values():
                 if step.answer_sync(group, member, SyncReply(REBALANCE_IN_PROGRESS)):
                     step.renew(member)
         case State.STABLE:
-            _begin_join_phase(step, group)
+            joins = cause is Cause.MEMBER_JOINED
+            _begin_join_phase(step, group, step.state.config.join_coalescing_ms if joins else 0)
         case State.PREPARING_REBALANCE:
             return
         case State.DEAD:
@@ -37,10 +39,15 @@ def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str 
     step.move(group, State.PREPARING_REBALANCE, cause, detail, member_id)
 
 
-def _begin_join_phase(step: Step, group: Group) -> None:
+def _begin_join_phase(step: Step, group: Group, hold_ms: int) -> None:
+    """Wait for everybody; for ``hold_ms`` even when all have come, so that more may come."""
     group.pending_syncs.clear()
     group.initial_delay = False
-    step.arm_phase(group, group.rebalance_timeout_ms())
+    timeout_ms = group.rebalance_timeout_ms()
+    hold_ms = min(hold_ms, timeout_ms)
+    group.holding = hold_ms > 0
+    group.hold_remaining_ms = timeout_ms - hold_ms
+    step.arm_phase(group, hold_ms or timeout_ms)
 
 
 def _begin_initial_delay(step: Step, group: Group) -> None:
@@ -56,14 +63,15 @@ def _begin_initial_delay(step: Step, group: Group) -> None:
 def complete_if_joined(step: Step, group: Group) -> None:
     """End the join phase when nobody is awaited any more.
 
-    The initial delay is ended by time alone; a delay of 0 is over at once.
+    The initial delay is ended by time alone; a delay of 0 is over at once. So is the time in which
+    joins into a stable group are collected, unless nobody is left.
     """
     if group.state is not State.PREPARING_REBALANCE:
         return
     if group.initial_delay:
         if group.delay_step_ms == 0:
             complete(step, group, Cause.ALL_JOINED)
-    elif group.all_joined():
+    elif group.all_joined() and not (group.holding and group.members):
         complete(step, group, Cause.ALL_JOINED)
 
 
@@ -94,6 +102,8 @@ def phase_due(step: Step, group: Group) -> None:
         case State.PREPARING_REBALANCE:
             if group.initial_delay:
                 _delay_step_over(step, group)
+            elif group.holding:
+                _hold_over(step, group)
             else:
                 complete(step, group, Cause.JOIN_TIMED_OUT)
         case State.AWAITING_SYNC | State.STABLE:
@@ -116,14 +126,25 @@ def _delay_step_over(step: Step, group: Group) -> None:
         complete(step, group, Cause.INITIAL_DELAY_ENDED)
 
 
+def _hold_over(step: Step, group: Group) -> None:
+    """The time for more joins is over: go on as any join phase does."""
+    group.holding = False
+    if group.all_joined():
+        complete(step, group, Cause.ALL_JOINED)
+    elif group.hold_remaining_ms:
+        step.arm_phase(group, group.hold_remaining_ms)
+    else:
+        complete(step, group, Cause.JOIN_TIMED_OUT)
+
+
 def _sync_phase_over(step: Step, group: Group) -> None:
     """Members that joined this generation and never asked for their assignment are out."""
     late = [group.members[name] for name in group.members if name in group.pending_syncs]
     assert late, f"group {group.group_id!r} had a sync deadline and awaits nobody"
     detail = f"sent no SyncGroup for generation {group.generation_id} in time"
+    names = some_of([named(member) for member in late], ", ")
     for member in late:
         step.remove(group, member, Cause.SYNC_TIMED_OUT, detail)
-    names = some_of([member.member_id for member in late], ", ")
     after_removal(step, group, Cause.SYNC_TIMED_OUT, f"{names} {detail}", late[0].member_id)
 
 
@@ -146,7 +167,7 @@ def complete(step: Step, group: Group, cause: Cause) -> None:
     if not group.members:
         _become_empty(step, group)
     elif not group.joined:
-        group.initial_delay = False
+        group.initial_delay = group.holding = False
         step.arm_phase(group, max(group.rebalance_timeout_ms(), _LEAST_REPEAT_MS))
     else:
         _form_generation(step, group, cause)
@@ -154,7 +175,7 @@ def complete(step: Step, group: Group, cause: Cause) -> None:
 
 def _become_empty(step: Step, group: Group) -> None:
     group.phase.disarm()
-    group.initial_delay = False
+    group.initial_delay = group.holding = False
     group.next_generation()
     group.protocol_name = None
     group.note_subscriptions()
@@ -168,7 +189,7 @@ def _form_generation(step: Step, group: Group, cause: Cause) -> None:
     group.next_generation()
     group.protocol_name = vote(member.protocols for member in group.members.values())
     group.note_subscriptions()
-    group.initial_delay = False
+    group.initial_delay = group.holding = False
     group.pending_syncs.update(
         member.member_id for member in group.members.values() if member.join_ticket is not None
     )
@@ -189,6 +210,8 @@ def _form_generation(step: Step, group: Group, cause: Cause) -> None:
             group.leader_id,
             len(group.members),
             join_ms,
+            group.last_joined_id,
+            group.last_wait_ms,
         )
     )
 

@@ -9,7 +9,7 @@ thrown away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from coordinator.calls import (
@@ -31,7 +31,8 @@ from coordinator.commits import commit, fetch
 from coordinator.config import GroupConfig
 from coordinator.deadlines import Timer, TimerKind
 from coordinator.deletion import apply_retention, delete_group, offset_delete, topics_deleted
-from coordinator.events import Cause
+from coordinator.events import Cause, LoadedGeneration, ShardLoaded
+from coordinator.expiring import ExpiringOffset, expiring
 from coordinator.group import Group
 from coordinator.joining import join, pending_due, session_due, void
 from coordinator.membership import heartbeat, leave, sync
@@ -53,8 +54,12 @@ from coordinator.states import State
 from coordinator.step import ShardState, Step
 from coordinator.views import counts, describe, list_groups
 from offsets.cache import OffsetCache
-from offsets.runs import GroupRun, Run
+from offsets.columns import TopicColumns
+from offsets.runs import GroupRun, GroupValue, Run
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE, REBALANCE_IN_PROGRESS
+
+GENERATIONS_KEPT = 8
+"""Of each group, while its partition is loaded: the journal begins with them."""
 
 _Handler = Callable[[ShardState, Any, Now], Outcome]
 
@@ -92,12 +97,16 @@ _HANDLERS: dict[type, _Handler] = {
 class GroupShard:
     """The groups of one partition of ``__consumer_offsets``."""
 
-    __slots__ = ("_live", "_retention", "_state", "_sweep")
+    __slots__ = ("_generations", "_live", "_recorded", "_retention", "_state", "_sweep")
 
     def __init__(self, config: GroupConfig) -> None:
         self._state = ShardState(config)
         self._live = False
         """Whether ``loaded`` was called: then groups are changed by handlers, not by ``replay``."""
+        self._generations: dict[str, list[LoadedGeneration]] = {}
+        """The last few generations of each group that were replayed; given away by ``loaded``."""
+        self._recorded: dict[str, tuple[int, GroupValue]] = {}
+        """Each group's last record and its log offset: what a snapshot says of groups."""
         self._retention = Timer(TimerKind.RETENTION)
         self._sweep: list[str] = []
         """Groups that the running retention check has still to look at, last one first."""
@@ -202,6 +211,10 @@ class GroupShard:
         if not isinstance(run, GroupRun):
             self._state.cache.replay(run, base_offset)
             return
+        if run.value is None:
+            self._recorded.pop(run.group_id, None)
+        else:
+            self._recorded[run.group_id] = (base_offset, run.value)
         groups = self._state.groups
         if self._live:
             group = groups.get(run.group_id)
@@ -209,8 +222,17 @@ class GroupShard:
                 group.record_offset = -1 if run.value is None else base_offset
         elif run.value is None:
             groups.pop(run.group_id, None)
+            self._generations.pop(run.group_id, None)
         else:
-            groups[run.group_id] = Group.restored(run.group_id, run.value, base_offset)
+            group = groups[run.group_id] = Group.restored(run.group_id, run.value, base_offset)
+            seen = self._generations.setdefault(group.group_id, [])
+            seen.append(_generation(group))
+            del seen[:-GENERATIONS_KEPT]
+
+    def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
+        """Take over offsets from a snapshot, before the log behind it is replayed."""
+        assert not self._live
+        self._state.cache.restore(group_id, topic, columns)
 
     def loaded(self, now: Now) -> Outcome:
         """The log is replayed: sessions start in full, groups of offsets alone come to be.
@@ -222,9 +244,14 @@ class GroupShard:
         state = self._state
         for group_id in state.cache.groups():
             if group_id not in state.groups:
-                state.groups[group_id] = group = Group(group_id)
-                group.state_since_ms = now.mono_ms
+                state.groups[group_id] = Group(group_id)
+        generations, self._generations = self._generations, {}
+        if state.groups:
+            step.events.append(ShardLoaded(len(state.groups), generations))
         for group in state.groups.values():
+            group.state_since_ms = now.mono_ms
+            if state.config.fetch_counts_as_activity and not group.protocol_type:
+                group.offsets_read_ms = now.wall_ms  # the log keeps no fetches: be on the safe side
             for member in group.members.values():
                 step.renew(member)
             if len(group.members) > state.config.max_size:
@@ -246,6 +273,23 @@ class GroupShard:
         """The committed offsets; to be read only."""
         return self._state.cache
 
+    def expiring(self, group_id: str, until_ms: int) -> Iterable[ExpiringOffset]:
+        """The offsets of a group that retention may drop until then, a wall time."""
+        group = self._state.groups.get(group_id)
+        return () if group is None else expiring(self._state, group, until_ms)
+
+    def expiring_counts(self) -> dict[int, int]:
+        """Warning time to the number of offsets that go within it, as of the last checks."""
+        return {
+            within_ms: sum(by_group.values())
+            for within_ms, by_group in self._state.expiring.items()
+        }
+
+    @property
+    def recorded(self) -> dict[str, tuple[int, GroupValue]]:
+        """Log offset and value of each group's record in the log; to be read only."""
+        return self._recorded
+
     def parked(self) -> Collection[Ticket]:
         """The tickets that wait for an answer."""
         return self._state.parked.keys()
@@ -253,6 +297,17 @@ class GroupShard:
     def counts(self) -> tuple[dict[str, int], int]:
         """Groups by the wire name of their state, and members in all."""
         return counts(self._state)
+
+
+def _generation(group: Group) -> LoadedGeneration:
+    return LoadedGeneration(
+        group.record_offset,
+        group.generation_id,
+        group.protocol_name,
+        group.leader_id,
+        len(group.members),
+        group.state_timestamp_ms,
+    )
 
 
 def refusal(call: Call, error_code: int) -> Reply:

@@ -81,6 +81,7 @@ def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -
             new.client_id,
             new.client_host,
             short(call.reason),
+            old.member_id,
         )
     )
 
@@ -91,7 +92,7 @@ def _park(step: Step, group: Group, new: Member, call: JoinGroup) -> None:
 
 
 def _rebalance(step: Step, group: Group, new: Member, call: JoinGroup, why: str) -> None:
-    detail = f"static member {new.group_instance_id} {why}"
+    detail = f"static member {new.group_instance_id} from {new.client_host} {why}"
     prepare(step, group, Cause.STATIC_MEMBER_REPLACED, detail, new.member_id)
     _park(step, group, new, call)
 

@@ -26,7 +26,7 @@ _BATCH_HEADER_BYTES = 61
 class ShardState:
     """What a shard remembers."""
 
-    __slots__ = ("cache", "config", "deadlines", "groups", "parked")
+    __slots__ = ("cache", "config", "deadlines", "expiring", "groups", "parked")
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
@@ -34,6 +34,9 @@ class ShardState:
         self.cache = OffsetCache()
         """Written by ``replay`` alone."""
         self.deadlines = Deadlines()
+        self.expiring: dict[int, dict[str, int]] = {}
+        """Warning time to group id to how many of its offsets may go within that time, as of the
+        last look at the group; groups without such offsets are not there."""
         self.parked: dict[Ticket, tuple[Group, Member]] = {}
         """Who waits for the answer to each parked ticket, which is on that member too."""
 
@@ -72,6 +75,9 @@ class Step:
         member.join_ticket = ticket
         member.waits = True
         group.joined += 1
+        group.last_wait_ms = self.now.mono_ms - group.last_join_ms if group.joined > 1 else 0
+        group.last_join_ms = self.now.mono_ms
+        group.last_joined_id = member.member_id
         self.state.parked[ticket] = (group, member)
         if member.is_new:
             until_ms = self.now.mono_ms + self.state.config.new_member_join_timeout_ms
@@ -140,6 +146,13 @@ class Step:
         """Let the group change its state and tell so."""
         old = group.state
         group.transition_to(state, self.now)
+        awaited: tuple[str, ...] = ()
+        wait_ms = 0
+        if state is State.PREPARING_REBALANCE or state is State.AWAITING_SYNC:
+            waits_for = group.awaited()
+            if waits_for.deadline_ms is not None:
+                wait_ms = waits_for.deadline_ms - self.now.mono_ms
+                awaited = tuple([each for each in waits_for.members if each != member_id])
         self.events.append(
             Transition(
                 group.group_id,
@@ -149,17 +162,23 @@ class Step:
                 cause,
                 detail,
                 member_id,
+                awaited,
+                wait_ms,
             )
         )
 
-    def remove(self, group: Group, member: Member, cause: Cause, detail: str) -> None:
+    def remove(
+        self, group: Group, member: Member, cause: Cause, detail: str, silent_ms: int = -1
+    ) -> None:
         """Let a member go; what it has parked gets UNKNOWN_MEMBER_ID. Its state is not moved."""
         self.answer_join(group, member, JoinReply(UNKNOWN_MEMBER_ID, ""))
         self.answer_sync(group, member, SyncReply(UNKNOWN_MEMBER_ID))
         group.remove(member)
-        self.tell_left(group, member, cause, detail)
+        self.tell_left(group, member, cause, detail, silent_ms)
 
-    def tell_left(self, group: Group, member: Member, cause: Cause, detail: str) -> None:
+    def tell_left(
+        self, group: Group, member: Member, cause: Cause, detail: str, silent_ms: int = -1
+    ) -> None:
         """Tell that a member is out."""
         self.events.append(
             MemberLeft(
@@ -170,6 +189,7 @@ class Step:
                 member.client_host,
                 cause,
                 detail,
+                silent_ms,
             )
         )
 

@@ -6,11 +6,11 @@ of megabytes, and a fetch or a commit of many partitions moves whole columns (of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from offsets.columns import TopicColumns
-from offsets.expiry import GroupCondition, expired_keys, rule_for
+from offsets.expiry import GroupCondition, expired_keys, expires_at, rule_for
 from offsets.runs import GroupRun, OffsetRun, Run
 
 
@@ -86,6 +86,17 @@ class OffsetCache:
         if not topics:
             del self._groups[group_id]
 
+    def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
+        """Take over what a snapshot holds for a (group, topic), before the log is replayed.
+
+        Raises KeyError when there is something already: a snapshot says each thing once.
+        """
+        topics = self._groups.setdefault(group_id, {})
+        if topic in topics:
+            raise KeyError(topic)
+        topics[self._topic_names.setdefault(topic, topic)] = columns
+        self._count += columns.count
+
     # ----------------------------------------------------------------------------- the readers
 
     def fetch(self, group_id: str, topic: str, partitions: Sequence[int]) -> FetchedColumns:
@@ -96,6 +107,27 @@ class OffsetCache:
             nothing = (-1,) * len(partitions)
             return FetchedColumns(topic, partitions, nothing, nothing, None)
         return FetchedColumns(topic, partitions, *columns.fetch(partitions))
+
+    def moved_back(self, group_id: str, runs: Iterable[Run]) -> Sequence[tuple[str, int, int, int]]:
+        """(topic, partition, offset now, offset then) of what these runs would set lower."""
+        topics = self._groups.get(group_id)
+        if topics is None:
+            return ()
+        lowered: list[tuple[str, int, int, int]] = []
+        for run in runs:
+            if not isinstance(run, OffsetRun):
+                continue
+            columns = topics.get(run.topic)
+            if columns is not None and columns.would_lower(run.partitions, run.offsets):
+                now = columns.fetch(run.partitions)[0]
+                lowered += [
+                    (run.topic, partition, before, after)
+                    for partition, before, after in zip(
+                        run.partitions, now, run.offsets, strict=True
+                    )
+                    if after < before
+                ]
+        return lowered
 
     def fetch_all(self, group_id: str) -> list[FetchedColumns]:
         """Every offset of the group, a value a topic, partitions ascending."""
@@ -122,6 +154,10 @@ class OffsetCache:
     def topics(self, group_id: str) -> Collection[str]:
         """The topics in which the group has offsets: a live view, like ``groups``."""
         return self._groups.get(group_id, {}).keys()
+
+    def columns(self, group_id: str) -> list[tuple[str, TopicColumns]]:
+        """(topic, its columns as they are now) of the group; for snapshots."""
+        return list(self._groups.get(group_id, {}).items())
 
     def keys(self, group_id: str) -> list[tuple[str, int]]:
         """The (topic, partition) of every offset of the group."""
@@ -163,6 +199,24 @@ class OffsetCache:
             for partition, commit_ms, expire_ms in columns.stamps()
         )
         return expired_keys(rule, stamped, retention_ms=retention_ms, wall_ms=wall_ms)
+
+    def expiring(
+        self, group_id: str, condition: GroupCondition, retention_ms: int, until_ms: int
+    ) -> Iterator[tuple[str, int, int, int, int]]:
+        """(topic, partition, time, commit time, expire time) of the offsets that may go until then.
+
+        The time is the one from which on the offset may go if nothing happens; wall milliseconds.
+        """
+        rule = rule_for(condition)
+        if rule is None:
+            return
+        for topic, columns in self._groups.get(group_id, {}).items():
+            if topic in rule.kept_topics:
+                continue
+            for partition, commit_ms, expire_ms in columns.stamps():
+                at_ms = expires_at(rule, commit_ms, expire_ms, retention_ms=retention_ms)
+                if at_ms <= until_ms:
+                    yield topic, partition, at_ms, commit_ms, expire_ms
 
     def offsets(self) -> int:
         """How many offsets are cached."""

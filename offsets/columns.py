@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import count
-from operator import itemgetter
+from operator import itemgetter, lt
 
 from offsets.runs import OffsetRun
 
@@ -214,6 +214,17 @@ class TopicColumns:
         kept = self._metadata
         metadata = ["" if slot is None else kept.get(slot, "") for slot in slots]
         return offsets, epochs, metadata if any(metadata) else None
+
+    def would_lower(self, partitions: Sequence[int], offsets: Sequence[int]) -> bool:
+        """Whether any of these offsets is below the one that is kept now."""
+        kept = self._offsets
+        if self._slots is None:
+            if len(partitions) == 1:
+                return 0 <= partitions[0] < len(kept) and offsets[0] < kept[partitions[0]]
+            if partitions and partitions[0] >= 0 and _is_range(partitions):
+                return True in map(lt, offsets, kept[partitions[0] : partitions[-1] + 1])
+        now = self.fetch(partitions)[0]
+        return True in map(lt, offsets, now)
 
     def get(self, partition: int) -> Entry | None:
         """One entry whole."""

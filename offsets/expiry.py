@@ -5,7 +5,7 @@
 - A Stable group of type "consumer" whose subscriptions are known: ``retention_ms`` after the
   commit, if no member subscribes to the topic.
 - A group without protocol type (assign() users): ``retention_ms`` after the commit, even while its
-  consumer is alive.
+  consumer is alive; or after the last fetch of its offsets, where the broker lets that count.
 - Any other group: never.
 
 An expire timestamp that the client named itself (OffsetCommit v2 to v4) replaces the time in the
@@ -32,6 +32,8 @@ class GroupCondition(NamedTuple):
     """Wall time of the last transition; -1 where the record did not say (value versions 0, 1)."""
     subscribed_topics: Collection[str] | None = None
     """Topics that any member subscribes to; None when a subscription could not be read."""
+    read_ms: int = NO_TIMESTAMP_MS
+    """Wall time of the last fetch of a simple group's offsets, where that counts as life."""
 
 
 class ExpiryRule(NamedTuple):
@@ -41,12 +43,14 @@ class ExpiryRule(NamedTuple):
     """Retention counts from here; -1: from each offset's own commit."""
     kept_topics: Collection[str]
     """Offsets in these topics do not expire."""
+    read_ms: int = NO_TIMESTAMP_MS
+    """Retention counts from here at the earliest."""
 
 
 def rule_for(group: GroupCondition) -> ExpiryRule | None:
     """The case that applies; None where nothing expires."""
     if not group.protocol_type:
-        return ExpiryRule(NO_TIMESTAMP_MS, ())
+        return ExpiryRule(NO_TIMESTAMP_MS, (), group.read_ms)
     if group.empty:
         return ExpiryRule(group.state_timestamp_ms, ())
     if (
@@ -70,10 +74,19 @@ def has_expired(
     """Whether one offset may go; timestamps are wall milliseconds, -1 where there is none."""
     if topic in rule.kept_topics:
         return False
+    return wall_ms >= expires_at(
+        rule, commit_timestamp_ms, expire_timestamp_ms, retention_ms=retention_ms
+    )
+
+
+def expires_at(
+    rule: ExpiryRule, commit_timestamp_ms: int, expire_timestamp_ms: int, *, retention_ms: int
+) -> int:
+    """From when on an offset in a topic that is not kept may go, in wall milliseconds."""
     if expire_timestamp_ms != NO_TIMESTAMP_MS:
-        return wall_ms >= expire_timestamp_ms
+        return expire_timestamp_ms
     since_ms = commit_timestamp_ms if rule.since_ms == NO_TIMESTAMP_MS else rule.since_ms
-    return wall_ms - since_ms >= retention_ms
+    return max(since_ms, rule.read_ms) + retention_ms
 
 
 def expired_keys(

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from coordinator.deadlines import NEVER
 from coordinator.events import (
+    Assigned,
     CommitRejected,
     Event,
     GenerationFormed,
     GroupRemoved,
+    MemberChanged,
     MemberJoined,
     MemberLeft,
     OffsetsExpired,
+    OffsetsExpiring,
+    OffsetsMovedBack,
+    ShardLoaded,
     Transition,
 )
 from coordinator.outcome import (
@@ -162,22 +167,54 @@ def render_event(event: Event) -> str:
     match event:
         case Transition():
             line = f"{event.group_id} {event.old_state} -> {event.new_state}"
-            return f"{line} {event.cause.value}: {event.detail}"
+            line = f"{line} {event.cause.value}: {event.detail}"
+            if event.awaited:
+                line += f"; awaits {' '.join(event.awaited)}"
+            return line
         case MemberJoined():
-            why = f": {event.reason}" if event.reason else ""
+            why = f" for {event.replaces}" if event.replaces else ""
+            why += f": {event.reason}" if event.reason else ""
             return f"{event.group_id} joined {event.member_id}{why}"
         case MemberLeft():
             line = f"{event.group_id} lost {event.member_id}"
             return f"{line} {event.cause.value}: {event.detail}"
         case GenerationFormed():
             line = f"{event.group_id} generation {event.generation_id} {event.protocol_name}"
-            return f"{line} of {event.members} led by {event.leader} after {event.join_ms} ms"
+            line += f" of {event.members} led by {event.leader} after {event.join_ms} ms"
+            late = f" by {event.last_wait_ms} ms" if event.last_wait_ms else ""
+            return f"{line}, last {event.last_member}{late}"
+        case MemberChanged():
+            return f"{event.group_id} changed {event.member_id} {event.detail}"
+        case Assigned():
+            got = " ".join(f"{each.member_id}={text_of(each.assignment)}" for each in event.members)
+            return f"{event.group_id} assigned {got}"
         case CommitRejected():
-            return f"{event.group_id} rejected commit {NAMES[event.error_code]}"
+            return f"{event.group_id} rejected commit {NAMES[event.error_code]}: {event.detail}"
+        case OffsetsMovedBack():
+            moved = " ".join(
+                f"{each.topic}/{each.partition} {each.offset_before}->{each.offset}"
+                for each in event.examples
+            )
+            return (
+                f"{event.group_id} moved back {event.offsets} by {event.member_id or '-'} {moved}"
+            )
+        case OffsetsExpiring():
+            line = f"{event.group_id} {event.offsets} offsets expire within {event.within_ms} ms"
+            return f"{line}, the first at {event.soonest_ms}: {event.detail}"
+        case ShardLoaded():
+            return _loaded(event)
         case OffsetsExpired():
             return f"{event.group_id} dropped {event.offsets} offsets {event.cause.value}"
         case GroupRemoved():
             return f"{event.group_id} removed {event.cause.value}"
+
+
+def _loaded(event: ShardLoaded) -> str:
+    line = f"loaded {event.groups} groups"
+    for group_id, generations in event.generations.items():
+        told = " ".join(f"{each.generation_id}@{each.log_offset}" for each in generations)
+        line += f", {group_id} {told}"
+    return line
 
 
 def group_line(shard: GroupShard, group_id: str) -> str:

@@ -1,0 +1,99 @@
+"""Offsets that retention will drop: which, when and why; and the warnings before it does.
+
+Nothing here changes an offset. Groups are looked at by the retention check, a group an item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from coordinator.events import OffsetsExpiring
+from coordinator.group import Group
+from coordinator.states import State
+from coordinator.step import ShardState, Step
+from offsets.expiry import NO_TIMESTAMP_MS, GroupCondition
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+WARNING_TIMES_MS = (DAY_MS, HOUR_MS)
+"""How long before its expiry an offset is counted and warned of; those below the retention."""
+
+
+class ExpiringOffset(NamedTuple):
+    """One offset that will go unless something happens; times are wall milliseconds."""
+
+    group_id: str
+    topic: str
+    partition: int
+    expires_ms: int
+    why: str
+
+
+def condition_of(group: Group) -> GroupCondition:
+    """What expiry must know of the group."""
+    return GroupCondition(
+        group.protocol_type,
+        not group.members and group.state is State.EMPTY,
+        group.state is State.STABLE,
+        group.state_timestamp_ms,
+        group.subscribed_topics if group.state is State.STABLE else None,
+        group.offsets_read_ms,
+    )
+
+
+def expiring(state: ShardState, group: Group, until_ms: int) -> Iterator[ExpiringOffset]:
+    """The offsets of a group that may go until then, with the reason for each."""
+    condition = condition_of(group)
+    found = state.cache.expiring(
+        group.group_id, condition, state.config.offsets_retention_ms, until_ms
+    )
+    for topic, partition, expires_ms, _, asked_ms in found:
+        why = why_it_expires(group, asked=asked_ms != NO_TIMESTAMP_MS)
+        yield ExpiringOffset(group.group_id, topic, partition, expires_ms, why)
+
+
+def why_it_expires(group: Group, *, asked: bool = False) -> str:
+    """Why retention counts for an offset of the group, in words."""
+    if asked:
+        return "the commit named its own retention"
+    if not group.protocol_type:
+        if group.offsets_read_ms != NO_TIMESTAMP_MS:
+            return "nobody has committed or fetched it since; the group has no members"
+        return "nobody has committed it since; the group has no members (assign() users)"
+    if group.state is State.EMPTY:
+        if group.state_timestamp_ms == NO_TIMESTAMP_MS:
+            return "the group has no members, and nobody has committed it since"
+        return "the group has been without members since"
+    return "no member subscribes to its topic, and nobody has committed it since"
+
+
+def warn_of_expiry(step: Step, group: Group) -> None:
+    """Count what will go soon; tell when a group comes nearer to it than it was."""
+    config = step.state.config
+    now_ms = step.now.wall_ms
+    times = [each for each in WARNING_TIMES_MS if each < config.offsets_retention_ms]
+    counts = dict.fromkeys(times, 0)
+    soonest_ms = 0
+    if times and step.state.cache.has_offsets(group.group_id):
+        for _, _, at_ms, _, _ in step.state.cache.expiring(
+            group.group_id, condition_of(group), config.offsets_retention_ms, now_ms + times[0]
+        ):
+            if at_ms <= now_ms:
+                continue  # it goes now
+            soonest_ms = at_ms if not soonest_ms else min(soonest_ms, at_ms)
+            for within_ms in times:
+                counts[within_ms] += at_ms - now_ms <= within_ms
+    nearest_ms = 0
+    for within_ms, count in counts.items():
+        by_group = step.state.expiring.setdefault(within_ms, {})
+        if count:
+            by_group[group.group_id] = count
+            nearest_ms = within_ms
+        else:
+            by_group.pop(group.group_id, None)
+    if nearest_ms and (not group.expiry_warned_ms or nearest_ms < group.expiry_warned_ms):
+        count = counts[nearest_ms]
+        why = why_it_expires(group)
+        step.events.append(OffsetsExpiring(group.group_id, count, nearest_ms, soonest_ms, why))
+    group.expiry_warned_ms = nearest_ms

@@ -1,0 +1,66 @@
+"""What happened, in the words that log lines and the journal use.
+
+Members are named with their hosts, subscriptions by what came and what went. Only protocol type
+"consumer" has subscriptions that can be read; any other metadata is compared as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from coordinator.events import some_of
+from coordinator.group import CONSUMER
+from coordinator.member import Member
+from protocol.consumer_protocol import subscribed_topics
+from protocol.errors import ProtocolError
+
+Protocols = Sequence[tuple[str, bytes]]
+
+
+class Change(NamedTuple):
+    """How a member's new protocols differ from its old ones."""
+
+    detail: str
+    is_visible: bool
+    """Topics or protocols differ, or bytes that cannot be read; not merely what a member says of
+    the partitions it owns, which changes with every rebalance of some assignors."""
+
+
+def named(member: Member) -> str:
+    """A member, and where it is from."""
+    instance = member.group_instance_id
+    name = member.member_id if instance is None else f"{instance} ({member.member_id})"
+    return f"{name} from {member.client_host}"
+
+
+def change_of(protocol_type: str | None, old: Protocols, new: Protocols) -> Change | None:
+    """What a member says otherwise than before; None if nothing."""
+    if tuple(old) == tuple(new):
+        return None
+    old_names, new_names = [name for name, _ in old], [name for name, _ in new]
+    if old_names != new_names:
+        before, after = ",".join(old_names), ",".join(new_names)
+        return Change(f"offers protocols {after} instead of {before}", True)
+    differing = [(was, now) for (_, was), (_, now) in zip(old, new, strict=True) if was != now]
+    if protocol_type != CONSUMER:
+        return Change("changed its metadata", True)
+    try:
+        pairs = [(subscribed_topics(was), subscribed_topics(now)) for was, now in differing]
+    except ProtocolError:
+        return Change("changed its metadata, which cannot be read", True)
+    for was, now in pairs:
+        if set(was) != set(now):
+            return Change(_topics(set(was), set(now)), True)
+    if any(was != now for was, now in pairs):
+        return Change("named the same topics in another order", True)
+    return Change("changed its metadata but not its topics (such as the partitions it owns)", False)
+
+
+def _topics(was: set[str], now: set[str]) -> str:
+    parts = []
+    if now - was:
+        parts.append(f"{some_of(sorted(now - was), ', ')} came")
+    if was - now:
+        parts.append(f"{some_of(sorted(was - now), ', ')} went")
+    return f"subscribed to other topics: {'; '.join(parts)}"
