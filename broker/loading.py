@@ -1,5 +1,7 @@
 """Loading a shard, in slices between which the loop serves others; and probing a log that failed.
 
+The newest snapshot comes first, and then the log from where it begins (broker/snapshots.py).
+
 Plain records are replayed as they come. Transactional ones, which only a log written by Apache
 Kafka has so far, are kept per producer until their marker: COMMIT replays them, ABORT drops them.
 """
@@ -8,15 +10,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import perf_counter
 
 import structlog
 
 from broker.clock import Clock
 from broker.shard_log import ShardLog
+from broker.snapshots import Snapshots
+from coordinator.shard import GroupShard
+from offsets.cache import OffsetCache
+from offsets.columns_image import BadImage
 from offsets.record_codec import runs_of_section
 from offsets.runs import Run
+from offsets.snapshot_image import Image
 from protocol.records.batch import BatchHeader, records_of, section_of
 from protocol.schema import Buffer
 
@@ -29,22 +36,37 @@ PROBE_MS_MAX = 10_000
 _COMMIT_MARKER = 1
 
 
-async def load(host: ShardLog, chunk_bytes: int, clock: Clock) -> None:
-    """Replays the whole log of ``host`` into its shard, ``chunk_bytes`` read at a time.
+async def load(
+    host: ShardLog,
+    chunk_bytes: int,
+    clock: Clock,
+    snapshots: Snapshots | None,
+    fresh: Callable[[], GroupShard],
+) -> None:
+    """Replays the log of ``host`` into its shard, ``chunk_bytes`` read at a time.
 
-    Raises CorruptLog or CorruptRecord when the log cannot be read; the shard must not serve then.
+    The newest snapshot, if it is to be believed, spares what is below its beginning; ``fresh``
+    makes another shard when it turns out on the way that it is not. Raises CorruptLog or
+    CorruptRecord when the log cannot be read; the shard must not serve then.
     """
     skipped: Counter[int] = Counter()
     began_ms = clock.now().mono_ms
-    since = perf_counter()
-    host.loaded_records = 0
-    for run, base_offset in _runs(host, chunk_bytes, skipped):
-        if run is not None:
-            host.shard.replay(run, base_offset)
-            host.loaded_records += len(run)
-        if perf_counter() - since > SLICE_S:
-            await asyncio.sleep(0)
-            since = perf_counter()
+    slices = _Slices()
+    host.loaded_records = host.loaded_bytes = 0
+    host.loaded_from = -1
+    image = None if snapshots is None else await asyncio.to_thread(snapshots.read, host.log)
+    if snapshots is not None and image is not None:
+        try:
+            await _restore(host, image, slices)
+            await _replay(host, _runs(host, chunk_bytes, skipped, image.head.begin_offset), slices)
+            host.loaded_from = image.head.begin_offset
+        except (BadImage, KeyError) as error:
+            await asyncio.to_thread(snapshots.refuse, host.log, str(error))
+            host.shard = fresh()
+            host.loaded_records = host.loaded_bytes = 0
+            skipped.clear()
+    if host.loaded_from < 0:
+        await _replay(host, _runs(host, chunk_bytes, skipped), slices)
     host.load_ms = clock.now().mono_ms - began_ms
     if skipped:
         logger.warning(
@@ -53,8 +75,55 @@ async def load(host: ShardLog, chunk_bytes: int, clock: Clock) -> None:
             kinds=dict(skipped),
         )
     logger.info(
-        "groups loaded", partition=host.partition, records=host.loaded_records, ms=host.load_ms
+        "groups loaded",
+        partition=host.partition,
+        records=host.loaded_records,
+        bytes=host.loaded_bytes,
+        groups=len(host.shard.groups),
+        snapshot_offset=host.loaded_from,
+        ms=host.load_ms,
     )
+
+
+class _Slices:
+    """Ends the slice that is running when it has held the loop for long enough."""
+
+    def __init__(self) -> None:
+        self._since = perf_counter()
+
+    @property
+    def over(self) -> bool:
+        """Whether others should have their turn."""
+        return perf_counter() - self._since > SLICE_S
+
+    async def pause(self) -> None:
+        """Let the others have it."""
+        await asyncio.sleep(0)
+        self._since = perf_counter()
+
+
+async def _restore(host: ShardLog, image: Image, slices: _Slices) -> None:
+    """Takes over what the snapshot holds. Raises BadImage, KeyError."""
+    shard = host.shard
+    for group_id, topic, columns in image.offsets():
+        shard.restore(group_id, topic, columns)
+        if slices.over:
+            await slices.pause()
+    for record_offset, run in image.groups():
+        shard.replay(run, record_offset)
+        if slices.over:
+            await slices.pause()
+
+
+async def _replay(host: ShardLog, runs: Iterator[tuple[Run | None, int]], slices: _Slices) -> None:
+    """Replays what ``runs`` yields; it yields None where the slice may end."""
+    replay = host.shard.replay
+    for run, base_offset in runs:
+        if run is not None:
+            replay(run, base_offset)
+            host.loaded_records += len(run)
+        if slices.over:
+            await slices.pause()
 
 
 async def wait_until_writable(host: ShardLog) -> None:
@@ -81,11 +150,20 @@ async def wait_until_writable(host: ShardLog) -> None:
 
 
 def _runs(
-    host: ShardLog, chunk_bytes: int, skipped: Counter[int]
+    host: ShardLog, chunk_bytes: int, skipped: Counter[int], begin: int | None = None
 ) -> Iterator[tuple[Run | None, int]]:
-    """The committed runs of the log in order; None where a slice may end."""
+    """The committed runs of the log in order; None where a slice may end.
+
+    With ``begin`` those from there on, which must follow each other without a gap: a gap is a
+    cleaner's work, and what it took the snapshot may still have. Transactions might have begun
+    before it, and are BadImage too.
+    """
     open_transactions: dict[int, list[tuple[int, Run]]] = {}
-    for data, header in host.log.scan(chunk_bytes=chunk_bytes):
+    due = begin
+    for data, header in host.log.scan(begin, chunk_bytes):
+        host.loaded_bytes += header.size_bytes
+        if due is not None:
+            due = _next_due(due, header)
         if header.is_control:
             ended = open_transactions.pop(header.producer_id, ())
             if _is_commit(data, header):
@@ -101,6 +179,17 @@ def _runs(
             continue
         for offset, run in runs:
             yield run, offset
+    if due is not None and due != host.log.log_end_offset:
+        raise BadImage(f"the log ends at {host.log.log_end_offset}, its last batch at {due}")
+
+
+def _next_due(due: int, header: BatchHeader) -> int:
+    """The offset behind a batch that begins at ``due`` and has all its records, else BadImage."""
+    if header.base_offset != due or header.record_count != header.last_offset_delta + 1:
+        raise BadImage(f"records are missing from offset {due} on: a cleaner was there")
+    if header.is_transactional:
+        raise BadImage(f"a transaction at offset {due} may have begun before it")
+    return header.last_offset + 1
 
 
 def _is_commit(data: Buffer, header: BatchHeader) -> bool:
@@ -109,3 +198,47 @@ def _is_commit(data: Buffer, header: BatchHeader) -> bool:
     if not markers or markers[0].key is None:
         return False
     return int.from_bytes(markers[0].key[2:4], "big") == _COMMIT_MARKER
+
+
+def _still_wanted(
+    ended: Iterable[tuple[int, Run]], cache: OffsetCache
+) -> Iterator[tuple[Run | None, int]]:
+    """What a committed transaction says, but for partitions whose plain commit came after it.
+
+    As in Kafka the record further on in the log counts, not the transaction that ended later.
+    """
+    for base_offset, run in ended:
+        if not isinstance(run, OffsetRun):
+            yield run, base_offset
+            continue
+        for index, partition in enumerate(run.partitions):
+            cached = cache.get(run.group_id, run.topic, partition)
+            if cached is None or cached.log_offset < base_offset + index:
+                yield _one_of(run, index), base_offset + index
+
+
+def _one_of(run: OffsetRun, index: int) -> OffsetRun:
+    return replace(
+        run,
+        partitions=[run.partitions[index]],
+        offsets=[run.offsets[index]],
+        leader_epochs=[run.leader_epochs[index]],
+        metadata=None if run.metadata is None else [run.metadata[index]],
+    )
+
+
+def _forget(open_transactions: dict[int, list[tuple[int, Run]]], deleted: OffsetTombstones) -> None:
+    """Drops from open transactions the offsets that were deleted after they were written."""
+    keys = set(deleted.keys)
+    for producer_id, runs in open_transactions.items():
+        kept: list[tuple[int, Run]] = []
+        for base_offset, run in runs:
+            if isinstance(run, OffsetRun) and run.group_id == deleted.group_id:
+                kept += [
+                    (base_offset + index, _one_of(run, index))
+                    for index, partition in enumerate(run.partitions)
+                    if (run.topic, partition) not in keys
+                ]
+            else:
+                kept.append((base_offset, run))
+        open_transactions[producer_id] = kept

@@ -19,6 +19,7 @@ import structlog
 from broker.clock import Clock
 from broker.loading import load, wait_until_writable
 from broker.shard_log import Phase, ShardLog
+from broker.snapshots import Snapshots
 from coordinator.config import GroupConfig
 from coordinator.events import Event
 from coordinator.outcome import Outcome
@@ -72,26 +73,40 @@ class ShardKeeper(ABC):
         self.after_replies: Callable[[], None] = lambda: None
         """Around the replies of a turn, so that each connection writes once."""
         self.fatal: str | None = None
+        self.snapshots: Snapshots | None = None
         self._loads: set[Task[None]] = set()
         self._flushes: set[Task[None]] = set()
         self._loop: AbstractEventLoop
 
-    def start(self, logs: Sequence[PartitionLog]) -> None:
-        """Makes a shard of each partition's log and begins to load those that hold anything."""
+    def start(self, logs: Sequence[PartitionLog], topic_id: bytes | None = None) -> None:
+        """Makes a shard of each partition's log and begins to load those that hold anything.
+
+        With the id of their topic there are snapshots too.
+        """
         assert not self.hosts, "the offsets topic has its shards already"
         self._loop = asyncio.get_running_loop()
         for partition, log in enumerate(logs):
             shard = GroupShard(self.settings.groups)
             self.hosts.append(ShardLog(partition, shard, log, self.settings.compression))
+        if topic_id is not None:
+            self.snapshots = Snapshots(topic_id)
+            self._spawn(self.snapshots.run(self.hosts), self._loads)
         waiting = []
         for host in self.hosts:
             if host.log.log_start_offset == host.log.log_end_offset:
+                if self.snapshots is not None:
+                    self.snapshots.read(host.log)  # if there is one it is deleted
                 host.load_ms = 0
                 self._loaded(host)
             else:
                 waiting.append(host)
         if waiting:
             self._spawn(self._load(waiting, writable=True), self._loads)
+
+    async def save(self) -> None:
+        """Writes the snapshots that a restart would miss."""
+        if self.snapshots is not None and self.fatal is None:
+            await self.snapshots.write_all(self.hosts)
 
     @property
     def loading(self) -> bool:
@@ -198,7 +213,13 @@ class ShardKeeper(ABC):
         """Loads one shard after the other; False when one can't be, which stops the broker."""
         for host in waiting:
             try:
-                await load(host, self.settings.load_buffer_bytes, self.clock)
+                await load(
+                    host,
+                    self.settings.load_buffer_bytes,
+                    self.clock,
+                    self.snapshots,
+                    lambda: GroupShard(self.settings.groups),
+                )
                 self._loaded(host, writable)
             except Exception as error:  # noqa: BLE001 - an unreadable log is never served as empty
                 self._stop_for_good(host, error)

@@ -72,6 +72,10 @@ class ShardLog:
         self.load_ms = -1
         """How long the last load took; -1 before its end."""
         self.loaded_records = 0
+        """Of the log; those that a snapshot spares are not among them."""
+        self.loaded_bytes = 0
+        self.loaded_from = -1
+        """Where the snapshot of the last load begins; -1: the whole log was replayed."""
         self._units: list[Sequence[Run]] = []
         """The runs accepted and not yet appended, those of one request together."""
         self.reset(shard)

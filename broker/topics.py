@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-PARTITIONS_MAX = 100_000
-"""Partitions of one topic; each is a directory with open files, made one by one."""
+PARTITIONS_MAX = 10_000
+"""Partitions of one topic, and of all topics of one request, as in Kafka; each is a directory."""
 PRODUCER_ID_BLOCK = 1000
 """Producer ids written down at once, as Kafka's controller does."""
 
@@ -123,7 +123,7 @@ class TopicAdmin:
         )
         entry = self._make(topic)
         self._show(topic, entry)
-        self.broker.runtime.start(entry.logs)
+        self.broker.runtime.start(entry.logs, topic.topic_id)
         logger.info("topic created", topic=topic.name, partitions=topic.partitions)
         return topic
 

@@ -1,0 +1,276 @@
+"""The snapshots beside the logs: ``groups.image`` in each offsets partition's directory.
+
+Owns when one is written, how it gets on the disk, and whether one may be believed. It is written in
+slices of the event loop, the disk's part in a thread, while commits go on. A snapshot that is
+damaged, of another log or ahead of this one is deleted before the first append: it costs time,
+never data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from time import perf_counter
+
+import structlog
+
+from broker.shard_log import Phase, ShardLog
+from coordinator.shard import GroupShard
+from log.filesystem import read_whole
+from log.partition_log import PartitionLog
+from offsets.columns_image import BadImage, encode_columns
+from offsets.record_errors import UnwritableRun
+from offsets.snapshot_image import (
+    BatchMark,
+    Image,
+    ImageHead,
+    ImageWriter,
+    encode_group,
+    read_image,
+)
+from protocol.records.batch import HEADER_BYTES
+
+logger = structlog.get_logger(__name__)
+
+IMAGE = "groups.image"
+NEEDED_BY_NONE = 2**63 - 1
+
+SLICE_S = 0.002
+"""How long one slice of writing may hold the loop."""
+POLL_S = 0.2
+BYTES_DUE = 2 << 20
+"""A snapshot is due when so much of the log has come since the last one, and twice its own size:
+2 MiB are some 30,000 offsets, replayed in some 20 ms."""
+BYTES_DUE_AT_STOP = 64 << 10
+RETRY_S = 60.0
+
+_MARK = struct.Struct(">q9xI2xi")  # base offset, CRC, last offset delta
+
+
+class Snapshots:
+    """The snapshots of all shards of one broker; for the event loop's thread but where said."""
+
+    def __init__(self, topic_id: bytes) -> None:
+        self.topic_id = topic_id
+        self.written = 0
+        self.longest_slice_s = 0.0
+        self._begin: dict[int, int] = {}
+        """By partition: where the log must be replayed over the newest snapshot from."""
+        self._bytes: dict[int, int] = {}
+        """By partition: the size of the newest snapshot."""
+        self._not_before: dict[int, float] = {}
+        self._asked_for: set[int] = set()
+        self._writing = asyncio.Lock()
+        self._closing = False
+
+    def oldest_needed(self, partition: int) -> int:
+        """The log offset at and above which no tombstone may go, for the snapshot's sake."""
+        return self._begin.get(partition, NEEDED_BY_NONE)
+
+    def ask(self, partition: int) -> None:
+        """Have a snapshot written soon: a cleaner has been at the log, say."""
+        self._asked_for.add(partition)
+
+    # -- reading
+
+    def read(self, log: PartitionLog) -> Image | None:
+        """The snapshot beside ``log``, None when there is none to believe; in any thread.
+
+        What can be known without reading the log behind it is checked here; `Tail` does the rest.
+        """
+        path = _path(log)
+        if not log.fs.exists(path):
+            return None
+        try:
+            image = read_image(read_whole(log.fs, path))
+            self._check(image, log)
+        except BadImage as error:
+            self.refuse(log, str(error))
+            return None
+        self._begin[log.partition] = image.head.begin_offset
+        self._bytes[log.partition] = image.size_bytes
+        return image
+
+    def _check(self, image: Image, log: PartitionLog) -> None:
+        head, end = image.head, image.end
+        if head.topic_id != self.topic_id:
+            raise BadImage(f"it is of a topic with the id {head.topic_id.hex()}")
+        if head.partition != log.partition:
+            raise BadImage(f"it is of partition {head.partition}")
+        if head.log_start_offset != log.log_start_offset:
+            raise BadImage(
+                f"the log began at {head.log_start_offset} and begins at {log.log_start_offset} now"
+            )
+        if end.end_offset > log.log_end_offset:
+            raise BadImage(
+                f"it is ahead of the log: it reaches {end.end_offset}, the log {log.log_end_offset}"
+            )
+        for offset, mark in ((head.begin_offset, head.begin_mark), (end.end_offset, end.end_mark)):
+            if mark_below(log, offset) != mark:
+                raise BadImage(f"the batch below offset {offset} is another one")
+
+    def refuse(self, log: PartitionLog, reason: str) -> None:
+        """Delete a snapshot that must not be believed; in any thread. Raises OSError."""
+        self._begin.pop(log.partition, None)
+        logger.warning(
+            "a snapshot of groups is of no use; the whole log is read instead",
+            partition=log.partition,
+            reason=reason,
+        )
+        log.fs.remove(_path(log))
+        log.fs.fsync_directory(log.directory)
+
+    # -- writing
+
+    async def run(self, hosts: Sequence[ShardLog]) -> None:
+        """Writes what is due, one snapshot at a time, until `write_all` is called."""
+        while not self._closing:
+            await asyncio.sleep(POLL_S)
+            for host in hosts:
+                if not self._closing and self._is_due(host, BYTES_DUE):
+                    await self.write(host)
+
+    async def write_all(self, hosts: Sequence[ShardLog]) -> None:
+        """Writes those that a restart would miss; afterwards `run` writes none."""
+        self._closing = True
+        for host in hosts:
+            if self._is_due(host, BYTES_DUE_AT_STOP):
+                await self.write(host)
+
+    def _is_due(self, host: ShardLog, bytes_due: int) -> bool:
+        partition = host.partition
+        if host.phase is not Phase.ACTIVE or self._not_before.get(partition, 0.0) > perf_counter():
+            return False
+        begin = self._begin.get(partition, host.log.log_start_offset)
+        if host.appended <= begin:
+            return False
+        if partition in self._asked_for:
+            return True
+        if host.log.size_bytes < bytes_due:
+            return False
+        if bytes_due == BYTES_DUE:
+            bytes_due = max(bytes_due, 2 * self._bytes.get(partition, 0))
+        return _bytes_from(host.log, begin) >= bytes_due
+
+    async def write(self, host: ShardLog) -> bool:
+        """Writes one; False where that was not possible now, which is told if it is a failure."""
+        shard, partition = host.shard, host.partition
+        self._asked_for.discard(partition)
+        try:
+            async with self._writing:
+                done = await self._write(host, shard)
+        except (OSError, UnwritableRun, BadImage) as error:
+            self._not_before[partition] = perf_counter() + RETRY_S
+            logger.warning(
+                "a snapshot of groups could not be written", partition=partition, error=str(error)
+            )
+            return False
+        if done:
+            self.written += 1
+        return done
+
+    async def _write(self, host: ShardLog, shard: GroupShard) -> bool:
+        log, partition = host.log, host.partition
+        begin = host.appended
+        if begin <= log.log_start_offset:
+            return False
+        mark = await asyncio.to_thread(mark_below, log, begin)
+        if mark is None:
+            return False  # a cleaner took the last batch; the next append makes another
+        head = ImageHead(self.topic_id, partition, log.log_start_offset, begin, mark)
+        writer = ImageWriter()
+        path = _path(log) + ".tmp"
+        log.fs.remove(path)
+        file = await asyncio.to_thread(log.fs.open, path, True)
+        size = 0
+        since = perf_counter()
+        for block in _blocks(shard, writer, head):
+            self.longest_slice_s = max(self.longest_slice_s, perf_counter() - since)
+            await asyncio.to_thread(file.write, size, block)
+            size += len(block)
+            if not _same(host, shard):
+                return False
+            since = perf_counter()
+        accepted = host.accepted
+        while host.appended < accepted:
+            await asyncio.sleep(0.001)
+            if not _same(host, shard):
+                return False
+        end = host.appended
+
+        def finish() -> int | None:
+            end_mark = mark_below(log, end)
+            if end_mark is None:
+                return None
+            block = writer.end(end, end_mark)
+            file.write(size, block)
+            file.fsync()
+            log.fs.rename(path, _path(log))
+            log.fs.fsync_directory(log.directory)
+            return size + len(block)
+
+        whole = await asyncio.to_thread(finish)
+        if whole is None:
+            return False
+        self._begin[partition], self._bytes[partition] = begin, whole
+        return True
+
+
+def _blocks(shard: GroupShard, writer: ImageWriter, head: ImageHead) -> Iterator[bytes]:
+    """The pieces of a snapshot but the last; each is made of the shard as it is then."""
+    yield writer.head(head)
+    since = perf_counter()
+    encoded: list[bytes] = []
+    offsets = 0
+    cache = shard.cache
+    for group_id in list(cache.groups()):
+        for topic, columns in cache.columns(group_id):
+            if not columns.count:
+                continue  # deleted since: the tombstones are above where the snapshot begins
+            encoded.append(encode_columns(group_id, topic, columns))
+            offsets += columns.count
+            if perf_counter() - since > SLICE_S:
+                yield writer.offsets_block(encoded, offsets)
+                encoded, offsets, since = [], 0, perf_counter()
+    if encoded:
+        yield writer.offsets_block(encoded, offsets)
+    encoded, since = [], perf_counter()
+    for group_id, (record_offset, value) in list(shard.recorded.items()):
+        encoded.append(encode_group(group_id, record_offset, value))
+        if perf_counter() - since > SLICE_S:
+            yield writer.groups_block(encoded)
+            encoded, since = [], perf_counter()
+    if encoded:
+        yield writer.groups_block(encoded)
+
+
+def mark_below(log: PartitionLog, offset: int) -> BatchMark | None:
+    """The batch that ends right below ``offset``; None when there is none such (any more)."""
+    if not log.log_start_offset < offset <= log.log_end_offset:
+        return None
+    data = log.read(offset - 1, HEADER_BYTES, False).data
+    if len(data) < HEADER_BYTES:
+        return None
+    base_offset, crc, last_delta = _MARK.unpack_from(data)
+    return BatchMark(base_offset, crc) if base_offset + last_delta == offset - 1 else None
+
+
+def _bytes_from(log: PartitionLog, offset: int) -> int:
+    """Bytes of the batches from ``offset`` on."""
+    index = log.segment_index(offset)
+    segments = log.segments
+    segment = segments[index]
+    place = segment.locate(offset)
+    left = 0 if place is None else segment.size - place.position
+    return left + sum(later.size for later in segments[index + 1 :])
+
+
+def _same(host: ShardLog, shard: GroupShard) -> bool:
+    """Whether ``shard`` still is what serves; else what it says may never have been written."""
+    return host.shard is shard and host.phase is Phase.ACTIVE
+
+
+def _path(log: PartitionLog) -> str:
+    return os.path.join(log.directory, IMAGE)
