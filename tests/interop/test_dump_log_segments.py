@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,33 @@ def test_segments_in_every_codec_and_their_indexes(broker: Broker, release: str,
     assert re.search(r"^timestamp: [1-9]\d* offset: [1-9]", entries, re.MULTILINE)
     for complaint in ("mismatches", "Found", "errors", "Corrupt"):
         assert complaint not in entries, entries[-2000:]
+
+
+def test_what_kill_9_leaves_behind(brokers: Callable[..., Broker], name: str) -> None:
+    broker = brokers({"offsets.topic.num.partitions": "1"})
+    cluster = Cluster(broker.bootstrap)
+    cluster.create_topic(name, 1, **{"index.interval.bytes": "100"})
+    feed = Feed(broker.bootstrap, name, 1)
+    with Group("confluent", broker.bootstrap, f"{name}-group", topics=[name]) as group:
+        member = group.start("a", session_timeout_ms=20000)
+        for _ in range(3):
+            with feed.flow():
+                group.until_seen(feed.send(50))
+                member.commit()
+                broker.kill()
+                broker.start()
+        group.until_seen(list(feed.sent))
+        member.commit()
+        member.leave()
+    broker.stop()
+    logs = [broker.partition_folder(n, 0) / f"{0:020}.log" for n in (name, "__consumer_offsets")]
+    indexes = [file.with_suffix(end) for file in logs for end in (".index", ".timeindex")]
+    dumped = _dump(java.KAFKA_NEW, [*logs, *indexes])
+    for complaint in ("mismatches", "Found", "errors", "Corrupt"):
+        assert complaint not in dumped, dumped[-2000:]
+    last = _dump(java.KAFKA_NEW, logs[1:], "--offsets-decoder").splitlines()
+    [*_, offset] = [line for line in last if f'"topic":"{name}"' in line]
+    assert f'"offset":{len(feed.sent)},' in offset
 
 
 @pytest.mark.parametrize("release", RELEASES)
