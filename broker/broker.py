@@ -252,7 +252,12 @@ class Broker:
         task.add_done_callback(self._tasks.discard)
 
     def answer_later(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
-        """Runs ``work``, which answers ``request``; a bug in it is told and answered."""
+        """Runs ``work``, which answers ``request``; a bug in it is told and answered.
+
+        What the same client asks for next is handled after it, as in Kafka: it may want to write
+        to the topic that is just being made.
+        """
+        request.park()
 
         async def guarded() -> None:
             try:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FAILED = 1
 USAGE = 2
+INTERRUPTED = 130
 
 _EPILOG = """settings are Kafka's broker properties; see docs/configuration.md. They come from
 --config, then from the environment (MUSTER_LOG_RETENTION_MS is log.retention.ms), then --set, then
@@ -75,6 +76,8 @@ def serve(words: Sequence[str]) -> int:
         return _run(config)
     except BadConfig as error:
         return _complain(str(error))
+    except KeyboardInterrupt:  # before the broker's own handling of signals is in place
+        return INTERRUPTED
 
 
 def _import_structlog() -> None:

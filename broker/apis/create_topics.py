@@ -29,6 +29,7 @@ from protocol.errors import (
     INVALID_TOPIC_EXCEPTION,
     KAFKA_STORAGE_ERROR,
     NONE,
+    POLICY_VIOLATION,
     TOPIC_ALREADY_EXISTS,
 )
 from protocol.messages.create_topics import API
@@ -60,12 +61,15 @@ async def _create_all(broker: Broker, request: Request) -> None:
     value = request.value
     names = Counter(topic["name"] for topic in value["topics"])
     answers = []
+    room = PARTITIONS_MAX
     for name, times in names.items():
         wanted = next(topic for topic in value["topics"] if topic["name"] == name)
         try:
             if times > 1:
                 raise Refused(INVALID_REQUEST, "Duplicate topic name.")
-            answers.append(await _create(broker, wanted, value["validate_only"]))
+            answer = await _create(broker, wanted, value["validate_only"], room)
+            room -= answer["num_partitions"]
+            answers.append(answer)
         except Refused as refused:
             answers.append(
                 {
@@ -80,7 +84,9 @@ async def _create_all(broker: Broker, request: Request) -> None:
     request.respond({"topics": answers}, worst)
 
 
-async def _create(broker: Broker, wanted: dict[str, Any], validate_only: bool) -> dict[str, Any]:
+async def _create(
+    broker: Broker, wanted: dict[str, Any], validate_only: bool, room: int
+) -> dict[str, Any]:
     name = wanted["name"]
     try:
         broker.topics.check_new(name)
@@ -96,6 +102,8 @@ async def _create(broker: Broker, wanted: dict[str, Any], validate_only: bool) -
         )
     configs = _configs(broker, wanted["configs"])
     partitions = _partitions(broker, wanted)
+    if partitions > room:
+        raise Refused(POLICY_VIOLATION, "Excessively large number of partitions per request.")
     topic_id = ZERO_UUID
     if not validate_only:
         try:

@@ -15,6 +15,7 @@ from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
     NONE,
+    POLICY_VIOLATION,
     TOPIC_ALREADY_EXISTS,
     TOPIC_DELETION_DISABLED,
     UNKNOWN_TOPIC_ID,
@@ -26,6 +27,7 @@ from tests.broker.topic_calls import (
     fetch,
     metadata,
     produce,
+    produce_request,
     topic,
 )
 from tests.wire import Wire, batch, values_of
@@ -202,6 +204,24 @@ def test_the_answer_tells_where_settings_come_from(wire: Wire, name: str) -> Non
     told = {c["name"]: (c["value"], c["config_source"]) for c in answer["configs"]}
     assert told["retention.ms"] == ("5000", 1)
     assert told["segment.bytes"] == ("1073741824", 5)
+
+
+def test_one_request_makes_only_so_many_partitions(wire: Wire, name: str) -> None:
+    topics = [topic(f"{name}-{n}", 6000) for n in range(2)]
+
+    answers = create_topics(wire, topics, validate_only=True)
+
+    assert [answer["error_code"] for answer in answers] == [NONE, POLICY_VIOLATION]
+
+
+def test_what_a_client_asks_for_next_waits_until_the_topic_is_there(wire: Wire, name: str) -> None:
+    wire.send("CreateTopics", 5, {"topics": [topic(name)], "timeout_ms": 1000})
+    wire.send("Produce", 9, produce_request(name, batch(b"at once")))
+
+    wire.receive()
+    _, answer = wire.receive()
+
+    assert answer["responses"][0]["partition_responses"][0]["error_code"] == NONE
 
 
 # -- DeleteTopics
