@@ -204,8 +204,8 @@ class Connection(OrderedReplies, asyncio.Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether a request is being worked on: such a connection is not idle."""
-        return bool(self._slots)
+        """Whether a request is being worked on or a reply is on its way: that is not idle."""
+        return bool(self._slots) or self.write_buffer_size() > 0
 
     @property
     def buffered(self) -> int:

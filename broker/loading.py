@@ -16,15 +16,15 @@ from time import perf_counter
 import structlog
 
 from broker.clock import Clock
+from broker.open_transactions import OpenTransactions
 from broker.shard_log import ShardLog
 from broker.snapshots import Snapshots
 from coordinator.shard import GroupShard
-from offsets.cache import OffsetCache
 from offsets.columns_image import BadImage
 from offsets.record_codec import runs_of_section
-from offsets.runs import Run
+from offsets.runs import OffsetTombstones, Run
 from offsets.snapshot_image import Image
-from protocol.records.batch import BatchHeader, records_of, section_of
+from protocol.records.batch import HEADER_BYTES, BatchHeader, records_of, section_of
 from protocol.schema import Buffer
 
 logger = structlog.get_logger(__name__)
@@ -158,27 +158,28 @@ def _runs(
     cleaner's work, and what it took the snapshot may still have. Transactions might have begun
     before it, and are BadImage too.
     """
-    open_transactions: dict[int, list[tuple[int, Run]]] = {}
+    transactions = OpenTransactions()
     due = begin
-    for data, header in host.log.scan(begin, chunk_bytes):
+    for data, header in host.log.scan(begin, max(chunk_bytes, HEADER_BYTES)):
         host.loaded_bytes += header.size_bytes
         if due is not None:
             due = _next_due(due, header)
         if header.is_control:
-            ended = open_transactions.pop(header.producer_id, ())
-            if _is_commit(data, header):
-                for offset, run in ended:
-                    yield run, offset
+            committed = _is_commit(data, header)
+            for offset, run in transactions.end(header.producer_id, committed, host.shard.cache):
+                yield run, offset
             continue
         yield None, header.base_offset
         runs = runs_of_section(
             section_of(data, header), header.base_offset, header.record_count, skipped
         )
         if header.is_transactional:
-            open_transactions.setdefault(header.producer_id, []).extend(runs)
+            transactions.add(header.producer_id, runs)
             continue
         for offset, run in runs:
             yield run, offset
+            if isinstance(run, OffsetTombstones):
+                transactions.deleted(run)
     if due is not None and due != host.log.log_end_offset:
         raise BadImage(f"the log ends at {host.log.log_end_offset}, its last batch at {due}")
 
@@ -198,47 +199,3 @@ def _is_commit(data: Buffer, header: BatchHeader) -> bool:
     if not markers or markers[0].key is None:
         return False
     return int.from_bytes(markers[0].key[2:4], "big") == _COMMIT_MARKER
-
-
-def _still_wanted(
-    ended: Iterable[tuple[int, Run]], cache: OffsetCache
-) -> Iterator[tuple[Run | None, int]]:
-    """What a committed transaction says, but for partitions whose plain commit came after it.
-
-    As in Kafka the record further on in the log counts, not the transaction that ended later.
-    """
-    for base_offset, run in ended:
-        if not isinstance(run, OffsetRun):
-            yield run, base_offset
-            continue
-        for index, partition in enumerate(run.partitions):
-            cached = cache.get(run.group_id, run.topic, partition)
-            if cached is None or cached.log_offset < base_offset + index:
-                yield _one_of(run, index), base_offset + index
-
-
-def _one_of(run: OffsetRun, index: int) -> OffsetRun:
-    return replace(
-        run,
-        partitions=[run.partitions[index]],
-        offsets=[run.offsets[index]],
-        leader_epochs=[run.leader_epochs[index]],
-        metadata=None if run.metadata is None else [run.metadata[index]],
-    )
-
-
-def _forget(open_transactions: dict[int, list[tuple[int, Run]]], deleted: OffsetTombstones) -> None:
-    """Drops from open transactions the offsets that were deleted after they were written."""
-    keys = set(deleted.keys)
-    for producer_id, runs in open_transactions.items():
-        kept: list[tuple[int, Run]] = []
-        for base_offset, run in runs:
-            if isinstance(run, OffsetRun) and run.group_id == deleted.group_id:
-                kept += [
-                    (base_offset + index, _one_of(run, index))
-                    for index, partition in enumerate(run.partitions)
-                    if (run.topic, partition) not in keys
-                ]
-            else:
-                kept.append((base_offset, run))
-        open_transactions[producer_id] = kept
