@@ -125,17 +125,16 @@ class Served:
 
 
 def config(directory: Path, **settings: Any) -> Config:
-    """A configuration with these properties beside those of a small broker on a free port."""
-    return Config(
-        {
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "log.dirs": str(directory),
-            "http.listener": "off",
-            "offsets.topic.num.partitions": "2",
-            "offsets.topic.replication.factor": "1",
-            **{name: str(value) for name, value in settings.items()},
-        }
-    )
+    """These properties and those of a small broker on a free port; None leaves one unset."""
+    given = {
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "log.dirs": directory,
+        "http.listener": "off",
+        "offsets.topic.num.partitions": 2,
+        "offsets.topic.replication.factor": 1,
+        **settings,
+    }
+    return Config({name: str(value) for name, value in given.items() if value is not None})
 
 
 @asynccontextmanager
