@@ -17,7 +17,7 @@ import structlog
 from broker.config import topic_settings
 from broker.config_value import BadValue
 from broker.described_configs import topic_entries
-from broker.registry import BadTopicName
+from broker.registry import INTERNAL_TOPICS, BadTopicName
 from broker.request import Request, ServedApi
 from broker.topics import PARTITIONS_MAX, TopicExists
 from protocol.errors import (
@@ -94,6 +94,8 @@ async def _create(
         raise Refused(INVALID_TOPIC_EXCEPTION, str(error)) from None
     except TopicExists as error:
         raise Refused(TOPIC_ALREADY_EXISTS, str(error)) from None
+    if name in INTERNAL_TOPICS:
+        raise Refused(INVALID_TOPIC_EXCEPTION, f"{name} is made by the broker when it is needed.")
     same = broker.topics.collisions(name)
     if same:
         raise Refused(

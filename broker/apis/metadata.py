@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from broker.registry import BadTopicName, Topic, check_topic_name
+from broker.registry import INTERNAL_TOPICS, BadTopicName, Topic, check_topic_name
 from broker.request import Request, ServedApi
+from broker.runtime import OFFSETS_TOPIC
 from broker.topics import TopicExists
 from protocol.errors import (
     INVALID_REQUEST,
@@ -72,6 +73,8 @@ async def _ensured(broker: Broker, name: str) -> dict[str, Any]:
     if broker.registry.topic(name) is None:
         try:
             check_topic_name(name)
+            if name in INTERNAL_TOPICS and name != OFFSETS_TOPIC:
+                return _missing(UNKNOWN_TOPIC_OR_PARTITION, name)
             if broker.topics.collisions(name):
                 return _missing(INVALID_TOPIC_EXCEPTION, name)
             await broker.topics.ensure(name)

@@ -149,6 +149,13 @@ def test_operations_are_told_to_those_who_ask(
     assert answer["cluster_authorized_operations"] == cluster
 
 
+def test_metadata_makes_no_other_internal_topic_than_that_of_offsets(wire: Wire) -> None:
+    offsets, transactions = metadata(wire, "__consumer_offsets", "__transaction_state")["topics"]
+
+    assert (offsets["error_code"], len(offsets["partitions"])) == (NONE, 50)
+    assert transactions["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
+
+
 def test_the_offsets_topic_is_internal(wire: Wire) -> None:
     wire.call("FindCoordinator", 3, {"key": "g", "key_type": 0})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from tests.broker.topic_calls import (
     produce_request,
     topic,
 )
+from tests.brokers import Broker
 from tests.wire import Wire, batch, values_of
 
 CREATE_VERSIONS = range(8)
@@ -167,6 +169,18 @@ def test_the_longest_name_works_to_the_end(wire: Wire, name: str) -> None:
     assert produce(wire, longest)["error_code"] == NONE
     (answer,) = delete(wire, [longest])
     assert answer["error_code"] == NONE
+
+
+@pytest.mark.parametrize("internal", ["__consumer_offsets", "__transaction_state"])
+def test_internal_topics_are_the_brokers_to_make(
+    brokers: Callable[..., Broker], internal: str
+) -> None:
+    """A group's coordinator must not find a topic that was made for something else."""
+    with Wire(brokers().port) as wire:
+        answer = create_topic(wire, internal, 3)
+
+        assert answer["error_code"] == INVALID_TOPIC_EXCEPTION
+        assert not exists(wire, internal)
 
 
 def test_what_the_client_leaves_open_is_the_brokers_to_choose(wire: Wire, name: str) -> None:
