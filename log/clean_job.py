@@ -1,0 +1,108 @@
+"""What the broker asks of a cleaner process and what it is told: values that travel as JSON lines.
+
+The cleaner answers a `CleanJob` with a `CleanedGroup` for each group of segments, as soon as its
+files are whole and on the disk, and then with `CleanDone` or `CleanFailed`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from log.config import LONG_MAX
+
+
+@dataclass(slots=True)
+class CleanJob:
+    """One cleaning of one partition."""
+
+    directory: str
+    segments: list[list[int]]
+    """Per segment, the active one last, the fields of clean_plan.SegmentFacts."""
+    first_dirty_offset: int
+    end_offset: int
+    """Nothing at or above it is touched; a segment begins there."""
+    now_ms: int
+    """Wall time, what delete horizons count from."""
+    delete_retention_ms: int
+    keep_tombstones_from: int = LONG_MAX
+    """Tombstones at or above it stay, and so does the batch before it, byte for byte: a snapshot
+    that was made at this offset needs both."""
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_index_bytes: int = 10 * 1024 * 1024
+    index_interval_bytes: int = 4096
+    map_bytes: int = 128 * 1024 * 1024
+    """Memory for the map of keys; what does not fit is left to the next cleaning."""
+    bytes_per_second: float = 0.0
+    """Read and written together; 0 for no limit."""
+    producers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Last data offset (-1: none) and epoch by producer id: these batches are kept, if empty."""
+
+
+@dataclass(slots=True)
+class CleanedGroup:
+    """Segments that may now be replaced by one."""
+
+    base_offset: int
+    """Of the new segment, whose files end with ``.cleaned``."""
+    sources: list[int]
+    """Base offsets of the old ones."""
+    size: int
+
+
+@dataclass(slots=True)
+class CleanDone:
+    """A cleaning has ended well."""
+
+    end_offset: int
+    """The log is clean up to here."""
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    tombstones_kept: int = 0
+    keys: int = 0
+    milliseconds: int = 0
+
+
+@dataclass(slots=True)
+class CleanFailed:
+    """A cleaning has ended badly; what was cleaned before stays good."""
+
+    reason: str
+
+
+Answer = CleanedGroup | CleanDone | CleanFailed
+_KINDS: dict[str, type[Answer]] = {
+    "group": CleanedGroup,
+    "done": CleanDone,
+    "failed": CleanFailed,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def encode_job(job: CleanJob) -> bytes:
+    """The job as one line."""
+    return json.dumps(asdict(job)).encode() + b"\n"
+
+
+def decode_job(line: bytes) -> CleanJob:
+    """The job of a line. Raises ValueError and TypeError."""
+    fields: dict[str, Any] = json.loads(line)
+    producers = fields.pop("producers")
+    return CleanJob(
+        **fields,
+        producers={int(number): (last, epoch) for number, (last, epoch) in producers.items()},
+    )
+
+
+def encode_answer(answer: Answer) -> bytes:
+    """An answer as one line."""
+    return json.dumps({_NAMES[type(answer)]: asdict(answer)}).encode() + b"\n"
+
+
+def decode_answer(line: bytes) -> Answer:
+    """The answer of a line. Raises ValueError, KeyError and TypeError."""
+    [(name, fields)] = json.loads(line).items()
+    return _KINDS[name](**fields)

@@ -1,0 +1,178 @@
+"""Reading segments for cleaning: batches whole, headers as plain tuples, and who aborted what.
+
+Tuples rather than objects, since a segment of small batches has a million of them.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from log.batch_scan import headers
+from log.errors import CorruptLog
+from log.filesystem import File
+from protocol.records.batch import HEADER_BYTES, read_header, records_of
+from protocol.records.compression import decompress
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.crc import crc32c
+
+CHUNK_BYTES = 1024 * 1024
+
+CODEC_BITS = 0x07
+LOG_APPEND_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_CHECKED_POSITION = 21
+_OVERHEAD = 12
+_SECTION_BYTES_MAX = 100 * 1024 * 1024
+_ABORT = b"\0\0"
+
+Pace = Callable[[int], None]
+"""Told how many bytes were read or written; waits where they were too many."""
+
+
+class Frame(NamedTuple):
+    """A whole batch: bytes ``start`` to ``stop`` of ``chunk``, at ``position`` of its file."""
+
+    chunk: bytes
+    start: int
+    stop: int
+    position: int
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record that the batch had when it was written."""
+        return self.base_offset + self.last_offset_delta
+
+
+_new_tuple = tuple.__new__
+
+
+def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Frame]:
+    """The batches in the first ``size`` bytes of a segment; checksums are not compared.
+
+    Raises CorruptLog at what cannot be a batch.
+    """
+    position = 0
+    last_offset = -1
+    while position < size:
+        chunk = file.read(position, min(chunk_bytes, size - position))
+        at = 0
+        while True:
+            left = len(chunk) - at
+            if left < HEADER_BYTES:
+                break
+            fields = _HEADER.unpack_from(chunk, at)
+            stop = at + fields[1] + _OVERHEAD
+            if fields[3] != 2 or fields[1] < HEADER_BYTES - _OVERHEAD or fields[12] < 0:
+                raise CorruptLog(file.path, position + at, "what stands there is no batch")
+            if stop > len(chunk):
+                break
+            if fields[0] <= last_offset or fields[6] < 0:
+                raise CorruptLog(
+                    file.path, position + at, f"base offset {fields[0]} after {last_offset}"
+                )
+            last_offset = fields[0] + fields[6]
+            yield _new_tuple(Frame, (chunk, at, stop, position + at, *fields))
+            at = stop
+        if not at:
+            chunk_bytes = _longer(file, chunk, position, size)
+        position += at
+        pace(at)
+
+
+def _longer(file: File, chunk: bytes, position: int, size: int) -> int:
+    """How much to read for the batch that did not fit; CorruptLog if the file has less."""
+    wanted: int = HEADER_BYTES
+    if len(chunk) >= HEADER_BYTES:
+        wanted = _HEADER.unpack_from(chunk)[1] + _OVERHEAD
+    if wanted > size - position or wanted <= len(chunk):
+        raise CorruptLog(
+            file.path, position, f"a batch claims {wanted} bytes, {size - position} are left"
+        )
+    return wanted
+
+
+def section_of(frame: Frame, path: str) -> bytes:
+    """The plain records section of a batch, its checksum compared. Raises CorruptLog."""
+    view = memoryview(frame.chunk)
+    actual = crc32c(view[frame.start + _CHECKED_POSITION : frame.stop])
+    if actual != frame.crc:
+        raise CorruptLog(
+            path, frame.position, f"CRC 0x{frame.crc:08x}; the bytes have 0x{actual:08x}"
+        )
+    codec = frame.attributes & CODEC_BITS
+    if not codec:
+        return frame.chunk[frame.start + HEADER_BYTES : frame.stop]
+    try:
+        return decompress(codec, view[frame.start + HEADER_BYTES : frame.stop], _SECTION_BYTES_MAX)
+    except CorruptRecords as error:
+        raise CorruptLog(path, frame.position, error.message) from None
+
+
+class Transactions:
+    """Which batches belong to aborted transactions, and where the first open one begins."""
+
+    def __init__(self) -> None:
+        self.first_open: int | None = None
+        """Base offset of the oldest batch whose transaction has no marker yet."""
+        self._aborted: dict[int, list[tuple[int, int]]] = {}
+        """First offset and marker's offset, ascending, by producer id."""
+
+    @classmethod
+    def scan(cls, files: Iterable[tuple[File, int]]) -> Transactions:
+        """Fold the headers of segments (file and size, in order). Raises CorruptLog."""
+        found = cls()
+        open_since: dict[int, int] = {}
+        for file, size in files:
+            for header in headers(file, 0, size):
+                if not header.attributes & TRANSACTIONAL_BIT:
+                    continue
+                if not header.attributes & CONTROL_BIT:
+                    open_since.setdefault(header.producer_id, header.base_offset)
+                    continue
+                since = open_since.pop(header.producer_id, None)
+                if since is not None and _is_abort(file, header.position, header.end):
+                    spans = found._aborted.setdefault(header.producer_id, [])
+                    spans.append((since, header.base_offset))
+        found.first_open = min(open_since.values(), default=None)
+        return found
+
+    def is_aborted(self, producer_id: int, offset: int) -> bool:
+        """Whether a transactional batch at ``offset`` was aborted."""
+        spans = self._aborted.get(producer_id)
+        if spans is None:
+            return False
+        index = bisect_right(spans, offset, key=_first) - 1
+        return index >= 0 and offset < spans[index][1]
+
+
+def _first(span: tuple[int, int]) -> int:
+    return span[0]
+
+
+def _is_abort(file: File, position: int, end: int) -> bool:
+    data = file.read(position, end - position)
+    try:
+        markers = records_of(data, read_header(data))
+    except CorruptRecords as error:
+        raise CorruptLog(file.path, position, error.message) from None
+    return bool(markers) and (markers[0].key or b"")[2:4] == _ABORT

@@ -1,0 +1,81 @@
+"""A cleaned segment takes the place of those it was made from; each step can be the last before a
+crash.
+
+Renaming the ``.log.cleaned`` file to ``.swap`` is the step that counts: before it the old segments
+are the log and opening it drops what was cleaned; from then on opening it drops the old ones and
+puts the new one in their place (leftovers.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from log.clean_job import CleanedGroup
+from log.leftovers import CLEANED, SWAP
+from log.segment import DELETED, INDEX, LOG, TIME_INDEX, Segment, file_name
+
+if TYPE_CHECKING:
+    from log.partition_log import PartitionLog
+
+_INDEXES = (INDEX, TIME_INDEX)
+
+
+def sources_of(log: PartitionLog, group: CleanedGroup) -> list[Segment] | None:
+    """The segments that ``group`` was made from; None when the log has them no more."""
+    first = log.segment_index(group.base_offset)
+    found = log.segments[first : first + len(group.sources)]
+    if [segment.base_offset for segment in found] != group.sources or log.active in found:
+        return None
+    return found
+
+
+def commit(log: PartitionLog, group: CleanedGroup) -> None:
+    """Make the cleaned files the ones that a crash keeps; in any thread, it waits for the disk.
+
+    Nobody may delete segments of the log until `exchange` is done. Raises OSError.
+    """
+    for suffix in (*_INDEXES, LOG):
+        path = os.path.join(log.directory, file_name(group.base_offset, suffix))
+        log.fs.rename(path + CLEANED, path + SWAP)
+    log.fs.fsync_directory(log.directory)
+
+
+def exchange(log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment]) -> list[str]:
+    """Put the new segment into the log's list, in its owner's thread; some renames, no waiting.
+
+    Whoever reads an old segment reads on, since its files stay open. Returns the paths of the old
+    files, to be removed. Raises OSError, after which only opening the log anew puts it right.
+    """
+    fs = log.fs
+    old_paths: list[str] = []
+    for segment in sources:
+        segment.hold_indexes()
+    for segment in sources[1:]:
+        for path in segment.paths():
+            if fs.exists(path):
+                fs.rename(path, path + DELETED)
+                old_paths.append(path + DELETED)
+    for suffix in (*_INDEXES, LOG):
+        path = os.path.join(log.directory, file_name(group.base_offset, suffix))
+        fs.rename(path + SWAP, path)
+    segment = Segment(
+        fs, log.directory, group.base_offset, log.config.segment_index_bytes, create=False
+    )
+    if segment.load_indexes() is not None:
+        segment.rebuild_indexes(log.config.index_interval_bytes)
+        segment.seal()
+    segment.release_indexes()
+    segment.unsynced = False
+    segments = log.segments
+    first = segments.index(sources[0])
+    log.segments = [*segments[:first], segment, *segments[first + len(sources) :]]
+    return old_paths
+
+
+def abandon(log: PartitionLog, group: CleanedGroup) -> None:
+    """Remove the files of a group whose sources have gone meanwhile. Raises OSError."""
+    for suffix in (*_INDEXES, LOG):
+        path = os.path.join(log.directory, file_name(group.base_offset, suffix))
+        log.fs.remove(path + CLEANED)

@@ -1,0 +1,317 @@
+"""Cleaning one log: of each key the last record stays, at its offset; what is untouched is copied.
+
+`clean` reads the dirty part once, for the map of keys (offset_map.py), and then copies group after
+group of old segments into one new segment each, whose files end with ``.cleaned``. It replaces
+nothing: that is for the owner of the log (clean_swap.py). Which records stay is Kafka's rule:
+
+- the last record of its key; a tombstone for `delete.retention.ms` from the first cleaning that saw
+  it on; nothing without a key;
+- a batch that was not altered keeps its bytes; one without records goes, but for the last of each
+  producer, for its sequence, and the last of each new segment, for its offsets;
+- records of aborted transactions go; a marker goes `delete.retention.ms` after the last record of
+  its transaction went. Nothing is cleaned behind the beginning of an open transaction.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+
+from log.clean_batch import Cut, cut_records, empty, horizon_of, thin
+from log.clean_job import CleanDone, CleanedGroup, CleanJob
+from log.clean_plan import SegmentFacts, group_segments
+from log.clean_scan import (
+    CONTROL_BIT,
+    TRANSACTIONAL_BIT,
+    Frame,
+    Pace,
+    Transactions,
+    frames,
+    section_of,
+)
+from log.errors import CorruptLog
+from log.filesystem import File, FileSystem
+from log.leftovers import CLEANED
+from log.offset_map import OffsetMap
+from log.segment import LOG, Segment, file_name
+from protocol.records.corrupt import CorruptRecords
+
+WRITE_BYTES = 1024 * 1024
+
+
+class CleanedSegment(Segment):
+    """A segment that is being written, under names that a crash makes leftovers."""
+
+    __slots__ = ()
+
+    def path(self, suffix: str) -> str:
+        """Path of its file of that kind, such as ``00000000000000000000.log.cleaned``."""
+        return super().path(suffix) + CLEANED
+
+
+def clean(
+    fs: FileSystem, job: CleanJob, tell: Callable[[CleanedGroup], None], pace: Pace | None = None
+) -> CleanDone:
+    """Do ``job``; ``tell`` gets each group as soon as its files are on the disk.
+
+    Raises CorruptLog and OSError; groups told before stay good, other ``.cleaned`` files are left
+    to the next `remove_cleaned`.
+    """
+    began = time.monotonic()
+    remove_cleaned(fs, job.directory)
+    cleaning = _Cleaning(fs, job, pace or _no_pace)
+    cleaning.build_map()
+    done = cleaning.done
+    if done.end_offset > job.first_dirty_offset:
+        groups = group_segments(
+            cleaning.segments, done.end_offset, job.segment_bytes, job.segment_index_bytes
+        )
+        for group in groups:
+            tell(CleanedGroup(group[0], group, cleaning.copy(group)))
+    done.milliseconds = int((time.monotonic() - began) * 1000)
+    return done
+
+
+def remove_cleaned(fs: FileSystem, directory: str) -> None:
+    """Remove what a cleaning that did not end has left. Raises OSError."""
+    for name in fs.list(directory):
+        if name.endswith(CLEANED):
+            fs.remove(os.path.join(directory, name))
+
+
+class _Cleaning:
+    """One job under way."""
+
+    def __init__(self, fs: FileSystem, job: CleanJob, pace: Pace) -> None:
+        self.fs = fs
+        self.job = job
+        self.pace = pace
+        self.segments = [SegmentFacts(*fields) for fields in job.segments]
+        self.map = OffsetMap(job.map_bytes)
+        self.done = CleanDone(job.first_dirty_offset)
+        self._transactions: Transactions | None = None
+        self._unended: set[int] = set()
+        """Producers of whose current transaction a batch was met, in copying."""
+        self._closed = {
+            segment.base_offset: segment.size
+            for segment in self.segments[:-1]
+            if segment.base_offset < job.end_offset
+        }
+
+    def _open(self, base_offset: int) -> tuple[File, int]:
+        path = os.path.join(self.job.directory, file_name(base_offset, LOG))
+        return self.fs.open(path), self._closed[base_offset]
+
+    @property
+    def transactions(self) -> Transactions:
+        """What the markers in the cleanable segments say; read when first asked for."""
+        if self._transactions is None:
+            self._transactions = Transactions.scan(self._open(base) for base in self._closed)
+        return self._transactions
+
+    # -- the map
+
+    def build_map(self) -> None:
+        """Enter the dirty part, or as much of it as memory and open transactions allow."""
+        job = self.job
+        bases = list(self._closed)
+        for base, following in zip(bases, [*bases[1:], job.end_offset], strict=True):
+            if following > job.first_dirty_offset and not self._enter_segment(base):
+                return
+        self.done.end_offset = max(job.first_dirty_offset, job.end_offset)
+        self._freeze()
+
+    def _enter_segment(self, base_offset: int) -> bool:
+        """Enter a segment; False when the map ends inside of it."""
+        file, size = self._open(base_offset)
+        for frame in frames(file, size, self.pace):
+            if frame.last_offset < self.job.first_dirty_offset:
+                continue
+            if not self._enter(frame, file.path):
+                self.done.end_offset = max(self.done.end_offset, frame.base_offset)
+                self._freeze()
+                return False
+        return True
+
+    def _enter(self, frame: Frame, path: str) -> bool:
+        if frame.attributes & TRANSACTIONAL_BIT:
+            first_open = self.transactions.first_open
+            if first_open is not None and frame.base_offset >= first_open:
+                return False
+            if self.transactions.is_aborted(frame.producer_id, frame.base_offset):
+                return True
+        if frame.attributes & CONTROL_BIT:
+            return True
+        section = section_of(frame, path)
+        if not self.map.has_room(len(section), frame.record_count):
+            return False
+        try:
+            self.map.add(section, frame.record_count, frame.base_offset)
+        except CorruptRecords as error:
+            raise CorruptLog(path, frame.position, error.message) from None
+        return True
+
+    def _freeze(self) -> None:
+        self.map.freeze()
+        self.done.keys = len(self.map.latest)
+
+    # -- the copy
+
+    def copy(self, group: list[int]) -> int:
+        """Write the new segment of ``group``; return its size, when it is on the disk."""
+        job = self.job
+        cleaned = CleanedSegment(
+            self.fs, job.directory, group[0], job.segment_index_bytes, create=True
+        )
+        buffer: list[bytes] = []
+        held = 0
+        for batch in self._kept_batches(group):
+            buffer.append(batch)
+            held += len(batch)
+            if held >= WRITE_BYTES:
+                self._write(cleaned, buffer)
+                held = 0
+        self._write(cleaned, buffer)
+        cleaned.seal()
+        cleaned.fsync(indexes=True)
+        return cleaned.size
+
+    def _write(self, cleaned: CleanedSegment, buffer: list[bytes]) -> None:
+        if buffer:
+            data = b"".join(buffer)
+            buffer.clear()
+            cleaned.append(data, cleaned.base_offset, self.job.index_interval_bytes)
+            self.done.bytes_written += len(data)
+            self.pace(len(data))
+
+    def _kept_batches(self, group: list[int]) -> Iterator[bytes]:
+        done = self.done
+        for base in group:
+            file, size = self._open(base)
+            done.bytes_read += size
+            for frame in frames(file, size, self.pace):
+                done.records_read += frame.record_count
+                try:
+                    batch = self._clean_batch(frame, file.path)
+                except CorruptRecords as error:
+                    raise CorruptLog(file.path, frame.position, error.message) from None
+                is_last = base == group[-1] and frame.position + frame.stop - frame.start == size
+                if batch is not None:
+                    yield batch
+                elif is_last or self._is_last_of_producer(frame):
+                    yield empty(frame)
+
+    def _clean_batch(self, frame: Frame, path: str) -> bytes | None:
+        """What stays of a batch, None when nothing does."""
+        job = self.job
+        if frame.base_offset >= self.done.end_offset:
+            return self._whole(frame)
+        is_marker = bool(frame.attributes & CONTROL_BIT)
+        had_records = False
+        if frame.attributes & TRANSACTIONAL_BIT:
+            had_records = frame.producer_id in self._unended
+            (self._unended.discard if is_marker else self._unended.add)(frame.producer_id)
+        if frame.base_offset < job.keep_tombstones_from <= frame.last_offset + 1:
+            return self._whole(frame)
+        if is_marker:
+            return self._clean_marker(frame, path, had_records)
+        if not frame.record_count or (
+            frame.attributes & TRANSACTIONAL_BIT
+            and self.transactions.is_aborted(frame.producer_id, frame.base_offset)
+        ):
+            return None
+        if frame.last_offset < job.first_dirty_offset:
+            return self._clean_old(frame, path)
+        return self._clean_dirty(frame, path)
+
+    def _clean_dirty(self, frame: Frame, path: str) -> bytes | None:
+        """A batch of the dirty part: the map knows its last records by their offsets."""
+        base = frame.base_offset
+        live = self.map.live_in(base, frame.last_offset)
+        if not live:
+            return None
+        tombstones = self.map.tombstones_in(base, frame.last_offset)
+        if len(live) == frame.record_count and not tombstones:
+            return self._whole(frame)
+        section = section_of(frame, path)
+        kept_offsets = set(live)
+        kept = [
+            cut
+            for cut in cut_records(section, frame.record_count)
+            if base + cut.offset_delta in kept_offsets
+        ]
+        return self._rewrite(frame, section, kept)
+
+    def _clean_old(self, frame: Frame, path: str) -> bytes | None:
+        """A batch of the clean part: its records stay unless the map has their keys."""
+        section = section_of(frame, path)
+        latest = self.map.latest
+        kept = [
+            cut
+            for cut in cut_records(section, frame.record_count)
+            if cut.key is not None and cut.key not in latest
+        ]
+        return self._rewrite(frame, section, kept)
+
+    def _rewrite(self, frame: Frame, section: bytes, kept: list[Cut]) -> bytes | None:
+        """Drop the tombstones whose time has come; give those that are new a delete horizon."""
+        job = self.job
+        horizon_ms = horizon_of(frame)
+        if horizon_ms is not None and horizon_ms <= job.now_ms:
+            base = frame.base_offset
+            kept = [
+                cut
+                for cut in kept
+                if not cut.is_tombstone or base + cut.offset_delta >= job.keep_tombstones_from
+            ]
+        tombstones = sum(cut.is_tombstone for cut in kept)
+        if not kept:
+            return None
+        self.done.tombstones_kept += tombstones
+        if len(kept) == frame.record_count and (not tombstones or horizon_ms is not None):
+            return self._whole(frame)
+        self.done.records_kept += len(kept)
+        is_new = bool(tombstones) and horizon_ms is None
+        return thin(frame, section, kept, self._new_horizon_ms if is_new else None)
+
+    @property
+    def _new_horizon_ms(self) -> int:
+        return self.job.now_ms + self.job.delete_retention_ms
+
+    def _clean_marker(self, frame: Frame, path: str, had_records: bool) -> bytes | None:
+        """A control batch: it stays while its transaction ``had_records``, and then a while."""
+        if not frame.record_count:
+            return None
+        if had_records or not frame.attributes & TRANSACTIONAL_BIT:
+            return self._whole(frame)
+        horizon_ms = horizon_of(frame)
+        if horizon_ms is None:
+            section = section_of(frame, path)
+            self.done.records_kept += frame.record_count
+            return thin(
+                frame, section, cut_records(section, frame.record_count), self._new_horizon_ms
+            )
+        if horizon_ms > self.job.now_ms or frame.base_offset >= self.job.keep_tombstones_from:
+            return self._whole(frame)
+        return None
+
+    def _whole(self, frame: Frame) -> bytes:
+        self.done.records_kept += frame.record_count
+        return frame.chunk[frame.start : frame.stop]
+
+    def _is_last_of_producer(self, frame: Frame) -> bool:
+        """Whether the producer's next sequence number, or epoch, is known from this batch alone."""
+        if frame.producer_id < 0:
+            return False
+        known = self.job.producers.get(frame.producer_id)
+        if known is None:
+            return False
+        last_data_offset, epoch = known
+        if last_data_offset >= 0:
+            return frame.last_offset == last_data_offset
+        return bool(frame.attributes & CONTROL_BIT) and frame.producer_epoch == epoch
+
+
+def _no_pace(count: int) -> None:
+    """Wait for nothing."""
