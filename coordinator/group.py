@@ -44,9 +44,9 @@ class Group:
         "expiry_warned_ms",
         "generation_id",
         "group_id",
-        "hold_remaining_ms",
         "holding",
         "initial_delay",
+        "join_deadline_ms",
         "joined",
         "last_join_ms",
         "last_joined_id",
@@ -113,8 +113,8 @@ class Group:
         """Somebody entered during the running step, so that another one follows."""
         self.holding = False
         """The join phase is held open for group.join.coalescing.ms although all may have joined."""
-        self.hold_remaining_ms = 0
-        """How much longer the join phase may last after the hold."""
+        self.join_deadline_ms = 0
+        """When the join phase that is held open ends at the latest, monotonic."""
         self.last_joined_id = ""
         """Whose JoinGroup was parked last in this join phase, or in the last one."""
         self.last_join_ms = 0

@@ -46,7 +46,7 @@ def _begin_join_phase(step: Step, group: Group, hold_ms: int) -> None:
     timeout_ms = group.rebalance_timeout_ms()
     hold_ms = min(hold_ms, timeout_ms)
     group.holding = hold_ms > 0
-    group.hold_remaining_ms = timeout_ms - hold_ms
+    group.join_deadline_ms = step.now.mono_ms + timeout_ms
     step.arm_phase(group, hold_ms or timeout_ms)
 
 
@@ -131,8 +131,8 @@ def _hold_over(step: Step, group: Group) -> None:
     group.holding = False
     if group.all_joined():
         complete(step, group, Cause.ALL_JOINED)
-    elif group.hold_remaining_ms:
-        step.arm_phase(group, group.hold_remaining_ms)
+    elif group.join_deadline_ms > step.now.mono_ms:
+        step.arm_phase(group, group.join_deadline_ms - step.now.mono_ms)
     else:
         complete(step, group, Cause.JOIN_TIMED_OUT)
 

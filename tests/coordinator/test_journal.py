@@ -1,0 +1,490 @@
+"""The journal names the cause of each rebalance, whom it awaited, who was last, what came of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.calls import LeaveGroup, Leaver, Now, TopicOffsets
+from coordinator.events import Cause, LoadedGeneration, ShardLoaded, Transition
+from coordinator.journal import Journal
+from coordinator.journal_entries import GroupJournal, Rebalance
+from coordinator.outcome import Outcome
+from coordinator.shard import GroupShard
+from offsets.runs import GroupRun
+from protocol.consumer_protocol import encode_subscription
+from tests.coordinator.calls_for_tests import Driver, commit, heartbeat, join, leave, sync
+
+
+class Told(Driver):
+    """A shard whose events a journal takes in."""
+
+    def __init__(self, journal: Journal | None = None, **settings: int) -> None:
+        self.journal = journal or Journal()
+        super().__init__(**settings)
+
+    def take(self, outcome: Outcome) -> Outcome:
+        for event in outcome.events:
+            self.journal.observe(event, self.now)
+        return super().take(outcome)
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Time passes at once, so that what is due is found late."""
+        self.mono_ms += milliseconds
+        self.take(self.shard.expire(self.now, 1000))
+
+    @property
+    def entry(self) -> GroupJournal:
+        entry = self.journal.group("g")
+        assert entry is not None
+        return entry
+
+    @property
+    def last(self) -> Rebalance:
+        return self.entry.rebalances[-1]
+
+
+def subscribed(*topics: str) -> list[tuple[str, bytes]]:
+    return [("range", encode_subscription(list(topics)))]
+
+
+def test_a_first_join_is_told_from_its_beginning_to_what_each_member_got() -> None:
+    told = Told()
+    (a,) = told.form("a")
+    last = told.last
+    assert last.cause is Cause.MEMBER_JOINED
+    assert last.detail == f"{a} from /10.0.0.1 joined"
+    assert last.from_empty
+    assert (last.phase, last.outcome, last.generation_id) == ("ended", "assigned", 1)
+    assert (last.protocol_name, last.leader, last.members) == ("range", a, 1)
+    assert [(each.member_id, each.assignment) for each in last.assigned] == [(a, a.encode())]
+    assert [change.text for change in last.changes] == ["joined"]
+
+
+def test_the_times_of_both_phases_and_who_was_last_are_kept() -> None:
+    told = Told()
+    a, b, c = told.form("a", "b", "c")
+    told.handle(join("again", a))
+    assert told.last.awaited == (b, c)
+    assert told.last.until_ms == told.now.wall_ms + 60_000
+    told.mono_ms += 100
+    told.handle(join("again b", b))
+    told.mono_ms += 2500
+    told.handle(join("again c", c))
+    assert told.last.phase == "sync"
+    assert told.last.awaited == (a, b, c)
+    told.mono_ms += 40
+    told.handle(sync("done", a, told.shard.groups["g"].generation_id))
+    last = told.last
+    assert last.cause is Cause.LEADER_REJOINED
+    assert (last.join_ms, last.sync_ms) == (2600, 40)
+    assert (last.last_member, last.last_wait_ms) == (c, 2500)
+    assert last.awaited == ()
+
+
+def test_a_member_that_leaves_is_named_with_its_host_and_its_reason() -> None:
+    told = Told()
+    _, b = told.form("a", "b")
+    reason = "the consumer unsubscribed from all topics"
+    told.handle(LeaveGroup("bye", "g", [Leaver(b, None, reason)]))
+    assert told.last.cause is Cause.MEMBER_LEFT
+    assert told.last.detail == f"{b} from /10.0.0.1 left: {reason}"
+
+
+def test_an_expired_session_is_told_with_how_long_and_since_when_nothing_was_heard() -> None:
+    told = Told()
+    a, b = told.form("a", "b")
+    told.mono_ms += 4000
+    heard_ms = told.now.wall_ms
+    told.handle(heartbeat("beat", b, told.shard.groups["g"].generation_id))
+    told.handle(heartbeat("beat a", a, told.shard.groups["g"].generation_id))
+    told.mono_ms += 9000
+    told.handle(heartbeat("beat a 2", a, told.shard.groups["g"].generation_id))
+    told.pass_time(1250)
+    last = told.last
+    assert last.cause is Cause.SESSION_EXPIRED
+    assert last.detail == f"session of {b} from /10.0.0.1 expired after 10.2 s"
+    assert last.last_heard_ms == heard_ms
+    assert last.awaited == (a,)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (["t"], ["t", "u"], "subscribed to other topics: u came"),
+        (["t", "u"], ["t"], "subscribed to other topics: u went"),
+        (["t", "u"], ["v", "t"], "subscribed to other topics: v came; u went"),
+        (["t", "u"], ["u", "t"], "named the same topics in another order"),
+    ],
+)
+def test_what_came_and_what_went_of_a_subscription_is_told(
+    before: list[str], after: list[str], words: str
+) -> None:
+    told = Told()
+    told.handle(join("a", protocols=subscribed("t")))
+    told.handle(sync("s", "c-a"))
+    told.handle(join("b", protocols=subscribed(*before)))
+    told.handle(join("a2", "c-a", protocols=subscribed("t")))
+    told.handle(sync("s2", "c-a", 2))
+    told.handle(join("b2", "c-b", protocols=subscribed(*after)))
+    assert told.last.cause is Cause.METADATA_CHANGED
+    assert told.last.detail == f"c-b from /10.0.0.1 {words}"
+
+
+def test_a_change_that_cannot_be_read_is_told_as_such() -> None:
+    told = Told()
+    told.handle(join("a", protocols=[("range", b"?1")]))
+    told.handle(sync("s", "c-a"))
+    told.handle(join("a2", "c-a", protocols=[("range", b"?2")]))
+    assert told.last.detail == (
+        "c-a from /10.0.0.1, the leader, rejoined and changed its metadata, which cannot be read"
+    )
+
+
+def test_a_static_member_that_comes_back_is_a_note_and_no_rebalance() -> None:
+    told = Told()
+    told.handle(join(1, group_instance_id="i", client_id="old"))
+    told.handle(sync(2, "i-1", group_instance_id="i", assignments=[("i-1", b"A")]))
+    told.handle(join(3, group_instance_id="i", client_id="new"))
+    assert len(told.entry.rebalances) == 1
+    assert [note.text for note in told.entry.notes] == [
+        "new at /10.0.0.1 took over i from old at /10.0.0.1"
+    ]
+
+
+def test_a_static_member_that_comes_back_with_other_topics_is_named_as_the_cause() -> None:
+    told = Told()
+    told.handle(join(1, group_instance_id="i", protocols=subscribed("t")))
+    told.handle(sync(2, "i-1", group_instance_id="i", assignments=[("i-1", b"A")]))
+    told.handle(join(3, group_instance_id="i", protocols=subscribed("u")))
+    assert told.last.cause is Cause.STATIC_MEMBER_REPLACED
+    assert told.last.detail == "static member i from /10.0.0.1 came back with other topics"
+
+
+def test_who_came_and_went_meanwhile_and_who_was_too_late_is_kept_in_order() -> None:
+    told = Told()
+    a, b, c = told.form("a", "b", "c")
+    told.handle(join("n", fresh_id="n"))
+    told.handle(leave("bye", b))
+    told.handle(join("again", a))
+    for _ in range(7):  # the sessions of those who wait do not run; c only beats and never rejoins
+        told.mono_ms += 9_000
+        told.handle(heartbeat("c", c, told.shard.groups["g"].generation_id))
+        told.take(told.shard.expire(told.now, 100))
+    changes = [(change.member_id, change.text) for change in told.last.changes]
+    assert changes == [("c-n", "joined"), (b, "left"), (c, "did not rejoin in time")]
+    assert told.last.join_ended_by == "join_timed_out"
+
+
+def test_a_rebalance_that_another_one_overtakes_says_so() -> None:
+    told = Told()
+    a, b = told.form("a", "b", settle=False)
+    told.handle(join("n", fresh_id="n"))
+    overtaken, last = list(told.entry.rebalances)[-2:]
+    assert overtaken.outcome == "interrupted"
+    assert last.phase == "join"
+    assert set(last.awaited) == {a, b}
+
+
+def test_a_group_that_everybody_left_is_told_to_be_empty() -> None:
+    told = Told()
+    (a,) = told.form("a")
+    told.handle(leave("bye", a))
+    assert told.last.outcome == "nobody left"
+    assert told.last.generation_id == 2
+
+
+# ------------------------------------------------------------------------------- after a restart
+
+
+def reloaded(told: Told) -> Told:
+    """The same log, read by another process."""
+    again = Told()
+    again.shard = GroupShard(again.config)
+    for offset, run in told.log:
+        again.shard.replay(run, offset)
+    again.log = list(told.log)
+    again.mono_ms = 500_000
+    again.take(again.shard.loaded(again.now))
+    return again
+
+
+def test_after_a_restart_the_journal_begins_with_what_the_log_still_holds() -> None:
+    told = Told()
+    (a,) = told.form("a")
+    told.handle(join("again", a))
+    told.handle(sync("s", a, 2))
+    restored = reloaded(told).journal.restored("g")
+    assert restored is not None
+    assert [(each.log_offset, each.generation_id) for each in restored.generations] == [
+        (0, 1),
+        (1, 2),
+    ]
+    assert restored.generations[-1].leader == a
+    assert restored.at_ms == 1_500_000
+    assert told.journal.restored("g") is None, "it was not loaded from anything"
+
+
+def test_a_restored_member_that_rejoins_at_once_does_so_because_of_the_restart() -> None:
+    told = Told()
+    a, _ = told.form("a", "b")
+    again = reloaded(told)
+    again.mono_ms += 2100
+    again.handle(join("back", a, client_id="m"))
+    assert again.last.cause is Cause.COORDINATOR_RESTARTED
+    assert again.last.detail == (
+        f"{a} from /10.0.0.1, the leader, rejoined 2.1 s after the coordinator restarted"
+    )
+
+
+def test_a_restored_leader_that_rejoins_much_later_has_its_own_reasons() -> None:
+    told = Told()
+    (a,) = told.form("a")
+    again = reloaded(told)
+    for _ in range(3):
+        again.mono_ms += 9_000
+        again.handle(heartbeat("beat", a, 1))
+    again.handle(join("back", a))
+    assert again.last.cause is Cause.LEADER_REJOINED
+
+
+def test_the_last_few_generations_of_a_group_are_kept_while_loading() -> None:
+    told = Told()
+    (a,) = told.form("a")
+    for generation in range(2, 30):
+        told.handle(join(f"j{generation}", a))
+        told.handle(sync(f"s{generation}", a, generation))
+    restored = reloaded(told).journal.restored("g")
+    assert restored is not None
+    assert [each.generation_id for each in restored.generations] == list(range(22, 30))
+
+
+def test_a_deleted_group_is_not_restored() -> None:
+    told = Told()
+    told.form("a")
+    told.log.append((len(told.log), GroupRun("g", None)))
+    assert reloaded(told).journal.restored("g") is None
+
+
+# --------------------------------------------------------------------------------------- commits
+
+
+def offsets(*pairs: tuple[int, int]) -> list[TopicOffsets]:
+    partitions, values = zip(*pairs, strict=True)
+    return [TopicOffsets("t", partitions, values, [-1] * len(pairs), None, None)]
+
+
+def test_refused_commits_are_counted_by_their_error_with_the_last_example() -> None:
+    told = Told()
+    (a,) = told.form("a")
+    told.handle(commit(1, a, 7))
+    told.handle(commit(2, a, 8, client_id="x", client_host="/10.9.9.9"))
+    told.handle(commit(3))
+    rejected = told.entry.rejected
+    assert {code: kept.count for code, kept in rejected.items()} == {22: 2, 25: 1}
+    last = rejected[22].last
+    assert last is not None
+    assert (last.member_id, last.client_id, last.client_host) == (a, "x", "/10.9.9.9")
+    assert last.detail == "of generation 8; the group is at 1"
+    assert rejected[25].last is not None
+    assert rejected[25].last.detail == "without membership, and the group has members (Stable)"
+
+
+@pytest.mark.parametrize("partitions", [[0], [0, 1, 2], [5, 3, 9], [2**31 - 1, 7]])
+def test_a_commit_that_moves_an_offset_back_is_kept_with_who_did_it(partitions: list[int]) -> None:
+    told = Told()
+    told.handle(commit(1, topics=offsets(*[(p, 50) for p in partitions])))
+    told.handle(commit(2, topics=offsets(*[(p, 60) for p in partitions])))
+    told.handle(commit(3, topics=offsets(*[(p, 60) for p in partitions])))
+    assert told.journal.group("g") is None, "forward, or where it was, is nothing to tell"
+    back = [(p, 60) for p in partitions[:-1]] + [(partitions[-1], 10)]
+    told.handle(commit(4, topics=offsets(*back), client_id="reset", client_host="/10.1.2.3"))
+    (moved,) = told.entry.moved_back
+    assert moved.at_ms == told.now.wall_ms
+    assert (moved.event.client_id, moved.event.client_host) == ("reset", "/10.1.2.3")
+    assert moved.event.offsets == 1
+    (example,) = moved.event.examples
+    assert example == ("t", partitions[-1], 60, 10)
+
+
+def test_many_offsets_moved_back_are_one_event_with_a_few_examples() -> None:
+    told = Told()
+    told.handle(commit(1, topics=offsets(*[(p, 50) for p in range(100)])))
+    told.handle(commit(2, topics=offsets(*[(p, 0) for p in range(100)])))
+    (moved,) = told.entry.moved_back
+    assert moved.event.offsets == 100
+    assert len(moved.event.examples) == 8
+
+
+# ------------------------------------------------------------------------------------ join storms
+
+
+def flap(told: Told, topics: list[str], number: int) -> None:
+    told.handle(join(f"f{number}", "c-b", protocols=subscribed(*topics)))
+    told.handle(join(f"a{number}", "c-a", protocols=subscribed("t")))
+    group = told.shard.groups["g"]
+    told.handle(sync(f"s{number}", str(group.leader_id), group.generation_id))
+    told.handle(sync(f"z{number}", "c-b", group.generation_id))
+
+
+def flapper() -> Told:
+    told = Told()
+    told.handle(join("a", protocols=subscribed("t")))
+    told.handle(join("b", protocols=subscribed("t", "u")))
+    told.handle(join("a2", "c-a", protocols=subscribed("t")))
+    told.handle(sync("s2", "c-a", 2))
+    told.handle(sync("z2", "c-b", 2))
+    return told
+
+
+def test_a_member_whose_metadata_flaps_is_named() -> None:
+    told = flapper()
+    for number in range(3):
+        assert told.journal.flapping("g") == []
+        flap(told, ["u", "t"] if number % 2 == 0 else ["t", "u"], number)
+    (flapping,) = told.journal.flapping("g")
+    assert (flapping.member_id, flapping.changes) == ("c-b", 3)
+    assert flapping.detail == "named the same topics in another order"
+
+
+def test_changes_far_apart_are_no_flapping() -> None:
+    told = flapper()
+    for number in range(5):
+        flap(told, ["t", f"u{number}"], number)
+        for _ in range(40):
+            told.mono_ms += 9_000
+            generation = told.shard.groups["g"].generation_id
+            told.handle(heartbeat("x", "c-a", generation))
+            told.handle(heartbeat("y", "c-b", generation))
+    assert told.journal.flapping("g") == []
+
+
+def test_joins_into_a_stable_group_are_collected_into_one_rebalance() -> None:
+    told = Told(join_coalescing_ms=500)
+    (a,) = told.form("a")
+    before = len(told.entry.rebalances)
+    told.handle(join("n1", fresh_id="n1"))
+    told.handle(join("again", a))
+    group = told.shard.groups["g"]
+    assert group.state.value == "PreparingRebalance", "all have joined, and more may come"
+    assert (group.awaited().phase, group.awaited().members) == ("coalescing", ())
+    told.pass_time(300)
+    told.handle(join("n2", fresh_id="n2"))
+    assert group.state.value == "PreparingRebalance"
+    told.pass_time(200)
+    assert group.state.value == "CompletingRebalance"
+    assert len(group.members) == 3
+    assert len(told.entry.rebalances) == before + 1
+    assert told.last.join_ms == 500
+
+
+def test_collecting_joins_never_makes_a_phase_longer_than_its_members_allow() -> None:
+    told = Told(join_coalescing_ms=500)
+    a, b = told.form("a", "b")
+    told.handle(join("n1", fresh_id="n1"))
+    told.handle(join("again", a))
+    for _ in range(7):
+        told.mono_ms += 9_000
+        told.handle(heartbeat("b", b, told.shard.groups["g"].generation_id))
+        told.take(told.shard.expire(told.now, 100))
+    group = told.shard.groups["g"]
+    assert set(group.members) == {a, "c-n1"}, "who does not rejoin is out at the old deadline"
+
+
+def formed_one_by_one(told: Told) -> list[str]:
+    members: list[str] = []
+    for name in "abc":
+        told.handle(join(name, fresh_id=name))
+        for each in members:
+            told.handle(join(f"{name} {each}", each))
+        told.pass_time(500)
+        members.append(f"c-{name}")
+        for each in members:
+            generation = told.shard.groups["g"].generation_id
+            told.handle(sync(f"sync {name} {each}", each, generation))
+    return members
+
+
+def test_nothing_but_a_join_into_a_stable_group_is_held_back() -> None:
+    told = Told(join_coalescing_ms=500)
+    a, b, c = formed_one_by_one(told)
+    told.handle(leave("bye", c))
+    told.handle(join("again a", a))
+    told.handle(join("again b", b))
+    assert told.shard.groups["g"].state.value == "CompletingRebalance"
+
+
+# ---------------------------------------------------------------------------------------- bounds
+
+
+def rebalanced(group_id: str, detail: str = "x") -> Transition:
+    return Transition(group_id, "Stable", "PreparingRebalance", 1, Cause.MEMBER_LEFT, detail)
+
+
+def test_a_group_keeps_its_last_rebalances_alone() -> None:
+    journal = Journal(rebalances_kept=4)
+    for number in range(10):
+        journal.observe(rebalanced("g", str(number)), Now(number, number))
+    entry = journal.group("g")
+    assert entry is not None
+    assert [each.detail for each in entry.rebalances] == ["6", "7", "8", "9"]
+    assert [each.number for each in entry.rebalances] == [7, 8, 9, 10]
+
+
+def test_the_group_that_was_quiet_for_longest_is_forgotten_first() -> None:
+    journal = Journal(bytes_kept=100_000)
+    journal.observe(rebalanced("busy"), Now(0, 0))
+    for number in range(100):
+        journal.observe(rebalanced(f"g{number}"), Now(number, number))
+        journal.observe(rebalanced("busy"), Now(number, number))
+    kept = journal.groups()
+    assert journal.bytes <= 100_000
+    assert kept[-1] == "busy"
+    assert kept[:-1] == [f"g{number}" for number in range(100 - len(kept) + 1, 100)]
+    assert journal.bytes == sum(
+        entry.bytes for name in kept if (entry := journal.group(name)) is not None
+    )
+
+
+def test_a_group_alone_gives_up_its_oldest_rebalances() -> None:
+    journal = Journal(bytes_kept=20_000)
+    for number in range(60):
+        journal.observe(rebalanced("g", "w" * 5000), Now(number, number))
+    entry = journal.group("g")
+    assert entry is not None
+    assert 1 <= len(entry.rebalances) <= 4
+    assert journal.bytes == entry.bytes <= 20_000
+
+
+def test_what_was_loaded_counts_and_goes_first() -> None:
+    journal = Journal(bytes_kept=50_000)
+    one = [LoadedGeneration(1, 1, "range", "m", 1, 0)]
+    journal.observe(ShardLoaded(100, {f"g{i}": one for i in range(100)}), Now(0, 0))
+    assert journal.restored("g7") is not None
+    for number in range(10):
+        journal.observe(rebalanced(f"h{number}", "w" * 2000), Now(number, number))
+    assert journal.restored("g7") is None
+    assert len(journal.groups()) == 10
+
+
+def test_sizes_are_the_same_however_they_are_counted() -> None:
+    """What is added and taken away bit by bit is what a count from the start says."""
+    told = Told(Journal(rebalances_kept=3))
+    told.form("a", "b", "c")
+    for round_ in range(8):
+        told.handle(join(f"n{round_}", fresh_id=f"n{round_}"))
+        group = told.shard.groups["g"]
+        for each in list(group.members.values()):
+            if each.join_ticket is None:
+                told.handle(join(f"{round_}{each.member_id}", each.member_id))
+        leader = str(group.leader_id)
+        given = [(name, b"x" * 100) for name in group.members]
+        told.handle(sync(f"s{round_}", leader, group.generation_id, assignments=given))
+        told.handle(leave(f"l{round_}", f"c-n{round_}"))
+        for each in list(group.members.values()):
+            if each.join_ticket is None:
+                told.handle(join(f"{round_}b{each.member_id}", each.member_id))
+        told.handle(sync(f"t{round_}", str(group.leader_id), group.generation_id))
+    entry = told.entry
+    fixed = GroupJournal("g", 3).bytes
+    assert entry.bytes - fixed == sum(each.size() for each in entry.rebalances)
+    assert told.journal.bytes == entry.bytes
