@@ -271,6 +271,7 @@ class Knowledge:
 
     def _learn_join(self, known: Known, step: Step, sent: Any, answer: Any) -> None:
         code, member_id = answer["error_code"], answer["member_id"]
+        was_right = step.says["member"] == "self" and step.says["instance"] == "own"
         if code in (0, MEMBER_ID_REQUIRED):
             if member_id not in self.names:
                 count = sum(name.startswith(f"c{step.actor}#") for name in self.names.values())
@@ -278,9 +279,8 @@ class Knowledge:
             if member_id != known.member_id:
                 known.forget_id()
                 known.member_id = member_id
-        elif step.says["member"] == "self" and step.says["instance"] == "own":
-            if code in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNKNOWN_SERVER_ERROR):
-                known.forget_id()
+        elif was_right and code in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNKNOWN_SERVER_ERROR):
+            known.forget_id()
         if code == 0:
             self.instance_of[self.names[member_id]] = sent.get("group_instance_id")
             self.protocols_of[self.names[member_id]] = [name for name, _ in step.says["protocols"]]

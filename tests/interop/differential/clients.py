@@ -1,0 +1,193 @@
+"""Clients for scenarios in which time decides: each broker is asked the same, and its answers and
+their delays are written down as facts.
+
+A delay is told as a condition with its bounds: it happened no sooner than the timeout, and no later
+than LATE_S after it. What a broker answers in between is asked every POLL_S.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from protocol.consumer_protocol import encode_subscription
+from tests.interop.differential.wire import Target, Wire
+
+POLL_S = 0.1
+EARLY_S = 0.1
+"""What a clock that counts whole ticks may be early."""
+LATE_S = 5.0
+NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE, ID_REQUIRED, FENCED = 0, 22, 25, 27, 79, 82
+LOADING = frozenset({14, 15, 16})
+
+
+class Since:
+    """A moment from which delays are counted."""
+
+    def __init__(self) -> None:
+        self._began = asyncio.get_running_loop().time()
+
+    def took(self, at_least_s: float) -> str:
+        """The fact that as much time has passed, and not much more."""
+        past_s = asyncio.get_running_loop().time() - self._began
+        if past_s < at_least_s - EARLY_S:
+            return f"too early: {past_s:.2f} s, not {at_least_s:g}"
+        if past_s > at_least_s + LATE_S:
+            return f"too late: {past_s:.2f} s, not {at_least_s:g}"
+        return f"after {at_least_s:g} s"
+
+
+class Client:
+    """One member of a group on one broker: what it knows, and its requests."""
+
+    def __init__(self, group: ScenarioGroup, name: str, instance_id: str | None) -> None:
+        self.group = group
+        self.name = name
+        self.instance_id = instance_id
+        self.member_id = ""
+        self.generation = -1
+        self.leads = False
+        self.members: list[str] = []
+        self._wires: list[Wire] = []
+
+    async def ask(self, api: str, version: int, **value: Any) -> asyncio.Future[dict[str, Any]]:
+        """Send a request on a connection of this client's that is free; the future answers."""
+        wire = next((w for w in self._wires if w.free), None)
+        if wire is None:
+            wire = await self.group.target.open(self.name)
+            self._wires.append(wire)
+        named = {} if api == "DescribeGroups" else {"group_id": self.group.group_id}
+        return wire.send(api, version, {**named, **value})
+
+    async def join_request(
+        self, session_ms: int, rebalance_ms: int, version: int = 5, member_id: str | None = None
+    ) -> asyncio.Future[dict[str, Any]]:
+        """Send JoinGroup; with "" as member id as a new client, or as one that came back."""
+        value: dict[str, Any] = {
+            "session_timeout_ms": session_ms,
+            "member_id": self.member_id if member_id is None else member_id,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": encode_subscription(["t0"])}],
+        }
+        if version >= 1:
+            value["rebalance_timeout_ms"] = rebalance_ms
+        if version >= 5:
+            value["group_instance_id"] = self.instance_id
+        return await self.ask("JoinGroup", version, **value)
+
+    async def joined(self, answer: Awaitable[dict[str, Any]]) -> int:
+        """Wait for the answer to a JoinGroup, learn from it and return its error."""
+        found = await asyncio.wait_for(answer, 20)
+        code: int = found["error_code"]
+        if found["member_id"]:
+            self.member_id = found["member_id"]
+            self.group.names[self.member_id] = self.name
+        if code == NONE:
+            self.generation = found["generation_id"]
+            self.leads = found["leader"] == self.member_id
+            ids = [member["member_id"] for member in found["members"]]
+            self.members = sorted(self.group.names.get(id_, "somebody") for id_ in ids)
+            self.group.member_ids = ids or self.group.member_ids
+        return code
+
+    async def join(self, session_ms: int, rebalance_ms: int) -> Awaitable[dict[str, Any]]:
+        """Join as a client does, with the second request if the first was only told an id."""
+        answer = await self.join_request(session_ms, rebalance_ms)
+        if not self.member_id and self.instance_id is None:
+            assert await self.joined(answer) == ID_REQUIRED
+            answer = await self.join_request(session_ms, rebalance_ms)
+        return answer
+
+    async def sync(self) -> asyncio.Future[dict[str, Any]]:
+        """Send SyncGroup; the leader's says for each member "for NAME"."""
+        names = self.group.names
+        given = [
+            {"member_id": id_, "assignment": f"for {names.get(id_, '?')}".encode()}
+            for id_ in (self.group.member_ids if self.leads else ())
+        ]
+        return await self.ask(
+            "SyncGroup",
+            3,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            assignments=given,
+        )
+
+    async def heartbeat(self, member_id: str | None = None) -> int:
+        """The answer to a Heartbeat."""
+        answer = await self.ask(
+            "Heartbeat",
+            3,
+            generation_id=self.generation,
+            member_id=self.member_id if member_id is None else member_id,
+            group_instance_id=self.instance_id,
+        )
+        code: int = (await asyncio.wait_for(answer, 20))["error_code"]
+        return code
+
+    async def beats_until(self, code: int, within_s: float = 20.0) -> str:
+        """Heartbeat again and again, always 0, until the answer is `code`."""
+        return await self.group.until(self.heartbeat, code, within_s, before={NONE})
+
+    def close(self) -> None:
+        """Close this client's connections."""
+        for wire in self._wires:
+            wire.close()
+
+
+class ScenarioGroup:
+    """One group on one broker, and what was seen of it."""
+
+    def __init__(self, target: Target, group_id: str) -> None:
+        self.target = target
+        self.group_id = group_id
+        self.names: dict[str, str] = {}
+        self.member_ids: list[str] = []
+        """Of the last generation, as its leader was told."""
+        self.facts: list[str] = []
+        self.clients: list[Client] = []
+
+    def client(self, name: str, instance_id: str | None = None) -> Client:
+        """A new client; `name` is its client id."""
+        self.clients.append(Client(self, name, instance_id))
+        return self.clients[-1]
+
+    def saw(self, *parts: object) -> None:
+        """Write a fact down."""
+        self.facts.append(" ".join(str(part) for part in parts))
+
+    async def until(
+        self,
+        ask: Callable[[], Awaitable[int]],
+        code: int,
+        within_s: float = 20.0,
+        before: set[int] | None = None,
+    ) -> str:
+        """Ask until the answer is `code`; a fact that says so, or what came instead."""
+        async with asyncio.timeout(within_s):
+            while True:
+                answer = await ask()
+                if answer == code:
+                    return f"{code}"
+                if before is not None and answer not in before:
+                    return f"{answer}, not {code}"
+                await asyncio.sleep(POLL_S)
+
+    async def form(self, *clients: Client, session_ms: int, rebalance_ms: int) -> None:
+        """Have clients join as one generation and synchronise; the first of them leads."""
+        parked = [await each.join(session_ms, rebalance_ms) for each in clients]
+        for each, answer in zip(clients, parked, strict=True):
+            assert await each.joined(answer) == NONE, self.group_id
+        await self.synchronise(*clients)
+
+    async def synchronise(self, *clients: Client) -> None:
+        """All send SyncGroup and get their assignment."""
+        for answer in [await each.sync() for each in clients]:
+            assert (await asyncio.wait_for(answer, 20))["error_code"] == NONE
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in self.clients:
+            client.close()
