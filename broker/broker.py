@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.cleaning import Cleaning
 from broker.clock import Clock
 from broker.config import DEFAULT_BROKER_ID, Config
-from broker.embedded_registry import BadDirectory, EmbeddedRegistry
+from broker.embedded_registry import EmbeddedRegistry
 from broker.fetch_sessions import FetchSessions
 from broker.listeners import Endpoint, parse_host_and_port
 from broker.log_lines import observe as write_line
@@ -25,12 +26,13 @@ from broker.logs import LogManager
 from broker.long_poll import LongPolls
 from broker.maintenance import Maintenance
 from broker.metrics import Metrics
-from broker.registry import BrokerNode, Topic
+from broker.registry import BadDirectory, BrokerNode, Topic
 from broker.runtime import OFFSETS_TOPIC, Runtime
 from broker.server import Server
 from broker.settings import limits, runtime_settings
 from broker.shard_log import Phase
 from broker.topics import TopicAdmin, offsets_topic_configs
+from coordinator.journal import Journal
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem
 
@@ -54,6 +56,8 @@ class Broker:
         self.clock = clock or Clock()
         self.directory = os.path.abspath(config.directories[0])
         self.metrics = Metrics()
+        self.journal = Journal()
+        """Why groups rebalanced; what /api shows."""
         self.endpoints: list[Endpoint] = []
         """What clients of each listener are told, in the order of the listeners."""
         self.addresses: list[tuple[str, int]] = []
@@ -105,6 +109,7 @@ class Broker:
         self.long_polls = LongPolls(self.clock)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.maintenance = Maintenance(self)
+        self.cleaning = Cleaning(self)
 
     async def start(self) -> None:
         """Listens. Raises OSError, with the address in its text, where that cannot be had."""
@@ -130,9 +135,10 @@ class Broker:
             for (_, port), endpoint in zip(self.addresses, self.endpoints, strict=True)
         }
         self.maintenance.start()
+        self.cleaning.start()
 
     async def start_http(self) -> str | None:
-        """Serves /metrics and /healthz; returns where.
+        """Serves /metrics, /healthz and /api; returns where.
 
         Raises CannotListen, unless the place is only the default: a second broker on a machine
         then goes on without.
@@ -142,10 +148,11 @@ class Broker:
             return None
         from broker.exposition import render
         from broker.http import HttpServer
+        from broker.http_api import routes
 
         host, port = parse_host_and_port(where)
         try:
-            self.http = HttpServer(host, port, self.health, lambda: render(self))
+            self.http = HttpServer(host, port, self.health, lambda: render(self), routes(self))
         except OSError as error:
             sentence = (
                 f"{where} can't be listened on: {error.strerror or error};"
@@ -161,6 +168,7 @@ class Broker:
     async def stop(self) -> None:
         """Ends the turn, answers who waits, closes all, writes everything down, unlocks."""
         self.maintenance.stop()
+        await self.cleaning.stop()
         self.long_polls.stop()
         await self.runtime.save()
         await self.runtime.stop()
@@ -199,10 +207,13 @@ class Broker:
                 "reason": reason or "; ".join(f"{log}: {why}" for log, why in poisoned.items()),
                 "logs": list(poisoned),
             }
+        uncleanable = self.cleaning.uncleanable()
+        beside: dict[str, Any] = {"uncleanable": uncleanable} if uncleanable else {}
         if not self.runtime.loading:
-            return {"state": "ready"}
+            return {"state": "ready", **beside}
         hosts = self.runtime.hosts
         return {
+            **beside,
             "state": "loading",
             "partitions": len(hosts),
             "partitions_loaded": sum(host.phase is not Phase.LOADING for host in hosts),
@@ -291,6 +302,7 @@ class Broker:
 
     def _tell(self, shard: GroupShard, event: Event) -> None:  # noqa: ARG002
         self.metrics.observe(event)
+        self.journal.observe(event, self.clock.now())
         write_line(event)
 
     def _turn_ended(self) -> None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from typing import Protocol
 
+from broker.registry import BadDirectory, ConsumerPaths
 from log.filesystem import File, FileSystem, read_whole, write_whole
 
 FILE = "consumers.offsets"
@@ -21,22 +21,11 @@ _REWRITE_LINES_MIN = 10_000
 """Below this many lines the file is not worth writing anew."""
 
 
-class BadConsumerOffsets(Exception):
-    """The file holds what no Muster wrote; the text is one sentence for the operator."""
+class FileConsumerPaths(ConsumerPaths):
+    """See `ConsumerPaths`: an append-only file, folded into memory when it is opened.
 
-
-class ConsumerPaths(Protocol):
-    """What handlers ask of the old offsets, wherever they are kept."""
-
-    def commit(self, group_id: str, topic: str, partition: int, offset: int) -> None:
-        """Keep an offset, so that it survives ``kill -9``. OSError when it cannot be kept."""
-
-    def fetch(self, group_id: str, topic: str, partition: int) -> int | None:
-        """The offset kept last, None when there is none."""
-
-
-class FileConsumerPaths:
-    """See `ConsumerPaths`: an append-only file, folded into memory when it is opened."""
+    Raises BadDirectory when the file holds what no Muster wrote.
+    """
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._fs = fs
@@ -86,9 +75,9 @@ class FileConsumerPaths:
         try:
             group_id, topic, partition, offset = json.loads(line)
         except ValueError:
-            raise BadConsumerOffsets(f"{self._path} is damaged in line {number}") from None
+            raise BadDirectory(f"{self._path} is damaged in line {number}") from None
         if not (isinstance(group_id, str) and isinstance(topic, str)):
-            raise BadConsumerOffsets(f"{self._path} is damaged in line {number}")
+            raise BadDirectory(f"{self._path} is damaged in line {number}")
         return group_id, topic, int(partition), int(offset)
 
     def _rewrite(self) -> None:

@@ -14,8 +14,16 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from broker.consumer_paths import FileConsumerPaths
 from broker.properties import parse, render
-from broker.registry import Topic, check_topic_name, partition_of, uuid_bytes, uuid_text
+from broker.registry import (
+    BadDirectory,
+    Topic,
+    check_topic_name,
+    partition_of,
+    uuid_bytes,
+    uuid_text,
+)
 from log.filesystem import FileSystem, read_whole, write_whole
 
 TOPICS_FILE = "topics.json"
@@ -24,10 +32,6 @@ PARTITION_METADATA_FILE = "partition.metadata"
 _VERSION = 1
 KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
 """Settings of an adopted topic: its own are not in the directory, and may have been just these."""
-
-
-class BadDirectory(Exception):
-    """The data directory cannot be used; the text is one sentence for the operator."""
 
 
 class EmbeddedRegistry:
@@ -51,6 +55,7 @@ class EmbeddedRegistry:
         self._new_id = new_id
         self._internal_configs = internal_configs
         self.node_id, self.cluster_id = self._identity(broker_id, default_broker_id)
+        self.consumer_paths = FileConsumerPaths(fs, directory)
         self.topics: dict[str, Topic] = {}
         self.partition_counts: dict[str, int] = {}
         self.deleted: list[str] = []

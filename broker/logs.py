@@ -16,9 +16,9 @@ from typing import Any
 import structlog
 
 from broker.config import Config, log_config, timestamp_bounds, topic_settings
-from broker.embedded_registry import PARTITION_METADATA_FILE, BadDirectory, partition_metadata
+from broker.embedded_registry import PARTITION_METADATA_FILE, partition_metadata
 from broker.properties import parse
-from broker.registry import Topic, partition_name, uuid_bytes
+from broker.registry import BadDirectory, Topic, partition_name, uuid_bytes
 from log.checkpoint import (
     HIGH_WATERMARK,
     LOG_START_OFFSET,

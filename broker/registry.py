@@ -48,6 +48,16 @@ class BrokerNode(NamedTuple):
     rack: str | None
 
 
+class ConsumerPaths(Protocol):
+    """Offsets of the old way, by ZooKeeper's consumer paths; see `broker/consumer_paths.py`."""
+
+    def commit(self, group_id: str, topic: str, partition: int, offset: int) -> None:
+        """Keep an offset, so that it survives ``kill -9``. OSError when it cannot be kept."""
+
+    def fetch(self, group_id: str, topic: str, partition: int) -> int | None:
+        """The offset kept last, None when there is none."""
+
+
 class Registry(Protocol):
     """What handlers and logs ask; lookups are cheap, changes last when they return.
 
@@ -61,6 +71,10 @@ class Registry(Protocol):
     @property
     def cluster_id(self) -> str:
         """The cluster's id, 22 characters."""
+
+    @property
+    def consumer_paths(self) -> ConsumerPaths:
+        """The offsets of OffsetCommit and OffsetFetch v0."""
 
     @property
     def topics(self) -> Mapping[str, Topic]:
@@ -102,6 +116,10 @@ class Registry(Protocol):
 
     def reserve_producer_ids(self, count: int) -> range:
         """Producer ids that were never given out and never will be again. Outside the loop."""
+
+
+class BadDirectory(Exception):
+    """The data directory cannot be used; the text is one sentence for the operator."""
 
 
 class BadTopicName(ValueError):

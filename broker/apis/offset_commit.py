@@ -1,9 +1,10 @@
 """OffsetCommit (8): a group's positions, acknowledged when they are in the log.
 
-v1 (the first served) generation and member, a commit timestamp for each partition; v2 retention
-time instead; v3 throttle time; v5 no retention time; v6 committed leader epoch; v7 group instance
-id; v8 flexible; v9 GROUP_ID_NOT_FOUND where earlier versions get ILLEGAL_GENERATION (KIP-848); v10
-topic ids instead of names.
+v0 offsets by ZooKeeper's consumer paths (`broker/old_offsets.py`); v1 offsets in the log, with
+generation and member and a commit timestamp for each partition; v2 retention time instead; v3
+throttle time; v5 no retention time; v6 committed leader epoch; v7 group instance id; v8 flexible;
+v9 GROUP_ID_NOT_FOUND where earlier versions get ILLEGAL_GENERATION (KIP-848); v10 topic ids instead
+of names.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from broker import old_offsets
 from broker.request import Request, ServedApi
 from coordinator.calls import OffsetCommit, TopicOffsets
 from coordinator.outcome import CommitReply
@@ -44,6 +46,9 @@ class _Partly:
 
 def _handle(broker: Broker, request: Request) -> None:
     version = request.api_version
+    if version == 0:
+        old_offsets.commit(broker, request)
+        return
     group_id, generation_id, member_id, group_instance_id, retention_time_ms, topics = (
         DECODE_REQUEST[version](request.buffer, request.position)
     )
@@ -85,6 +90,8 @@ def _handle(broker: Broker, request: Request) -> None:
             group_instance_id,
             retention_time_ms,
             offsets,
+            request.client_id,
+            request.connection.client_host,
         ),
     )
 
@@ -162,4 +169,4 @@ def _worst(errors: Sequence[Errors]) -> int:
     return max((e if isinstance(e, int) else max(e, default=0) for e in errors), default=0)
 
 
-SERVED = ServedApi(API, 1, 10, _handle, "version 0, which kept offsets in ZooKeeper")
+SERVED = ServedApi(API, 0, 10, _handle)

@@ -1,10 +1,10 @@
 """OffsetFetch (9): what a group committed.
 
-v1 (the first served) reads the log's offsets; v2 null topics for all, and an error for the group;
-v3 throttle time; v5 leader epoch; v6 flexible; v7 require_stable (KIP-447); v8 many groups
-(KIP-709); v9 member id and epoch, which a classic group does not look at; v10 topic ids. With
-require_stable or without, an answer waits for every commit before it (law 2), so that none is ever
-unstable while there are no transactions.
+v0 reads ZooKeeper's consumer paths (`broker/old_offsets.py`); v1 the log's offsets; v2 null topics
+for all, and an error for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
+require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch, which a classic group
+does not look at; v10 topic ids. With require_stable or without, an answer waits for every commit
+before it (law 2), so that none is ever unstable while there are no transactions.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from broker import old_offsets
 from broker.gather import Gather
 from broker.request import Request, ServedApi
 from coordinator.calls import OffsetFetch
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 def _handle(broker: Broker, request: Request) -> None:
     version = request.api_version
+    if version == 0:
+        old_offsets.fetch(broker, request)
+        return
     groups, _require_stable = DECODE_REQUEST[version](request.buffer, request.position)
     if version >= 10:
         _by_topic_id(broker, request, groups)
@@ -109,4 +113,4 @@ def _by_topic_id(broker: Broker, request: Request, groups: list[Any]) -> None:
         broker.runtime.submit(group_id, OffsetFetch(gather.ticket(index), group_id, named))
 
 
-SERVED = ServedApi(API, 1, 10, _handle, "version 0, which read offsets from ZooKeeper")
+SERVED = ServedApi(API, 0, 10, _handle)

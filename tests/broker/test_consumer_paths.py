@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from broker import consumer_paths
-from broker.consumer_paths import FILE, BadConsumerOffsets, FileConsumerPaths
+from broker.consumer_paths import FILE, FileConsumerPaths
+from broker.registry import BadDirectory
 from log.filesystem import OsFileSystem
 
 
@@ -43,7 +44,7 @@ def test_a_torn_last_line_was_never_acknowledged_and_goes(tmp_path: Path) -> Non
 def test_damage_is_told_and_not_read_as_nothing(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b'["g", "t", 0, 5]\nwhat is this\n["g", "t", 0, 6]\n')
 
-    with pytest.raises(BadConsumerOffsets, match="line 2"):
+    with pytest.raises(BadDirectory, match="line 2"):
         paths(tmp_path)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.embedded_registry import BadDirectory, EmbeddedRegistry, partition_metadata
-from broker.registry import Topic, uuid_bytes, uuid_text
+from broker.embedded_registry import EmbeddedRegistry, partition_metadata
+from broker.registry import BadDirectory, Topic, uuid_bytes, uuid_text
 from log.filesystem import FileSystem, OsFileSystem, write_whole
 from tests.simulated_files import SimulatedFiles
 
