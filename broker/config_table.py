@@ -3,8 +3,8 @@
 A row has name, type, default, bounds in Kafka's notation, and one sentence on its effect. A row
 without that sentence is known to Kafka and accepted, but has no effect here. Three defaults are our
 own: ``listeners`` and ``log.dir``, for a first start on a desk, and no linger in
-``group.coordinator.append.linger.ms``. ``http.listener``, ``log.format`` and ``log.level`` exist
-only here. ``docs/configuration.md`` is made from these tables.
+``group.coordinator.append.linger.ms``. The settings of ``_MUSTER`` exist only here.
+``docs/configuration.md`` is made from these tables.
 """
 
 from __future__ import annotations
@@ -42,6 +42,22 @@ class Setting(NamedTuple):
 S = Setting
 
 _MUSTER: Final = (
+    S(
+        "group.join.coalescing.ms",
+        INT,
+        0,
+        "[0,...]",
+        "How long a join into a stable group waits for more joins before the group rebalances;"
+        " 0: not at all. Muster's own.",
+    ),
+    S(
+        "group.offsets.fetch.counts.as.activity",
+        BOOLEAN,
+        False,
+        "",
+        "Whether a fetch of the offsets of a group without members (assign() users) keeps them"
+        " from expiring. Muster's own.",
+    ),
     S(
         "http.listener",
         STRING,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 import uvicorn
@@ -26,6 +26,8 @@ Render = Callable[[], Awaitable[bytes]]
 _INDEX = """muster
 /metrics  Prometheus series
 /healthz  loading, ready or poisoned
+/api/groups, /api/groups/GROUP, /api/groups/GROUP/journal  what groups do, and why
+/api/offsets/expiring  what retention will drop
 """
 
 
@@ -37,7 +39,7 @@ class _QuietServer(uvicorn.Server):
         yield
 
 
-def application(health: Health, render: Render) -> Starlette:
+def application(health: Health, render: Render, more: Sequence[Route] = ()) -> Starlette:
     """Return the routes. ``health()["state"]`` decides between 200 and 503."""
 
     async def healthz(_request: Request) -> Response:
@@ -51,14 +53,21 @@ def application(health: Health, render: Render) -> Starlette:
         return PlainTextResponse(_INDEX)
 
     return Starlette(
-        routes=[Route("/", index), Route("/metrics", metrics), Route("/healthz", healthz)]
+        routes=[
+            Route("/", index),
+            Route("/metrics", metrics),
+            Route("/healthz", healthz),
+            *more,
+        ]
     )
 
 
 class HttpServer:
     """The HTTP server of one broker: `start` binds, `stop` ends it and its connections."""
 
-    def __init__(self, host: str, port: int, health: Health, render: Render) -> None:
+    def __init__(
+        self, host: str, port: int, health: Health, render: Render, more: Sequence[Route] = ()
+    ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -70,7 +79,7 @@ class HttpServer:
             raise
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
-            application(health, render),
+            application(health, render, more),
             log_config=None,
             log_level="critical",
             access_log=False,

@@ -16,10 +16,12 @@ def group_config(config: Config) -> GroupConfig:
         min_session_timeout_ms=config["group.min.session.timeout.ms"],
         max_session_timeout_ms=config["group.max.session.timeout.ms"],
         initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+        join_coalescing_ms=config["group.join.coalescing.ms"],
         max_size=config["group.max.size"],
         offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
         offsets_retention_ms=config["offsets.retention.minutes"] * _MINUTE_MS,
         offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
+        fetch_counts_as_activity=config["group.offsets.fetch.counts.as.activity"],
         max_record_bytes=config["message.max.bytes"],
     )
 

@@ -1,0 +1,150 @@
+"""`/api/...`: what groups do and why, as JSON; the fields are in docs/http-api.md.
+
+Only reads, and only of groups that this broker leads. Answers that can be long are made in slices,
+so that a listing of all groups holds no request up. A group id is one segment of the path, percent
+encoded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from broker.group_views import group_view, journal_view, offset_rows, summary
+from broker.shard_log import Phase, ShardLog
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+SLICE_S = 0.004
+"""How long one slice of a listing may hold the loop."""
+DAY_MS = 86_400_000
+_PREFIX = b"/api/groups/"
+
+
+def routes(broker: Broker) -> list[Route]:
+    """The routes of the API."""
+    api = GroupsApi(broker)
+    return [
+        Route("/api/groups", api.groups),
+        Route("/api/groups/{rest:path}", api.group),
+        Route("/api/offsets/expiring", api.expiring),
+    ]
+
+
+class GroupsApi:
+    """The handlers; each reads the shards in the loop's own thread."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    async def groups(self, _request: Request) -> Response:
+        """Every group in a line."""
+
+        def rows() -> Iterator[dict[str, Any] | None]:
+            for host in self._readable():
+                for group in list(host.shard.groups.values()):
+                    yield summary(self.broker, host, group)
+
+        head = {"loading": self.broker.runtime.loading}
+        return _listing(head, "groups", rows())
+
+    async def group(self, request: Request) -> Response:
+        """One group, or its journal."""
+        raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        parts = [unquote(part) for part in raw.removeprefix(_PREFIX).decode("latin-1").split("/")]
+        is_journal = len(parts) == 2 and parts[1] == "journal"
+        if not (parts[0] and (len(parts) == 1 or is_journal)):
+            return _error(404, f"{request.url.path}: there are /api/groups/GROUP and .../journal")
+        group_id = parts[0]
+        host = self.broker.runtime.host_for(group_id)
+        if host is not None and host.phase is Phase.LOADING:
+            return _error(503, f"group {group_id}: its partition is being loaded; try again")
+        if is_journal:
+            try:
+                last = int(request.query_params.get("last", "64"))
+            except ValueError:
+                return _error(400, "last: write a number")
+            view = journal_view(self.broker, host, group_id, max(last, 0))
+        else:
+            view = group_view(self.broker, host, group_id)
+        if view is None:
+            return _error(404, f"group {group_id}: there is none; /api/groups lists them")
+        return JSONResponse(view)
+
+    async def expiring(self, request: Request) -> Response:
+        """The offsets that retention will drop soon, with the reason."""
+        try:
+            within_ms = int(request.query_params.get("within_ms", DAY_MS))
+        except ValueError:
+            return _error(400, "within_ms: write a number of milliseconds")
+        only = request.query_params.get("group")
+        now = self.broker.clock.now()
+        until_ms = now.wall_ms + within_ms
+
+        def rows() -> Iterator[dict[str, Any] | None]:
+            for host in self._readable():
+                for group_id in list(host.shard.groups) if only is None else [only]:
+                    yield None
+                    for each in list(host.shard.expiring(group_id, until_ms)):
+                        kept = host.shard.cache.get(group_id, each.topic, each.partition)
+                        yield {
+                            "group": group_id,
+                            "topic": each.topic,
+                            "partition": each.partition,
+                            "offset": None if kept is None else kept.offset,
+                            "committed_ms": None if kept is None else kept.commit_timestamp_ms,
+                            "expires_ms": each.expires_ms,
+                            "expires_in_ms": max(0, each.expires_ms - now.wall_ms),
+                            "why": each.why,
+                        }
+
+        settings = self.broker.runtime.settings.groups
+        head = {
+            "within_ms": within_ms,
+            "retention_ms": settings.offsets_retention_ms,
+            "check_interval_ms": settings.offsets_retention_check_interval_ms,
+        }
+        return _listing(head, "offsets", rows())
+
+    def _readable(self) -> list[ShardLog]:
+        hosts = self.broker.runtime.hosts
+        return [host for host in hosts if host.phase in (Phase.ACTIVE, Phase.UNWRITABLE)]
+
+
+def _error(status: int, sentence: str) -> Response:
+    return JSONResponse({"error": sentence}, status)
+
+
+def _listing(head: dict[str, Any], name: str, rows: Iterator[dict[str, Any] | None]) -> Response:
+    """An object with ``head``'s fields and a list of rows; None among them makes no row."""
+
+    async def body() -> AsyncIterator[str]:
+        start = json.dumps(head, ensure_ascii=False)[:-1]
+        pieces = [f"{start}, {json.dumps(name)}: ["]
+        separator = ""
+        since = perf_counter()
+        for row in rows:
+            if row is not None:
+                pieces.append(separator + json.dumps(row, ensure_ascii=False))
+                separator = ", "
+            if perf_counter() - since > SLICE_S:
+                yield "".join(pieces)
+                pieces = []
+                await asyncio.sleep(0)
+                since = perf_counter()
+        pieces.append("]}")
+        yield "".join(pieces)
+
+    return StreamingResponse(body(), media_type="application/json")
+
+
+__all__ = ["GroupsApi", "offset_rows", "routes"]
