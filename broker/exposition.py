@@ -41,6 +41,7 @@ class BrokerCollector(Collector):
         yield from self._groups()
         yield from self._offsets()
         yield from self._shards()
+        yield from self._cleaning()
         yield from self._brokers()
 
     def _requests(self) -> Iterator[Metric]:
@@ -141,6 +142,34 @@ class BrokerCollector(Collector):
             "muster_load_records",
             "Records read to load the groups at start.",
             value=sum(host.loaded_records for host in hosts),
+        )
+
+    def _cleaning(self) -> Iterator[Metric]:
+        cleaning = self.broker.cleaning
+        dirty = GaugeMetricFamily(
+            "muster_log_dirty_bytes",
+            "Bytes of the compacted topic that no cleaning has seen.",
+            labels=["topic"],
+        )
+        for topic, logs in self.broker.logs.by_topic():
+            if logs and logs[0].config.compacts:
+                dirty.add_metric([topic], sum(cleaning.dirty_bytes(log) for log in logs))
+        yield dirty
+        for name, meaning, value in (
+            ("muster_cleaner_runs_total", "Cleanings that ended well.", cleaning.runs),
+            ("muster_cleaner_failures_total", "Cleanings that failed.", cleaning.failures),
+            ("muster_cleaner_read_bytes_total", "Bytes that cleanings read.", cleaning.bytes_read),
+            (
+                "muster_cleaner_written_bytes_total",
+                "Bytes that cleanings left of them.",
+                cleaning.bytes_written,
+            ),
+        ):
+            yield CounterMetricFamily(name, meaning, value=value)
+        yield GaugeMetricFamily(
+            "muster_cleaner_uncleanable_partitions",
+            "Partitions whose last cleaning failed.",
+            value=len(cleaning.troubles),
         )
 
     def _brokers(self) -> Iterator[Metric]:

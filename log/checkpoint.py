@@ -16,6 +16,7 @@ from log.filesystem import FileSystem, read_whole, write_whole
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET = "log-start-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
+CLEANER_OFFSET = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 TopicPartition = tuple[str, int]

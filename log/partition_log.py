@@ -67,6 +67,8 @@ class PartitionLog:
         """No probe will help: a flush, or the cut after a failed write, has failed."""
         self.pending_deletes: list[tuple[int, str]] = []
         """Renamed files and the wall milliseconds at which each is to be removed."""
+        self.swapping = False
+        """A cleaner is exchanging segments: none may be deleted just now."""
         self._final_reason: str | None = None
         self._unsynced_directories: set[str] = set()
         self._flushing = Lock()

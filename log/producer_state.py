@@ -146,6 +146,16 @@ class ProducerStates:
         """Forget all, to read the log again."""
         self._producers.clear()
 
+    def last_batches(self) -> dict[int, tuple[int, int]]:
+        """Offset of the last data batch's last record (-1 without one) and epoch, by producer."""
+        return {
+            producer_id: (
+                producer.batches[-1].last_offset if producer.batches else -1,
+                producer.epoch,
+            )
+            for producer_id, producer in self._producers.items()
+        }
+
     def snapshot(self) -> bytes:
         """Bytes of Kafka's ``.snapshot`` file: of each producer the last batch alone."""
         entries = []

@@ -51,6 +51,8 @@ def _delete_prefix(
     An empty active segment stays, one with records is rolled first. Nothing at or above the high
     watermark goes.
     """
+    if log.swapping:
+        return []
     segments = log.segments
     ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
     count = 0

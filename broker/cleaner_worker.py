@@ -1,0 +1,122 @@
+"""A cleaner process and the conversation with it.
+
+The process is started with the first job and ended after an idle minute. It ends by itself when
+this one does, since its stdin closes then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import log.cleaner_process
+from log.clean_job import (
+    CleanDone,
+    CleanedGroup,
+    CleanFailed,
+    CleanJob,
+    decode_answer,
+    encode_job,
+)
+
+IDLE_S = 60.0
+_LINE_BYTES_MAX = 64 * 1024 * 1024
+
+
+class CleaningFailed(Exception):
+    """A cleaning has ended badly; the text says why."""
+
+
+class CleanerWorker:
+    """One process that cleans one partition at a time."""
+
+    def __init__(self) -> None:
+        self._process: Process | None = None
+        self._killed: Process | None = None
+        self._idle: asyncio.TimerHandle | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, None when there is none."""
+        return self._process.pid if self._process is not None else None
+
+    async def clean(
+        self, job: CleanJob, on_group: Callable[[CleanedGroup], Awaitable[None]]
+    ) -> CleanDone:
+        """Have ``job`` done; ``on_group`` is awaited for each group, while the next is cleaned.
+
+        Raises CleaningFailed, and what ``on_group`` raises; the process is ended then, so that the
+        next job meets a new one.
+        """
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        try:
+            return await self._converse(job, on_group)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CleaningFailed(f"the cleaner process: {error}") from error
+        finally:
+            if self._process is not None:
+                self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._end)
+
+    async def _converse(
+        self, job: CleanJob, on_group: Callable[[CleanedGroup], Awaitable[None]]
+    ) -> CleanDone:
+        process = await self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        whole = False
+        try:
+            process.stdin.write(encode_job(job))
+            await process.stdin.drain()
+            while line := await process.stdout.readline():
+                answer = decode_answer(line)
+                if isinstance(answer, CleanedGroup):
+                    await on_group(answer)
+                    continue
+                whole = True
+                if isinstance(answer, CleanFailed):
+                    raise CleaningFailed(answer.reason)
+                return answer
+            raise CleaningFailed(f"the cleaner process ended with status {await process.wait()}")
+        finally:
+            if not whole:
+                self._end()
+
+    async def _started(self) -> Process:
+        process = self._process
+        if process is None or process.returncode is not None:
+            rooms = str(Path(log.cleaner_process.__file__).parents[1])
+            inherited = os.environ.get("PYTHONPATH")
+            path = os.pathsep.join([rooms, inherited] if inherited else [rooms])
+            process = self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",
+                "-m",
+                "log.cleaner_process",
+                stdin=PIPE,
+                stdout=PIPE,
+                limit=_LINE_BYTES_MAX,
+                env={**os.environ, "PYTHONPATH": path},
+                start_new_session=True,  # Ctrl-C is for the broker, which ends this one
+            )
+        return process
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if process is not None and process.returncode is None:
+            process.kill()
+            self._killed = process
+
+    async def stop(self) -> None:
+        """End the process, whatever it is doing; return when it is gone."""
+        self._end()
+        if self._killed is not None:
+            await self._killed.wait()

@@ -1,0 +1,406 @@
+"""When and what is cleaned: the schedule of compaction, and what becomes of its results.
+
+The work is done by processes beside this one (cleaner_worker.py); here are only the choice of a
+partition and the exchange of its segments, a few renames in the loop's thread. The offsets topic
+has a schedule and a process of its own: its owner knows what is live, and rolls and cleans a
+partition when the dead outweigh the live, so that disk follows what is live. A failing partition is
+told in the log, in the metrics and in /healthz, and tried again ever less often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.cleaner_worker import CleanerWorker, CleaningFailed
+from broker.runtime import OFFSETS_TOPIC
+from broker.shard_log import Phase, ShardLog
+from log.checkpoint import CLEANER_OFFSET, TopicPartition, read_offsets, write_offsets
+from log.clean_job import CleanDone, CleanedGroup, CleanJob
+from log.clean_plan import Cleanable, SegmentFacts, cleanable, weighs_too_much
+from log.clean_swap import abandon, commit, exchange, sources_of
+from log.config import LONG_MAX
+from log.errors import CorruptLog, LogPoisoned
+from log.filesystem import FileSystem
+from log.partition_log import PartitionLog
+from log.segment import LOG, Segment, file_name
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.registry import Topic
+
+logger = structlog.get_logger(__name__)
+
+OFFSETS_CHECK_MS = 100
+"""How often the weight of the offsets partitions is looked at."""
+OFFSETS_DEAD_BYTES_MIN = 1024 * 1024
+RETRY_MS_MAX = 600_000
+_THROTTLE_MAX = 1e300
+
+
+@dataclass(slots=True)
+class Trouble:
+    """Why a partition could not be cleaned, how often, and when it is tried next (monotonic)."""
+
+    reason: str
+    failures: int
+    retry_ms: int
+
+
+class Abandoned(Exception):
+    """What was being cleaned has changed or gone meanwhile; no fault of anybody."""
+
+
+class Cleaning:
+    """The compaction of one broker's logs; use from the event loop's thread alone."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.runs = self.failures = self.bytes_read = self.bytes_written = 0
+        self.troubles: dict[TopicPartition, Trouble] = {}
+        """The partitions whose last cleaning failed."""
+        self.checkpoints: dict[TopicPartition, int] = {}
+        """First dirty offset of each log that was ever cleaned: cleaner-offset-checkpoint."""
+        self.keep_tombstones_from: Callable[[PartitionLog], int] = _no_snapshot
+        """Asked before each cleaning: the log offset of the partition's newest snapshot."""
+        self._paused: dict[TopicPartition, int] = {}
+        """Until when a log waits that could not be cleaned any further (monotonic milliseconds):
+        an open transaction, or records too young, stand in the way."""
+        self._workers = (CleanerWorker(), CleanerWorker())
+        self._tasks: list[asyncio.Task[None]] = []
+        self._swaps: set[asyncio.Task[None]] = set()
+        self._writing = Lock()
+
+    # -- life
+
+    def start(self) -> None:
+        """Begins the recurring work, unless log.cleaner.enable is false. Raises CorruptLog."""
+        path = self._checkpoint_path()
+        try:
+            self.checkpoints = read_offsets(self.broker.fs, path)
+        except CorruptLog as damage:
+            logger.warning("cleaning begins anew: its checkpoint is of no use", why=str(damage))
+        there = {topic for topic, _ in self.broker.logs.by_topic()}
+        for topic in {topic for topic, _ in self.checkpoints} - there:
+            self._forget(topic)
+        self.broker.on_topic_gone.append(self._topic_gone)
+        if self.broker.config["log.cleaner.enable"]:
+            loop = asyncio.get_running_loop()
+            self._tasks = [
+                loop.create_task(self._repeat(self.clean_offsets, OFFSETS_CHECK_MS)),
+                loop.create_task(
+                    self._repeat(self.clean_dirtiest, self.broker.config["log.cleaner.backoff.ms"])
+                ),
+            ]
+
+    async def stop(self) -> None:
+        """Ends it; an exchange of segments under way is brought to its end."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._swaps:
+            await asyncio.wait(self._swaps)
+        for worker in self._workers:
+            await worker.stop()
+
+    async def _repeat(self, work: Callable[[], Coroutine[None, None, bool]], wait_ms: int) -> None:
+        """Works until there is nothing to do, waits, and so on."""
+        while True:
+            await asyncio.sleep(wait_ms / 1000)
+            try:
+                while await work():
+                    await asyncio.sleep(0)
+            except Exception:
+                logger.exception("a round of cleaning failed")
+                self.failures += 1
+
+    def _topic_gone(self, topic: Topic) -> None:
+        self._forget(topic.name)
+        self.broker.spawn(asyncio.to_thread(self._write_checkpoint))
+
+    def _forget(self, topic: str) -> None:
+        for of_partition in (self.checkpoints, self.troubles, self._paused):
+            for key in [key for key in of_partition if key[0] == topic]:
+                del of_partition[key]
+
+    # -- the choice
+
+    async def clean_offsets(self) -> bool:
+        """Rolls and cleans the offsets partition that weighs most, if any weighs too much."""
+        heaviest: ShardLog | None = None
+        for host in self.broker.runtime.hosts:
+            if host.phase is not Phase.ACTIVE or not self._may_try(host.log):
+                continue
+            if not self.is_heavy(host):
+                continue
+            if heaviest is None or host.log.size_bytes > heaviest.log.size_bytes:
+                heaviest = host
+        if heaviest is None:
+            return False
+        return await self._clean(heaviest.log, self._workers[0], roll=True)
+
+    def is_heavy(self, host: ShardLog) -> bool:
+        """Whether the dead records of a partition weigh more than the live, and at least 1 MiB.
+
+        What is live is estimated: as many records as the cache has offsets and groups, each of the
+        mean size of what was appended since the last cleaning.
+        """
+        log = host.log
+        size = log.size_bytes
+        if size < OFFSETS_DEAD_BYTES_MIN:
+            return False
+        dirty_bytes = self.dirty_bytes(log)
+        records = log.log_end_offset - self._first_dirty(log)
+        if dirty_bytes < OFFSETS_DEAD_BYTES_MIN or records <= 0:
+            return False
+        live = host.shard.cache.offsets() + len(host.shard.groups)
+        return weighs_too_much(
+            size, dirty_bytes, live * dirty_bytes // records, OFFSETS_DEAD_BYTES_MIN
+        )
+
+    async def clean_dirtiest(self) -> bool:
+        """Cleans the log with the largest dirty ratio that is due; False when none is."""
+        now_ms = self.broker.clock.now().wall_ms
+        due: list[tuple[bool, float, PartitionLog]] = []
+        for topic, logs in list(self.broker.logs.by_topic()):
+            if topic == OFFSETS_TOPIC:
+                continue
+            for log in logs:
+                if not log.config.compacts or not self._may_try(log):
+                    continue
+                self._roll_overdue(log, now_ms)
+                found = self.judge(log, now_ms)
+                if not found.dirty_bytes:
+                    continue
+                if found.overdue or found.dirty_ratio > log.config.min_cleanable_dirty_ratio:
+                    due.append((found.overdue, found.dirty_ratio, log))
+        if not due:
+            return False
+        _, _, dirtiest = max(due, key=lambda entry: entry[:2])
+        return await self._clean(dirtiest, self._workers[1], roll=False)
+
+    def _roll_overdue(self, log: PartitionLog, now_ms: int) -> None:
+        """Rolls a segment whose first record has waited for max.compaction.lag.ms."""
+        first_ms = log.active.first_timestamp_ms
+        if 0 <= first_ms < now_ms - log.config.max_compaction_lag_ms and not log.poisoned:
+            self._roll(log)
+
+    def _roll(self, log: PartitionLog) -> bool:
+        try:
+            log.roll()
+        except OSError as error:
+            self._failed(log, f"rolling its segment: {error}")
+            return False
+        return True
+
+    def _may_try(self, log: PartitionLog) -> bool:
+        if log.poisoned is not None:
+            return False
+        key = (log.topic, log.partition)
+        trouble = self.troubles.get(key)
+        until_ms = self._paused.get(key, 0) if trouble is None else trouble.retry_ms
+        return until_ms <= 0 or until_ms <= self.broker.clock.now().mono_ms
+
+    def uncleanable(self) -> dict[str, str]:
+        """Why the last cleaning failed, by partition, for /healthz."""
+        return {
+            f"{topic}-{partition}": trouble.reason
+            for (topic, partition), trouble in self.troubles.items()
+        }
+
+    # -- how dirty
+
+    def judge(self, log: PartitionLog, now_ms: int) -> Cleanable:
+        """How dirty a log is, and up to where it may be cleaned at ``now_ms`` (wall)."""
+        return cleanable(
+            _facts(log.segments),
+            self.checkpoints.get((log.topic, log.partition)),
+            log.log_start_offset,
+            log.config,
+            now_ms,
+        )
+
+    def dirty_bytes(self, log: PartitionLog) -> int:
+        """Bytes of the segments that no cleaning has seen, the active one included."""
+        first_dirty = self._first_dirty(log)
+        segments = log.segments
+        return sum(segment.size for segment in segments[log.segment_index(first_dirty) :])
+
+    def _first_dirty(self, log: PartitionLog) -> int:
+        checkpoint = self.checkpoints.get((log.topic, log.partition), 0)
+        if checkpoint > log.active.base_offset:
+            checkpoint = 0
+        return max(checkpoint, log.log_start_offset)
+
+    # -- the work
+
+    async def _clean(self, log: PartitionLog, worker: CleanerWorker, roll: bool) -> bool:
+        """Cleans one log; whether that was worth looking for more to do at once."""
+        key = (log.topic, log.partition)
+        if roll and not self._roll(log):
+            return False
+        found = self.judge(log, self.broker.clock.now().wall_ms)
+        job = self._job(log, found)
+        try:
+            if log.recovery_point < found.end_offset:
+                # What supersedes a record must not be lost with the power when the record is gone.
+                await asyncio.to_thread(log.flush)
+            done = await worker.clean(job, lambda group: self._replace(log, group))
+        except Abandoned as reason:
+            logger.info("a cleaning was given up", partition=_name(log), reason=str(reason))
+            return False
+        except LogPoisoned as error:
+            self.broker.maintenance.poisoned(log, error)
+            return False
+        except (CleaningFailed, OSError) as error:
+            if self._is_ours(log):
+                self._failed(log, str(error))
+            return False
+        self._succeeded(log, found, done)
+        await asyncio.to_thread(self._write_checkpoint)
+        return key not in self._paused
+
+    def _job(self, log: PartitionLog, found: Cleanable) -> CleanJob:
+        config, log_config = self.broker.config, log.config
+        rate: float = config["log.cleaner.io.max.bytes.per.second"]
+        memory = config["log.cleaner.dedupe.buffer.size"]
+        return CleanJob(
+            directory=log.directory,
+            segments=[list(facts) for facts in _facts(log.segments)],
+            first_dirty_offset=found.first_dirty_offset,
+            end_offset=found.end_offset,
+            now_ms=self.broker.clock.now().wall_ms,
+            delete_retention_ms=log_config.delete_retention_ms,
+            keep_tombstones_from=self.keep_tombstones_from(log),
+            segment_bytes=log_config.segment_bytes,
+            segment_index_bytes=log_config.segment_index_bytes,
+            index_interval_bytes=log_config.index_interval_bytes,
+            map_bytes=int(memory * config["log.cleaner.io.buffer.load.factor"]),
+            bytes_per_second=rate if rate < _THROTTLE_MAX else 0.0,
+            producers=log.producers.last_batches(),
+        )
+
+    async def _replace(self, log: PartitionLog, group: CleanedGroup) -> None:
+        """Puts a cleaned segment in the place of its sources. Raises Abandoned, LogPoisoned."""
+        sources = sources_of(log, group) if self._is_ours(log) else None
+        if sources is None:
+            if self._is_ours(log):
+                await asyncio.to_thread(abandon, log, group)
+            raise Abandoned("its segments have gone meanwhile")
+        swap = asyncio.get_running_loop().create_task(self._swap(log, group, sources))
+        self._swaps.add(swap)
+        swap.add_done_callback(self._swaps.discard)
+        await asyncio.shield(swap)  # a stop of the broker lets it end
+
+    async def _swap(self, log: PartitionLog, group: CleanedGroup, sources: list[Segment]) -> None:
+        log.swapping = True
+        try:
+            await asyncio.to_thread(commit, log, group)
+            if not self._is_ours(log):
+                raise Abandoned("the log was closed meanwhile")
+            old_paths = exchange(log, group, sources)
+        except OSError as error:
+            self._swap_failed(log, group, error)
+            raise
+        finally:
+            log.swapping = False
+        await asyncio.to_thread(_remove, log.fs, old_paths, sources)
+
+    def _swap_failed(self, log: PartitionLog, group: CleanedGroup, error: OSError) -> None:
+        """Before the new files count, nothing has happened; afterwards only a new start helps."""
+        path = os.path.join(log.directory, file_name(group.base_offset, LOG))
+        if self._is_ours(log) and not log.fs.exists(path + ".cleaned"):
+            log.fail_for_good(f"exchanging the segments of {log.directory} failed: {error}")
+            raise LogPoisoned(str(log.poisoned), final=True) from error
+
+    def _is_ours(self, log: PartitionLog) -> bool:
+        """Whether the log is still served: its topic may be deleted, or the broker stop."""
+        return not log.failed_for_good and self.broker.logs.get(log.topic, log.partition) is log
+
+    def _succeeded(self, log: PartitionLog, found: Cleanable, done: CleanDone) -> None:
+        key = (log.topic, log.partition)
+        self.runs += 1
+        self.bytes_read += done.bytes_read
+        self.bytes_written += done.bytes_written
+        if self.troubles.pop(key, None) is not None:
+            logger.info("a partition can be cleaned again", partition=_name(log))
+        self._paused.pop(key, None)
+        if done.end_offset <= found.first_dirty_offset:
+            backoff_ms: int = max(self.broker.config["log.cleaner.backoff.ms"], 1000)
+            self._paused[key] = self.broker.clock.now().mono_ms + backoff_ms
+            return
+        self.checkpoints[key] = done.end_offset
+        logger.info(
+            "log cleaned",
+            partition=_name(log),
+            bytes_before=done.bytes_read,
+            bytes_after=done.bytes_written,
+            records_before=done.records_read,
+            records_after=done.records_kept,
+            up_to_offset=done.end_offset,
+            ms=done.milliseconds,
+        )
+
+    def _failed(self, log: PartitionLog, reason: str) -> None:
+        key = (log.topic, log.partition)
+        known = self.troubles.get(key)
+        failures = 1 if known is None else known.failures + 1
+        backoff_ms: int = max(self.broker.config["log.cleaner.backoff.ms"], 1000)
+        wait_ms = min(backoff_ms * 2 ** min(failures - 1, 20), RETRY_MS_MAX)
+        now_ms = self.broker.clock.now().mono_ms
+        self.troubles[key] = Trouble(reason, failures, now_ms + wait_ms)
+        self.failures += 1
+        logger.error(
+            "a partition can't be cleaned",
+            partition=_name(log),
+            reason=reason,
+            failures=failures,
+            next_try_ms=wait_ms,
+        )
+
+    # -- the checkpoint
+
+    def _checkpoint_path(self) -> str:
+        return os.path.join(self.broker.directory, CLEANER_OFFSET)
+
+    def _write_checkpoint(self) -> None:
+        with self._writing:
+            try:
+                write_offsets(self.broker.fs, self._checkpoint_path(), dict(self.checkpoints))
+            except OSError as error:  # it only saves reading the same again
+                logger.warning("the cleaner's checkpoint can't be written", error=str(error))
+
+
+def _facts(segments: Sequence[Segment]) -> list[SegmentFacts]:
+    return [
+        SegmentFacts(
+            segment.base_offset,
+            segment.size,
+            segment.max_timestamp_ms,
+            segment.index.size_bytes,
+            segment.time_index.size_bytes,
+        )
+        for segment in segments
+    ]
+
+
+def _remove(fs: FileSystem, paths: Sequence[str], sources: list[Segment]) -> None:
+    """Removes the old files, and closes them if nobody reads them; both may take long."""
+    sources.clear()
+    for path in paths:
+        fs.remove(path)
+
+
+def _no_snapshot(log: PartitionLog) -> int:  # noqa: ARG001
+    return LONG_MAX
+
+
+def _name(log: PartitionLog) -> str:
+    return f"{log.topic}-{log.partition}"
