@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
+from typing import Any
 
 import structlog
 
 from broker.clock import Clock
 from broker.open_transactions import OpenTransactions
-from broker.shard_log import ShardLog
+from broker.shard_log import Phase, ShardLog
 from broker.snapshots import Snapshots
 from coordinator.shard import GroupShard
 from offsets.columns_image import BadImage
@@ -53,7 +54,8 @@ async def load(
     began_ms = clock.now().mono_ms
     slices = _Slices()
     host.loaded_records = host.loaded_bytes = 0
-    host.loaded_from = -1
+    host.loaded_from = host.load_ms = -1
+    host.loaded_to = host.log.log_start_offset
     image = None if snapshots is None else await asyncio.to_thread(snapshots.read, host.log)
     if snapshots is not None and image is not None:
         try:
@@ -79,7 +81,7 @@ async def load(
         partition=host.partition,
         records=host.loaded_records,
         bytes=host.loaded_bytes,
-        groups=len(host.shard.groups),
+        groups=groups_of(host),
         snapshot_offset=host.loaded_from,
         ms=host.load_ms,
     )
@@ -126,6 +128,35 @@ async def _replay(host: ShardLog, runs: Iterator[tuple[Run | None, int]], slices
             await slices.pause()
 
 
+def progress(hosts: Sequence[ShardLog]) -> dict[str, Any]:
+    """How far the loading is: all shards together, and those under way each for itself."""
+    under_way = [host for host in hosts if host.phase is Phase.LOADING]
+    return {
+        "partitions": len(hosts),
+        "partitions_loaded": len(hosts) - len(under_way),
+        "records_loaded": sum(host.loaded_records for host in hosts),
+        "bytes_loaded": sum(host.loaded_bytes for host in hosts),
+        "groups_loaded": sum(map(groups_of, hosts)),
+        "loading": {
+            str(host.partition): {
+                "records": host.loaded_records,
+                "bytes": host.loaded_bytes,
+                "groups": groups_of(host),
+                "offset": host.loaded_to,
+                "log_end_offset": host.log.log_end_offset,
+            }
+            for host in under_way
+            if host.load_ms < 0 and host.loaded_to >= 0
+        },
+    }
+
+
+def groups_of(host: ShardLog) -> int:
+    """How many groups a shard has so far, those of offsets alone included."""
+    cached = host.shard.cache.groups()
+    return len(cached) + sum(group not in cached for group in host.shard.recorded)
+
+
 async def wait_until_writable(host: ShardLog) -> None:
     """Tries, ever less often, whether the log takes writes again; returns when it does.
 
@@ -162,6 +193,7 @@ def _runs(
     due = begin
     for data, header in host.log.scan(begin, max(chunk_bytes, HEADER_BYTES)):
         host.loaded_bytes += header.size_bytes
+        host.loaded_to = header.last_offset + 1
         if due is not None:
             due = _next_due(due, header)
         if header.is_control:

@@ -19,7 +19,7 @@ import structlog
 from broker.clock import Clock
 from broker.loading import load, wait_until_writable
 from broker.shard_log import Phase, ShardLog
-from broker.snapshots import Snapshots
+from broker.snapshots import NEEDED_BY_NONE, Snapshots
 from coordinator.config import GroupConfig
 from coordinator.events import Event
 from coordinator.outcome import Outcome
@@ -74,6 +74,8 @@ class ShardKeeper(ABC):
         """Around the replies of a turn, so that each connection writes once."""
         self.fatal: str | None = None
         self.snapshots: Snapshots | None = None
+        self.cleaned_to: Callable[[int], int] = lambda partition: 0  # noqa: ARG005
+        """Told by the cleaner: partition to the offset below which it has been at its log."""
         self._loads: set[Task[None]] = set()
         self._flushes: set[Task[None]] = set()
         self._loop: AbstractEventLoop
@@ -89,7 +91,7 @@ class ShardKeeper(ABC):
             shard = GroupShard(self.settings.groups)
             self.hosts.append(ShardLog(partition, shard, log, self.settings.compression))
         if topic_id is not None:
-            self.snapshots = Snapshots(topic_id)
+            self.snapshots = Snapshots(topic_id, self.cleaned_to)
             self._spawn(self.snapshots.run(self.hosts), self._loads)
         waiting = []
         for host in self.hosts:
@@ -102,6 +104,12 @@ class ShardKeeper(ABC):
                 waiting.append(host)
         if waiting:
             self._spawn(self._load(waiting, writable=True), self._loads)
+
+    def oldest_needed(self, log: PartitionLog) -> int:
+        """The offset at and above which no tombstone of an offsets log may go."""
+        if self.snapshots is None or log.topic != OFFSETS_TOPIC:
+            return NEEDED_BY_NONE
+        return self.snapshots.oldest_needed(log.partition)
 
     async def save(self) -> None:
         """Writes the snapshots that a restart would miss."""

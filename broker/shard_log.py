@@ -76,6 +76,8 @@ class ShardLog:
         self.loaded_bytes = 0
         self.loaded_from = -1
         """Where the snapshot of the last load begins; -1: the whole log was replayed."""
+        self.loaded_to = -1
+        """How far the load is; -1 before its beginning."""
         self._units: list[Sequence[Run]] = []
         """The runs accepted and not yet appended, those of one request together."""
         self.reset(shard)

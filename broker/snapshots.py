@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 
 import structlog
 
 from broker.shard_log import Phase, ShardLog
 from coordinator.shard import GroupShard
-from log.filesystem import read_whole
+from log.filesystem import File, read_whole
 from log.partition_log import PartitionLog
 from offsets.columns_image import BadImage, encode_columns
 from offsets.record_errors import UnwritableRun
@@ -40,11 +40,13 @@ NEEDED_BY_NONE = 2**63 - 1
 SLICE_S = 0.002
 """How long one slice of writing may hold the loop."""
 POLL_S = 0.2
-BYTES_DUE = 2 << 20
+BYTES_DUE = 1 << 20
 """A snapshot is due when so much of the log has come since the last one, and twice its own size:
-2 MiB are some 30,000 offsets, replayed in some 20 ms."""
+1 MiB is some 15,000 offsets, replayed in some 15 ms."""
 BYTES_DUE_AT_STOP = 64 << 10
 RETRY_S = 60.0
+PENDING_BYTES = 1 << 20
+"""So much of a snapshot is kept in memory before it is written."""
 
 _MARK = struct.Struct(">q9xI2xi")  # base offset, CRC, last offset delta
 
@@ -52,8 +54,10 @@ _MARK = struct.Struct(">q9xI2xi")  # base offset, CRC, last offset delta
 class Snapshots:
     """The snapshots of all shards of one broker; for the event loop's thread but where said."""
 
-    def __init__(self, topic_id: bytes) -> None:
+    def __init__(self, topic_id: bytes, cleaned_to: Callable[[int], int]) -> None:
         self.topic_id = topic_id
+        self._cleaned_to = cleaned_to
+        """Partition to the offset below which a cleaner has been at its log."""
         self.written = 0
         self.longest_slice_s = 0.0
         self._begin: dict[int, int] = {}
@@ -61,17 +65,12 @@ class Snapshots:
         self._bytes: dict[int, int] = {}
         """By partition: the size of the newest snapshot."""
         self._not_before: dict[int, float] = {}
-        self._asked_for: set[int] = set()
         self._writing = asyncio.Lock()
         self._closing = False
 
     def oldest_needed(self, partition: int) -> int:
         """The log offset at and above which no tombstone may go, for the snapshot's sake."""
         return self._begin.get(partition, NEEDED_BY_NONE)
-
-    def ask(self, partition: int) -> None:
-        """Have a snapshot written soon: a cleaner has been at the log, say."""
-        self._asked_for.add(partition)
 
     # -- reading
 
@@ -146,8 +145,8 @@ class Snapshots:
         begin = self._begin.get(partition, host.log.log_start_offset)
         if host.appended <= begin:
             return False
-        if partition in self._asked_for:
-            return True
+        if self._cleaned_to(partition) > begin:
+            return True  # records are missing behind the one that is there, so that it is of no use
         if host.log.size_bytes < bytes_due:
             return False
         if bytes_due == BYTES_DUE:
@@ -157,7 +156,6 @@ class Snapshots:
     async def write(self, host: ShardLog) -> bool:
         """Writes one; False where that was not possible now, which is told if it is a failure."""
         shard, partition = host.shard, host.partition
-        self._asked_for.discard(partition)
         try:
             async with self._writing:
                 done = await self._write(host, shard)
@@ -174,48 +172,72 @@ class Snapshots:
     async def _write(self, host: ShardLog, shard: GroupShard) -> bool:
         log, partition = host.log, host.partition
         begin = host.appended
-        if begin <= log.log_start_offset:
-            return False
-        mark = await asyncio.to_thread(mark_below, log, begin)
+        mark = mark_below(log, begin)
         if mark is None:
-            return False  # a cleaner took the last batch; the next append makes another
+            return False  # nothing is below, or a cleaner took it; the next append changes that
         head = ImageHead(self.topic_id, partition, log.log_start_offset, begin, mark)
         writer = ImageWriter()
-        path = _path(log) + ".tmp"
-        log.fs.remove(path)
-        file = await asyncio.to_thread(log.fs.open, path, True)
-        size = 0
+        output = _Output(log)
         since = perf_counter()
         for block in _blocks(shard, writer, head):
+            output.add(block)
             self.longest_slice_s = max(self.longest_slice_s, perf_counter() - since)
-            await asyncio.to_thread(file.write, size, block)
-            size += len(block)
+            if output.pending_bytes > PENDING_BYTES:
+                await asyncio.to_thread(output.write)
+            else:
+                await asyncio.sleep(0)
             if not _same(host, shard):
                 return False
             since = perf_counter()
         accepted = host.accepted
         while host.appended < accepted:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
             if not _same(host, shard):
                 return False
-        end = host.appended
-
-        def finish() -> int | None:
-            end_mark = mark_below(log, end)
-            if end_mark is None:
-                return None
-            block = writer.end(end, end_mark)
-            file.write(size, block)
-            file.fsync()
-            log.fs.rename(path, _path(log))
-            log.fs.fsync_directory(log.directory)
-            return size + len(block)
-
-        whole = await asyncio.to_thread(finish)
-        if whole is None:
+        end_mark = mark_below(log, host.appended)
+        if end_mark is None:
             return False
-        self._begin[partition], self._bytes[partition] = begin, whole
+        output.add(writer.end(host.appended, end_mark))
+        await asyncio.to_thread(output.finish)
+        self._begin[partition], self._bytes[partition] = begin, output.size
         return True
+
+
+class _Output:
+    """The file that becomes a snapshot: written beside, renamed when it is whole."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+        self._path = _path(log)
+        self._temporary = self._path + ".tmp"
+        self._file: File | None = None
+        self._pending: list[bytes] = []
+        self.pending_bytes = 0
+        self.size = 0
+        """Bytes of all blocks, written or not."""
+
+    def add(self, block: bytes) -> None:
+        """Keep a block for the next write."""
+        self._pending.append(block)
+        self.pending_bytes += len(block)
+        self.size += len(block)
+
+    def write(self) -> File:
+        """Write what is kept; in any thread, like `finish`. Raises OSError."""
+        fs = self._log.fs
+        if self._file is None:
+            fs.remove(self._temporary)
+            self._file = fs.open(self._temporary, create=True)
+        data = b"".join(self._pending)
+        self._file.write(self.size - len(data), data)
+        self._pending, self.pending_bytes = [], 0
+        return self._file
+
+    def finish(self) -> None:
+        """Write the rest, and put the file in the place of the one before it."""
+        self.write().fsync()
+        self._log.fs.rename(self._temporary, self._path)
+        self._log.fs.fsync_directory(self._log.directory)
 
 
 def _blocks(shard: GroupShard, writer: ImageWriter, head: ImageHead) -> Iterator[bytes]:
