@@ -16,10 +16,14 @@ from coordinator.events import (
     Event,
     GenerationFormed,
     GroupRemoved,
+    MemberChanged,
     MemberJoined,
     MemberLeft,
     OffsetsExpired,
+    OffsetsExpiring,
+    OffsetsMovedBack,
     Transition,
+    some_of,
 )
 
 FORMATS = ("console", "json")
@@ -71,6 +75,7 @@ def observe(event: Event) -> None:
             generation=event.generation_id,
             cause=str(event.cause),
             detail=event.detail,
+            **_awaited(event),
         )
     elif isinstance(event, GenerationFormed):
         logger.info(
@@ -101,6 +106,46 @@ def observe(event: Event) -> None:
             client=event.client_id,
             host=event.client_host,
             cause=str(event.cause),
+            detail=event.detail,
+        )
+    elif isinstance(event, MemberChanged):
+        logger.info(
+            "member changed",
+            group=event.group_id,
+            member=event.member_id,
+            client=event.client_id,
+            host=event.client_host,
+            detail=event.detail,
+        )
+    else:
+        _observe_offsets(event)
+
+
+def _awaited(event: Transition) -> dict[str, Any]:
+    """Whom the group now waits for, and how long at most."""
+    if not event.awaited:
+        return {}
+    return {"waits_for": some_of(list(event.awaited), ", "), "wait_ms": event.wait_ms}
+
+
+def _observe_offsets(event: Event) -> None:
+    if isinstance(event, OffsetsMovedBack):
+        first = event.examples[0]
+        logger.warning(
+            "offsets moved back",
+            group=event.group_id,
+            member=event.member_id,
+            client=event.client_id,
+            host=event.client_host,
+            offsets=event.offsets,
+            example=f"{first.topic}-{first.partition}: {first.offset_before} to {first.offset}",
+        )
+    elif isinstance(event, OffsetsExpiring):
+        logger.warning(
+            "offsets will expire",
+            group=event.group_id,
+            offsets=event.offsets,
+            within_ms=event.within_ms,
             detail=event.detail,
         )
     elif isinstance(event, OffsetsExpired):

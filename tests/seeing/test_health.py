@@ -66,6 +66,10 @@ async def test_loading_and_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "partitions": 2,
             "partitions_loaded": 1,
             "records_loaded": 1,
+            "bytes_loaded": broker.runtime.hosts[0].loaded_bytes
+            + broker.runtime.hosts[1].loaded_bytes,
+            "groups_loaded": 1,
+            "loading": {},
         }
         gate.set()
         await eventually(lambda: not broker.runtime.loading)

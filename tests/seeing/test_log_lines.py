@@ -12,8 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from tests.brokers import CHECKOUT, Broker
+from tests.settings.served import serving
 from tests.waiting import until
 from tests.wire import Wire
 
@@ -157,6 +160,9 @@ def test_every_transition_has_its_cause(told: SeenBroker) -> None:
         ("PreparingRebalance", "Empty", "nobody_left"),
     ]
     assert all(line["detail"] for line in transitions)
+    first = told.of("member joined", "team")[0]["member"]
+    assert transitions[3]["waits_for"] == first, "whom the newcomer has to wait for"
+    assert 0 < transitions[3]["wait_ms"] <= 30_000
     assert [line["generation"] for line in transitions] == [0, 1, 1, 1, 2, 2, 2, 3]
 
 
@@ -189,6 +195,19 @@ def test_what_a_peer_calls_itself_cannot_forge_a_line(told: SeenBroker) -> None:
     assert "all is well" in joined["client"]
     assert not [line for line in told.log if line.startswith("2026-11-21 [info] all is well")]
     assert not [line for line in told.log if "\x1b" in line or "\u202e" in line]
+
+
+async def test_a_commit_that_moves_an_offset_back_is_a_warning(tmp_path: Path) -> None:
+    structlog.reset_defaults()
+    with capture_logs() as lines:
+        async with serving(tmp_path) as served:
+            for offset in (5, 3):
+                assert await served.client.commit("team", offset) == 0
+
+    (warning,) = [line for line in lines if line["event"] == "offsets moved back"]
+    assert (warning["log_level"], warning["group"], warning["offsets"]) == ("warning", "team", 1)
+    assert warning["example"] == "orders-0: 5 to 3"
+    assert warning["host"] == "/127.0.0.1"
 
 
 CONSOLE = """
