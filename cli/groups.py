@@ -11,10 +11,14 @@ from cli.client import Cluster
 from cli.errors import CommandError, refused
 from cli.offsets_at import EARLIEST, LATEST, Partition, offsets_at
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.watch import watch
+from cli.why import why
 from protocol.consumer_protocol import assigned_partitions
 from protocol.errors import GROUP_ID_NOT_FOUND, NONE, ProtocolError
 
-app = typer.Typer(help="List and describe consumer groups.", no_args_is_help=True)
+app = typer.Typer(help="List, describe, explain and watch consumer groups.", no_args_is_help=True)
+app.command()(why)
+app.command()(watch)
 
 
 @app.command("list")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "topics": "cli.topics",
     "groups": "cli.groups",
+    "offsets": "cli.offsets",
     "produce": "cli.produce",
     "consume": "cli.consume",
 }

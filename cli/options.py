@@ -16,10 +16,20 @@ Bootstrap = Annotated[
         help="Any broker of the cluster.",
     ),
 ]
+Http = Annotated[
+    str,
+    typer.Option(
+        "--http",
+        metavar="HOST:PORT",
+        envvar="MUSTER_HTTP",
+        help="Where a Muster serves HTTP (`muster serve --http`).",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer.")
 ]
 
 BOOTSTRAP = "127.0.0.1:9092"
+HTTP = "127.0.0.1:9644"
 TIMEOUT_S = 30.0

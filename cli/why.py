@@ -1,0 +1,207 @@
+"""`muster groups why`: the story of a group's last rebalances, a few lines each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from cli import output
+from cli.http import Api, group_path
+from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout
+
+Value = dict[str, Any]
+
+_NAMED = 3
+_JOIN_ENDS = {
+    "all_joined": "all had joined",
+    "join_timed_out": "the rebalance timeout was over",
+    "initial_delay_ended": "the initial delay was over",
+    "nobody_left": "nobody was left",
+}
+
+
+def why(
+    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    last: Annotated[int, typer.Option("--last", min=1, help="How many rebalances.")] = 5,
+    http: Http = HTTP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Tell why the group rebalanced: the last times, the newest at the end. Needs Muster's HTTP."""
+    api = Api(http, "groups why", timeout)
+    journal = api.get(group_path(group, "journal"), last=last)
+    if json:
+        output.show_json(journal)
+        return
+    for line in story(journal):
+        output.say(line)
+
+
+def story(journal: Value) -> list[str]:
+    """The lines of a journal as the API shows it."""
+    lines = [f"{journal['group']}  {journal['state'] or 'is gone'}"]
+    told: list[tuple[int, list[str]]] = []
+    restored = journal["restored"]
+    if restored is not None:
+        told.append((restored["at_ms"], _restored(restored)))
+    rebalances = journal["rebalances"]
+    told += [(each["began_ms"], _rebalance(each)) for each in rebalances]
+    since_ms = rebalances[0]["began_ms"] if rebalances else 0
+    for note in journal["notes"]:
+        if note["at_ms"] >= since_ms:
+            told.append((note["at_ms"], [f"{clock(note['at_ms'])}  {note['text']}"]))
+    for moved in journal["moved_back"]["last"]:
+        if moved["at_ms"] >= since_ms:
+            told.append((moved["at_ms"], [_moved(moved)]))
+    for _, paragraph in sorted(told, key=lambda pair: pair[0]):
+        lines += paragraph
+    if not told:
+        lines.append("nothing has happened to it since the broker started")
+    for rejected in journal["rejected_commits"]:
+        example = rejected["last"]
+        who = example["member"] or example["client"] or "somebody"
+        lines.append(
+            f"{times(rejected['count'])} a commit was refused with {rejected['error']}, last at"
+            f" {clock(rejected['last_ms'])}: {who} from {example['host']}, {example['why']}"
+        )
+    for each in journal["flapping"]:
+        lines.append(
+            f"{each['member']} from {each['host']} keeps changing what it says of itself"
+            f" ({times(each['changes'])}), last: {each['last']}"
+        )
+    return lines
+
+
+def clock(wall_ms: int) -> str:
+    """A time of day, local; with the date if that is not today's."""
+    then = datetime.fromtimestamp(wall_ms / 1000)
+    today = then.date() == datetime.now().date()
+    return then.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
+
+
+def span(milliseconds: int) -> str:
+    """A length of time."""
+    if milliseconds < 1000:
+        return f"{milliseconds} ms"
+    if milliseconds < 120_000:
+        return f"{milliseconds / 1000:.1f} s"
+    minutes = milliseconds / 60_000
+    if minutes < 120:
+        return f"{minutes:.0f} min"
+    hours = minutes / 60
+    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"
+
+
+def times(count: int) -> str:
+    """How often."""
+    return "once" if count == 1 else f"{count} times"
+
+
+def some(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
+    listed = list(names)
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    return ", ".join(listed[:_NAMED]) + more
+
+
+def name_of(member: Value) -> str:
+    """A static member by its instance, others by their id."""
+    return str(member["instance"] or member["member"])
+
+
+def partitions_of(owned: dict[str, list[int]] | None, size: int) -> str:
+    """What a member got, as topic:partitions."""
+    if owned is None:
+        return f"{size} bytes"
+    parts = [f"{topic}:{_ranges(numbers)}" for topic, numbers in sorted(owned.items()) if numbers]
+    return " ".join(parts) or "nothing"
+
+
+def _ranges(numbers: list[int]) -> str:
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def _restored(restored: Value) -> list[str]:
+    *earlier, last = restored["generations"]
+    line = (
+        f"{clock(restored['at_ms'])}  the coordinator restarted and loaded the group from log offset"
+        f" {last['log_offset']}: generation {last['generation']}, {_members(last['members'])}"
+    )
+    lines = [line]
+    if earlier:
+        numbers = ", ".join(f"{each['generation']} (at {each['log_offset']})" for each in earlier)
+        lines.append(f"    generations before it in the log: {numbers}")
+    return lines
+
+
+def _members(count: int) -> str:
+    return "1 member" if count == 1 else f"{count} members"
+
+
+def _rebalance(entry: Value) -> list[str]:
+    heard = entry["last_heard_ms"]
+    since = "" if heard is None else f", last heard at {clock(heard)}"
+    lines = [f"{clock(entry['began_ms'])}  {entry['why']}{since}"]
+    if entry["phase"] != "ended":
+        waits = "nobody" if not entry["awaited"] else some(map(name_of, entry["awaited"]))
+        lines.append(f"    {entry['phase']} goes on: waits for {waits}")
+        lines[-1] += f", until {clock(entry['until_ms'])} at the latest"
+    lines += [
+        f"    {clock(change['at_ms'])}  {name_of(change)} from {change['host']} {change['what']}"
+        for change in entry["changes"]
+        if not _is_the_cause(entry, change)
+    ]
+    if entry["more_changes"]:
+        lines.append(f"    and {entry['more_changes']} more came or went")
+    if entry["join_ms"] is not None:
+        ended = _JOIN_ENDS.get(entry["join_ended_by"], entry["join_ended_by"])
+        line = f"    join took {span(entry['join_ms'])}, until {ended}"
+        if entry["last_member"] and entry["last_wait_ms"]:
+            line += f"; last was {entry['last_member']}, {span(entry['last_wait_ms'])} after the"
+            line += " one before"
+        if entry["sync_ms"] is not None:
+            line += f"; sync took {span(entry['sync_ms'])}"
+        lines.append(line)
+    lines.append(_came_of_it(entry))
+    return [line for line in lines if line]
+
+
+def _is_the_cause(entry: Value, change: Value) -> bool:
+    return bool(change["member"] == entry["member"] or change["member"] in entry["why"])
+
+
+def _came_of_it(entry: Value) -> str:
+    if entry["outcome"] == "nobody left":
+        return "    nobody was left: the group is empty"
+    if entry["outcome"] in ("interrupted", "unloaded"):
+        then = "another rebalance overtook it"
+        return f"    {then if entry['outcome'] == 'interrupted' else 'its partition was unloaded'}"
+    if entry["outcome"] != "assigned":
+        return ""
+    got = some(
+        f"{name_of(each)} got {partitions_of(each['partitions'], each['assignment_bytes'])}"
+        for each in entry["assigned"]
+    )
+    return (
+        f"    generation {entry['generation']} ({entry['protocol']}),"
+        f" {_members(entry['members'])}: {got}"
+    )
+
+
+def _moved(moved: Value) -> str:
+    one = moved["examples"][0]
+    more = f" and {moved['offsets'] - 1} more" if moved["offsets"] > 1 else ""
+    who = moved["member"] or moved["client"] or "somebody"
+    return (
+        f"{clock(moved['at_ms'])}  {who} from {moved['host']} moved {one['topic']}-"
+        f"{one['partition']} back from {one['from']} to {one['to']}{more}"
+    )
