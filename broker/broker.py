@@ -21,6 +21,7 @@ from broker.config import DEFAULT_BROKER_ID, Config
 from broker.embedded_registry import EmbeddedRegistry
 from broker.fetch_sessions import FetchSessions
 from broker.listeners import Endpoint, parse_host_and_port
+from broker.loading import progress
 from broker.log_lines import observe as write_line
 from broker.logs import LogManager
 from broker.long_poll import LongPolls
@@ -30,7 +31,6 @@ from broker.registry import BadDirectory, BrokerNode, Topic
 from broker.runtime import OFFSETS_TOPIC, Runtime
 from broker.server import Server
 from broker.settings import limits, runtime_settings
-from broker.shard_log import Phase
 from broker.topics import TopicAdmin, offsets_topic_configs
 from coordinator.journal import Journal
 from log.errors import CorruptLog, DirectoryLocked
@@ -110,6 +110,10 @@ class Broker:
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.maintenance = Maintenance(self)
         self.cleaning = Cleaning(self)
+        self.cleaning.keep_tombstones_from = self.runtime.oldest_needed
+        self.runtime.cleaned_to = lambda partition: self.cleaning.checkpoints.get(
+            (OFFSETS_TOPIC, partition), 0
+        )
 
     async def start(self) -> None:
         """Listens. Raises OSError, with the address in its text, where that cannot be had."""
@@ -211,14 +215,7 @@ class Broker:
         beside: dict[str, Any] = {"uncleanable": uncleanable} if uncleanable else {}
         if not self.runtime.loading:
             return {"state": "ready", **beside}
-        hosts = self.runtime.hosts
-        return {
-            **beside,
-            "state": "loading",
-            "partitions": len(hosts),
-            "partitions_loaded": sum(host.phase is not Phase.LOADING for host in hosts),
-            "records_loaded": sum(host.loaded_records for host in hosts),
-        }
+        return {**beside, "state": "loading", **progress(self.runtime.hosts)}
 
     # -- what handlers ask
 
