@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from tests.interop.differential.generator import NOISE, versions
+from tests.interop.differential.noise import NOISE, versions
 from tests.interop.differential.trace import Step
 
 ENOUGH = 20

@@ -48,6 +48,10 @@ class Knowledge:
         """By the name of a member: the protocols of its last JoinGroup, in its order."""
         self.instance_of: dict[str, str | None] = {}
         """By the name of a member: the instance id of its last JoinGroup."""
+        self.topics_of: dict[str, set[str]] = {}
+        """By instance id: the topics that its last JoinGroup named, for any protocol."""
+        self.came_with_other_topics = False
+        """Whether the last answered JoinGroup named other topics than its instance id before."""
         self.leader = ""
         """The name of the last leader that an answer told."""
         self.leader_gone = False
@@ -282,11 +286,19 @@ class Knowledge:
         elif was_right and code in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNKNOWN_SERVER_ERROR):
             known.forget_id()
         if code == 0:
+            self.came_with_other_topics = self.has_other_topics(step, sent)
+            if sent.get("group_instance_id"):
+                self.topics_of[sent["group_instance_id"]] = _topics(step)
             self.instance_of[self.names[member_id]] = sent.get("group_instance_id")
             self.protocols_of[self.names[member_id]] = [name for name, _ in step.says["protocols"]]
             known.generation = answer["generation_id"]
             known.protocol_name = answer["protocol_name"]
             known.protocol_type = answer["protocol_type"]
+
+    def has_other_topics(self, step: Step, sent: dict[str, Any]) -> bool:
+        """Whether a JoinGroup names other topics than the last one with its instance id."""
+        before = self.topics_of.get(sent.get("group_instance_id") or "")
+        return before is not None and before != _topics(step)
 
     def learn_generation(self, joins: list[dict[str, Any]]) -> None:
         """Take in who leads, from the JoinGroups without error that one step had answered."""
@@ -316,6 +328,10 @@ class Knowledge:
         for known in self.known:
             if known.member_id and known.member_id in gone:
                 known.forget_id()
+
+
+def _topics(step: Step) -> set[str]:
+    return {topics for _, topics in step.says["protocols"]}
 
 
 def _word(word: str, own: str | None) -> str | None:

@@ -121,3 +121,23 @@ def errors(answer: Answer) -> list[int]:
 
     look(answer)
     return sorted(found - {0}) or [0]
+
+
+def difference(mine: Any, other: Any, path: str = "") -> str:
+    """The parts in which two answers differ, in a line."""
+    if isinstance(mine, dict) and isinstance(other, dict):
+        keys = sorted(mine.keys() | other.keys())
+        parts = [
+            difference(mine.get(key), other.get(key), f"{path}.{key}" if path else key)
+            for key in keys
+            if mine.get(key) != other.get(key)
+        ]
+        return ", ".join(parts)
+    if isinstance(mine, list) and isinstance(other, list) and len(mine) == len(other):
+        parts = [
+            difference(a, b, f"{path}[{index}]")
+            for index, (a, b) in enumerate(zip(mine, other, strict=True))
+            if a != b
+        ]
+        return ", ".join(parts)
+    return f"{path} {mine!r} against {other!r}"

@@ -31,6 +31,31 @@ class Reason:
     then: str
 
 
+PENDING_INSTANCE = Reason("a member id that was given out comes with an instance id", "go on")
+FORGOTTEN = Reason("a group that nobody was ever in is forgotten", "delete")
+OTHER_TOPICS = Reason("a static member came back with other topics", "part")
+OWNER_SHOWN = Reason("DescribeGroups shows who a restarted static member is now", "go on")
+ANSWERED = Reason("a parked request that Kafka never answers is answered", "go on")
+TIE = Reason("a tie in the vote for the protocol", "part")
+LEADER_GONE = Reason("the leader is gone and any other member may lead", "part")
+DESCRIBED = Reason("what DescribeGroups shows of a group that rebalances, or allows", "go on")
+ID_LEAVES = Reason("4.3.1 rebalances when an id that was never used leaves", "part")
+EMPTIED = Reason("3.9.2 forgets a group whose last offset is deleted", "part")
+REASONS = (
+    PENDING_INSTANCE,
+    FORGOTTEN,
+    OTHER_TOPICS,
+    OWNER_SHOWN,
+    ANSWERED,
+    TIE,
+    LEADER_GONE,
+    DESCRIBED,
+    ID_LEAVES,
+    EMPTIED,
+)
+"""All of them; a test finds each in docs/differences.md."""
+
+
 def of_answer(step: Step, mine: Answer, other: Answer, knowledge: Knowledge) -> Reason | None:
     """Why a reference's answer may differ from the subject's; None when it may not."""
     if "closed" in mine or "closed" in other:
@@ -42,19 +67,20 @@ def of_answer(step: Step, mine: Answer, other: Answer, knowledge: Knowledge) -> 
     mine_code, other_code = mine["error_code"], other["error_code"]
     failed = other_code == UNKNOWN_SERVER_ERROR and step.says["instance"] != "none"
     if failed and mine_code in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID):
-        return Reason("a pending member id comes with an instance id", "go on")
+        return PENDING_INSTANCE
     if mine_code == other_code == NONE:
-        if mine["generation_id"] == other["generation_id"] + 1 and step.says["member"] == "none":
-            return _OTHER_TOPICS
+        rebalanced = mine["generation_id"] == other["generation_id"] + 1
+        if rebalanced and step.says["member"] == "none" and knowledge.came_with_other_topics:
+            return OTHER_TOPICS
         return _of_choice(mine, other, knowledge)
     return None
 
 
 def _of_description(mine: Answer, other: Answer) -> Reason | None:
     if _as_shown(mine) == _as_shown(other):
-        return Reason("what DescribeGroups shows of a group that rebalances, or allows", "go on")
+        return DESCRIBED
     if _as_shown(mine) == _as_shown(other, owners=True):
-        return Reason("DescribeGroups shows who a restarted static member is now", "go on")
+        return OWNER_SHOWN
     return None
 
 
@@ -86,10 +112,10 @@ def _of_choice(mine: Answer, other: Answer, knowledge: Knowledge) -> Reason | No
     if mine["protocol_name"] != other["protocol_name"]:
         tied = top_protocols(knowledge.offers())
         if {mine["protocol_name"], other["protocol_name"]} <= tied:
-            return Reason("a tie in the vote for the protocol", "part")
+            return TIE
         return None
     if knowledge.leader_gone:
-        return Reason("the leader is gone: any member may lead", "part")
+        return LEADER_GONE
     return None
 
 
@@ -97,22 +123,24 @@ View = tuple[Any, ...]
 """State, protocol type, members; see run.py."""
 
 
-def of_group(step: Step, sent: Answer, before: str, mine: View, other: View) -> Reason | None:
+def of_group(
+    step: Step, sent: Answer, before: str, mine: View, other: View, knowledge: Knowledge
+) -> Reason | None:
     """Why, after a step, a reference shows another group or keeps another request waiting.
 
     `before` is the group's state before the step, `sent` what the subject was sent.
     """
     kept_nothing = step.api in ("JoinGroup", "LeaveGroup") or _keeps_nothing(step)
     if kept_nothing and (mine[0], other[:3]) == ("Dead", _BLANK):
-        return Reason("a group that nobody was ever in is forgotten", "delete")
+        return FORGOTTEN
     if step.api == "JoinGroup" and sent.get("group_instance_id") and not sent["member_id"]:
         came_back = before == other[0] == "Stable" != mine[0]
-        return _OTHER_TOPICS if came_back else None
+        return OTHER_TOPICS if came_back and knowledge.has_other_topics(step, sent) else None
     unmoved = (mine[0], mine[2]) == (before, other[2])
     if step.api == "LeaveGroup" and unmoved and other[0] == "PreparingRebalance":
-        return Reason("4.3.1 rebalances when an id that was never used leaves", "part")
+        return ID_LEAVES
     if step.api == "OffsetDelete" and (mine[0], other[0]) == ("Empty", "Dead"):
-        return Reason("3.9.2 forgets a group whose last offset is deleted", "part")
+        return EMPTIED
     return None
 
 
@@ -125,7 +153,6 @@ def _keeps_nothing(step: Step) -> bool:
     )
 
 
-_OTHER_TOPICS = Reason("a static member came back with other topics", "part")
 _BLANK = ("Empty", "", [])
 
 

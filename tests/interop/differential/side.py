@@ -1,0 +1,103 @@
+"""One broker in one trace: what was asked of it, what it has answered, how its group looks."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.interop.differential.knowledge import Knowledge
+from tests.interop.differential.normal import Answer
+from tests.interop.differential.trace import PARKABLE, Step
+from tests.interop.differential.wire import Target, Wire
+
+PARKED_AFTER_S = 0.012
+"""How long a JoinGroup or SyncGroup is waited for before the group is described."""
+ANSWER_WITHIN_S = 20.0
+
+
+@dataclass
+class Ticket:
+    """One request on one broker."""
+
+    number: int
+    step: Step
+    sent: dict[str, Any]
+    state: str
+    future: asyncio.Future[dict[str, Any]]
+    was_parked: bool = False
+
+
+@dataclass
+class Side:
+    """One broker in one trace."""
+
+    target: Target
+    knowledge: Knowledge
+    control: Wire
+    wires: dict[int, list[Wire]] = field(default_factory=dict)
+    open: dict[int, Ticket] = field(default_factory=dict)
+    glimpse: Answer = field(default_factory=dict)
+    """The group as last described."""
+
+    async def ask(self, number: int, step: Step, state: str) -> None:
+        """Send a step's request on a free connection of its actor."""
+        version = self.target.clamp(step.api, step.version)
+        mine = self.wires.setdefault(step.actor, [])
+        wire = next((w for w in mine if w.free), None)
+        if wire is None:
+            client_id = self.knowledge.actors[step.actor].client_id
+            wire = await self.target.open(client_id)
+            mine.append(wire)
+        sent = self.knowledge.request(step, version)
+        self.open[number] = Ticket(number, step, sent, state, wire.send(step.api, version, sent))
+
+    async def settle(self, number: int) -> None:
+        """Wait until the step is answered, or seems to be parked, and describe the group."""
+        ticket = self.open.get(number)
+        if ticket and not ticket.future.done():
+            parkable = ticket.step.api in PARKABLE
+            await asyncio.wait(
+                {ticket.future}, timeout=PARKED_AFTER_S if parkable else ANSWER_WITHIN_S
+            )
+        asked = {"groups": [self.knowledge.group]}
+        answer = await asyncio.wait_for(
+            self.control.send("DescribeGroups", 4, asked), ANSWER_WITHIN_S
+        )
+        [self.glimpse] = answer["groups"]
+        if self.open:
+            await asyncio.sleep(0.002)
+
+    def answered(self) -> frozenset[int]:
+        """The requests answered and not yet compared."""
+        return frozenset(number for number, each in self.open.items() if each.future.done())
+
+    def view(self) -> tuple[Any, ...]:
+        """What must agree for the trace to go on: the group, as far as both Kafkas show it."""
+        group = self.glimpse
+        members = sorted(
+            (self.knowledge.name(m["member_id"]), m["group_instance_id"] or "")
+            for m in group["members"]
+        )
+        detail: list[Any] = []
+        if group["group_state"] == "Stable":
+            held = sorted(
+                (self.knowledge.name(m["member_id"]), m["member_metadata"], m["member_assignment"])
+                for m in group["members"]
+            )
+            detail = [group["protocol_data"], *held]
+        return (group["group_state"], group["protocol_type"], members, detail)
+
+    def close(self) -> None:
+        for wire in [self.control, *(w for mine in self.wires.values() for w in mine)]:
+            wire.close()
+
+
+def known_view(side: Side) -> tuple[Any, ...]:
+    """The view without ids that this step's unread answers will name."""
+    view = side.view()
+    members = sorted((name.split("#")[0], instance) for name, instance in view[2])
+    if view[0] != "Stable":
+        return (view[0], view[1], members)
+    detail = sorted((name.split("#")[0], *rest) for name, *rest in view[3][1:])
+    return (view[0], view[1], members, view[3][0], detail)
