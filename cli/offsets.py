@@ -52,7 +52,5 @@ def milliseconds(text: str) -> int:
     """A length of time such as 30m; a CommandError for anything else."""
     match = re.fullmatch(r"(\d+)(ms|s|m|h|d)", text.strip())
     if match is None:
-        raise CommandError(
-            f"--within {text}: write a number and ms, s, m, h or d, as in 12h", USAGE
-        )
+        raise CommandError(f"--within {text}: write a number and its unit, as in 30m or 7d", USAGE)
     return int(match[1]) * _UNITS_MS[match[2]]

@@ -133,8 +133,9 @@ def _ranges(numbers: list[int]) -> str:
 def _restored(restored: Value) -> list[str]:
     *earlier, last = restored["generations"]
     line = (
-        f"{clock(restored['at_ms'])}  the coordinator restarted and loaded the group from log offset"
-        f" {last['log_offset']}: generation {last['generation']}, {_members(last['members'])}"
+        f"{clock(restored['at_ms'])}  the coordinator started and loaded the group from offset"
+        f" {last['log_offset']} of its log: generation {last['generation']},"
+        f" {_members(last['members'])}"
     )
     lines = [line]
     if earlier:
@@ -151,6 +152,8 @@ def _rebalance(entry: Value) -> list[str]:
     heard = entry["last_heard_ms"]
     since = "" if heard is None else f", last heard at {clock(heard)}"
     lines = [f"{clock(entry['began_ms'])}  {entry['why']}{since}"]
+    if entry["cause"] == "leader_rejoined" and entry["why"].endswith("rejoined"):
+        lines[0] += ", with the same topics (clients do so when the partitions of a topic change)"
     if entry["phase"] != "ended":
         waits = "nobody" if not entry["awaited"] else some(map(name_of, entry["awaited"]))
         lines.append(f"    {entry['phase']} goes on: waits for {waits}")

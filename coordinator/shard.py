@@ -226,6 +226,8 @@ class GroupShard:
         else:
             group = groups[run.group_id] = Group.restored(run.group_id, run.value, base_offset)
             seen = self._generations.setdefault(group.group_id, [])
+            while seen and seen[-1].log_offset >= base_offset:
+                seen.pop()  # a snapshot had it already
             seen.append(_generation(group))
             del seen[:-GENERATIONS_KEPT]
 
