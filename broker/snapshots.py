@@ -179,7 +179,7 @@ class Snapshots:
         writer = ImageWriter()
         output = _Output(log)
         since = perf_counter()
-        for block in _blocks(shard, writer, head):
+        for block in blocks_of(shard, writer, head):
             output.add(block)
             self.longest_slice_s = max(self.longest_slice_s, perf_counter() - since)
             if output.pending_bytes > PENDING_BYTES:
@@ -240,7 +240,7 @@ class _Output:
         self._log.fs.fsync_directory(self._log.directory)
 
 
-def _blocks(shard: GroupShard, writer: ImageWriter, head: ImageHead) -> Iterator[bytes]:
+def blocks_of(shard: GroupShard, writer: ImageWriter, head: ImageHead) -> Iterator[bytes]:
     """The pieces of a snapshot but the last; each is made of the shard as it is then."""
     yield writer.head(head)
     since = perf_counter()

@@ -136,7 +136,10 @@ def decode_columns(view: memoryview, position: int) -> tuple[str, str, TopicColu
     if flags & (HAS_METADATA | HAS_EXPIRIES):
         position = _decode_rare(view, position, flags, columns)
     if partitions is not None:
-        _spread(columns, partitions)
+        try:
+            _spread(columns, partitions)
+        except OverflowError:
+            raise BadImage(f"log offsets at byte {position} are none") from None
     return group_id, topic, columns, position
 
 

@@ -1,0 +1,225 @@
+"""A snapshot says what the cache and the groups' records were, whole and exact, or is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offsets.cache import OffsetCache
+from offsets.columns_image import BadImage, decode_columns, encode_columns
+from offsets.runs import GroupMember, GroupRun, GroupValue, OffsetRun, OffsetTombstones, Run
+from offsets.snapshot_image import (
+    BatchMark,
+    ImageHead,
+    ImageWriter,
+    encode_group,
+    read_image,
+)
+from protocol.records.crc import crc32c
+from tests.offsets.strategies import (
+    few_names,
+    few_partitions,
+    group_values,
+    offset_runs,
+    tombstones,
+)
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "groups-image.md"
+AT_MS = 1_700_000_000_000
+HEAD = ImageHead(bytes([7]) * 16, 3, 0, 40, BatchMark(38, 0xDEADBEEF))
+END_MARK = BatchMark(40, 0x01020304)
+
+histories = st.lists(
+    offset_runs(few_names, few_partitions) | tombstones(few_names, few_partitions), max_size=12
+)
+
+
+def cache_of(runs: list[Run]) -> OffsetCache:
+    cache = OffsetCache()
+    for number, run in enumerate(runs):
+        cache.replay(run, 1000 * number)
+    return cache
+
+
+def image_of(cache: OffsetCache, groups: dict[str, tuple[int, GroupValue]]) -> bytes:
+    writer = ImageWriter()
+    blocks = [writer.head(HEAD)]
+    for group_id in list(cache.groups()):
+        encoded = [encode_columns(group_id, topic, c) for topic, c in cache.columns(group_id)]
+        blocks.append(writer.offsets_block(encoded, len(cache.keys(group_id))))
+    for group_id, (record_offset, value) in groups.items():
+        blocks.append(writer.groups_block([encode_group(group_id, record_offset, value)]))
+    blocks.append(writer.end(42, END_MARK))
+    return b"".join(blocks)
+
+
+def restored(data: bytes) -> OffsetCache:
+    cache = OffsetCache()
+    for group_id, topic, columns in read_image(data).offsets():
+        cache.restore(group_id, topic, columns)
+    return cache
+
+
+def content(cache: OffsetCache) -> dict[str, list[object]]:
+    return {
+        group_id: sorted(cache.entries(group_id), key=lambda entry: entry[:2])
+        for group_id in cache.groups()
+    }
+
+
+def example() -> bytes:
+    cache = cache_of([])
+    cache.replay(OffsetRun("shop", "orders", [0, 1], [5, 6], [-1, -1], None, AT_MS), 30)
+    return image_of(cache, {"shop": (33, GroupValue("consumer", 2, None, None, AT_MS, []))})
+
+
+def test_the_pages_example_is_what_we_write_and_read() -> None:
+    [block] = re.findall(r"```hex\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    written = bytes.fromhex("".join(line.split("#")[0] for line in block.splitlines()))
+
+    assert example() == written
+    image = read_image(written)
+    assert image.head == HEAD
+    assert image.end == (42, END_MARK, 2, 1)
+    assert [(o, r.group_id, r.value and r.value.generation_id) for o, r in image.groups()] == [
+        (33, "shop", 2)
+    ]
+    cache = restored(written)
+    assert cache.fetch("shop", "orders", [0, 1, 2]).offsets == [5, 6, -1]
+    entry = cache.get("shop", "orders", 1)
+    assert entry == (6, -1, "", AT_MS, -1, 31)
+
+
+@given(histories, histories)
+def test_what_is_read_equals_what_was_written_and_goes_on_alike(
+    before: list[Run], after: list[Run]
+) -> None:
+    cache = cache_of(before)
+    again = restored(image_of(cache, {}))
+    assert content(again) == content(cache)
+    assert again.offsets() == cache.offsets()
+
+    for number, run in enumerate(after, 100):
+        cache.replay(run, 1000 * number)
+        again.replay(run, 1000 * number)
+    assert content(again) == content(cache)
+    assert again.offsets() == cache.offsets()
+
+
+@given(st.dictionaries(st.text(max_size=20), st.tuples(st.integers(0, 2**62), group_values)))
+def test_group_records_come_back_as_they_were(
+    groups: dict[str, tuple[int, GroupValue]],
+) -> None:
+    image = read_image(image_of(cache_of([]), groups))
+    found = [(run.group_id, (offset, run.value)) for offset, run in image.groups()]
+    assert found == list(groups.items())
+    assert image.end.groups == len(groups)
+
+
+MEMBER = GroupMember("m-1", "i-1", "c", "/10.0.0.7", 60_000, 10_000, b"\1\2", b"\3")
+RICH = image_of(
+    cache_of(
+        [
+            OffsetRun("a", "t", list(range(40)), list(range(40)), [3] * 40, None, AT_MS),
+            OffsetRun("a", "t", [7], [70], [4], ["mine"], AT_MS + 1, AT_MS + 9),
+            OffsetRun("b", "far", [-1, 2**31 - 1], [1, 2], [0, 1], ["", "x"], AT_MS),
+            OffsetTombstones("a", [("t", 3)]),
+        ]
+    ),
+    {"a": (9, GroupValue("consumer", 1, "range", "m-1", AT_MS, [MEMBER]))},
+)
+
+
+@given(st.integers(0, len(RICH) - 1), st.integers(1, 255))
+def test_a_changed_byte_is_refused(position: int, change: int) -> None:
+    data = bytearray(RICH)
+    data[position] ^= change
+    with pytest.raises(BadImage):
+        read_image(bytes(data))
+
+
+def test_any_part_of_it_and_anything_behind_it_is_refused() -> None:
+    for size in range(len(RICH)):
+        with pytest.raises(BadImage):
+            read_image(RICH[:size])
+    for more in (b"\0", RICH, bytes(100)):
+        with pytest.raises(BadImage):
+            read_image(RICH + more)
+
+
+def test_a_block_that_is_missing_or_of_another_file_is_refused() -> None:
+    sizes = []
+    position = 0
+    while position < len(RICH):
+        size = 9 + int.from_bytes(RICH[position + 1 : position + 5], "little")
+        sizes.append((position, position + size))
+        position += size
+    assert len(sizes) == 5
+    for start, end in sizes:
+        with pytest.raises(BadImage):
+            read_image(RICH[:start] + RICH[end:])
+    start, end = sizes[1]
+    other = example()
+    with pytest.raises(BadImage, match="checksum"):
+        read_image(other[:67] + RICH[start:end] + other[67:])
+
+
+def test_a_version_of_the_future_is_refused_in_so_many_words() -> None:
+    head = bytearray(RICH[:67])
+    head[13] = 2
+    head[63:67] = crc32c(bytes(4) + bytes(head[:63])).to_bytes(4, "little")
+    rest = ImageWriter()
+    rest._crc = crc32c(bytes(4) + bytes(head[:63]))
+    with pytest.raises(BadImage, match="version 2"):
+        read_image(bytes(head) + rest.end(1, END_MARK))
+
+
+ENTRY = encode_columns(
+    "b", "far", dict(cache_of([OffsetRun("b", "far", [5, 900], [1, 2], [0, 1], ["", "x"], 1, 5)])
+                     .columns("b"))["far"]
+)  # fmt: skip
+
+
+@given(st.integers(0, len(ENTRY) - 1), st.integers(0, 255))
+def test_lies_behind_a_right_checksum_are_refused_or_read_within_their_bytes(
+    position: int, value: int
+) -> None:
+    data = bytearray(ENTRY)
+    data[position] = value
+    try:
+        _, _, columns, end = decode_columns(memoryview(bytes(data)), 0)
+    except BadImage:
+        return
+    assert end <= len(data)
+    assert columns.count * 8 <= len(data)
+
+
+def test_a_claimed_count_takes_no_memory() -> None:
+    data = bytearray(ENTRY)
+    data[5:9] = (2**32 - 1).to_bytes(4, "little")
+    with pytest.raises(BadImage, match="4294967295 offsets"):
+        decode_columns(memoryview(bytes(data)), 0)
+
+
+def test_a_full_column_that_says_one_thing_is_stored_once() -> None:
+    run = OffsetRun("g", "t", list(range(50)), list(range(50)), [-1] * 50, None, AT_MS)
+    [(topic, columns)] = cache_of([run]).columns("g")
+    assert len(encode_columns("g", topic, columns)) == 9 + 2 + 8 * 50 + 4 + 8 + 8
+
+
+def test_a_snapshot_that_says_a_thing_twice_is_no_snapshot() -> None:
+    cache = OffsetCache()
+    [entry] = read_image(example()).offsets()
+    cache.restore(*entry)
+    with pytest.raises(KeyError):
+        cache.restore(*entry)
+
+
+def test_group_runs_leave_the_cache_alone() -> None:
+    cache = cache_of([])
+    cache.replay(GroupRun("g", None), 1)
+    assert list(restored(image_of(cache, {})).groups()) == []
