@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector
 from broker.dispatch import SERVED
 from broker.series import Series
 from broker.shard_log import Phase
+from coordinator.expiring import DAY_MS, HOUR_MS
 from protocol.errors import NAMES
 
 if TYPE_CHECKING:
@@ -117,6 +118,22 @@ class BrokerCollector(Collector):
         for cause, count in totals.offsets_removed.items():
             removed.add_metric([cause], count)
         yield removed
+        yield CounterMetricFamily(
+            "muster_commits_moved_back_total",
+            "OffsetCommit requests that set an offset lower than it was.",
+            value=totals.commits_moved_back,
+        )
+        expiring = GaugeMetricFamily(
+            "muster_offsets_expiring",
+            "Offsets that retention will drop within this time, as of its last checks.",
+            labels=["within"],
+        )
+        soon: Counter[int] = Counter()
+        for host in self.broker.runtime.hosts:
+            soon.update(host.shard.expiring_counts())
+        for label, within_ms in (("1d", DAY_MS), ("1h", HOUR_MS)):
+            expiring.add_metric([label], soon[within_ms])
+        yield expiring
         yield GaugeMetricFamily(
             "muster_offsets_cached",
             "Committed offsets in the cache.",
@@ -185,7 +202,7 @@ class BrokerCollector(Collector):
 async def render(broker: Broker) -> bytes:
     """A scrape in Prometheus' text format, version 0.0.4."""
     series = Series(broker)
-    text = await series.collect()
+    grown = await series.collect()
     registry = CollectorRegistry(auto_describe=False)
     registry.register(BrokerCollector(broker, series))
-    return generate_latest(registry) + text.encode()
+    return generate_latest(registry) + grown

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SLICE_S = 0.004
 """How long one slice may hold the loop."""
+LINES_PER_CHUNK = 1000
+"""Lines that are made bytes together, so that no step at the end is as long as all of them."""
 
 
 class Family:
@@ -30,14 +32,23 @@ class Family:
     def __init__(self, name: str, meaning: str) -> None:
         self.name = name
         self._lines = [f"# HELP {name} {meaning}\n# TYPE {name} gauge\n"]
+        self._chunks: list[bytes] = []
 
     def add(self, labels: str, value: int) -> None:
         """A series with ``labels`` as they are written between the braces."""
-        self._lines.append(f"{self.name}{{{labels}}} {value}\n")
+        lines = self._lines
+        lines.append(f"{self.name}{{{labels}}} {value}\n")
+        if len(lines) == LINES_PER_CHUNK:
+            self._end_chunk()
 
-    def text(self) -> str:
+    def chunks(self) -> list[bytes]:
         """All of it."""
-        return "".join(self._lines)
+        self._end_chunk()
+        return self._chunks
+
+    def _end_chunk(self) -> None:
+        self._chunks.append("".join(self._lines).encode())
+        self._lines.clear()
 
 
 def label(name: str, value: str) -> str:
@@ -89,7 +100,7 @@ class Series:
         self._families.append(family)
         return family
 
-    async def collect(self) -> str:
+    async def collect(self) -> bytes:
         """All families; others get their turn between two slices.
 
         What changes meanwhile is seen as it was or as it is.
@@ -100,7 +111,7 @@ class Series:
                 if perf_counter() - since > SLICE_S:
                     await asyncio.sleep(0)
                     since = perf_counter()
-        return "".join([family.text() for family in self._families])
+        return b"".join([chunk for family in self._families for chunk in family.chunks()])
 
     def _groups(self) -> Iterator[None]:
         for host in list(self.broker.runtime.hosts):

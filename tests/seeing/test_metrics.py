@@ -212,6 +212,7 @@ async def test_clients_are_served_while_a_scrape_is_read(
 ) -> None:
     """Every slice ends for whoever waits: with slices of no length, after each topic of a group."""
     monkeypatch.setattr(series, "SLICE_S", 0)
+    monkeypatch.setattr(series, "LINES_PER_CHUNK", 7)
     async with seeing(tmp_path) as seen:
         for number in range(50):
             assert await seen.client.commit(f"group-{number}", 1) == NONE
@@ -226,7 +227,7 @@ async def test_clients_are_served_while_a_scrape_is_read(
 
         loop = asyncio.get_running_loop()
         loop.call_soon(turn)
-        text = await series.Series(seen.broker).collect()
+        text = (await series.Series(seen.broker).collect()).decode()
         reading = False
 
     assert turns > 50
