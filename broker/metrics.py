@@ -14,6 +14,7 @@ from coordinator.events import (
     Event,
     GenerationFormed,
     OffsetsExpired,
+    OffsetsMovedBack,
     Transition,
 )
 from coordinator.states import State
@@ -33,6 +34,8 @@ class Metrics:
     """Time spent in those join phases."""
     commits_rejected: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """Error code -> OffsetCommits refused as a whole."""
+    commits_moved_back: int = 0
+    """OffsetCommits that set an offset lower than it was."""
     offsets_removed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Cause -> offsets dropped by retention or by deletion."""
 
@@ -46,5 +49,7 @@ class Metrics:
             self.join_phase_ms += event.join_ms
         elif isinstance(event, CommitRejected):
             self.commits_rejected[event.error_code] += 1
+        elif isinstance(event, OffsetsMovedBack):
+            self.commits_moved_back += 1
         elif isinstance(event, OffsetsExpired):
             self.offsets_removed[event.cause] += event.offsets
