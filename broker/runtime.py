@@ -15,7 +15,7 @@ import structlog
 
 from broker.clock import Clock
 from broker.shard_keeper import OFFSETS_TOPIC, Observer, RuntimeSettings, ShardKeeper
-from broker.shard_log import Held, Phase, ShardLog
+from broker.shard_log import Phase, ShardLog
 from coordinator.calls import (
     Call,
     DescribeGroup,
@@ -115,7 +115,7 @@ class Runtime(ShardKeeper):
             held = host.held
             mono_ms = now.mono_ms
             for ticket, reply in replies:
-                held.append(Held(accepted, mono_ms, ticket, reply))
+                held.append((accepted, mono_ms, ticket, reply))
         else:
             for ticket, reply in replies:
                 ticket(reply)
@@ -174,7 +174,7 @@ class Runtime(ShardKeeper):
         if outcome.replies:
             mono_ms = self.clock.now().mono_ms
             for ticket, reply in outcome.replies:
-                host.held.append(Held(host.accepted, mono_ms, ticket, reply))
+                host.held.append((host.accepted, mono_ms, ticket, reply))
         self._touch(host)
 
     def _touch(self, host: ShardLog) -> None:
@@ -231,7 +231,7 @@ class Runtime(ShardKeeper):
             return
         deadline = host.shard.next_deadline()
         if host.held:
-            held = host.held[0].since_ms + self.settings.commit_timeout_ms
+            held = host.held[0][1] + self.settings.commit_timeout_ms
             deadline = held if deadline is None else min(deadline, held)
         if deadline is None or (self._timer is not None and self._timer_at_ms <= deadline):
             return

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from broker.refusals import timed_out, write_failed
 from coordinator.calls import Ticket
@@ -40,13 +40,8 @@ class Phase(Enum):
     UNLOADED = "unloaded"
 
 
-class Held(NamedTuple):
-    """A reply that waits for the log."""
-
-    offset: int
-    since_ms: int
-    ticket: Ticket
-    reply: Reply
+Held = tuple[int, int, Ticket, Reply]
+"""A reply that waits for the log: until which offset, since when (monotonic ms), whose, and it."""
 
 
 class ShardLog:
@@ -137,16 +132,16 @@ class ShardLog:
     def expire_held(self, older_than_ms: int) -> None:
         """Gives up on replies held since ``older_than_ms``; their records may yet be kept."""
         held = self.held
-        while held and held[0].since_ms <= older_than_ms:
-            entry = held.popleft()
-            entry.ticket(timed_out(entry.reply))
+        while held and held[0][1] <= older_than_ms:
+            _, _, ticket, reply = held.popleft()
+            ticket(timed_out(reply))
 
     def fail_held(self) -> None:
         """Answers held replies with the error of a failed append, and drops what was accepted."""
         self._units.clear()
         held, self.held = self.held, deque()
-        for entry in held:
-            entry.ticket(write_failed(entry.reply))
+        for _, _, ticket, reply in held:
+            ticket(write_failed(reply))
 
     def reset(self, shard: GroupShard) -> None:
         """A fresh shard for another load; ``fail_held`` has emptied the rest."""
