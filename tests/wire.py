@@ -34,11 +34,14 @@ class Wire:
 
     def send(self, name: str, version: int, value: dict[str, Any]) -> int:
         """Send a request, wait for nothing; returns its correlation id."""
-        api = BY_NAME[name]
+        return self.send_body(name, version, BY_NAME[name].encode_request(version, value))
+
+    def send_body(self, name: str, version: int, body: bytes) -> int:
+        """Send a request whose body is these bytes; returns its correlation id."""
         self._correlation_id += 1
-        header = encode_request_header(api.key, version, self._correlation_id, self.client_id)
-        body = header + api.encode_request(version, value)
-        self.socket.sendall(struct.pack(">i", len(body)) + body)
+        key = BY_NAME[name].key
+        header = encode_request_header(key, version, self._correlation_id, self.client_id)
+        self.socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
         self._sent[self._correlation_id] = (name, version)
         return self._correlation_id
 
