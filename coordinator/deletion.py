@@ -91,7 +91,7 @@ def offset_delete(step: Step, call: OffsetDelete) -> None:
         case State.EMPTY:
             _delete(step, group, call, ())
         case State.PREPARING_REBALANCE | State.AWAITING_SYNC | State.STABLE:
-            if group.members and group.protocol_type != CONSUMER:
+            if group.protocol_type != CONSUMER:
                 step.reply(call.ticket, OffsetDeleteReply(NON_EMPTY_GROUP))
             else:
                 _delete(step, group, call, group.subscribed_topics)
