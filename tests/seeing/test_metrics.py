@@ -132,7 +132,10 @@ async def test_kafka_exporters_view(tmp_path: Path) -> None:
     assert scrape["kafka_topic_partition_current_offset", ORDERS, second] == 0
     assert scrape["kafka_topic_partition_oldest_offset", ORDERS, first] == 0
     assert scrape["kafka_topic_partition_leader", ORDERS, third] == 1
+    assert scrape["kafka_topic_partition_leader_is_preferred", ORDERS, third] == 1
     assert scrape["kafka_topic_partition_replicas", ORDERS, third] == 1
+    assert scrape["kafka_topic_partition_in_sync_replica", ORDERS, third] == 1
+    assert scrape["kafka_topic_partition_under_replicated_partition", ORDERS, third] == 0
     assert scrape["kafka_consumergroup_members", AUDITORS] == 1
     assert scrape["kafka_consumergroup_members", "consumergroup=readers"] == 0
     assert scrape["kafka_consumergroup_current_offset", AUDITORS, ORDERS, first] == 2
@@ -143,6 +146,19 @@ async def test_kafka_exporters_view(tmp_path: Path) -> None:
     assert scrape["kafka_consumergroup_lag", AUDITORS, ORDERS, second] == 0, "never negative"
     assert scrape["kafka_consumergroup_lag_sum", AUDITORS, ORDERS] == 3
     assert scrape["kafka_consumergroup_lag", "consumergroup=readers", ORDERS, first] == 1
+
+
+async def test_records_that_are_deleted_are_no_lag(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await produce(seen, 5)
+        assert await seen.client.commit("auditors", 2) == NONE
+        log = seen.broker.logs.get("orders", 0)
+        assert log is not None
+        log.delete_records(4)
+        scrape = await seen.scrape()
+
+    assert scrape["kafka_topic_partition_oldest_offset", ORDERS, "partition=0"] == 4
+    assert scrape["kafka_consumergroup_lag", AUDITORS, ORDERS, "partition=0"] == 1
 
 
 async def test_what_was_loaded_after_a_restart(tmp_path: Path) -> None:
