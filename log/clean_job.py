@@ -27,8 +27,7 @@ class CleanJob:
     """Wall time, what delete horizons count from."""
     delete_retention_ms: int
     keep_tombstones_from: int = LONG_MAX
-    """Tombstones at or above it stay, and so does the batch before it, byte for byte: a snapshot
-    that was made at this offset needs both."""
+    """Tombstones at or above it stay: a snapshot made at this offset does not know of them."""
     segment_bytes: int = 1024 * 1024 * 1024
     segment_index_bytes: int = 10 * 1024 * 1024
     index_interval_bytes: int = 4096

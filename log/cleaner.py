@@ -105,7 +105,7 @@ class _Cleaning:
 
     @property
     def transactions(self) -> Transactions:
-        """What the markers in the cleanable segments say; read when first asked for."""
+        """What the markers in the cleanable segments say; read when a first batch asks for it."""
         if self._transactions is None:
             self._transactions = Transactions.scan(self._open(base) for base in self._closed)
         return self._transactions
@@ -116,6 +116,9 @@ class _Cleaning:
         """Enter the dirty part, or as much of it as memory and open transactions allow."""
         job = self.job
         bases = list(self._closed)
+        if bases and bases[0] < job.first_dirty_offset:
+            # Now: once a group is told, its old segments may be replaced.
+            self._transactions = Transactions.scan(map(self._open, bases))
         for base, following in zip(bases, [*bases[1:], job.end_offset], strict=True):
             if following > job.first_dirty_offset and not self._enter_segment(base):
                 return
@@ -212,8 +215,6 @@ class _Cleaning:
         if frame.attributes & TRANSACTIONAL_BIT:
             had_records = frame.producer_id in self._unended
             (self._unended.discard if is_marker else self._unended.add)(frame.producer_id)
-        if frame.base_offset < job.keep_tombstones_from <= frame.last_offset + 1:
-            return self._whole(frame)
         if is_marker:
             return self._clean_marker(frame, path, had_records)
         if not frame.record_count or (
