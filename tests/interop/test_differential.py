@@ -17,12 +17,13 @@ import pytest
 from tests.brokers import KIND
 from tests.interop.differential.brokers import targets, three_brokers
 from tests.interop.differential.campaign import Campaign
+from tests.interop.differential.trace import MAX_SIZE
 from tests.interop.differential.wire import Target
 
 pytestmark = pytest.mark.interop
-STEPS = int(os.environ.get("STEPS", "5500"))
-SOAK_STEPS = int(os.environ.get("STEPS", "200000"))
-SETTINGS = {"group.max.size": "4"}
+STEPS = int(os.environ.get("STEPS", "4500"))
+SOAK_STEPS = int(os.environ.get("STEPS", "100000"))
+SETTINGS = {"group.max.size": str(MAX_SIZE)}
 
 
 def run(brokers: list[Target], first_seed: int, steps: int, seeds: int = 1 << 30) -> Campaign:
@@ -48,7 +49,7 @@ def test_random_traces_are_answered_as_by_kafka(
         if seed:
             judge(run(targets(brokers), int(seed), 1 << 30, 1), capsys, whole=False)
         else:
-            judge(run(targets(brokers), 1, STEPS), capsys, whole=STEPS >= 5000)
+            judge(run(targets(brokers), 1, STEPS), capsys, whole=STEPS >= 4500)
 
 
 @pytest.mark.soak

@@ -17,6 +17,7 @@ import pytest
 from tests.brokers import Broker
 from tests.interop.differential.brokers import targets, three_brokers
 from tests.interop.differential.clients import LOADING, NONE, REBALANCE, Client, ScenarioGroup
+from tests.interop.differential.retention import RETENTION_SCENARIOS, RETENTION_SETTINGS
 from tests.interop.differential.scenarios import INITIAL_DELAY_S, LONG_MS, SCENARIOS, Scenario
 from tests.interop.differential.trace import TOPICS
 from tests.interop.differential.wire import Target
@@ -25,7 +26,9 @@ pytestmark = pytest.mark.interop
 SETTINGS = {
     "group.initial.rebalance.delay.ms": str(int(INITIAL_DELAY_S * 1000)),
     "group.min.session.timeout.ms": "100",
+    **RETENTION_SETTINGS,
 }
+ALL = SCENARIOS + RETENTION_SCENARIOS
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +51,9 @@ async def facts_of(scenario: Scenario, target: Target) -> list[str]:
 async def all_facts(asked: list[Target]) -> dict[str, list[list[str]]]:
     for target in asked:
         await target.prepare(TOPICS)
-    found = await asyncio.gather(*(facts_of(s, target) for s in SCENARIOS for target in asked))
+    found = await asyncio.gather(*(facts_of(s, target) for s in ALL for target in asked))
     count = len(asked)
-    return {s.__name__: list(found[i * count : (i + 1) * count]) for i, s in enumerate(SCENARIOS)}
+    return {s.__name__: list(found[i * count : (i + 1) * count]) for i, s in enumerate(ALL)}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +62,7 @@ def facts(brokers: dict[str, Broker]) -> dict[str, list[list[str]]]:
     return asyncio.run(all_facts(targets(brokers)))
 
 
-@pytest.mark.parametrize("scenario", [s.__name__ for s in SCENARIOS])
+@pytest.mark.parametrize("scenario", [s.__name__ for s in ALL])
 def test_time_does_what_it_does_in_kafka(
     scenario: str, facts: dict[str, list[list[str]]], brokers: dict[str, Broker]
 ) -> None:

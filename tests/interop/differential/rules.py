@@ -11,9 +11,10 @@ from typing import Any
 
 from tests.interop.differential.knowledge import Knowledge
 from tests.interop.differential.normal import Answer
-from tests.interop.differential.trace import TOPICS, Step
+from tests.interop.differential.trace import MAX_SIZE, TOPICS, Step
 
-UNKNOWN_SERVER_ERROR, NONE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID = -1, 0, 25, 82
+UNKNOWN_SERVER_ERROR, NONE, UNKNOWN_MEMBER_ID = -1, 0, 25
+GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID = 81, 82
 _OPERATIONS_OF_3_9 = 328
 _OF_CHOICE = frozenset({"leader", "members", "protocol_name"})
 """What the choice of a leader or a protocol shows in the answer to a JoinGroup."""
@@ -35,6 +36,7 @@ PENDING_INSTANCE = Reason("a member id that was given out comes with an instance
 FORGOTTEN = Reason("a group that nobody was ever in is forgotten", "delete")
 OTHER_TOPICS = Reason("a static member came back with other topics", "part")
 OWNER_SHOWN = Reason("DescribeGroups shows who a restarted static member is now", "go on")
+TAKES_NO_ROOM = Reason("a static member comes back to a full group", "part")
 ANSWERED = Reason("a parked request that Kafka never answers is answered", "go on")
 TIE = Reason("a tie in the vote for the protocol", "part")
 LEADER_GONE = Reason("the leader is gone and any other member may lead", "part")
@@ -46,6 +48,7 @@ REASONS = (
     FORGOTTEN,
     OTHER_TOPICS,
     OWNER_SHOWN,
+    TAKES_NO_ROOM,
     ANSWERED,
     TIE,
     LEADER_GONE,
@@ -68,6 +71,8 @@ def of_answer(step: Step, mine: Answer, other: Answer, knowledge: Knowledge) -> 
     failed = other_code == UNKNOWN_SERVER_ERROR and step.says["instance"] != "none"
     if failed and mine_code in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID):
         return PENDING_INSTANCE
+    if (mine_code, other_code) == (NONE, GROUP_MAX_SIZE_REACHED) and _came_back(step):
+        return TAKES_NO_ROOM
     if mine_code == other_code == NONE:
         rebalanced = mine["generation_id"] == other["generation_id"] + 1
         if rebalanced and step.says["member"] == "none" and knowledge.came_with_other_topics:
@@ -134,6 +139,8 @@ def of_group(
     if kept_nothing and (mine[0], other[:3]) == ("Dead", _BLANK):
         return FORGOTTEN
     if step.api == "JoinGroup" and sent.get("group_instance_id") and not sent["member_id"]:
+        if len(mine[2]) >= MAX_SIZE and before in ("CompletingRebalance", "Stable"):
+            return TAKES_NO_ROOM
         came_back = before == other[0] == "Stable" != mine[0]
         return OTHER_TOPICS if came_back and knowledge.has_other_topics(step, sent) else None
     unmoved = (mine[0], mine[2]) == (before, other[2])
@@ -142,6 +149,10 @@ def of_group(
     if step.api == "OffsetDelete" and (mine[0], other[0]) == ("Empty", "Dead"):
         return EMPTIED
     return None
+
+
+def _came_back(step: Step) -> bool:
+    return step.says["member"] == "none" and step.says["instance"] != "none"
 
 
 def _keeps_nothing(step: Step) -> bool:

@@ -18,6 +18,9 @@ CHANGING = frozenset(
 )
 """The APIs after which two brokers that answered differently may be in different states."""
 
+MAX_SIZE = 4
+"""group.max.size of the brokers."""
+
 TOPICS = {"t0": 3, "t1": 2}
 """The topics that exist, with their partitions; "nope" does not."""
 
