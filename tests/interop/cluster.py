@@ -53,7 +53,7 @@ class Cluster:
         }
         made = self.call("CreateTopics", 4, topics=[asked], timeout_ms=20000)
         assert made["topics"][0]["error_code"] == 0, made
-        waiting.until(f"{topic} has leaders", lambda: self._has_leaders(topic, partitions))
+        self.until_partitions(topic, partitions)
 
     def grow_topic(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions: `partitions` in all."""
@@ -61,10 +61,21 @@ class Cluster:
         grown = self.call("CreatePartitions", 1, topics=[asked], timeout_ms=20000)
         assert grown["results"][0]["error_code"] == 0, grown
 
+    def until_partitions(self, topic: str, partitions: int) -> None:
+        """Wait until metadata shows so many partitions, each with a leader; 0 for no topic.
+
+        An order is carried out when it is answered; Kafka's metadata follows a little later.
+        """
+        waiting.until(
+            f"{topic} has {partitions} partitions", lambda: self._has_leaders(topic, partitions)
+        )
+
     def _has_leaders(self, topic: str, partitions: int) -> bool:
-        [found] = self.call("Metadata", 5, topics=[{"name": topic}])["topics"]
+        [found] = self.call(
+            "Metadata", 5, topics=[{"name": topic}], allow_auto_topic_creation=False
+        )["topics"]
         leaders = [p["leader_id"] for p in found["partitions"]]
-        return len(leaders) == partitions and min(leaders) >= 0
+        return len(leaders) == partitions and min(leaders, default=0) >= 0
 
     def describe(self, group: str) -> Described:
         """The group's state and who holds what; AssertionError while nobody coordinates it."""

@@ -52,6 +52,7 @@ def test_topics_by_confluent(broker: Broker, name: str) -> None:
     config = {"retention.ms": "3600000", "cleanup.policy": "compact"}
     topic = NewTopic(name, 2, 1, config=config)
     admin.create_topics([topic])[name].result(10)
+    Cluster(broker.bootstrap).until_partitions(name, 2)
     assert _failure(admin.create_topics([topic])[name]) == "TOPIC_ALREADY_EXISTS"
     found = admin.list_topics(name, timeout=10)
     assert list(found.topics[name].partitions) == [0, 1]
@@ -65,10 +66,13 @@ def test_topics_by_confluent(broker: Broker, name: str) -> None:
     assert configs["segment.ms"].is_default
 
     admin.create_partitions([NewPartitions(name, 4)])[name].result(10)
+    cluster = Cluster(broker.bootstrap)
+    cluster.until_partitions(name, 4)
     assert len(admin.list_topics(name, timeout=10).topics[name].partitions) == 4
     fewer = admin.create_partitions([NewPartitions(name, 3)])[name]
     assert _failure(fewer) == "INVALID_PARTITIONS"
     admin.delete_topics([name])[name].result(10)
+    cluster.until_partitions(name, 0)
     assert _failure(admin.delete_topics([name])[name]) == "UNKNOWN_TOPIC_OR_PART"
 
 
@@ -111,13 +115,16 @@ def test_topics_and_groups_by_kafka_python(broker: Broker, name: str, consumed: 
     with contextlib.closing(admin):
         other = f"{name}-other"
         admin.create_topics({other: {"num_partitions": 3, "replication_factor": 1}})
+        Cluster(broker.bootstrap).until_partitions(other, 3)
         with pytest.raises(TopicAlreadyExistsError):
             admin.create_topics({other: {"num_partitions": 3, "replication_factor": 1}})
         assert other in admin.list_topics()
         admin.create_partitions({other: 4})
+        Cluster(broker.bootstrap).until_partitions(other, 4)
         [described] = admin.describe_topics([other])
         assert len(described["partitions"]) == 4
         admin.delete_topics([other])
+        Cluster(broker.bootstrap).until_partitions(other, 0)
         assert other not in admin.list_topics()
 
         assert consumed in [g["group_id"] for g in admin.list_groups(states_filter=["Empty"])]
@@ -152,9 +159,11 @@ async def _by_aiokafka(broker: Broker, name: str, consumed: str) -> None:
         again = await admin.create_topics([NewTopic(other, 3, 1)])
         assert [error[1] for error in again.topic_errors] == [36]
         await admin.create_partitions({other: NewPartitions(4)})
+        Cluster(broker.bootstrap).until_partitions(other, 4)
         [described] = await admin.describe_topics([other])
         assert len(described["partitions"]) == 4
         await admin.delete_topics([other])
+        Cluster(broker.bootstrap).until_partitions(other, 0)
         assert other not in await admin.list_topics()
 
         assert (consumed, "consumer") in [g[:2] for g in await admin.list_consumer_groups()]
