@@ -8,7 +8,7 @@ whatever waits for the disk runs in a thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import structlog
@@ -43,8 +43,8 @@ class Maintenance:
         self._tasks: list[asyncio.Task[None]] = []
         self._flushes: dict[PartitionLog, list[tuple[int, Flushed]]] = {}
         """Logs being flushed, and who waits for which offset to be on the disk."""
-        self._flushed_ms: dict[PartitionLog, int] = {}
-        """Since when a log may have had unflushed records, monotonic."""
+        self._unflushed_ms: dict[PartitionLog, int] = {}
+        """Since when a log was seen with unflushed records, monotonic."""
         self._probing: set[PartitionLog] = set()
 
     def start(self) -> None:
@@ -54,26 +54,26 @@ class Maintenance:
             config["log.flush.offset.checkpoint.interval.ms"],
             config["log.flush.start.offset.checkpoint.interval.ms"],
         )
-        self._every(config["log.retention.check.interval.ms"], self.run_retention)
-        self._every(max(checkpoint_ms, 1000), self.write_checkpoints)
-        self._every(self._flush_period_ms(), self.flush_overdue)
+        retention_ms = config["log.retention.check.interval.ms"]
+        self._every(lambda: retention_ms, self.run_retention)
+        self._every(lambda: max(checkpoint_ms, 1000), self.write_checkpoints)
+        self._every(self._flush_period_ms, self.flush_overdue)
 
     def stop(self) -> None:
         """Ends it."""
         for task in self._tasks:
             task.cancel()
 
-    def _every(self, period_ms: int, work: Callable[[], object]) -> None:
+    def _every(self, period_ms: Callable[[], int], work: Callable[[], Awaitable[None]]) -> None:
         async def repeat() -> None:
             while True:
-                await asyncio.sleep(min(period_ms, _DAY_MS) / 1000)
+                await asyncio.sleep(min(period_ms(), _DAY_MS) / 1000)
                 try:
-                    await work()  # type: ignore[misc]
-                except OSError as error:
-                    logger.error("maintenance failed", work=work.__name__, error=str(error))
+                    await work()
+                except Exception:
+                    logger.exception("maintenance failed")
 
-        if period_ms < LONG_MAX:
-            self._tasks.append(asyncio.get_running_loop().create_task(repeat()))
+        self._tasks.append(asyncio.get_running_loop().create_task(repeat()))
 
     # -- retention and checkpoints
 
@@ -106,24 +106,31 @@ class Maintenance:
     # -- flushes
 
     def _flush_period_ms(self) -> int:
-        """How often flush.ms is looked after: at Kafka's interval, or sooner if it is short."""
-        config = self.broker.config
-        wanted: int = config["log.flush.scheduler.interval.ms"]
-        if config["log.flush.interval.ms"] is not None:
-            wanted = min(wanted, config["log.flush.interval.ms"])
-        return max(min(wanted, 60_000), 10)
+        """How long until flush.ms is looked after again: half of the shortest, a second at most.
+
+        Kafka looks at log.flush.scheduler.interval.ms, by default never, whatever flush.ms says.
+        """
+        topics = self.broker.logs.topics.values()
+        shortest: int = min((topic.settings["flush.ms"] for topic in topics), default=LONG_MAX)
+        return max(10, min(shortest // 2, 1000))
 
     async def flush_overdue(self) -> None:
         """Flushes the logs whose records have been unflushed for longer than flush.ms."""
         now_ms = self.broker.clock.now().mono_ms
+        before, self._unflushed_ms = self._unflushed_ms, {}
         for log in list(self.broker.logs.all()):
-            if log.recovery_point >= log.log_end_offset or log.failed_for_good:
-                self._flushed_ms.pop(log, None)
+            if (
+                log.config.flush_ms == LONG_MAX
+                or log.recovery_point >= log.log_end_offset
+                or log.failed_for_good
+                or log in self._flushes
+            ):
                 continue
-            since_ms = self._flushed_ms.setdefault(log, now_ms)
-            if now_ms - since_ms >= log.config.flush_ms and log not in self._flushes:
-                del self._flushed_ms[log]
-                self.when_flushed(log, log.log_end_offset, lambda _: None)
+            since_ms = before.get(log, now_ms)
+            if now_ms - since_ms >= log.config.flush_ms:
+                self.when_flushed(log, log.log_end_offset, _ignore)
+            else:
+                self._unflushed_ms[log] = since_ms
 
     def when_flushed(self, log: PartitionLog, offset: int, done: Flushed) -> None:
         """Calls ``done`` once all below ``offset`` is on the disk.
@@ -183,3 +190,7 @@ class Maintenance:
                 return
         self._probing.discard(log)
         logger.info("a log takes writes again", partition=f"{log.topic}-{log.partition}")
+
+
+def _ignore(reason: str | None) -> None:
+    """Nobody waits for this flush; a failure is told where it happens."""

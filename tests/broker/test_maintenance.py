@@ -89,6 +89,17 @@ async def test_records_older_than_flush_ms_are_brought_to_the_disk(tmp_path: Pat
         await eventually("the flush", lambda: log.recovery_point == 1)
 
 
+async def test_a_topics_own_flush_ms_is_kept_without_being_asked(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        configs = {"flush.ms": "20"}
+        await asked(broker, lambda wire: create_topic(wire, "t", configs=configs))
+        await asked(broker, lambda wire: produce(wire, "t"))
+        log = broker.logs.get("t", 0)
+        assert log is not None
+
+        await eventually("the flush", lambda: log.recovery_point == 1)
+
+
 class SlowFile(OsFile):
     """A file whose fsync takes until the test lets it, or fails."""
 
