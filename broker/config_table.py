@@ -307,7 +307,7 @@ _KAFKA: Final = (
         LONG,
         9223372036854775807,
         "",
-        "Stands in for log.flush.interval.ms where that is null; logs are looked at in time anyway.",
+        "Stands in for log.flush.interval.ms where that is null; logs are looked at in any case.",
     ),
     S(
         "log.flush.start.offset.checkpoint.interval.ms",
