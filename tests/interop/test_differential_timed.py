@@ -2,15 +2,15 @@
 
 Every scenario runs at once against the broker under test, Kafka 4.3.1 and Kafka 3.9.2, each with
 small timeouts; what the broker under test shows must be what one of the Kafkas shows. Then all are
-killed and started again, and their members go on.
+killed and started again, and their members go on. It is one test, for it starts three brokers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +22,6 @@ from tests.interop.differential.scenarios import INITIAL_DELAY_S, LONG_MS, SCENA
 from tests.interop.differential.trace import TOPICS
 from tests.interop.differential.wire import Target
 
-pytestmark = pytest.mark.interop
 SETTINGS = {
     "group.initial.rebalance.delay.ms": str(int(INITIAL_DELAY_S * 1000)),
     "group.min.session.timeout.ms": "100",
@@ -31,10 +30,29 @@ SETTINGS = {
 ALL = SCENARIOS + RETENTION_SCENARIOS
 
 
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Broker]]:
-    with three_brokers(tmp_path_factory.mktemp("timed"), SETTINGS) as started:
-        yield started
+@pytest.mark.interop
+def test_time_does_what_it_does_in_kafka(tmp_path: Path) -> None:
+    with three_brokers(tmp_path, SETTINGS) as brokers:
+        wrong = asyncio.run(wrong_scenarios(targets(brokers)))
+        after_kill = asyncio.run(facts_after_kill(brokers))
+    assert not wrong, "\n\n".join(wrong)
+    mine, *kafkas = after_kill
+    assert mine in kafkas, (mine, kafkas)
+    assert mine[0] == f"before: {NONE} {NONE}"
+
+
+async def wrong_scenarios(asked: list[Target]) -> list[str]:
+    """What each broker showed, for the scenarios in which the broker under test stands alone."""
+    for target in asked:
+        await target.prepare(TOPICS)
+    found = await asyncio.gather(*(facts_of(s, target) for s in ALL for target in asked))
+    wrong = []
+    for i, scenario in enumerate(ALL):
+        mine, *kafkas = facts = found[i * len(asked) : (i + 1) * len(asked)]
+        if mine not in kafkas or any("too early" in f or "too late" in f for f in mine):
+            shown = [f"{t.name}:\n  " + "\n  ".join(f) for t, f in zip(asked, facts, strict=True)]
+            wrong.append("\n".join([scenario.__name__, *shown]))
+    return wrong
 
 
 async def facts_of(scenario: Scenario, target: Target) -> list[str]:
@@ -48,49 +66,46 @@ async def facts_of(scenario: Scenario, target: Target) -> list[str]:
     return group.facts
 
 
-async def all_facts(asked: list[Target]) -> dict[str, list[list[str]]]:
-    for target in asked:
-        await target.prepare(TOPICS)
-    found = await asyncio.gather(*(facts_of(s, target) for s in ALL for target in asked))
-    count = len(asked)
-    return {s.__name__: list(found[i * count : (i + 1) * count]) for i, s in enumerate(ALL)}
+async def facts_after_kill(brokers: dict[str, Broker]) -> list[list[str]]:
+    """What the members of one generation see when their broker is killed and starts again."""
+    asked = targets(brokers)
+    restarted = asyncio.Event()
+    readies = [asyncio.Event() for _ in asked]
+    going = [
+        asyncio.create_task(_before_and_after(target, ready, restarted))
+        for target, ready in zip(asked, readies, strict=True)
+    ]
+    for ready in readies:
+        await asyncio.wait_for(ready.wait(), 30)
+    await asyncio.to_thread(_start_again, brokers)
+    restarted.set()
+    return await asyncio.gather(*going)
 
 
-@pytest.fixture(scope="module")
-def facts(brokers: dict[str, Broker]) -> dict[str, list[list[str]]]:
-    """By scenario: what each broker showed, the broker under test first."""
-    return asyncio.run(all_facts(targets(brokers)))
+def _start_again(brokers: dict[str, Broker]) -> None:
+    for broker in brokers.values():
+        broker.kill()
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda broker: broker.start(), brokers.values()))
 
 
-@pytest.mark.parametrize("scenario", [s.__name__ for s in ALL])
-def test_time_does_what_it_does_in_kafka(
-    scenario: str, facts: dict[str, list[list[str]]], brokers: dict[str, Broker]
-) -> None:
-    mine, *kafkas = facts[scenario]
-    shown = "\n".join(
-        f"{name}:\n  " + "\n  ".join(found)
-        for name, found in zip(brokers, facts[scenario], strict=True)
-    )
-    print(shown)
-    assert mine in kafkas, shown
-    assert not any("too early" in fact or "too late" in fact for fact in mine), shown
-
-
-async def _members_after(target: Target, restart: asyncio.Event, ready: asyncio.Event) -> list[str]:
-    """A dynamic and a static member of one generation, before and after a restart."""
+async def _before_and_after(
+    target: Target, ready: asyncio.Event, restarted: asyncio.Event
+) -> list[str]:
+    """A dynamic and a static member; the static one is started again too."""
     group = ScenarioGroup(target, f"restart-{uuid.uuid4().hex[:6]}")
     a, s = group.client("a"), group.client("s", "i-s")
     await group.form(a, s, session_ms=LONG_MS, rebalance_ms=LONG_MS)
     group.saw("before:", await a.heartbeat(), await s.heartbeat())
     ready.set()
-    await restart.wait()
+    await restarted.wait()
 
-    async def served(client: Client) -> int:
+    async def loading(client: Client) -> int:
         answer = await client.ask("OffsetFetch", 5, topics=None)
         return int((await answer)["error_code"] in LOADING)
 
     again = group.client("s", "i-s")
-    await group.until(lambda: served(again), 0)
+    await group.until(lambda: loading(again), 0)
     answer = await again.join_request(LONG_MS, LONG_MS, member_id="")
     group.saw("s is back:", await again.joined(answer), again.generation == s.generation)
     group.saw("s synchronises:", (await (await again.sync()))["assignment"])
@@ -103,31 +118,3 @@ async def _members_after(target: Target, restart: asyncio.Event, ready: asyncio.
     group.saw("generation", a.generation, "of", a.members)
     group.close()
     return group.facts
-
-
-def test_members_go_on_after_their_broker_was_killed(brokers: dict[str, Broker]) -> None:
-    async def run() -> list[list[str]]:
-        asked = targets(brokers)
-        for target in asked:
-            await target.prepare(TOPICS)
-        restart = asyncio.Event()
-        readies = [asyncio.Event() for _ in asked]
-        going = [
-            asyncio.create_task(_members_after(target, restart, ready))
-            for target, ready in zip(asked, readies, strict=True)
-        ]
-        for ready in readies:
-            await asyncio.wait_for(ready.wait(), 30)
-        await asyncio.to_thread(start_again)
-        restart.set()
-        return await asyncio.gather(*going)
-
-    def start_again() -> None:
-        for broker in brokers.values():
-            broker.kill()
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda broker: broker.start(), brokers.values()))
-
-    mine, *kafkas = asyncio.run(run())
-    assert mine in kafkas, (mine, kafkas)
-    assert mine[0] == f"before: {NONE} {NONE}"

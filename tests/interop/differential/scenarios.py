@@ -18,7 +18,7 @@ from tests.interop.differential.clients import (
 
 INITIAL_DELAY_S = 0.6
 LONG_MS = 60000
-SHORT_MS = 1500
+SHORT_MS = 2000
 SHORT_S = SHORT_MS / 1000
 TWO_JOIN_S = 2 * INITIAL_DELAY_S
 """How long the first generation of two members takes: the second one makes the delay longer.
