@@ -166,7 +166,7 @@ def leave(step: Step, call: LeaveGroup) -> None:
 
 
 def _leave(step: Step, group: Group, call: LeaveGroup) -> None:
-    removed = []
+    removed, gone = [], []
     answers = []
     for leaver in call.members:
         if leaver.member_id in group.pending:  # whatever instance id comes with it
@@ -179,10 +179,12 @@ def _leave(step: Step, group: Group, call: LeaveGroup) -> None:
                 member = group.members[member_id]
                 step.remove(group, member, Cause.MEMBER_LEFT, reason)
                 removed.append(f"{named(member)} {reason}")
+                gone.append(member_id)
         answers.append((leaver.member_id, leaver.group_instance_id, error))
     step.reply(call.ticket, LeaveReply(NONE, answers))
     if removed:
-        after_removal(step, group, Cause.MEMBER_LEFT, some_of(removed, "; "))
+        who = gone[0] if len(gone) == 1 else ""
+        after_removal(step, group, Cause.MEMBER_LEFT, some_of(removed, "; "), who)
     else:
         complete_if_joined(step, group)
     forget_if_blank(step, group)
