@@ -45,7 +45,7 @@ def test_random_traces_are_answered_as_by_kafka(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seed = os.environ.get("SEED")
-    with three_brokers(tmp_path, SETTINGS) as brokers:
+    with three_brokers(tmp_path, SETTINGS, zookeeper=True) as brokers:
         if seed:
             judge(run(targets(brokers), int(seed), 1 << 30, 1), capsys, whole=False)
         else:
@@ -59,5 +59,5 @@ def test_fresh_random_traces_are_answered_as_by_kafka(
     first_seed = int(os.environ.get("SEED") or secrets.randbelow(1 << 40))
     with capsys.disabled():
         print(f"\nseeds from {first_seed} on")
-    with three_brokers(tmp_path, SETTINGS) as brokers:
+    with three_brokers(tmp_path, SETTINGS, zookeeper=True) as brokers:
         judge(run(targets(brokers), first_seed, SOAK_STEPS), capsys, whole=True)

@@ -53,7 +53,7 @@ def test_every_reason_to_differ_is_documented_and_no_other() -> None:
     page = (CHECKOUT / "docs" / "differences.md").read_text()
     rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
     known = {reason.text for reason in REASONS}
-    assert rows == known | {"what", "OffsetCommit and OffsetFetch version 0"}
+    assert rows == known | {"what"}
 
 
 def test_what_a_vote_may_choose() -> None:

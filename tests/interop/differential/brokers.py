@@ -1,20 +1,22 @@
 """The three brokers of a differential run, started side by side.
 
-Kafka 3.9.2 runs its old coordinator, in KRaft mode: it is the same coordinator as in ZooKeeper
-mode, save for version 0 of OffsetCommit and OffsetFetch, which are not compared.
+Kafka 3.9.2 is the last with the old coordinator, and in ZooKeeper mode the last that serves every
+version of every API.
 """
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests import java
-from tests.brokers import Broker, KafkaBroker, make_broker
+from tests.brokers import Broker, KafkaBroker, free_port, make_broker
 from tests.interop.differential.wire import Target
 
+NEW, OLD = java.KAFKA_NEW, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS
 COMMON = {
     "auto.create.topics.enable": "false",
     "group.max.session.timeout.ms": "120000",
@@ -23,16 +25,76 @@ COMMON = {
 _ONE_BY_ONE = {"num.io.threads": "1", "num.network.threads": "1"}
 """Kafka handles requests of several connections in the order in which they came."""
 _COORDINATOR = {
-    java.KAFKA_NEW: {"group.coordinator.append.linger.ms": "0"},
-    java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS: {
+    NEW: {"group.coordinator.append.linger.ms": "0"},
+    OLD: {
         "group.coordinator.new.enable": "false",
         "group.coordinator.rebalance.protocols": "classic",
     },
 }
 
 
+class ZooKeeperKafka(KafkaBroker):
+    """Kafka 3.9.2 in ZooKeeper mode, with a ZooKeeper of its own."""
+
+    def __init__(self, data: Path, settings: Mapping[str, str]) -> None:
+        super().__init__(data, settings, OLD)
+        self.zookeeper: subprocess.Popen[bytes] | None = None
+
+    def _command(self) -> list[str]:
+        self.port = self.port or free_port()
+        port = self._start_zookeeper()
+        lines = {
+            "broker.id": "1",
+            "zookeeper.connect": f"127.0.0.1:{port}",
+            "zookeeper.connection.timeout.ms": "30000",
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "log.dirs": str(self.data),
+            "offsets.topic.replication.factor": "1",
+            **self.settings,
+        }
+        config = self.data.with_suffix(".properties")
+        config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        properties = {"org.slf4j.simpleLogger.log.kafka.server.KafkaServer": "info"}
+        return java.command(OLD, "kafka.Kafka", str(config), properties=properties)
+
+    def _start_zookeeper(self) -> int:
+        port = free_port()
+        folder = self.data.with_name("zookeeper")
+        config = self.data.with_name("zookeeper.properties")
+        config.write_text(
+            f"dataDir={folder}\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
+            "admin.enableServer=false\nmaxClientCnxns=0\n"
+        )
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        self.zookeeper = subprocess.Popen(
+            java.command(OLD, main, str(config)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        return port
+
+    def _ready_port(self, line: str) -> int | None:
+        return (
+            self.port
+            if "started (kafka.server.KafkaServer)" in line or ("KafkaServer id=1] started" in line)
+            else None
+        )
+
+    def kill(self) -> None:
+        """Kill both; what they have is not used again."""
+        super().kill()
+        if self.zookeeper:
+            self.zookeeper.kill()
+            self.zookeeper.wait()
+            self.zookeeper = None
+
+
 @contextmanager
-def three_brokers(folder: Path, settings: Mapping[str, str]) -> Iterator[dict[str, Broker]]:
+def three_brokers(
+    folder: Path, settings: Mapping[str, str], *, zookeeper: bool = False
+) -> Iterator[dict[str, Broker]]:
     """The broker under test first, then the two Kafkas; killed at the end."""
     shared = {**COMMON, **settings}
     brokers: dict[str, Broker] = {}
@@ -44,7 +106,9 @@ def three_brokers(folder: Path, settings: Mapping[str, str]) -> Iterator[dict[st
         brokers["muster"] = tested
     for version, own in _COORDINATOR.items():
         data = folder / version / "data"
-        brokers[version] = KafkaBroker(data, {**shared, **_ONE_BY_ONE, **own}, version)
+        sets = {**shared, **_ONE_BY_ONE, **own}
+        old = zookeeper and version == OLD
+        brokers[version] = ZooKeeperKafka(data, sets) if old else KafkaBroker(data, sets, version)
     try:
         with ThreadPoolExecutor() as pool:
             for started in [pool.submit(broker.start) for broker in brokers.values()]:

@@ -25,8 +25,6 @@ NOISE = {
     "OffsetDelete": 5,
     "FindCoordinator": 9,
 }
-FIRST_SERVED = {"OffsetCommit": 1, "OffsetFetch": 1}
-"""Version 0 of these keeps offsets in ZooKeeper; see docs/differences.md."""
 FIRST_WITH_INSTANCE = {
     "JoinGroup": 5,
     "SyncGroup": 3,
@@ -46,8 +44,7 @@ STATES = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead"
 
 def versions(api: str) -> list[int]:
     """The versions that traces use, oldest first."""
-    known = BY_NAME[api].versions
-    return list(range(max(known.start, FIRST_SERVED.get(api, 0)), known.stop))
+    return list(BY_NAME[api].versions)
 
 
 class Noise:
@@ -201,14 +198,15 @@ class Noise:
     ) -> None:
         actor = self.anyone() if actor is None else actor
         nobody = self.actors[actor].simple or self.maybe(0.12)
-        group = self._group()
+        version = self.version_for("OffsetCommit", actor)
+        group = self._group() if version else "main"
         generation = generation or ("none" if nobody else self._generation())
         if group != "main" and generation != "next":
             group = "main"  # or there would be such a group
         self.add(
             actor,
             "OffsetCommit",
-            self.version_for("OffsetCommit", actor),
+            version,
             group=group,
             member=member or ("none" if nobody else self._who()),
             generation=generation,
@@ -252,7 +250,7 @@ class Noise:
         groups = ["main"]
         if version >= 8 and self.maybe(0.3):
             groups = self.rng.sample(["main", "ghost", "empty"], 2)
-        elif self.maybe(0.06):
+        elif version and self.maybe(0.06):
             groups = [self.rng.choice(("ghost", "empty"))]
         everything = version >= 2 and self.maybe(0.35)
         self.add(

@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.interop.differential.knowledge import Knowledge
 from tests.interop.differential.normal import Answer
-from tests.interop.differential.trace import PARKABLE, Step
-from tests.interop.differential.wire import Target, Wire
+from tests.interop.differential.trace import APART, PARKABLE, Step
+from tests.interop.differential.wire import CLOSED, Target, Wire
 
 PARKED_AFTER_S = 0.012
 """How long a JoinGroup or SyncGroup is waited for before the group is described."""
@@ -43,6 +43,11 @@ class Side:
     async def ask(self, number: int, step: Step, state: str) -> None:
         """Send a step's request on a free connection of its actor."""
         version = self.target.clamp(step.api, step.version)
+        if (step.api, step.version) in APART and version != step.version:
+            unasked: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+            unasked.set_result(dict(CLOSED))
+            self.open[number] = Ticket(number, step, {}, state, unasked)
+            return
         mine = self.wires.setdefault(step.actor, [])
         wire = next((w for w in mine if w.free), None)
         if wire is None:

@@ -18,6 +18,10 @@ CHANGING = frozenset(
 )
 """The APIs after which two brokers that answered differently may be in different states."""
 
+APART = frozenset({("OffsetCommit", 0), ("OffsetFetch", 0)})
+"""Versions that keep their offsets in ZooKeeper's consumer paths: for a broker that does not serve
+them no other version is the same, so that it is not asked."""
+
 MAX_SIZE = 4
 """group.max.size of the brokers."""
 
