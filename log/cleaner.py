@@ -18,7 +18,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from log.clean_batch import Cut, cut_records, empty, horizon_of, thin
+from log.clean_batch import cut_records, empty, horizon_of, thin
 from log.clean_job import CleanDone, CleanedGroup, CleanJob
 from log.clean_plan import SegmentFacts, group_segments
 from log.clean_scan import (
@@ -32,6 +32,7 @@ from log.clean_scan import (
 )
 from log.errors import CorruptLog
 from log.filesystem import File, FileSystem
+from log.key_reader import note_keys
 from log.leftovers import CLEANED
 from log.offset_map import OffsetMap
 from log.segment import LOG, Segment, file_name
@@ -235,36 +236,42 @@ class _Cleaning:
         tombstones = self.map.tombstones_in(base, frame.last_offset)
         if len(live) == frame.record_count and not tombstones:
             return self._whole(frame)
-        section = section_of(frame, path)
-        kept_offsets = set(live)
-        kept = [
-            cut
-            for cut in cut_records(section, frame.record_count)
-            if base + cut.offset_delta in kept_offsets
-        ]
-        return self._rewrite(frame, section, kept)
+        return self._keep(frame, section_of(frame, path), set(live))
 
     def _clean_old(self, frame: Frame, path: str) -> bytes | None:
         """A batch of the clean part: its records stay unless the map has their keys."""
         section = section_of(frame, path)
+        keys: dict[bytes, int] = {}
+        note_keys(section, frame.record_count, frame.base_offset, keys)
         latest = self.map.latest
+        if keys.keys().isdisjoint(latest.keys()):
+            live = list(keys.values())
+        else:
+            live = [offset for key, offset in keys.items() if key not in latest]
+        if not live:
+            return None
+        if len(live) == frame.record_count and min(live) >= 0:
+            return self._whole(frame)
+        return self._keep(frame, section, {offset if offset >= 0 else ~offset for offset in live})
+
+    def _keep(self, frame: Frame, section: bytes, live: set[int]) -> bytes | None:
+        """The records at ``live``, less tombstones whose time has come.
+
+        Tombstones that are new here give the batch its delete horizon.
+        """
+        job = self.job
+        first = frame.base_offset
         kept = [
             cut
             for cut in cut_records(section, frame.record_count)
-            if cut.key is not None and cut.key not in latest
+            if first + cut.offset_delta in live
         ]
-        return self._rewrite(frame, section, kept)
-
-    def _rewrite(self, frame: Frame, section: bytes, kept: list[Cut]) -> bytes | None:
-        """Drop the tombstones whose time has come; give those that are new a delete horizon."""
-        job = self.job
         horizon_ms = horizon_of(frame)
         if horizon_ms is not None and horizon_ms <= job.now_ms:
-            base = frame.base_offset
             kept = [
                 cut
                 for cut in kept
-                if not cut.is_tombstone or base + cut.offset_delta >= job.keep_tombstones_from
+                if not cut.is_tombstone or first + cut.offset_delta >= job.keep_tombstones_from
             ]
         tombstones = sum(cut.is_tombstone for cut in kept)
         if not kept:

@@ -10,9 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 
-from protocol.errors import INVALID_RECORD
-from protocol.records.corrupt import CorruptRecords
-from protocol.records.varint import read_bits
+from log.key_reader import note_keys
 
 ENTRY_BYTES = 176
 """Memory of one entry besides its key: slot, key object and offset; measured with CPython 3.11."""
@@ -63,69 +61,3 @@ class OffsetMap:
         tombstones = self._tombstones
         low = bisect_left(tombstones, first)
         return tombstones[low : bisect_left(tombstones, last + 1, low)]
-
-
-def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, int]) -> int:
-    """Enter each record's key and offset; records without a key leave no trace.
-
-    Returns the bytes of all keys. The hot loop of cleaning: it reads of a record its length, offset
-    delta, key and whether its value is null, and jumps to the next. Raises CorruptRecords.
-    """
-    position = key_bytes = index = 0
-    size = len(section)
-    try:
-        for index in range(count):
-            bits = section[position]
-            position += 1
-            if bits > 0x7F:
-                byte = section[position]
-                if byte > 0x7F:
-                    bits, position = read_bits(section, position - 1, 32)
-                else:
-                    bits = bits & 0x7F | byte << 7
-                    position += 1
-            end = position + (bits >> 1)
-            position += 1  # the attributes
-            while section[position] > 0x7F:  # the timestamp delta
-                position += 1
-            delta = section[position + 1]
-            position += 2
-            if delta > 0x7F:
-                byte = section[position]
-                if byte > 0x7F:
-                    delta, position = read_bits(section, position - 1, 32)
-                else:
-                    delta = delta & 0x7F | byte << 7
-                    position += 1
-            bits = section[position]
-            position += 1
-            if bits > 0x7F:
-                byte = section[position]
-                if byte > 0x7F:
-                    bits, position = read_bits(section, position - 1, 32)
-                else:
-                    bits = bits & 0x7F | byte << 7
-                    position += 1
-            if not bits & 1:
-                stop = position + (bits >> 1)
-                if stop >= end:
-                    raise _misfit(index, count, size)
-                key_bytes += bits >> 1
-                latest[section[position:stop]] = (
-                    base_offset + (delta >> 1)
-                    if section[stop] != 1
-                    else ~(base_offset + (delta >> 1))
-                )
-            position = end
-    except IndexError:
-        raise _misfit(index, count, size) from None
-    if position != size:
-        raise _misfit(count, count, size)
-    return key_bytes
-
-
-def _misfit(index: int, count: int, size: int) -> CorruptRecords:
-    return CorruptRecords(
-        f"Record {index} of {count}, in {size} bytes, has a length that does not fit its batch.",
-        INVALID_RECORD,
-    )
