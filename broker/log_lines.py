@@ -31,11 +31,19 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def _escaped(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Make every text printable: what a peer calls itself can't break a line or a terminal."""
+    """Make every text printable: what a peer calls itself can't break a line or a terminal.
+
+    A traceback of ours keeps its lines, each of them made printable.
+    """
     for key, value in event.items():
         if isinstance(value, str) and not value.isprintable():
-            event[key] = value.encode("unicode_escape").decode("ascii")
+            lines = value.split("\n") if key == "exception" else [value]
+            event[key] = "\n".join(map(_printable, lines))
     return event
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
 def configure(log_format: str, level: str = "info") -> None:

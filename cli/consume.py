@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from typing import Annotated
@@ -48,6 +49,7 @@ def consume(
     consumer.start(partition, offset)
     left = max_messages if max_messages is not None else -1
     last_s = time.monotonic()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves its group like Ctrl-C
     try:
         while left:
             for where, record in consumer.poll(left):

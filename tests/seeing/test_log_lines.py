@@ -251,3 +251,17 @@ def test_a_level_leaves_out_what_is_less_serious(tmp_path: Path) -> None:
     (line,) = [line for line in broker.log if "accepts connections" not in line]
     assert "[warning" in line
     assert "no.such.setting" in line
+
+
+def test_a_traceback_keeps_its_lines_and_nothing_else_does() -> None:
+    told = "from broker.log_lines import configure, logger; configure('console')\n"
+    told += "try: raise ValueError('bad\x1b[2J')\n"
+    told += "except ValueError: logger.exception('it\\nfailed')"
+    done = subprocess.run(
+        [sys.executable, "-c", told], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+
+    lines = done.stderr.splitlines()
+    assert "it\\nfailed" in lines[0]
+    assert lines[1] == "Traceback (most recent call last):"
+    assert lines[-1] == r"ValueError: bad\x1b[2J"
