@@ -42,16 +42,27 @@ def test_time_does_what_it_does_in_kafka(tmp_path: Path) -> None:
 
 
 async def wrong_scenarios(asked: list[Target]) -> list[str]:
-    """What each broker showed, for the scenarios in which the broker under test stands alone."""
+    """What each broker showed, for the scenarios in which the broker under test stands alone.
+
+    Those are run again by themselves first: a machine that stood still for a second while all ran
+    together is no difference, and a difference is there again.
+    """
     for target in asked:
         await target.prepare(TOPICS)
-    found = await asyncio.gather(*(facts_of(s, target) for s in ALL for target in asked))
-    wrong = []
-    for i, scenario in enumerate(ALL):
+    again = await _standing_alone(asked, ALL)
+    return list((await _standing_alone(asked, tuple(again))).values())
+
+
+async def _standing_alone(
+    asked: list[Target], scenarios: tuple[Scenario, ...]
+) -> dict[Scenario, str]:
+    found = await asyncio.gather(*(facts_of(s, target) for s in scenarios for target in asked))
+    wrong = {}
+    for i, scenario in enumerate(scenarios):
         mine, *kafkas = facts = found[i * len(asked) : (i + 1) * len(asked)]
         if mine not in kafkas or any("too early" in f or "too late" in f for f in mine):
             shown = [f"{t.name}:\n  " + "\n  ".join(f) for t, f in zip(asked, facts, strict=True)]
-            wrong.append("\n".join([scenario.__name__, *shown]))
+            wrong[scenario] = "\n".join([scenario.__name__, *shown])
     return wrong
 
 

@@ -127,6 +127,20 @@ class Client:
         code: int = (await asyncio.wait_for(answer, 20))["error_code"]
         return code
 
+    async def commit(self) -> int:
+        """Commit an offset as a member; the answer."""
+        entry = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+        answer = await self.ask(
+            "OffsetCommit",
+            7,
+            generation_id_or_member_epoch=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            topics=[{"name": "t0", "partitions": [entry]}],
+        )
+        code: int = (await answer)["topics"][0]["partitions"][0]["error_code"]
+        return code
+
     async def beats_until(self, code: int, within_s: float = 20.0) -> str:
         """Heartbeat again and again, always 0, until the answer is `code`."""
         return await self.group.until(self.heartbeat, code, within_s, before={NONE})
