@@ -68,7 +68,11 @@ def check_group(group: Group) -> None:
             assert awaited.deadline_ms == group.phase.due_ms
             assert not group.pending_syncs
             assert not any(m.sync_ticket for m in members.values())
-            if not group.initial_delay:
+            assert not (group.initial_delay and group.holding)
+            if group.holding:
+                assert group.phase.due_ms <= group.join_deadline_ms
+                assert members or group.pending, "nobody is left to wait for more"
+            elif not group.initial_delay:
                 assert awaited.members, "a join phase that waits for nobody must have ended"
         case State.AWAITING_SYNC:
             assert armed

@@ -42,6 +42,8 @@ class Walk:
         self.chance = random.Random(seed)
         self.config = GroupConfig(
             initial_rebalance_delay_ms=self.chance.choice([0, 3000]),
+            join_coalescing_ms=self.chance.choice([0, 0, 700, 400_000]),
+            fetch_counts_as_activity=self.chance.random() < 0.3,
             max_size=self.chance.choice([2, 4, 100]),
             new_member_join_timeout_ms=self.chance.choice([5000, 300_000]),
             offset_metadata_max_bytes=3,
