@@ -1,0 +1,236 @@
+"""The broker cleans its compacted topics: whom, when, beside whom, and what it says when it fails.
+
+Everything here runs the cleaner process that a broker runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.broker import Broker
+from broker.cleaner_worker import CleanerWorker, CleaningFailed
+from broker.config import Config
+from broker.registry import Topic
+from log.checkpoint import CLEANER_OFFSET, read_offsets
+from log.clean_job import CleanedGroup, CleanJob, decode_answer, decode_job, encode_job
+from log.cleaner import remove_cleaned
+from log.partition_log import PartitionLog
+from log.segment import LOG
+from protocol.records.batch import Record, encode_batch, iter_batches, records_of
+from tests.broker.edge import eventually
+from tests.log.cleaning_tools import all_records, last_by_key
+
+QUICK = {"log.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}
+
+
+@contextmanager
+def opened(directory: Path, **settings: Any) -> Iterator[Broker]:
+    """A broker whose data directory is open, listening nowhere."""
+    values = {
+        "log.dirs": str(directory),
+        **QUICK,
+        **{k.replace("_", "."): v for k, v in settings.items()},
+    }
+    broker = Broker(Config({name: str(value) for name, value in values.items()}))
+    broker.open()
+    try:
+        yield broker
+    finally:
+        broker.logs.close_all()
+        broker.release()
+
+
+def make_topic(broker: Broker, name: str = "t", **configs: str) -> PartitionLog:
+    settings = {"cleanup.policy": "compact", **{k.replace("_", "."): v for k, v in configs.items()}}
+    broker.logs.show(broker.logs.make(Topic(name, os.urandom(16), 1, settings)))
+    log = broker.logs.get(name, 0)
+    assert log is not None
+    return log
+
+
+def write(log: PartitionLog, chance: random.Random, batches: int, keys: int = 50) -> None:
+    for _ in range(batches):
+        first = log.log_end_offset
+        records = [
+            Record(first + n, 1000, b"k%d" % chance.randrange(keys), chance.randbytes(100))
+            for n in range(40)
+        ]
+        log.append_encoded(encode_batch(records, leader_epoch=0), first, first + 39, 1000)
+
+
+async def test_the_dirtiest_log_is_cleaned_and_the_checkpoint_says_up_to_where(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as broker:
+        log = make_topic(broker)
+        kept = make_topic(broker, "kept", cleanup_policy="delete")
+        for some in (log, kept):
+            write(some, random.Random(1), 100)
+        before = last_by_key(all_records(log))
+        assert len(log.segments) > 3
+        broker.cleaning.start()
+        await eventually(lambda: broker.cleaning.runs)
+        await broker.cleaning.stop()
+
+        assert last_by_key(all_records(log)) == before
+        left = sum(segment.size for segment in log.segments[:-1])
+        assert left < 10_000, "50 records of 120 bytes"
+        assert kept.size_bytes > 400_000
+        assert read_offsets(broker.fs, str(tmp_path / CLEANER_OFFSET)) == {
+            ("t", 0): log.active.base_offset
+        }
+        assert broker.cleaning.dirty_bytes(log) == log.active.size
+        assert not [n for n in os.listdir(log.directory) if n.endswith((".cleaned", ".swap"))]
+
+
+async def test_readers_of_all_kinds_see_no_error_and_no_gap_while_it_is_cleaned(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as broker:
+        log = make_topic(broker)
+        chance = random.Random(2)
+        write(log, chance, 60)
+        broker.cleaning.start()
+        reader: Iterator[Any] = iter(())
+        read_to = 0
+        newest: dict[bytes | None, int] = {}
+        while broker.cleaning.runs < 4:
+            if log.size_bytes < 1_000_000:
+                write(log, chance, 12)
+            end = log.log_end_offset
+            while read_to < end:  # a consumer: each fetch goes on where the last one ended
+                for header, _ in iter_batches(
+                    data := log.read_bytes(read_to, 30_000), partial=True
+                ):
+                    for record in records_of(data, header):
+                        newest[record.key] = record.offset
+                    read_to = header.last_offset + 1
+            await asyncio.sleep(0)
+            if next(reader, None) is None:  # a loader, which may be under way for long
+                reader = log.scan(chunk_bytes=5000)
+        await broker.cleaning.stop()
+
+        assert newest == {key: r.offset for key, r in last_by_key(all_records(log)).items()}
+        assert log.log_end_offset > 20_000
+        assert log.size_bytes < 2_000_000
+
+
+async def test_a_failing_cleaning_is_told_and_tried_again(tmp_path: Path) -> None:
+    with opened(tmp_path) as broker:
+        log = make_topic(broker)
+        write(log, random.Random(3), 100)
+        path = Path(log.directory) / f"{0:020d}{LOG}"
+        whole = path.read_bytes()
+        path.write_bytes(whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:])
+        broker.cleaning.start()
+        await eventually(lambda: broker.cleaning.failures)
+
+        [reason] = broker.health()["uncleanable"].values()
+        assert str(path) in reason
+        assert broker.health()["state"] == "ready"
+        assert log.segments[0].size == len(whole), "the log is as it was"
+        path.write_bytes(whole)
+        await eventually(lambda: broker.cleaning.runs)
+        assert "uncleanable" not in broker.health()
+        await broker.cleaning.stop()
+
+
+async def test_a_cleaner_process_that_dies_is_told_and_replaced(tmp_path: Path) -> None:
+    with opened(tmp_path) as broker:
+        log = make_topic(broker)
+        write(log, random.Random(4), 100)
+        worker = CleanerWorker()
+        job = broker.cleaning._job(log, broker.cleaning.judge(log, 1000))
+
+        async def kill(group: CleanedGroup) -> None:
+            assert worker.pid is not None
+            os.kill(worker.pid, 9)
+
+        job.segment_bytes = 6000
+        with pytest.raises(CleaningFailed, match="ended with status -9"):
+            await worker.clean(job, kill)
+        groups: list[CleanedGroup] = []
+
+        async def note(group: CleanedGroup) -> None:
+            groups.append(group)
+
+        done = await worker.clean(job, note)
+        assert done.end_offset == log.active.base_offset
+        assert [group.sources for group in groups] == [
+            [segment.base_offset] for segment in log.segments[:-1]
+        ]
+        await worker.stop()
+        assert worker.pid is None
+        remove_cleaned(broker.fs, log.directory)
+
+
+async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(tmp_path: Path) -> None:
+    with opened(tmp_path) as broker:
+        log = make_topic(broker)
+        write(log, random.Random(5), 100)
+        broker.cleaning.start()
+        real = broker.cleaning._replace
+
+        async def deleted(cleaned: PartitionLog, group: CleanedGroup) -> None:
+            entry = broker.logs.topics.pop("t")
+            broker.logs.retire(entry.topic, entry.logs, "0" * 32)
+            await real(cleaned, group)
+
+        broker.cleaning._replace = deleted  # type: ignore[method-assign]
+        await eventually(lambda: "t" not in broker.logs.topics)
+        await broker.cleaning.stop()
+        assert (broker.cleaning.failures, broker.cleaning.runs) == (0, 0)
+
+
+async def test_records_wait_for_min_compaction_lag_and_old_ones_for_no_ratio(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as broker:
+        young = make_topic(broker, "young", min_compaction_lag_ms="1000")
+        old = make_topic(broker, "old", min_cleanable_dirty_ratio="1", max_compaction_lag_ms="500")
+        for log in (young, old):
+            write(log, random.Random(6), 100)
+        cleaning = broker.cleaning
+
+        assert not cleaning.judge(young, 1999).dirty_bytes
+        assert cleaning.judge(young, 2000).dirty_bytes == sum(s.size for s in young.segments[:-1])
+        assert not cleaning.judge(old, 1500).overdue
+        assert cleaning.judge(old, 1501).overdue
+        assert await cleaning.clean_dirtiest(), "both are due by today's clock"
+        assert await cleaning.clean_dirtiest()
+        assert not await cleaning.clean_dirtiest()
+        assert old.active.size == 0, "what was overdue in the active segment was rolled"
+        await cleaning.stop()
+
+
+async def test_switched_off_nothing_is_cleaned(tmp_path: Path) -> None:
+    with opened(tmp_path, log_cleaner_enable="false") as broker:
+        broker.cleaning.start()
+        assert broker.cleaning._tasks == []
+
+
+def test_jobs_and_answers_travel_as_lines() -> None:
+    job = CleanJob("/d", [[0, 1, 2, 3, 4]], 5, 6, 7, 8, producers={3: (4, 0), 9: (-1, 2)})
+    assert decode_job(encode_job(job)) == job
+    with pytest.raises(KeyError):
+        decode_answer(b'{"strange": {}}')
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    before = set(_children())
+    yield
+    assert set(_children()) <= before
+
+
+def _children() -> list[str]:
+    path = Path(f"/proc/self/task/{os.getpid()}/children")
+    return path.read_text().split() if path.exists() else []
