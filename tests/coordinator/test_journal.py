@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from coordinator.calls import LeaveGroup, Leaver, Now, TopicOffsets
-from coordinator.events import Cause, LoadedGeneration, ShardLoaded, Transition
+from coordinator.events import (
+    Assigned,
+    AssignedMember,
+    Cause,
+    Event,
+    GenerationFormed,
+    LoadedGeneration,
+    MemberJoined,
+    MemberLeft,
+    MovedOffset,
+    OffsetsMovedBack,
+    ShardLoaded,
+    Transition,
+)
 from coordinator.journal import Journal
 from coordinator.journal_entries import GroupJournal, Rebalance
 from coordinator.outcome import Outcome
@@ -488,3 +503,48 @@ def test_sizes_are_the_same_however_they_are_counted() -> None:
     fixed = GroupJournal("g", 3).bytes
     assert entry.bytes - fixed == sum(each.size() for each in entry.rebalances)
     assert told.journal.bytes == entry.bytes
+
+
+def test_the_estimate_is_not_far_below_what_the_journal_takes() -> None:
+    """Every text is the journal's own here, as when all members have gone since."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        journal = Journal()
+        for group in range(20):
+            for number in range(20):
+                now = Now(number, 1_700_000_000_000 + number)
+                for event in _a_rebalance(f"group-{group}", number):
+                    journal.observe(event, now)
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert journal.bytes < 2 * taken, "nor far above"
+    assert taken < 1.2 * journal.bytes
+
+
+def _a_rebalance(group_id: str, number: int) -> list[Event]:
+    ids = [f"consumer-app-{i}-6d0a6aa9-7c0c-4c55-9d4d-{number:012d}" for i in range(30)]
+    gone = f"{ids[0]}-gone"
+    members = tuple(
+        AssignedMember(name, None, f"consumer-app-{i}", f"/10.0.{number}.{i}", bytes(100 + i))
+        for i, name in enumerate(ids)
+    )
+    why = f"{gone} from /10.0.0.{number} left: {number}"
+    cause = Cause.MEMBER_LEFT
+    return [
+        MemberLeft(group_id, gone, None, "app", "/10.0.0.1", cause, f"left: {number}"),
+        Transition(group_id, "Stable", "PreparingRebalance", number, cause, why, gone, (*ids,), 60),
+        MemberJoined(group_id, f"{gone}-new", None, "app", "/10.0.0.1", f"again {number}"),
+        Transition(
+            group_id, "PreparingRebalance", "CompletingRebalance", number + 1,
+            Cause.ALL_JOINED, "all", "", (*ids,), 60,
+        ),
+        GenerationFormed(group_id, number + 1, "range", ids[1], 30, 50, ids[2], 4),
+        Transition(group_id, "CompletingRebalance", "Stable", number + 1, Cause.ASSIGNED, "x"),
+        Assigned(group_id, number + 1, "consumer", members),
+        OffsetsMovedBack(
+            group_id, ids[3], "app", "/10.0.0.1", 8,
+            tuple(MovedOffset(f"topic-{number}", i, 10**6 + i, 10**5 + i) for i in range(8)),
+        ),
+    ]  # fmt: skip
