@@ -337,7 +337,8 @@ class Cleaning:
             self._paused[key] = self.broker.clock.now().mono_ms + backoff_ms
             return
         self.checkpoints[key] = done.end_offset
-        logger.info(
+        tell = logger.debug if log.topic == OFFSETS_TOPIC else logger.info  # it may be every second
+        tell(
             "log cleaned",
             partition=_name(log),
             bytes_before=done.bytes_read,

@@ -1,0 +1,176 @@
+"""A thousand keys committed over and over: disk follows what is live, and nothing live is lost.
+
+The bound is that of 5,000,000 commits (`make soak`); `make test` commits 300,000.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from log.config import LogConfig
+from log.filesystem import OsFileSystem
+from log.partition_log import PartitionLog
+from tests.broker.topic_calls import create_topic
+from tests.brokers import Broker
+from tests.log.cleaning_tools import all_records, last_by_key
+from tests.waiting import until
+from tests.wire import Wire
+
+GROUPS = 10
+PARTITIONS = 100
+BYTES_MAX = 20 * 1024 * 1024
+BRIEF_PARTITIONS = 5
+IN_FLIGHT = 4
+
+
+def commit(wire: Wire, group_id: str, offset: int, partitions: int = PARTITIONS) -> None:
+    """Send a simple consumer's commit; its answer is to be received."""
+    wire.send(
+        "OffsetCommit",
+        7,
+        {
+            "group_id": group_id,
+            "member_id": "",
+            "topics": [
+                {
+                    "name": "t",
+                    "partitions": [
+                        {
+                            "partition_index": partition,
+                            "committed_offset": offset,
+                            "committed_metadata": "",
+                        }
+                        for partition in range(partitions)
+                    ],
+                }
+            ],
+        },
+    )
+
+
+def settled(wire: Wire) -> None:
+    """Receive the answer to a commit, which must have been taken."""
+    _, answer = wire.receive()
+    assert {entry["error_code"] for entry in answer["topics"][0]["partitions"]} == {0}
+
+
+def committed(wire: Wire, group_id: str) -> list[int]:
+    """All that is committed in the group, by partition."""
+    answer: dict[str, Any] = {}
+
+    def answered() -> bool:
+        answer.update(wire.call("OffsetFetch", 7, {"group_id": group_id, "topics": None}))
+        return bool(answer["error_code"] == 0)
+
+    until("the group is loaded", answered)
+    entries = [
+        (entry["partition_index"], entry["committed_offset"])
+        for topic in answer["topics"]
+        for entry in topic["partitions"]
+    ]
+    return [offset for _, offset in sorted(entries)]
+
+
+def find_coordinator(wire: Wire) -> dict[str, Any]:
+    return wire.call("FindCoordinator", 2, {"key": "group-0", "key_type": 0})
+
+
+def disk_bytes(directory: Path) -> int:
+    """Bytes of all files of a partition, those that vanish meanwhile left out."""
+    total = 0
+    for entry in os.scandir(directory):
+        try:
+            total += entry.stat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def churn(broker: Broker, commits: int) -> tuple[int, int]:
+    """Commit so often, with groups between that come and go; the rounds and most bytes on disk."""
+    directory = broker.partition_folder("__consumer_offsets", 0)
+    most = 0
+    with Wire(broker.port) as wire:
+        assert create_topic(wire, "t", PARTITIONS)["error_code"] == 0
+        until("a coordinator is there", lambda: not find_coordinator(wire)["error_code"])
+        requests = 0
+        for number in itertools.count(1):
+            for group in range(GROUPS):
+                commit(wire, f"group-{group}", number)
+                requests += 1
+                if requests >= IN_FLIGHT:
+                    settled(wire)
+                    requests -= 1
+            if not number % 10:
+                while requests:
+                    settled(wire)
+                    requests -= 1
+                brief = f"brief-{number}"
+                commit(wire, brief, 1, BRIEF_PARTITIONS)
+                settled(wire)
+                gone = wire.call("DeleteGroups", 2, {"groups_names": [brief]})
+                assert gone["results"][0]["error_code"] == 0
+                most = max(most, disk_bytes(directory))
+                assert most <= BYTES_MAX, f"{most} bytes after {number} rounds"
+            if number * GROUPS * PARTITIONS >= commits:
+                while requests:
+                    settled(wire)
+                    requests -= 1
+                return number, most
+    raise AssertionError("unreachable")
+
+
+def check(broker: Broker, commits: int) -> None:
+    rounds, _ = churn(broker, commits)
+    with Wire(broker.port) as wire:
+        for group in range(GROUPS):
+            assert committed(wire, f"group-{group}") == [rounds] * PARTITIONS
+    broker.kill()
+    (broker.partition_folder("__consumer_offsets", 0) / "groups.image").unlink(missing_ok=True)
+    broker.start()  # it has the cleaned log alone to load from
+    with Wire(broker.port) as wire:
+        for group in range(GROUPS):
+            assert committed(wire, f"group-{group}") == [rounds] * PARTITIONS, "after a kill"
+        assert committed(wire, "brief-10") == []
+    broker.stop()
+
+    directory = broker.partition_folder("__consumer_offsets", 0)
+    log = PartitionLog.open(
+        OsFileSystem(), str(directory), "__consumer_offsets", 0, LogConfig(cleanup_policy="compact")
+    )
+    appended = rounds * GROUPS * PARTITIONS
+    assert log.log_end_offset > appended, "offsets are never given twice"
+    records = all_records(log)
+    assert len(records) < appended / 3, "it was cleaned"
+    last = last_by_key(records)
+    for number in range(10, rounds + 1, 10):
+        name = f"brief-{number}".encode()
+        of_group = struct.pack(">hh", 1, len(name)) + name
+        tombstones = [
+            key for key, record in last.items() if key.startswith(of_group) and not record.value
+        ]
+        assert len(tombstones) == BRIEF_PARTITIONS, "younger than delete.retention.ms"
+
+
+SETTINGS = {"offsets.topic.num.partitions": "1"}
+
+
+def test_a_partition_of_300_000_commits_takes_20_mib_at_most(
+    brokers: Callable[..., Broker],
+) -> None:
+    check(brokers(SETTINGS), 300_000)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_partition_of_5_000_000_commits_takes_20_mib_at_most(
+    brokers: Callable[..., Broker],
+) -> None:
+    check(brokers(SETTINGS), 5_000_000)
