@@ -39,11 +39,13 @@ NEEDED_BY_NONE = 2**63 - 1
 
 SLICE_S = 0.002
 """How long one slice of writing may hold the loop."""
-POLL_S = 0.2
+POLL_S = 0.05
 BYTES_DUE = 1 << 20
 """A snapshot is due when so much of the log has come since the last one, and twice its own size:
 1 MiB is some 15,000 offsets, replayed in some 15 ms."""
 BYTES_DUE_AT_STOP = 64 << 10
+PAUSE_PER_COST = 20
+CLEANED = 1 << 62
 RETRY_S = 60.0
 PENDING_BYTES = 1 << 20
 """So much of a snapshot is kept in memory before it is written."""
@@ -64,6 +66,10 @@ class Snapshots:
         """By partition: where the log must be replayed over the newest snapshot from."""
         self._bytes: dict[int, int] = {}
         """By partition: the size of the newest snapshot."""
+        self._place: dict[int, tuple[int, int]] = {}
+        """By partition: the segment and the position in it where the newest snapshot begins."""
+        self._cost_s = 0.0
+        """How long the last one held the loop in all."""
         self._not_before: dict[int, float] = {}
         self._writing = asyncio.Lock()
         self._closing = False
@@ -77,7 +83,7 @@ class Snapshots:
     def read(self, log: PartitionLog) -> Image | None:
         """The snapshot beside ``log``, None when there is none to believe; in any thread.
 
-        What can be known without reading the log behind it is checked here; `Tail` does the rest.
+        What can be known without the log behind it is checked here, the rest by the loader.
         """
         path = _path(log)
         if not log.fs.exists(path):
@@ -124,12 +130,16 @@ class Snapshots:
     # -- writing
 
     async def run(self, hosts: Sequence[ShardLog]) -> None:
-        """Writes what is due, one snapshot at a time, until `write_all` is called."""
+        """Writes what is due, the heaviest first, until `write_all` is called.
+
+        The loop gets a pause after each, so that all of them take it for a twentieth of its time.
+        """
         while not self._closing:
-            await asyncio.sleep(POLL_S)
-            for host in hosts:
-                if not self._closing and self._is_due(host, BYTES_DUE):
-                    await self.write(host)
+            await asyncio.sleep(max(POLL_S, PAUSE_PER_COST * self._cost_s))
+            self._cost_s = 0.0
+            heaviest = max(hosts, key=self._bytes_missed, default=None)
+            if heaviest is not None and not self._closing and self._is_due(heaviest, BYTES_DUE):
+                await self.write(heaviest)
 
     async def write_all(self, hosts: Sequence[ShardLog]) -> None:
         """Writes those that a restart would miss; afterwards `run` writes none."""
@@ -139,19 +149,24 @@ class Snapshots:
                 await self.write(host)
 
     def _is_due(self, host: ShardLog, bytes_due: int) -> bool:
-        partition = host.partition
-        if host.phase is not Phase.ACTIVE or self._not_before.get(partition, 0.0) > perf_counter():
-            return False
-        begin = self._begin.get(partition, host.log.log_start_offset)
-        if host.appended <= begin:
-            return False
-        if self._cleaned_to(partition) > begin:
-            return True  # records are missing behind the one that is there, so that it is of no use
-        if host.log.size_bytes < bytes_due:
-            return False
         if bytes_due == BYTES_DUE:
-            bytes_due = max(bytes_due, 2 * self._bytes.get(partition, 0))
-        return _bytes_from(host.log, begin) >= bytes_due
+            bytes_due = max(bytes_due, 2 * self._bytes.get(host.partition, 0))
+        return self._bytes_missed(host) >= bytes_due
+
+    def _bytes_missed(self, host: ShardLog) -> int:
+        """How much of the log a start would have to replay; 0 where nothing can be done now."""
+        partition, log = host.partition, host.log
+        begin = self._begin.get(partition, log.log_start_offset)
+        if host.phase is not Phase.ACTIVE or host.appended <= begin:
+            return 0
+        if self._not_before.get(partition, 0.0) > perf_counter():
+            return 0
+        if self._cleaned_to(partition) > begin:
+            return CLEANED  # records are missing behind the one that is there: it is of no use
+        base_offset, position = self._place.get(partition, (-1, 0))
+        if base_offset == log.active.base_offset:
+            return log.active.size - position
+        return _bytes_from(log, begin)
 
     async def write(self, host: ShardLog) -> bool:
         """Writes one; False where that was not possible now, which is told if it is a failure."""
@@ -172,8 +187,10 @@ class Snapshots:
     async def _write(self, host: ShardLog, shard: GroupShard) -> bool:
         log, partition = host.log, host.partition
         begin = host.appended
+        place = log.active.base_offset, log.active.size
         mark = mark_below(log, begin)
         if mark is None:
+            self._not_before[partition] = perf_counter() + 20 * POLL_S
             return False  # nothing is below, or a cleaner took it; the next append changes that
         head = ImageHead(self.topic_id, partition, log.log_start_offset, begin, mark)
         writer = ImageWriter()
@@ -181,7 +198,9 @@ class Snapshots:
         since = perf_counter()
         for block in blocks_of(shard, writer, head):
             output.add(block)
-            self.longest_slice_s = max(self.longest_slice_s, perf_counter() - since)
+            took = perf_counter() - since
+            self.longest_slice_s = max(self.longest_slice_s, took)
+            self._cost_s += took
             if output.pending_bytes > PENDING_BYTES:
                 await asyncio.to_thread(output.write)
             else:
@@ -200,6 +219,7 @@ class Snapshots:
         output.add(writer.end(host.appended, end_mark))
         await asyncio.to_thread(output.finish)
         self._begin[partition], self._bytes[partition] = begin, output.size
+        self._place[partition] = place
         return True
 
 

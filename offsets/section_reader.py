@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from typing import Any
 
 from offsets.record_errors import CorruptRecord
 from offsets.record_reader import BasedRun, RunBuilder, known_names, names_of
@@ -25,8 +26,10 @@ _PLAIN_BYTES = 30
 _TAIL_BYTES = 11
 _LONGEST_PROLOGUE = 8
 
-_SHAPES_KEPT = 512
-_shapes: dict[tuple[int, int, int], struct.Struct] = {}
+_STRETCH_MAX = 64
+"""Records that are unpacked at once: of each size there is a shape, 12 KB at most."""
+_SHAPES_KEPT = 256
+_shapes: dict[tuple[int, int, int, int], struct.Struct] = {}
 _deltas = b"".join(encode_varint(delta) for delta in range(8192))
 _TWO_BYTES_FROM = 64
 
@@ -113,29 +116,60 @@ def _take_stretch(
     size = end - position
     key_at = delta_at + delta_bytes
     key_bytes = size - _PLAIN_BYTES - key_at
-    shape = _shapes.get((delta_at, delta_bytes, key_bytes)) or _remember_shape(
-        delta_at, delta_bytes, key_bytes
-    )
     prologue = section[position : position + delta_at]
     key = section[position + key_at : end - _PLAIN_BYTES]
     tail = section[end - _TAIL_BYTES : end]
-    at_most = min(left, (len(section) - end) // size)
-    partitions: list[int] = []
-    offsets: list[int] = []
-    epochs: list[int] = []
-    table = memoryview(section)[end : end + at_most * size]
-    for a_prologue, a_key, partition, a_value_head, offset, epoch, a_tail in shape.iter_unpack(
-        table
+    at_most = min(left, (len(section) - end) // size, _STRETCH_MAX)
+    if not at_most:
+        return 0
+    count = _same_key(section, end + key_at, size, key, at_most)
+    shape = _shapes.get((delta_at, delta_bytes, key_bytes, count)) or _remember_shape(
+        delta_at, delta_bytes, key_bytes, count
+    )
+    fields = shape.unpack_from(section, end)
+    between = tail + prologue
+    if (
+        fields[0] != prologue
+        or fields[-1] != tail
+        or fields[1::6].count(key) != count
+        or fields[3::6].count(_VALUE_HEAD) != count
+        or fields[6:-1:6].count(between) != count - 1
     ):
-        if a_key != key or a_tail != tail or a_prologue != prologue or a_value_head != _VALUE_HEAD:
-            break
-        partitions.append(partition)
-        offsets.append(offset)
-        epochs.append(epoch)
-    found = _ascending(section, end + delta_at, size, (delta >> 1) + 1, delta_bytes, len(offsets))
+        count = _first_different(fields, key, between, count) if fields[0] == prologue else 0
+    found = _ascending(section, end + delta_at, size, (delta >> 1) + 1, delta_bytes, count)
     if found:
-        builder.extend_plain(partitions[:found], offsets[:found], epochs[:found])
+        stop = 6 * found
+        builder.extend_plain(fields[2:stop:6], fields[4:stop:6], fields[5 : stop + 1 : 6])
     return found
+
+
+def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int) -> int:
+    """About how many records ``step`` bytes apart, the first of which has ``key``, have it too."""
+    size = len(key)
+    low, high = 0, 1  # record number ``low`` has it
+    while high < at_most and section[at + high * step : at + high * step + size] == key:
+        low, high = high, 2 * high + 1
+    high = min(high, at_most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if section[at + middle * step : at + middle * step + size] == key:
+            low = middle
+        else:
+            high = middle
+    return low + 1
+
+
+def _first_different(fields: tuple[Any, ...], key: bytes, between: bytes, count: int) -> int:
+    """How many records at the beginning of ``fields`` are alike."""
+    for record in range(count):
+        at = 6 * record
+        if fields[at + 1] != key or fields[at + 3] != _VALUE_HEAD:
+            return record
+        behind = fields[at + 6]
+        if behind != between:  # the last one's tail, or one whose successor begins differently
+            alike: bool = behind[:_TAIL_BYTES] == between[:_TAIL_BYTES]
+            return record + alike
+    return count
 
 
 def _ascending(section: bytes, at: int, step: int, delta: int, delta_bytes: int, count: int) -> int:
@@ -161,11 +195,16 @@ def _common(found: bytes, due: bytes) -> int:
     return min(len(found), len(due))
 
 
-def _remember_shape(prologue: int, delta_bytes: int, key_bytes: int) -> struct.Struct:
+def _remember_shape(prologue: int, delta_bytes: int, key_bytes: int, count: int) -> struct.Struct:
+    """``count`` records: the prologue of the first, then per record the head of its key, partition,
+    value head, offset, epoch, and its tail with the next one's prologue; deltas are passed over.
+    """
     if len(_shapes) >= _SHAPES_KEPT:
         _shapes.clear()
-    shape = struct.Struct(f">{prologue}s{delta_bytes}x{key_bytes}si3sqi{_TAIL_BYTES}s")
-    _shapes[prologue, delta_bytes, key_bytes] = shape
+    record = f"{delta_bytes}x{key_bytes}si3sqi"
+    records = f"{record}{_TAIL_BYTES + prologue}s" * (count - 1) + f"{record}{_TAIL_BYTES}s"
+    shape = struct.Struct(f">{prologue}s{records}")
+    _shapes[prologue, delta_bytes, key_bytes, count] = shape
     return shape
 
 
