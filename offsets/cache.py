@@ -10,7 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from offsets.columns import TopicColumns
-from offsets.expiry import GroupCondition, expired_keys, expires_at, rule_for
+from offsets.expiry import (
+    NO_TIMESTAMP_MS,
+    ExpiryRule,
+    GroupCondition,
+    expired_keys,
+    expires_at,
+    rule_for,
+)
 from offsets.runs import GroupRun, OffsetRun, Run
 
 
@@ -194,8 +201,7 @@ class OffsetCache:
             return []
         stamped = (
             (topic, partition, commit_ms, expire_ms)
-            for topic, columns in self._groups.get(group_id, {}).items()
-            if topic not in rule.kept_topics
+            for topic, columns in self._candidates(group_id, rule, retention_ms, wall_ms)
             for partition, commit_ms, expire_ms in columns.stamps()
         )
         return expired_keys(rule, stamped, retention_ms=retention_ms, wall_ms=wall_ms)
@@ -210,13 +216,25 @@ class OffsetCache:
         rule = rule_for(condition)
         if rule is None:
             return
-        for topic, columns in self._groups.get(group_id, {}).items():
-            if topic in rule.kept_topics:
-                continue
+        for topic, columns in self._candidates(group_id, rule, retention_ms, until_ms):
             for partition, commit_ms, expire_ms in columns.stamps():
                 at_ms = expires_at(rule, commit_ms, expire_ms, retention_ms=retention_ms)
                 if at_ms <= until_ms:
                     yield topic, partition, at_ms, commit_ms, expire_ms
+
+    def _candidates(
+        self, group_id: str, rule: ExpiryRule, retention_ms: int, until_ms: int
+    ) -> Iterator[tuple[str, TopicColumns]]:
+        """The topics of a group of which an offset may go until then, by a look at each column."""
+        for topic, columns in self._groups.get(group_id, {}).items():
+            if topic in rule.kept_topics:
+                continue
+            commit_ms = columns.commits_not_before_ms()
+            if commit_ms >= 0:
+                at_ms = expires_at(rule, commit_ms, NO_TIMESTAMP_MS, retention_ms=retention_ms)
+                if at_ms > until_ms:
+                    continue
+            yield topic, columns
 
     def offsets(self) -> int:
         """How many offsets are cached."""
