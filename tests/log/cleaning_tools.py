@@ -122,8 +122,9 @@ class RandomLog:
     Everything is appended to ``shadow`` too, which is never cleaned.
     """
 
-    def __init__(self, log: PartitionLog, chance: random.Random) -> None:
+    def __init__(self, log: PartitionLog, chance: random.Random, keys: int = 12) -> None:
         self.log = log
+        self.keys = keys
         self.shadow = open_log(SimulatedFiles())
         self.chance = chance
         self.now_ms = NOW_MS
@@ -153,7 +154,7 @@ class RandomLog:
             Record(
                 first + index,
                 self.now_ms - chance.randint(0, 3) * 7,
-                b"k%d" % chance.randrange(12),
+                b"k%d" % chance.randrange(self.keys),
                 None if chance.random() < 0.25 else chance.randbytes(chance.choice([0, 3, 90])),
                 [("h", b"x")] if chance.random() < 0.1 else [],
             )
