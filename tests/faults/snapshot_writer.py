@@ -1,0 +1,70 @@
+"""A process to be killed: it commits, and writes one snapshot after the other, until it dies.
+
+Its first line says, as JSON, what it found in the directory; each further line is a group and the
+offset that was acknowledged to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from broker import snapshots
+from tests.broker.edge import EdgeBroker, eventually
+
+TOPIC_ID = bytes([5]) * 16
+GROUPS = 40
+
+
+class Broker(EdgeBroker):
+    """One shard with snapshots."""
+
+    def ensure_offsets_topic(self) -> bool:
+        if not self.runtime.hosts:
+            self.runtime.start(self.open_logs(), TOPIC_ID)
+        return True
+
+
+async def main(directory: Path) -> None:
+    snapshots.SLICE_S = -1.0  # a slice for each group, and each to the disk at once
+    snapshots.PENDING_BYTES = 0
+    async with Broker(directory, partitions=1) as broker:
+        broker.ensure_offsets_topic()
+        await eventually(lambda: not broker.runtime.loading)
+        host = broker.runtime.hosts[0]
+        written = broker.runtime.snapshots
+        assert written is not None
+        found: dict[str, Any] = {
+            group: host.shard.cache.fetch(group, "orders", [0, 1, 2]).offsets[:]
+            for group in host.shard.cache.groups()
+        }
+        tell({"from": host.loaded_from, "found": {g: list(o) for g, o in found.items()}})
+        number = max((offsets[0] for offsets in found.values()), default=0)
+        committing = asyncio.create_task(commit(broker, number))
+        while not committing.done():
+            await written.write(host)
+            await asyncio.sleep(0)
+        await committing
+
+
+async def commit(broker: Broker, number: int) -> None:
+    client = await broker.client()
+    while True:
+        number += 1
+        group = f"group-{number * 7 % GROUPS}"
+        assert await client.commit(group, number, partitions=3) == 0
+        tell([group, number])
+
+
+def tell(what: object) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    uvloop.run(main(Path(sys.argv[1])))
