@@ -96,7 +96,16 @@ class Member:
         self._ended(20)
 
     def _ended(self, within_s: float) -> int:
-        code = self.process.wait(within_s)
+        try:
+            code = self.process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(
+                signal.SIGQUIT
+            )  # both Python's and Java's members print stacks
+            self.watch.until(
+                f"{self.name} ends, or shows where it is", lambda: len(self.errors) > 3, 10
+            )
+            raise AssertionError(f"{self.name} does not end\n{self.story()}") from None
         for reader in self._readers:
             reader.join(10)
         return code

@@ -3,11 +3,15 @@ one word per line on standard input. Shared by the member scripts beside it."""
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import queue
+import signal
 import sys
 import threading
 from typing import Any
+
+faulthandler.register(signal.SIGQUIT, all_threads=True)
 
 
 def emit(event: str, **fields: Any) -> None:
