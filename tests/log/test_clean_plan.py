@@ -1,0 +1,90 @@
+"""What is cleaned, decided over plain numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from log.clean_plan import SegmentFacts, cleanable, group_segments, weighs_too_much
+from log.config import LogConfig
+
+MIB = 1024 * 1024
+CONFIG = LogConfig(cleanup_policy="compact")
+
+
+def segments(*sizes: int, offsets: int = 100, index: int = 8) -> list[SegmentFacts]:
+    """Segments of 100 offsets each, written a second after each other, the last one active."""
+    return [
+        SegmentFacts(number * offsets, size, 1000 * (number + 1), index, index)
+        for number, size in enumerate(sizes)
+    ]
+
+
+def test_what_came_since_the_last_cleaning_is_dirty_but_the_active_segment() -> None:
+    found = cleanable(segments(10, 20, 30, 40), 100, 0, CONFIG, 10_000)
+    assert (found.first_dirty_offset, found.end_offset) == (100, 300)
+    assert (found.clean_bytes, found.dirty_bytes) == (10, 50)
+    assert found.dirty_ratio == pytest.approx(50 / 60)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "log_start", "first_dirty"),
+    [
+        (None, 0, 0),
+        (None, 120, 120),
+        (200, 0, 200),
+        (200, 250, 250),
+        (301, 0, 0),  # of a log of that name that was longer
+    ],
+)
+def test_where_the_dirty_part_begins(
+    checkpoint: int | None, log_start: int, first_dirty: int
+) -> None:
+    found = cleanable(segments(10, 10, 10, 10), checkpoint, log_start, CONFIG, 10_000)
+    assert found.first_dirty_offset == first_dirty
+
+
+def test_young_segments_and_all_behind_them_wait() -> None:
+    config = dataclasses.replace(CONFIG, min_compaction_lag_ms=500)
+    facts = segments(10, 10, 10, 10)
+    assert cleanable(facts, None, 0, config, 2499).end_offset == 100
+    assert cleanable(facts, None, 0, config, 2500).end_offset == 200
+    assert cleanable(facts, None, 0, config, 1499).dirty_bytes == 0
+    assert cleanable(facts, None, 0, config, 1499).dirty_ratio == 0.0
+
+
+def test_a_segment_older_than_the_largest_lag_is_overdue() -> None:
+    config = dataclasses.replace(CONFIG, max_compaction_lag_ms=5000)
+    facts = segments(10, 10, 10)
+    assert not cleanable(facts, None, 0, config, 6000).overdue
+    assert cleanable(facts, None, 0, config, 6001).overdue
+    assert not cleanable(facts, 100, 0, config, 6001).overdue, "the old one is clean"
+
+
+def test_neighbours_are_merged_as_long_as_they_fit() -> None:
+    facts = segments(40, 40, 40, 100, 10, 10)
+    assert group_segments(facts, 500, 100, 1000) == [[0, 100], [200], [300], [400]]
+    assert group_segments(facts, 500, 220, 1000) == [[0, 100, 200, 300], [400]]
+    assert group_segments(facts, 201, 1000, 1000) == [[0, 100, 200]], "none behind the end"
+    assert group_segments(segments(1, 1, 1, 1), 300, 1000, 16) == [[0, 100], [200]], "indexes"
+    far = segments(1, 1, 1, 1, offsets=2**30)
+    assert group_segments(far, 3 * 2**30, 1000, 1000) == [[0, 2**30], [2 * 2**30]], "four bytes"
+
+
+@pytest.mark.parametrize(
+    ("size", "dirty", "live", "heavy"),
+    [
+        (2 * MIB, 2 * MIB, MIB // 2, True),
+        (2 * MIB, 2 * MIB, MIB + 1, False),  # the live weigh more
+        (MIB, MIB, 1, False),  # less than 1 MiB is dead
+        (100 * MIB, 49 * MIB, 51 * MIB, False),
+        (110 * MIB, 59 * MIB, 51 * MIB, True),
+        (100 * MIB, MIB, 1, False),  # young tombstones, which a cleaning would leave
+        (100 * MIB, 20 * MIB, 1, True),
+    ],
+)
+def test_when_an_offsets_partition_weighs_too_much(
+    size: int, dirty: int, live: int, heavy: bool
+) -> None:
+    assert weighs_too_much(size, dirty, live, MIB) is heavy

@@ -1,0 +1,38 @@
+"""The worked example of docs/cleaning.md is what a cleaning makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from protocol.records.batch import Record, encode_batch, read_header, records_of
+from tests.log.cleaning_tools import clean_log
+from tests.log.log_tools import open_log
+from tests.simulated_files import SimulatedFiles
+
+PAGE = Path(__file__).parents[2] / "docs" / "cleaning.md"
+
+
+def test_the_thinned_batch_of_the_page() -> None:
+    example = PAGE.read_text().partition("## A worked example")[2]
+    documented = bytes.fromhex(
+        "".join(line for line in example.splitlines() if line.startswith("    "))
+    )
+    log = open_log(SimulatedFiles(), cleanup_policy="compact", delete_retention_ms=1000)
+    for first, pairs in (
+        (0, [(b"a", b"1"), (b"b", b"1"), (b"a", None), (b"c", b"1")]),
+        (4, [(b"c", b"2")]),
+    ):
+        records = [Record(first + n, 1000 + first + n, *pair) for n, pair in enumerate(pairs)]
+        log.append(encode_batch(records), 0, 5000)
+    log.roll()
+
+    clean_log(log, 0, 5000)
+
+    data = log.read_bytes(0, 1000)
+    header = read_header(data)
+    assert data[: header.size_bytes] == documented
+    assert (header.last_offset, header.delete_horizon_ms) == (3, 6000)
+    assert [record[:4] for record in records_of(data, header)] == [
+        (1, 1001, b"b", b"1"),
+        (2, 1002, b"a", None),
+    ]
