@@ -45,6 +45,7 @@ BYTES_DUE = 1 << 20
 1 MiB is some 15,000 offsets, replayed in some 15 ms."""
 BYTES_DUE_AT_STOP = 64 << 10
 PAUSE_PER_COST = 20
+AT_ONCE = 4
 CLEANED = 1 << 62
 RETRY_S = 60.0
 PENDING_BYTES = 1 << 20
@@ -68,10 +69,10 @@ class Snapshots:
         """By partition: the size of the newest snapshot."""
         self._place: dict[int, tuple[int, int]] = {}
         """By partition: the segment and the position in it where the newest snapshot begins."""
-        self._cost_s = 0.0
-        """How long the last one held the loop in all."""
+        self._cost_s: dict[int, float] = {}
+        """By partition: how long its snapshots have held the loop in all."""
         self._not_before: dict[int, float] = {}
-        self._writing = asyncio.Lock()
+        self._under_way: set[int] = set()
         self._closing = False
 
     def oldest_needed(self, partition: int) -> int:
@@ -130,23 +131,32 @@ class Snapshots:
     # -- writing
 
     async def run(self, hosts: Sequence[ShardLog]) -> None:
-        """Writes what is due, the heaviest first, until `write_all` is called.
+        """Writes what is due, the heaviest first, until `write_all` is called or it is cancelled.
 
-        The loop gets a pause after each, so that all of them take it for a twentieth of its time.
+        Several at a time, since each waits for the disk; the pauses in between see to it that all
+        of them together hold the loop for a twentieth of its time.
         """
+        await asyncio.gather(*(self._write_in_turn(hosts) for _ in range(AT_ONCE)))
+
+    async def _write_in_turn(self, hosts: Sequence[ShardLog]) -> None:
+        cost_s = 0.0
         while not self._closing:
-            await asyncio.sleep(max(POLL_S, PAUSE_PER_COST * self._cost_s))
-            self._cost_s = 0.0
+            await asyncio.sleep(max(POLL_S, PAUSE_PER_COST * AT_ONCE * cost_s))
+            cost_s = 0.0
             heaviest = max(hosts, key=self._bytes_missed, default=None)
             if heaviest is not None and not self._closing and self._is_due(heaviest, BYTES_DUE):
+                before_s = self._cost_s.get(heaviest.partition, 0.0)
                 await self.write(heaviest)
+                cost_s = self._cost_s.get(heaviest.partition, 0.0) - before_s
 
     async def write_all(self, hosts: Sequence[ShardLog]) -> None:
         """Writes those that a restart would miss; afterwards `run` writes none."""
         self._closing = True
-        for host in hosts:
-            if self._is_due(host, BYTES_DUE_AT_STOP):
-                await self.write(host)
+        while self._under_way:
+            await asyncio.sleep(0.001)
+        waiting = [host for host in hosts if self._is_due(host, BYTES_DUE_AT_STOP)]
+        for start in range(0, len(waiting), AT_ONCE):
+            await asyncio.gather(*map(self.write, waiting[start : start + AT_ONCE]))
 
     def _is_due(self, host: ShardLog, bytes_due: int) -> bool:
         if bytes_due == BYTES_DUE:
@@ -159,7 +169,7 @@ class Snapshots:
         begin = self._begin.get(partition, log.log_start_offset)
         if host.phase is not Phase.ACTIVE or host.appended <= begin:
             return 0
-        if self._not_before.get(partition, 0.0) > perf_counter():
+        if partition in self._under_way or self._not_before.get(partition, 0.0) > perf_counter():
             return 0
         if self._cleaned_to(partition) > begin:
             return CLEANED  # records are missing behind the one that is there: it is of no use
@@ -171,15 +181,18 @@ class Snapshots:
     async def write(self, host: ShardLog) -> bool:
         """Writes one; False where that was not possible now, which is told if it is a failure."""
         shard, partition = host.shard, host.partition
+        assert partition not in self._under_way
+        self._under_way.add(partition)
         try:
-            async with self._writing:
-                done = await self._write(host, shard)
+            done = await self._write(host, shard)
         except (OSError, UnwritableRun, BadImage) as error:
             self._not_before[partition] = perf_counter() + RETRY_S
             logger.warning(
                 "a snapshot of groups could not be written", partition=partition, error=str(error)
             )
             return False
+        finally:
+            self._under_way.discard(partition)
         if done:
             self.written += 1
         return done
@@ -200,7 +213,7 @@ class Snapshots:
             output.add(block)
             took = perf_counter() - since
             self.longest_slice_s = max(self.longest_slice_s, took)
-            self._cost_s += took
+            self._cost_s[partition] = self._cost_s.get(partition, 0.0) + took
             if output.pending_bytes > PENDING_BYTES:
                 await asyncio.to_thread(output.write)
             else:
