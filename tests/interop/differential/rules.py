@@ -37,6 +37,7 @@ FORGOTTEN = Reason("a group that nobody was ever in is forgotten", "delete")
 OTHER_TOPICS = Reason("a static member came back with other topics", "part")
 OWNER_SHOWN = Reason("DescribeGroups shows who a restarted static member is now", "go on")
 TAKES_NO_ROOM = Reason("a static member comes back to a full group", "part")
+TOGETHER = Reason("several members leave in one LeaveGroup", "part")
 ANSWERED = Reason("a parked request that Kafka never answers is answered", "go on")
 TIE = Reason("a tie in the vote for the protocol", "part")
 LEADER_GONE = Reason("the leader is gone and any other member may lead", "part")
@@ -49,6 +50,7 @@ REASONS = (
     OTHER_TOPICS,
     OWNER_SHOWN,
     TAKES_NO_ROOM,
+    TOGETHER,
     ANSWERED,
     TIE,
     LEADER_GONE,
@@ -59,10 +61,17 @@ REASONS = (
 """All of them; a test finds each in docs/differences.md."""
 
 
-def of_answer(step: Step, mine: Answer, other: Answer, knowledge: Knowledge) -> Reason | None:
-    """Why a reference's answer may differ from the subject's; None when it may not."""
+def of_answer(
+    step: Step, mine: Answer, other: Answer, knowledge: Knowledge, during: Step
+) -> Reason | None:
+    """Why a reference's answer may differ from the subject's; None when it may not.
+
+    `step` is the one that is answered, `during` the one that brought the answer about.
+    """
     if "closed" in mine or "closed" in other:
         return None
+    if step is not during and _several_leave(during):
+        return TOGETHER
     if step.api == "DescribeGroups":
         return _of_description(mine, other)
     if step.api != "JoinGroup":
@@ -102,7 +111,7 @@ def _as_shown(answer: Answer, owners: bool = False) -> list[Answer]:
         for member in members:
             if group["group_state"] in ("PreparingRebalance", "CompletingRebalance"):
                 member["member_assignment"] = b""
-            if owners:
+            if owners and not member["member_id"].endswith("#?"):
                 member["client_id"] = member["member_id"].partition("#")[0]
         allowed = group["authorized_operations"]
         if allowed > 0:
@@ -138,6 +147,8 @@ def of_group(
     kept_nothing = step.api in ("JoinGroup", "LeaveGroup") or _keeps_nothing(step)
     if kept_nothing and (mine[0], other[:3]) == ("Dead", _BLANK):
         return FORGOTTEN
+    if _several_leave(step) and before not in ("Dead", "Empty"):
+        return TOGETHER
     if step.api == "JoinGroup" and sent.get("group_instance_id") and not sent["member_id"]:
         if len(mine[2]) >= MAX_SIZE and before in ("CompletingRebalance", "Stable"):
             return TAKES_NO_ROOM
@@ -149,6 +160,12 @@ def of_group(
     if step.api == "OffsetDelete" and (mine[0], other[0]) == ("Empty", "Dead"):
         return EMPTIED
     return None
+
+
+def _several_leave(step: Step) -> bool:
+    """Whether more than one member is named that may be in the group."""
+    named = [who for _, who, _ in step.says.get("members", ()) if who in ("self", "all stale")]
+    return step.api == "LeaveGroup" and len(named) > 1
 
 
 def _came_back(step: Step) -> bool:

@@ -230,6 +230,8 @@ class Run:
     async def _compare_answers(self, pairs: list[tuple[Side, Ticket]]) -> None:
         subject, ticket = pairs[0]
         step = ticket.step
+        assert self.current is not None
+        during = self.current.step
         answers = [(side, normal(step, t.future.result(), side.knowledge)) for side, t in pairs]
         mine = answers[0][1]
         if ticket.number in self.parked:
@@ -248,14 +250,14 @@ class Run:
         self.outcome.story += [f"    {side.target.name}: {answer}" for side, answer in others]
         if len(others) < len(judges):
             for side, answer in others:
-                reason = rules.of_answer(step, mine, answer, subject.knowledge)
+                reason = rules.of_answer(step, mine, answer, subject.knowledge, during)
                 what = f"{step.api} in {ticket.state}: {side.target.name} alone"
                 self.legal[f"{what}: {reason.text if reason else difference(mine, answer)}"] += 1
                 if step.api in CHANGING:
                     self.sides.remove(side)
             return
         for side, answer in others:
-            reason = rules.of_answer(step, mine, answer, subject.knowledge)
+            reason = rules.of_answer(step, mine, answer, subject.knowledge, during)
             if reason:
                 await self._excuse(side, reason)
             else:
