@@ -7,7 +7,7 @@ go, stands in place of the base timestamp, under an attribute bit, as Kafka has 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from log.clean_scan import (
@@ -24,6 +24,7 @@ from protocol.records.corrupt import CorruptRecords
 from protocol.records.section import wrap_int64
 from protocol.records.varint import encode_varint, read_bits, read_varlong
 
+_INT64_MIN = -(1 << 63)
 _COPIED_BITS = LOG_APPEND_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
@@ -111,17 +112,69 @@ def horizon_of(frame: Frame) -> int | None:
     return frame.base_timestamp if frame.attributes & DELETE_HORIZON_BIT else None
 
 
+def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[bytes, int]:
+    """The batch with the records whose offsets are ``live`` alone; how many they are, at least one.
+
+    Half as dear as `thin`, for batches where no tombstone is live and no delete horizon is set.
+    Raises CorruptRecords.
+    """
+    base_offset = frame.base_offset
+    parts: list[bytes] = []
+    count = frame.record_count
+    size = len(section)
+    position = kept = index = 0
+    since = -1
+    latest = _INT64_MIN
+    try:
+        for index in range(count):  # noqa: B007 - told when a length misfits
+            start = position
+            bits = section[position]
+            position += 1
+            if bits > 0x7F:
+                bits, position = read_bits(section, start, 32)
+            end = position + (bits >> 1)
+            time = section[position + 1]
+            position += 2
+            if time > 0x7F:
+                byte = section[position]
+                if byte > 0x7F:
+                    time, position = read_bits(section, position - 1, 64)
+                else:
+                    time = time & 0x7F | byte << 7
+                    position += 1
+            delta = section[position]
+            if delta > 0x7F:
+                delta, position = read_bits(section, position, 32)
+            if base_offset + (delta >> 1) in live:
+                kept += 1
+                time = (time >> 1) ^ -(time & 1)
+                if time > latest:  # noqa: PLR1730 - max() costs a call
+                    latest = time
+                if since < 0:
+                    since = start
+            elif since >= 0:
+                parts.append(section[since:start])
+                since = -1
+            position = end
+    except IndexError:
+        raise _misfit(index, count) from None
+    if position != size or not kept:
+        raise _misfit(count, count)
+    if since >= 0:
+        parts.append(section[since:])
+    max_timestamp = wrap_int64(frame.base_timestamp + latest)
+    return _assemble(frame, parts, kept, frame.base_timestamp, max_timestamp, False), kept
+
+
 def thin(frame: Frame, section: bytes, kept: Sequence[Cut], new_horizon_ms: int | None) -> bytes:
     """The batch with the records of ``kept`` alone, at least one.
 
     ``new_horizon_ms`` is set as its delete horizon; None leaves the base timestamp as it is.
     """
     base_timestamp = frame.base_timestamp
-    attributes = frame.attributes & (_COPIED_BITS | DELETE_HORIZON_BIT)
     if new_horizon_ms is None:
         parts = [section[cut.start : cut.end] for cut in kept]
     else:
-        attributes |= DELETE_HORIZON_BIT
         parts = []
         for cut in kept:
             delta = encode_varint(wrap_int64(base_timestamp + cut.timestamp_delta - new_horizon_ms))
@@ -131,18 +184,33 @@ def thin(frame: Frame, section: bytes, kept: Sequence[Cut], new_horizon_ms: int 
                 delta,
                 section[cut.rest : cut.end],
             )
-    max_timestamp = frame.max_timestamp
-    if not attributes & LOG_APPEND_BIT:
-        max_timestamp = max(wrap_int64(base_timestamp + cut.timestamp_delta) for cut in kept)
+    max_timestamp = max(wrap_int64(base_timestamp + cut.timestamp_delta) for cut in kept)
+    if new_horizon_ms is not None:
+        base_timestamp = new_horizon_ms
+    sets_horizon = new_horizon_ms is not None
+    return _assemble(frame, parts, len(kept), base_timestamp, max_timestamp, sets_horizon)
+
+
+def _assemble(
+    frame: Frame,
+    parts: list[bytes],
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    sets_horizon: bool,
+) -> bytes:
+    """``frame`` with these records; ``max_timestamp`` is theirs, which counts if they were timed by
+    their producer."""
+    attributes = frame.attributes & (_COPIED_BITS | DELETE_HORIZON_BIT)
     return assemble_batch(
         b"".join(parts),
-        len(kept),
+        count,
         frame.base_offset,
-        base_timestamp if new_horizon_ms is None else new_horizon_ms,
-        max_timestamp,
+        base_timestamp,
+        frame.max_timestamp if attributes & LOG_APPEND_BIT else max_timestamp,
         leader_epoch=frame.leader_epoch,
         compression=frame.attributes & CODEC_BITS,
-        attributes=attributes,
+        attributes=attributes | (DELETE_HORIZON_BIT if sets_horizon else 0),
         last_offset_delta=frame.last_offset_delta,
         producer_id=frame.producer_id,
         producer_epoch=frame.producer_epoch,

@@ -18,7 +18,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from log.clean_batch import cut_records, empty, horizon_of, thin
+from log.clean_batch import cut_records, empty, horizon_of, thin, thin_plain
 from log.clean_job import CleanDone, CleanedGroup, CleanJob
 from log.clean_plan import SegmentFacts, group_segments
 from log.clean_scan import (
@@ -236,7 +236,10 @@ class _Cleaning:
         tombstones = self.map.tombstones_in(base, frame.last_offset)
         if len(live) == frame.record_count and not tombstones:
             return self._whole(frame)
-        return self._keep(frame, section_of(frame, path), set(live))
+        section = section_of(frame, path)
+        if tombstones:
+            return self._keep(frame, section, set(live))
+        return self._keep_values(frame, section, set(live))
 
     def _clean_old(self, frame: Frame, path: str) -> bytes | None:
         """A batch of the clean part: its records stay unless the map has their keys."""
@@ -252,7 +255,15 @@ class _Cleaning:
             return None
         if len(live) == frame.record_count and min(live) >= 0:
             return self._whole(frame)
+        if min(live) >= 0:
+            return self._keep_values(frame, section, set(live))
         return self._keep(frame, section, {offset if offset >= 0 else ~offset for offset in live})
+
+    def _keep_values(self, frame: Frame, section: bytes, live: set[int]) -> bytes:
+        """The records at ``live``, none of which is a tombstone."""
+        batch, kept = thin_plain(frame, section, live)
+        self.done.records_kept += kept
+        return batch
 
     def _keep(self, frame: Frame, section: bytes, live: set[int]) -> bytes | None:
         """The records at ``live``, less tombstones whose time has come.
