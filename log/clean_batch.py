@@ -131,7 +131,12 @@ def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[byte
             bits = section[position]
             position += 1
             if bits > 0x7F:
-                bits, position = read_bits(section, start, 32)
+                byte = section[position]
+                if byte > 0x7F:
+                    bits, position = read_bits(section, start, 32)
+                else:
+                    bits = bits & 0x7F | byte << 7
+                    position += 1
             end = position + (bits >> 1)
             time = section[position + 1]
             position += 2
@@ -144,7 +149,11 @@ def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[byte
                     position += 1
             delta = section[position]
             if delta > 0x7F:
-                delta, position = read_bits(section, position, 32)
+                byte = section[position + 1]
+                if byte > 0x7F:
+                    delta, position = read_bits(section, position, 32)
+                else:
+                    delta = delta & 0x7F | byte << 7
             if base_offset + (delta >> 1) in live:
                 kept += 1
                 time = (time >> 1) ^ -(time & 1)
