@@ -128,7 +128,7 @@ def test_real_members_keep_their_partitions(
         assert again.committed(group.name) == committed
         for member in members:
             member.commit()
-            member.leave()
+        group.leave_in_turn(again, *members)
         assert again.committed(group.name) == again.end_offsets(name, PARTITIONS)
         assert set(Counter(group.seen()).values()) == {1}
 

@@ -271,6 +271,18 @@ class Group:
         except AssertionError as error:
             raise AssertionError(f"{error}; now {last}\n{self.story()}") from None
 
+    def leave_in_turn(self, cluster: Cluster, *members: Member) -> None:
+        """Have `members` leave, each when the rebalance that the one before it caused is over.
+
+        librdkafka 2.16 now and then hangs in its close when that meets a rebalance: it has left,
+        then commits for the revocation, is told UNKNOWN_MEMBER_ID, and waits for ever.
+        """
+        for member in members:
+            waiting.until(
+                f"{self.name} is at rest", lambda: cluster.describe(self.name).state == "Stable"
+            )
+            member.leave()
+
     def story(self) -> str:
         """What every member said, for a failed test."""
         return "\n".join(member.story() for member in self.members.values())

@@ -55,8 +55,7 @@ def test_a_group_lives_through_joins_leaves_and_kills(
         assert again, "the killed member had consumed nothing that it had not committed"
         assert _seen_twice(group) == again
 
-        c.leave()
-        group.members["d"].leave()
+        group.leave_in_turn(cluster, c, group.members["d"])
         assert cluster.committed(group.name) == cluster.end_offsets(name, PARTITIONS)
 
         missed = feed.send(30)  # while nobody is there

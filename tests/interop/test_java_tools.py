@@ -85,8 +85,7 @@ def test_the_consumer_group_command_of_4_3_1(broker: Broker, name: str) -> None:
         assert "can only be reset if the group" in refused
         assert "GroupNotEmptyException" in _groups(broker, "--delete", *of_group)
         group.until_seen(list(feed.sent))
-        for member in members:
-            member.leave()
+        group.leave_in_turn(cluster, *members)
 
     reset = _groups(
         broker,

@@ -55,8 +55,7 @@ def test_a_member_that_sleeps_past_its_session_is_replaced_and_comes_back(
         group.balanced(cluster, 2, 2, 2)
         assert cluster.committed(group.name) == before, "a commit of an old generation was taken"
         group.until_seen(feed.send(2 * PARTITIONS))
-        for member in (sleeper, b, c):
-            member.leave()
+        group.leave_in_turn(cluster, sleeper, b, c)
         assert cluster.committed(group.name) == cluster.end_offsets(name, PARTITIONS)
 
 
@@ -181,6 +180,5 @@ def test_a_pattern_finds_topics_that_are_made_later(broker: Broker, client: str,
         sent += Feed(broker.bootstrap, f"{name}-two", 3).send(6)
         Feed(broker.bootstrap, f"other-{name}", 3).send(6)
         group.until_seen(sent)
-        for member in (a, b, c):
-            member.leave()
+        group.leave_in_turn(cluster, a, b, c)
         assert sorted(group.seen()) == sorted(sent)
