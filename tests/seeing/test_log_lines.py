@@ -116,6 +116,8 @@ def join(wire: Wire, group_id: str) -> str:
 def first_rejoins_as_second_comes(first: Wire, second: Wire, member_id: str) -> str:
     """A rebalance by a newcomer, which the old member joins; the newcomer's id."""
     second.send("JoinGroup", 3, join_request("team"))
+    beat = {"group_id": "team", "generation_id": 1, "member_id": member_id}
+    until("the newcomer is in", lambda: first.call("Heartbeat", 3, beat)["error_code"] == 27)
     answer = first.call("JoinGroup", 3, join_request("team", member_id))
     _, joined = second.receive()
     assert (answer["error_code"], joined["error_code"]) == (0, 0)
