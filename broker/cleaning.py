@@ -20,16 +20,15 @@ import structlog
 
 from broker.cleaner_worker import CleanerWorker, CleaningFailed
 from broker.runtime import OFFSETS_TOPIC
+from broker.segment_swaps import Abandoned, SegmentSwaps
 from broker.shard_log import Phase, ShardLog
 from log.checkpoint import CLEANER_OFFSET, TopicPartition, read_offsets, write_offsets
-from log.clean_job import CleanDone, CleanedGroup, CleanJob
+from log.clean_job import CleanDone, CleanJob
 from log.clean_plan import Cleanable, SegmentFacts, cleanable, weighs_too_much
-from log.clean_swap import abandon, commit, exchange, sources_of
 from log.config import LONG_MAX
 from log.errors import CorruptLog, LogPoisoned
-from log.filesystem import FileSystem
 from log.partition_log import PartitionLog
-from log.segment import LOG, Segment, file_name
+from log.segment import Segment
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -53,10 +52,6 @@ class Trouble:
     retry_ms: int
 
 
-class Abandoned(Exception):
-    """What was being cleaned has changed or gone meanwhile; no fault of anybody."""
-
-
 class Cleaning:
     """The compaction of one broker's logs; use from the event loop's thread alone."""
 
@@ -74,7 +69,7 @@ class Cleaning:
         an open transaction, or records too young, stand in the way."""
         self._workers = (CleanerWorker(), CleanerWorker())
         self._tasks: list[asyncio.Task[None]] = []
-        self._swaps: set[asyncio.Task[None]] = set()
+        self.swaps = SegmentSwaps(broker)
         self._writing = Lock()
 
     # -- life
@@ -105,8 +100,7 @@ class Cleaning:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        if self._swaps:
-            await asyncio.wait(self._swaps)
+        await self.swaps.settled()
         for worker in self._workers:
             await worker.stop()
 
@@ -252,7 +246,7 @@ class Cleaning:
             if log.recovery_point < found.end_offset:
                 # What supersedes a record must not be lost with the power when the record is gone.
                 await asyncio.to_thread(log.flush)
-            done = await worker.clean(job, lambda group: self._replace(log, group))
+            done = await worker.clean(job, lambda group: self.swaps.replace(log, group))
         except Abandoned as reason:
             logger.info("a cleaning was given up", partition=_name(log), reason=str(reason))
             return False
@@ -260,7 +254,7 @@ class Cleaning:
             self.broker.maintenance.poisoned(log, error)
             return False
         except (CleaningFailed, OSError) as error:
-            if self._is_ours(log):
+            if self.swaps.is_ours(log):
                 self._failed(log, str(error))
             return False
         self._succeeded(log, found, done)
@@ -286,43 +280,6 @@ class Cleaning:
             bytes_per_second=rate if rate < _THROTTLE_MAX else 0.0,
             producers=log.producers.last_batches(),
         )
-
-    async def _replace(self, log: PartitionLog, group: CleanedGroup) -> None:
-        """Puts a cleaned segment in the place of its sources. Raises Abandoned, LogPoisoned."""
-        sources = sources_of(log, group) if self._is_ours(log) else None
-        if sources is None:
-            if self._is_ours(log):
-                await asyncio.to_thread(abandon, log, group)
-            raise Abandoned("its segments have gone meanwhile")
-        swap = asyncio.get_running_loop().create_task(self._swap(log, group, sources))
-        self._swaps.add(swap)
-        swap.add_done_callback(self._swaps.discard)
-        await asyncio.shield(swap)  # a stop of the broker lets it end
-
-    async def _swap(self, log: PartitionLog, group: CleanedGroup, sources: list[Segment]) -> None:
-        log.swapping = True
-        try:
-            await asyncio.to_thread(commit, log, group)
-            if not self._is_ours(log):
-                raise Abandoned("the log was closed meanwhile")
-            old_paths = exchange(log, group, sources)
-        except OSError as error:
-            self._swap_failed(log, group, error)
-            raise
-        finally:
-            log.swapping = False
-        await asyncio.to_thread(_remove, log.fs, old_paths, sources)
-
-    def _swap_failed(self, log: PartitionLog, group: CleanedGroup, error: OSError) -> None:
-        """Before the new files count, nothing has happened; afterwards only a new start helps."""
-        path = os.path.join(log.directory, file_name(group.base_offset, LOG))
-        if self._is_ours(log) and not log.fs.exists(path + ".cleaned"):
-            log.fail_for_good(f"exchanging the segments of {log.directory} failed: {error}")
-            raise LogPoisoned(str(log.poisoned), final=True) from error
-
-    def _is_ours(self, log: PartitionLog) -> bool:
-        """Whether the log is still served: its topic may be deleted, or the broker stop."""
-        return not log.failed_for_good and self.broker.logs.get(log.topic, log.partition) is log
 
     def _succeeded(self, log: PartitionLog, found: Cleanable, done: CleanDone) -> None:
         key = (log.topic, log.partition)
@@ -390,13 +347,6 @@ def _facts(segments: Sequence[Segment]) -> list[SegmentFacts]:
         )
         for segment in segments
     ]
-
-
-def _remove(fs: FileSystem, paths: Sequence[str], sources: list[Segment]) -> None:
-    """Removes the old files, and closes them if nobody reads them; both may take long."""
-    sources.clear()
-    for path in paths:
-        fs.remove(path)
 
 
 def _no_snapshot(log: PartitionLog) -> int:  # noqa: ARG001

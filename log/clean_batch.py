@@ -118,9 +118,8 @@ def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[byte
     Half as dear as `thin`, for batches where no tombstone is live and no delete horizon is set.
     Raises CorruptRecords.
     """
-    base_offset = frame.base_offset
+    base_offset, count = frame.base_offset, frame.record_count
     parts: list[bytes] = []
-    count = frame.record_count
     size = len(section)
     position = kept = index = 0
     since = -1
@@ -171,8 +170,8 @@ def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[byte
         raise _misfit(count, count)
     if since >= 0:
         parts.append(section[since:])
-    max_timestamp = wrap_int64(frame.base_timestamp + latest)
-    return _assemble(frame, parts, kept, frame.base_timestamp, max_timestamp, False), kept
+    latest = wrap_int64(frame.base_timestamp + latest)
+    return _assemble(frame, parts, kept, frame.base_timestamp, latest, False), kept
 
 
 def thin(frame: Frame, section: bytes, kept: Sequence[Cut], new_horizon_ms: int | None) -> bytes:

@@ -177,14 +177,14 @@ async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(tmp_path: Path) -
         log = make_topic(broker)
         write(log, random.Random(5), 100)
         broker.cleaning.start()
-        real = broker.cleaning._replace
+        real = broker.cleaning.swaps.replace
 
         async def deleted(cleaned: PartitionLog, group: CleanedGroup) -> None:
             entry = broker.logs.topics.pop("t")
             broker.logs.retire(entry.topic, entry.logs, "0" * 32)
             await real(cleaned, group)
 
-        broker.cleaning._replace = deleted  # type: ignore[method-assign]
+        broker.cleaning.swaps.replace = deleted  # type: ignore[method-assign]
         await eventually(lambda: "t" not in broker.logs.topics)
         await broker.cleaning.stop()
         assert (broker.cleaning.failures, broker.cleaning.runs) == (0, 0)

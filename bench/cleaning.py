@@ -1,0 +1,97 @@
+"""How fast the cleaner is: megabytes of input a second of one core's CPU time.
+
+    .venv/bin/python bench/cleaning.py [--megabytes 64]
+
+Writes a log for each line into a temporary directory, all of it dirty, and cleans it in this
+process. Keys are drawn at random; with few of them most records are dead, with many most batches
+lose some.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from log.clean_job import CleanJob
+from log.cleaner import clean
+from log.config import LogConfig
+from log.filesystem import OsFileSystem
+from log.partition_log import PartitionLog
+from protocol.records.batch import Record, encode_batch
+
+SEGMENT_BYTES = 16 << 20
+BATCH_BYTES = 16_000
+NOW_MS = 1_700_000_000_000
+CASES = [
+    ("100 B, 10,000 keys", 100, 10_000, 0),
+    ("100 B, 10,000 keys, lz4", 100, 10_000, 3),
+    ("100 B, 1,000,000 keys", 100, 1_000_000, 0),
+    ("1 kB, 10,000 keys", 1000, 10_000, 0),
+]
+
+
+def filled(directory: str, value_bytes: int, keys: int, codec: int, size: int) -> PartitionLog:
+    """A log of about ``size`` bytes of plain records in closed segments."""
+    log = PartitionLog.open(
+        OsFileSystem(), directory, "t", 0, LogConfig(segment_bytes=SEGMENT_BYTES)
+    )
+    chance = random.Random(1)
+    count = max(1, BATCH_BYTES // (value_bytes + 30))
+    while log.log_end_offset * (value_bytes + 26) < size:
+        first = log.log_end_offset
+        records = [
+            Record(
+                first + n,
+                NOW_MS + n,
+                b"key-%012d" % chance.randrange(keys),
+                chance.randbytes(value_bytes),
+            )
+            for n in range(count)
+        ]
+        batch = encode_batch(records, compression=codec)
+        log.append_encoded(batch, first, first + count - 1, NOW_MS)
+    log.roll()
+    log.flush()
+    return log
+
+
+def measure(log: PartitionLog) -> tuple[float, float]:
+    """Megabytes read for each second of CPU, and the share that is left."""
+    segments = [
+        [s.base_offset, s.size, s.max_timestamp_ms, s.index.size_bytes, s.time_index.size_bytes]
+        for s in log.segments
+    ]
+    job = CleanJob(
+        log.directory,
+        segments,
+        0,
+        log.active.base_offset,
+        NOW_MS,
+        1000,
+        segment_bytes=SEGMENT_BYTES,
+    )
+    began = time.process_time()
+    done = clean(log.fs, job, lambda _: None)
+    seconds = time.process_time() - began
+    return done.bytes_read / 1e6 / seconds, done.bytes_written / done.bytes_read
+
+
+def main() -> None:
+    """Print a line for each case."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--megabytes", type=int, default=64)
+    size = options.parse_args().megabytes << 20
+    for name, value_bytes, keys, codec in CASES:
+        with tempfile.TemporaryDirectory() as directory:
+            speed, left = measure(filled(f"{directory}/t-0", value_bytes, keys, codec, size))
+        print(f"{name:28}{speed:8.0f} MB/s{left:8.0%} left")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Cleaned segments put in the place of the old ones, beside appends, reads and deletions.
+
+Owns the guard: while it lasts no segment of that log is deleted, and a stop of the broker waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from log.clean_job import CleanedGroup
+from log.clean_swap import abandon, commit, exchange, sources_of
+from log.errors import LogPoisoned
+from log.filesystem import FileSystem
+from log.leftovers import CLEANED
+from log.partition_log import PartitionLog
+from log.segment import LOG, Segment, file_name
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+class Abandoned(Exception):
+    """What was being cleaned has changed or gone meanwhile; no fault of anybody."""
+
+
+class SegmentSwaps:
+    """The exchanges of one broker; use from the event loop's thread alone."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self._swaps: set[asyncio.Task[None]] = set()
+
+    async def settled(self) -> None:
+        """Waits until none is under way."""
+        if self._swaps:
+            await asyncio.wait(self._swaps)
+
+    async def replace(self, log: PartitionLog, group: CleanedGroup) -> None:
+        """Puts a cleaned segment in the place of its sources. Raises Abandoned, LogPoisoned."""
+        sources = sources_of(log, group) if self.is_ours(log) else None
+        if sources is None:
+            if self.is_ours(log):
+                await asyncio.to_thread(abandon, log, group)
+            raise Abandoned("its segments have gone meanwhile")
+        swap = asyncio.get_running_loop().create_task(self._swap(log, group, sources))
+        self._swaps.add(swap)
+        swap.add_done_callback(self._swaps.discard)
+        await asyncio.shield(swap)  # a stop of the broker lets it end
+
+    async def _swap(self, log: PartitionLog, group: CleanedGroup, sources: list[Segment]) -> None:
+        log.swapping = True
+        try:
+            await asyncio.to_thread(commit, log, group)
+            if not self.is_ours(log):
+                raise Abandoned("the log was closed meanwhile")
+            old_paths = exchange(log, group, sources)
+        except OSError as error:
+            self._swap_failed(log, group, error)
+            raise
+        finally:
+            log.swapping = False
+        await asyncio.to_thread(_remove, log.fs, old_paths, sources)
+
+    def _swap_failed(self, log: PartitionLog, group: CleanedGroup, error: OSError) -> None:
+        """Before the new files count, nothing has happened; afterwards only a new start helps."""
+        path = os.path.join(log.directory, file_name(group.base_offset, LOG))
+        if self.is_ours(log) and not log.fs.exists(path + CLEANED):
+            log.fail_for_good(f"exchanging the segments of {log.directory} failed: {error}")
+            raise LogPoisoned(str(log.poisoned), final=True) from error
+
+    def is_ours(self, log: PartitionLog) -> bool:
+        """Whether the log is still served: its topic may be deleted, or the broker stop."""
+        return not log.failed_for_good and self.broker.logs.get(log.topic, log.partition) is log
+
+
+def _remove(fs: FileSystem, paths: Sequence[str], sources: list[Segment]) -> None:
+    """Removes the old files, and closes them if nobody reads them; both may take long."""
+    sources.clear()
+    for path in paths:
+        fs.remove(path)
