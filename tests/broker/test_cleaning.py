@@ -22,6 +22,7 @@ from broker.registry import Topic
 from log.checkpoint import CLEANER_OFFSET, read_offsets
 from log.clean_job import CleanedGroup, CleanJob, decode_answer, decode_job, encode_job
 from log.cleaner import remove_cleaned
+from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from log.segment import LOG
 from protocol.records.batch import Record, encode_batch, iter_batches, records_of
@@ -188,6 +189,35 @@ async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(tmp_path: Path) -
         await eventually(lambda: "t" not in broker.logs.topics)
         await broker.cleaning.stop()
         assert (broker.cleaning.failures, broker.cleaning.runs) == (0, 0)
+
+
+async def test_a_disk_that_fails_amid_an_exchange_stops_the_broker_and_a_start_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "t-0"
+    with opened(tmp_path) as broker:
+        log = make_topic(broker)
+        write(log, random.Random(7), 100)
+        before = last_by_key(all_records(log))
+
+        def fails(path: str) -> None:
+            if list(directory.glob("*.swap")):
+                raise OSError(5, "Input/output error", path)
+
+        monkeypatch.setattr(broker.fs, "fsync_directory", fails, raising=False)
+        broker.cleaning.start()
+        await eventually(lambda: broker.fatal)
+        await broker.cleaning.stop()
+        assert "exchanging the segments" in str(broker.fatal)
+        assert last_by_key(all_records(log)) == before, "what is open is still the old log"
+        monkeypatch.undo()
+    assert [file.name for file in directory.glob("*.log.swap")] == [f"{0:020d}.log.swap"]
+
+    again = PartitionLog.open(OsFileSystem(), str(directory), "t", 0, log.config)
+    assert last_by_key(all_records(again)) == before
+    assert again.log_end_offset == log.log_end_offset
+    assert again.size_bytes < log.size_bytes
+    assert not list(directory.glob("*.swap"))
 
 
 async def test_records_wait_for_min_compaction_lag_and_old_ones_for_no_ratio(
