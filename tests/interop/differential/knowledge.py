@@ -287,9 +287,12 @@ class Knowledge:
             known.forget_id()
         if code == 0:
             self.came_with_other_topics = self.has_other_topics(step, sent)
-            if sent.get("group_instance_id"):
-                self.topics_of[sent["group_instance_id"]] = _topics(step)
-            self.instance_of[self.names[member_id]] = sent.get("group_instance_id")
+            name = self.names[member_id]
+            # A static member that joins again by a version without instance ids is still static.
+            instance = sent.get("group_instance_id") or self.instance_of.get(name)
+            self.instance_of[name] = instance
+            if instance:
+                self.topics_of[instance] = _topics(step)
             self.protocols_of[self.names[member_id]] = [name for name, _ in step.says["protocols"]]
             known.generation = answer["generation_id"]
             known.protocol_name = answer["protocol_name"]
