@@ -48,7 +48,20 @@ def offset_of_max_timestamp(log: PartitionLog) -> TimestampOffset | None:
         for record in _records(segment, batch):
             if record.timestamp == largest:
                 return TimestampOffset(largest, record.offset, batch.leader_epoch)
-    return None
+    return _newest_record(log)
+
+
+def _newest_record(log: PartitionLog) -> TimestampOffset | None:
+    """The same by looking at all batches: the newest one was emptied by a cleaning."""
+    newest: TimestampOffset | None = None
+    for segment in log.segments:
+        for batch in headers(segment.file, 0, segment.size):
+            if newest is None or batch.max_timestamp > newest.timestamp_ms:
+                for record in _records(segment, batch):
+                    if newest is None or record.timestamp > newest.timestamp_ms:
+                        epoch = batch.leader_epoch
+                        newest = TimestampOffset(record.timestamp, record.offset, epoch)
+    return newest
 
 
 def segment_offsets_before(

@@ -173,6 +173,28 @@ async def test_a_cleaner_process_that_dies_is_told_and_replaced(tmp_path: Path) 
         remove_cleaned(broker.fs, log.directory)
 
 
+async def test_the_cleaner_process_ends_with_the_broker_whatever_it_is_doing(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as broker:
+        log = make_topic(broker)
+        write(log, random.Random(8), 100)
+        worker = CleanerWorker()
+        job = broker.cleaning._job(log, broker.cleaning.judge(log, 1000))
+        job.bytes_per_second = 1.0  # it would take days
+        cleaning = asyncio.create_task(worker.clean(job, lambda _: asyncio.sleep(0)))
+        await eventually(lambda: worker.pid)
+        process = worker._process
+        assert process is not None
+        assert process.stdin is not None
+        process.stdin.close()  # as the system does when the broker is killed
+
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+        with pytest.raises(CleaningFailed, match="ended"):
+            await cleaning
+        remove_cleaned(broker.fs, log.directory)
+
+
 async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker)

@@ -297,6 +297,22 @@ def test_the_last_batch_of_a_producer_stays_for_its_sequence_even_empty() -> Non
     assert (header.producer_id, header.base_sequence, header.last_sequence) == (5, 1, 2)
 
 
+def test_the_newest_record_is_found_when_a_newer_batch_was_emptied() -> None:
+    log = open_log(SimulatedFiles(), **SETTINGS)
+    newer = encode_batch(
+        [Record(0, NOW_MS + 500, b"a", b"1")], producer_id=5, producer_epoch=0, base_sequence=0
+    )
+    log.append(newer, 0, NOW_MS)
+    put(log, (b"a", b"2"), (b"b", b"1"))
+    log.roll()
+
+    clean_log(log, 0, NOW_MS)
+
+    newest = log.offset_of_max_timestamp()
+    assert newest is not None
+    assert (newest.timestamp_ms, newest.offset) == (NOW_MS + 1, 2)
+
+
 def end(log: PartitionLog, producer: int, outcome: int, timestamp_ms: int = NOW_MS) -> None:
     offset = log.log_end_offset
     marker = encode_end_transaction(
