@@ -44,7 +44,7 @@ BYTES_DUE = 1 << 20
 """A snapshot is due when so much of the log has come since the last one, and twice its own size:
 1 MiB is some 15,000 offsets, replayed in some 15 ms."""
 BYTES_DUE_AT_STOP = 64 << 10
-PAUSE_PER_COST = 20
+PAUSE_PER_COST = 12
 AT_ONCE = 4
 CLEANED = 1 << 62
 RETRY_S = 60.0
@@ -143,6 +143,8 @@ class Snapshots:
         while not self._closing:
             await asyncio.sleep(max(POLL_S, PAUSE_PER_COST * AT_ONCE * cost_s))
             cost_s = 0.0
+            if any(host.phase is Phase.LOADING for host in hosts):
+                continue  # who waits for a shard goes first
             heaviest = max(hosts, key=self._bytes_missed, default=None)
             if heaviest is not None and not self._closing and self._is_due(heaviest, BYTES_DUE):
                 before_s = self._cost_s.get(heaviest.partition, 0.0)
