@@ -55,6 +55,8 @@ class RunBuilder:
     def __init__(self, skipped: Counter[int] | None = None) -> None:
         self.skipped: Counter[int] = Counter() if skipped is None else skipped
         """Records passed over, by their key's type."""
+        self.stretch = 1
+        """How many records followed the first of the last run: a guess at those of the next."""
         self._done: list[BasedRun] = []
         self._next_offset = -1
         self._offsets: OffsetRun | None = None

@@ -122,7 +122,9 @@ def _take_stretch(
     at_most = min(left, (len(section) - end) // size, _STRETCH_MAX)
     if not at_most:
         return 0
-    count = _same_key(section, end + key_at, size, key, at_most)
+    count = _same_key(section, end + key_at, size, key, at_most, builder.stretch)
+    if count < _STRETCH_MAX:
+        builder.stretch = count
     shape = _shapes.get((delta_at, delta_bytes, key_bytes, count)) or _remember_shape(
         delta_at, delta_bytes, key_bytes, count
     )
@@ -143,9 +145,16 @@ def _take_stretch(
     return found
 
 
-def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int) -> int:
+def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, guess: int) -> int:
     """About how many records ``step`` bytes apart, the first of which has ``key``, have it too."""
     size = len(key)
+    last = at + (guess - 1) * step
+    if (
+        guess <= at_most
+        and section[last : last + size] == key
+        and (guess == at_most or section[last + step : last + step + size] != key)
+    ):
+        return guess
     low, high = 0, 1  # record number ``low`` has it
     while high < at_most and section[at + high * step : at + high * step + size] == key:
         low, high = high, 2 * high + 1
