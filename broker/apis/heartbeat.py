@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.generated.heartbeat import DECODE_REQUEST, ENCODE_RESPONSE
-
 from broker.request import Request, ServedApi
 from coordinator.calls import Heartbeat
 from protocol.errors import INVALID_GROUP_ID
+from protocol.generated.heartbeat import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.heartbeat import API
 
 if TYPE_CHECKING:
