@@ -153,9 +153,9 @@ def a_join_is_answered_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_join_phase_has_no_deadline(patch: pytest.MonkeyPatch) -> None:
-    def begin(step: Any, group: Any) -> None:
+    def begin(step: Any, group: Any, hold_ms: int) -> None:
         group.pending_syncs.clear()
-        group.initial_delay = False
+        group.initial_delay = group.holding = False
 
     patch.setattr(coordinator.rebalance, "_begin_join_phase", begin)
 
