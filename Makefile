@@ -49,7 +49,7 @@ unit: $(VENV)/test.done ## tests that need no other program
 	$(BIN)/pytest -q -n 2 -m "not interop and not faults and not soak"
 
 interop: $(VENV)/test.done ## real clients, real crashes
-	$(BIN)/pytest -q -n 3 --dist worksteal -m "(interop or faults) and not soak"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "(interop or faults) and not soak"
 
 soak: $(VENV)/test.done ## the long campaigns
 	$(BIN)/pytest -q -m soak --timeout 7200
