@@ -1,7 +1,8 @@
 """A cleaner process and the conversation with it.
 
 The process is started with the first job and ended after an idle minute. It ends by itself when
-this one does, since its stdin closes then.
+this one does, since its stdin closes then. One that dies, fails or says nothing for long is killed,
+and the next job meets a new one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import log.cleaner_process
 from log.clean_job import (
@@ -19,11 +21,17 @@ from log.clean_job import (
     CleanedGroup,
     CleanFailed,
     CleanJob,
+    CleanProgress,
     decode_answer,
     encode_job,
 )
 
+T = TypeVar("T")
+
 IDLE_S = 60.0
+SILENCE_S = 300.0
+"""A cleaner tells every second how far it is; only a disk that takes minutes for one fsync, or a
+cleaner that is stuck, is silent for so long."""
 _LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -38,6 +46,7 @@ class CleanerWorker:
         self._process: Process | None = None
         self._killed: Process | None = None
         self._idle: asyncio.TimerHandle | None = None
+        self.silence_s = SILENCE_S
 
     @property
     def pid(self) -> int | None:
@@ -73,8 +82,10 @@ class CleanerWorker:
         try:
             process.stdin.write(encode_job(job))
             await process.stdin.drain()
-            while line := await process.stdout.readline():
+            while line := await self._soon(process.stdout.readline()):
                 answer = decode_answer(line)
+                if isinstance(answer, CleanProgress):
+                    continue
                 if isinstance(answer, CleanedGroup):
                     await on_group(answer)
                     continue
@@ -82,10 +93,20 @@ class CleanerWorker:
                 if isinstance(answer, CleanFailed):
                     raise CleaningFailed(answer.reason)
                 return answer
-            raise CleaningFailed(f"the cleaner process ended with status {await process.wait()}")
+            status = await self._soon(process.wait())
+            raise CleaningFailed(f"the cleaner process ended with status {status}")
         finally:
             if not whole:
                 self._end()
+
+    async def _soon(self, what: Awaitable[T]) -> T:
+        try:
+            async with asyncio.timeout(self.silence_s):
+                return await what
+        except TimeoutError:
+            raise CleaningFailed(
+                f"the cleaner process has said nothing for {self.silence_s:g} s and was ended"
+            ) from None
 
     async def _started(self) -> Process:
         process = self._process

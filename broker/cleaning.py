@@ -39,6 +39,9 @@ logger = structlog.get_logger(__name__)
 OFFSETS_CHECK_MS = 100
 """How often the weight of the offsets partitions is looked at."""
 OFFSETS_DEAD_BYTES_MIN = 1024 * 1024
+OFFSETS_RETRY_MS = 1000
+OFFSETS_RETRY_MS_MAX = 60_000
+"""How soon a failed cleaning is tried again: commits go on, at megabytes a second."""
 RETRY_MS_MAX = 600_000
 _THROTTLE_MAX = 1e300
 
@@ -103,6 +106,8 @@ class Cleaning:
         await self.swaps.settled()
         for worker in self._workers:
             await worker.stop()
+        if self._tasks:  # one that is just being written in a thread is waited for, too
+            await asyncio.to_thread(self._write_checkpoint)
 
     async def _repeat(self, work: Callable[[], Coroutine[None, None, bool]], wait_ms: int) -> None:
         """Works until there is nothing to do, waits, and so on."""
@@ -237,29 +242,37 @@ class Cleaning:
 
     async def _clean(self, log: PartitionLog, worker: CleanerWorker, roll: bool) -> bool:
         """Cleans one log; whether that was worth looking for more to do at once."""
-        key = (log.topic, log.partition)
         if roll and not self._roll(log):
             return False
-        found = self.judge(log, self.broker.clock.now().wall_ms)
-        job = self._job(log, found)
+        first_offset = log.segments[0].base_offset
         try:
-            if log.recovery_point < found.end_offset:
-                # What supersedes a record must not be lost with the power when the record is gone.
-                await asyncio.to_thread(log.flush)
-            done = await worker.clean(job, lambda group: self.swaps.replace(log, group))
+            return await self._clean_rolled(log, worker)
         except Abandoned as reason:
             logger.info("a cleaning was given up", partition=_name(log), reason=str(reason))
-            return False
         except LogPoisoned as error:
             self.broker.maintenance.poisoned(log, error)
-            return False
-        except (CleaningFailed, OSError) as error:
-            if self.swaps.is_ours(log):
-                self._failed(log, str(error))
-            return False
+        except Exception as error:
+            if not self.swaps.is_ours(log):
+                return False
+            if first_offset < log.segments[0].base_offset:
+                logger.info("a cleaning was given up: retention came before it", why=str(error))
+                return False
+            if not isinstance(error, CleaningFailed | OSError):
+                logger.exception("a cleaning met a bug", partition=_name(log))
+            self._failed(log, str(error) or type(error).__name__)
+        return False
+
+    async def _clean_rolled(self, log: PartitionLog, worker: CleanerWorker) -> bool:
+        """Cleans the segments behind the active one. Raises what stands in the way."""
+        found = self.judge(log, self.broker.clock.now().wall_ms)
+        job = self._job(log, found)
+        if log.recovery_point < found.end_offset:
+            # What supersedes a record must not be lost with the power when the record is gone.
+            await asyncio.to_thread(log.flush)
+        done = await worker.clean(job, lambda group: self.swaps.replace(log, group))
         self._succeeded(log, found, done)
         await asyncio.to_thread(self._write_checkpoint)
-        return key not in self._paused
+        return (log.topic, log.partition) not in self._paused
 
     def _job(self, log: PartitionLog, found: Cleanable) -> CleanJob:
         config, log_config = self.broker.config, log.config
@@ -310,8 +323,11 @@ class Cleaning:
         key = (log.topic, log.partition)
         known = self.troubles.get(key)
         failures = 1 if known is None else known.failures + 1
-        backoff_ms: int = max(self.broker.config["log.cleaner.backoff.ms"], 1000)
-        wait_ms = min(backoff_ms * 2 ** min(failures - 1, 20), RETRY_MS_MAX)
+        first_ms, most_ms = OFFSETS_RETRY_MS, OFFSETS_RETRY_MS_MAX
+        if log.topic != OFFSETS_TOPIC:
+            first_ms = max(self.broker.config["log.cleaner.backoff.ms"], 1000)
+            most_ms = RETRY_MS_MAX
+        wait_ms = min(first_ms * 2 ** min(failures - 1, 20), most_ms)
         now_ms = self.broker.clock.now().mono_ms
         self.troubles[key] = Trouble(reason, failures, now_ms + wait_ms)
         self.failures += 1

@@ -45,26 +45,28 @@ class SegmentSwaps:
             if self.is_ours(log):
                 await asyncio.to_thread(abandon, log, group)
             raise Abandoned("its segments have gone meanwhile")
+        log.swapping = True  # from now on: the task begins later, and retention may come before it
         swap = asyncio.get_running_loop().create_task(self._swap(log, group, sources))
         self._swaps.add(swap)
         swap.add_done_callback(self._swaps.discard)
         await asyncio.shield(swap)  # a stop of the broker lets it end
 
     async def _swap(self, log: PartitionLog, group: CleanedGroup, sources: list[Segment]) -> None:
-        log.swapping = True
         try:
             await asyncio.to_thread(commit, log, group)
             if not self.is_ours(log):
                 raise Abandoned("the log was closed meanwhile")
             old_paths = exchange(log, group, sources)
-        except OSError as error:
+        except Abandoned:
+            raise
+        except Exception as error:
             self._swap_failed(log, group, error)
             raise
         finally:
             log.swapping = False
         await asyncio.to_thread(_remove, log.fs, old_paths, sources)
 
-    def _swap_failed(self, log: PartitionLog, group: CleanedGroup, error: OSError) -> None:
+    def _swap_failed(self, log: PartitionLog, group: CleanedGroup, error: Exception) -> None:
         """Before the new files count, nothing has happened; afterwards only a new start helps."""
         path = os.path.join(log.directory, file_name(group.base_offset, LOG))
         if self.is_ours(log) and not log.fs.exists(path + CLEANED):

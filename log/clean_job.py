@@ -1,7 +1,8 @@
 """What the broker asks of a cleaner process and what it is told: values that travel as JSON lines.
 
 The cleaner answers a `CleanJob` with a `CleanedGroup` for each group of segments, as soon as its
-files are whole and on the disk, and then with `CleanDone` or `CleanFailed`.
+files are whole and on the disk, and then with `CleanDone` or `CleanFailed`. In between it says
+every second how far it is, `CleanProgress`: a cleaner that says nothing for long is stuck.
 """
 
 from __future__ import annotations
@@ -51,6 +52,14 @@ class CleanedGroup:
 
 
 @dataclass(slots=True)
+class CleanProgress:
+    """The cleaning goes on."""
+
+    bytes: int
+    """Read and written so far."""
+
+
+@dataclass(slots=True)
 class CleanDone:
     """A cleaning has ended well."""
 
@@ -72,9 +81,10 @@ class CleanFailed:
     reason: str
 
 
-Answer = CleanedGroup | CleanDone | CleanFailed
+Answer = CleanedGroup | CleanProgress | CleanDone | CleanFailed
 _KINDS: dict[str, type[Answer]] = {
     "group": CleanedGroup,
+    "progress": CleanProgress,
     "done": CleanDone,
     "failed": CleanFailed,
 }

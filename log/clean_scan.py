@@ -74,7 +74,12 @@ def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) ->
     position = 0
     last_offset = -1
     while position < size:
-        chunk = file.read(position, min(chunk_bytes, size - position))
+        wanted = min(chunk_bytes, size - position)
+        chunk = file.read(position, wanted)
+        if len(chunk) < wanted:
+            raise CorruptLog(
+                file.path, position + len(chunk), f"the file ends here, {size} bytes were written"
+            )
         at = 0
         while True:
             left = len(chunk) - at

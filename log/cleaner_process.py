@@ -14,33 +14,44 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import BinaryIO
 
-from log.clean_job import Answer, CleanFailed, decode_job, encode_answer
+from log.clean_job import Answer, CleanFailed, CleanProgress, decode_job, encode_answer
 from log.cleaner import clean
-from log.errors import CorruptLog
 from log.filesystem import FileSystem, OsFileSystem
+
+PROGRESS_S = 1.0
+"""How often is told that the work goes on."""
 
 
 class Throttle:
-    """Holds reading and writing together to so many bytes a second."""
+    """Holds reading and writing together to so many bytes a second, and tells how far they are."""
 
     def __init__(
         self,
         bytes_per_second: float,
+        tell: Callable[[CleanProgress], None],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._rate = bytes_per_second
+        """0 for no limit."""
+        self._tell = tell
         self._clock = clock
         self._sleep = sleep
-        self._since = clock()
+        self._since = self._told = clock()
         self._bytes = 0
 
     def __call__(self, count: int) -> None:
         """Wait until ``count`` more bytes are within the rate."""
         self._bytes += count
-        ahead = self._bytes / self._rate - (self._clock() - self._since)
-        if ahead > 0:
-            self._sleep(ahead)
+        while True:
+            now = self._clock()
+            if now - self._told >= PROGRESS_S:
+                self._told = now
+                self._tell(CleanProgress(self._bytes))
+            ahead = self._bytes / self._rate - (now - self._since) if self._rate > 0 else 0.0
+            if ahead <= 0:
+                return
+            self._sleep(min(ahead, PROGRESS_S))
 
 
 def serve(lines: Callable[[], bytes], write: Callable[[bytes], None], fs: FileSystem) -> None:
@@ -52,9 +63,8 @@ def serve(lines: Callable[[], bytes], write: Callable[[bytes], None], fs: FileSy
     while line := lines():
         try:
             job = decode_job(line)
-            rate = job.bytes_per_second
-            tell(clean(fs, job, tell, Throttle(rate) if rate > 0 else None))
-        except (CorruptLog, OSError, ValueError, TypeError) as error:
+            tell(clean(fs, job, tell, Throttle(job.bytes_per_second, tell)))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the broker must hear of it
             tell(CleanFailed(f"{type(error).__name__}: {error}"))
 
 

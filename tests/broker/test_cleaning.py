@@ -9,62 +9,20 @@ import asyncio
 import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker.broker import Broker
-from broker.cleaner_worker import CleanerWorker, CleaningFailed
-from broker.config import Config
-from broker.registry import Topic
 from log.checkpoint import CLEANER_OFFSET, read_offsets
 from log.clean_job import CleanedGroup, CleanJob, decode_answer, decode_job, encode_job
-from log.cleaner import remove_cleaned
 from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from log.segment import LOG
-from protocol.records.batch import Record, encode_batch, iter_batches, records_of
+from protocol.records.batch import iter_batches, records_of
+from tests.broker.cleaned_logs import make_topic, no_process_is_left, opened, write
 from tests.broker.edge import eventually
 from tests.log.cleaning_tools import all_records, last_by_key
-
-QUICK = {"log.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}
-
-
-@contextmanager
-def opened(directory: Path, **settings: Any) -> Iterator[Broker]:
-    """A broker whose data directory is open, listening nowhere."""
-    values = {
-        "log.dirs": str(directory),
-        **QUICK,
-        **{k.replace("_", "."): v for k, v in settings.items()},
-    }
-    broker = Broker(Config({name: str(value) for name, value in values.items()}))
-    broker.open()
-    try:
-        yield broker
-    finally:
-        broker.logs.close_all()
-        broker.release()
-
-
-def make_topic(broker: Broker, name: str = "t", **configs: str) -> PartitionLog:
-    settings = {"cleanup.policy": "compact", **{k.replace("_", "."): v for k, v in configs.items()}}
-    broker.logs.show(broker.logs.make(Topic(name, os.urandom(16), 1, settings)))
-    log = broker.logs.get(name, 0)
-    assert log is not None
-    return log
-
-
-def write(log: PartitionLog, chance: random.Random, batches: int, keys: int = 50) -> None:
-    for _ in range(batches):
-        first = log.log_end_offset
-        records = [
-            Record(first + n, 1000, b"k%d" % chance.randrange(keys), chance.randbytes(100))
-            for n in range(40)
-        ]
-        log.append_encoded(encode_batch(records, leader_epoch=0), first, first + 39, 1000)
 
 
 async def test_the_dirtiest_log_is_cleaned_and_the_checkpoint_says_up_to_where(
@@ -142,57 +100,6 @@ async def test_a_failing_cleaning_is_told_and_tried_again(tmp_path: Path) -> Non
         await eventually(lambda: broker.cleaning.runs)
         assert "uncleanable" not in broker.health()
         await broker.cleaning.stop()
-
-
-async def test_a_cleaner_process_that_dies_is_told_and_replaced(tmp_path: Path) -> None:
-    with opened(tmp_path) as broker:
-        log = make_topic(broker)
-        write(log, random.Random(4), 100)
-        worker = CleanerWorker()
-        job = broker.cleaning._job(log, broker.cleaning.judge(log, 1000))
-
-        async def kill(group: CleanedGroup) -> None:
-            assert worker.pid is not None
-            os.kill(worker.pid, 9)
-
-        job.segment_bytes = 6000
-        with pytest.raises(CleaningFailed, match="ended with status -9"):
-            await worker.clean(job, kill)
-        groups: list[CleanedGroup] = []
-
-        async def note(group: CleanedGroup) -> None:
-            groups.append(group)
-
-        done = await worker.clean(job, note)
-        assert done.end_offset == log.active.base_offset
-        assert [group.sources for group in groups] == [
-            [segment.base_offset] for segment in log.segments[:-1]
-        ]
-        await worker.stop()
-        assert worker.pid is None
-        remove_cleaned(broker.fs, log.directory)
-
-
-async def test_the_cleaner_process_ends_with_the_broker_whatever_it_is_doing(
-    tmp_path: Path,
-) -> None:
-    with opened(tmp_path) as broker:
-        log = make_topic(broker)
-        write(log, random.Random(8), 100)
-        worker = CleanerWorker()
-        job = broker.cleaning._job(log, broker.cleaning.judge(log, 1000))
-        job.bytes_per_second = 1.0  # it would take days
-        cleaning = asyncio.create_task(worker.clean(job, lambda _: asyncio.sleep(0)))
-        await eventually(lambda: worker.pid)
-        process = worker._process
-        assert process is not None
-        assert process.stdin is not None
-        process.stdin.close()  # as the system does when the broker is killed
-
-        assert await asyncio.wait_for(process.wait(), 20) == 0
-        with pytest.raises(CleaningFailed, match="ended"):
-            await cleaning
-        remove_cleaned(broker.fs, log.directory)
 
 
 async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(tmp_path: Path) -> None:
@@ -277,12 +184,6 @@ def test_jobs_and_answers_travel_as_lines() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_process_is_left() -> Iterator[None]:
-    before = set(_children())
-    yield
-    assert set(_children()) <= before
-
-
-def _children() -> list[str]:
-    path = Path(f"/proc/self/task/{os.getpid()}/children")
-    return path.read_text().split() if path.exists() else []
+def _tidy() -> Iterator[None]:
+    with no_process_is_left():
+        yield

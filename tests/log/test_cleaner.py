@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from log.clean_job import CleanDone
+from log.clean_job import CleanDone, CleanProgress
 from log.cleaner import clean
 from log.cleaner_process import Throttle
 from log.errors import CorruptLog
@@ -436,9 +436,35 @@ def test_the_throttle_waits_until_the_rate_is_met() -> None:
         waits.append(seconds)
         now += seconds
 
-    throttle = Throttle(1000.0, lambda: now, sleep)
+    told: list[CleanProgress] = []
+    throttle = Throttle(1000.0, told.append, lambda: now, sleep)
     throttle(500)
     now += 2.0
     throttle(500)
     throttle(3000)
-    assert waits == [0.5, 1.5]
+    assert waits == [0.5, 1.0, 0.5]
+    assert told == [CleanProgress(1000), CleanProgress(4000)], "no second goes by in silence"
+
+
+def test_without_a_limit_it_only_tells_how_far_it_is() -> None:
+    times = iter([10.0, 10.5, 11.0, 11.9, 12.1])
+    told: list[CleanProgress] = []
+    throttle = Throttle(0.0, told.append, lambda: next(times), lambda _: pytest.fail("it waits"))
+    for _ in range(4):
+        throttle(7)
+    assert told == [CleanProgress(14), CleanProgress(28)]
+
+
+@pytest.mark.timeout(20)
+def test_a_segment_that_is_shorter_than_it_was_is_damage() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs, **SETTINGS)
+    put(log, (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    log.roll()
+    job = job_for(log, 0, NOW_MS)
+    data = fs.names[f"{DIRECTORY}/{0:020d}{LOG}"].data
+    del data[len(data) // 2 :]
+
+    with pytest.raises(CorruptLog, match="the file ends here"):
+        clean(fs, job, lambda _: None)

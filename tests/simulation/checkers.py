@@ -170,8 +170,10 @@ class Checkers(ReplyChecks):
         assert not set(group.pending) & set(group.members)
         assert (group.leader_id in group.members) if group.members else group.leader_id is None
         assert group.pending_syncs <= set(group.members)
-        if not group.members:  # all may leave during the initial delay, which time alone ends
-            assert group.state is State.EMPTY or group.initial_delay
+        if not group.members:
+            # All may leave during the initial delay, which time alone ends, or while ids that were
+            # handed out are awaited: until they join, or the join phase is over (as in Kafka).
+            assert group.state is State.EMPTY or group.initial_delay or group.pending
         else:
             assert group.state not in (State.EMPTY, State.DEAD)
         parked = self.world.open

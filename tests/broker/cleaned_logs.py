@@ -1,0 +1,66 @@
+"""A broker with open logs to clean, and what is written into them; it listens nowhere."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from broker.broker import Broker
+from broker.config import Config
+from broker.registry import Topic
+from log.partition_log import PartitionLog
+from protocol.records.batch import Record, encode_batch
+
+QUICK = {"log.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}
+
+
+@contextmanager
+def opened(directory: Path, **settings: Any) -> Iterator[Broker]:
+    """A broker whose data directory is open, listening nowhere."""
+    values = {
+        "log.dirs": str(directory),
+        **QUICK,
+        **{k.replace("_", "."): v for k, v in settings.items()},
+    }
+    broker = Broker(Config({name: str(value) for name, value in values.items()}))
+    broker.open()
+    try:
+        yield broker
+    finally:
+        broker.logs.close_all()
+        broker.release()
+
+
+def make_topic(broker: Broker, name: str = "t", **configs: str) -> PartitionLog:
+    settings = {"cleanup.policy": "compact", **{k.replace("_", "."): v for k, v in configs.items()}}
+    broker.logs.show(broker.logs.make(Topic(name, os.urandom(16), 1, settings)))
+    log = broker.logs.get(name, 0)
+    assert log is not None
+    return log
+
+
+def write(log: PartitionLog, chance: random.Random, batches: int, keys: int = 50) -> None:
+    for _ in range(batches):
+        first = log.log_end_offset
+        records = [
+            Record(first + n, 1000, b"k%d" % chance.randrange(keys), chance.randbytes(100))
+            for n in range(40)
+        ]
+        log.append_encoded(encode_batch(records, leader_epoch=0), first, first + 39, 1000)
+
+
+@contextmanager
+def no_process_is_left() -> Iterator[None]:
+    """Fail if this process has children that it did not have before."""
+    before = set(_children())
+    yield
+    assert set(_children()) <= before
+
+
+def _children() -> list[str]:
+    path = Path(f"/proc/self/task/{os.getpid()}/children")
+    return path.read_text().split() if path.exists() else []
