@@ -18,6 +18,7 @@ import structlog
 from broker.cleaning import Cleaning
 from broker.clock import Clock
 from broker.config import DEFAULT_BROKER_ID, Config
+from broker.config_changes import restore
 from broker.embedded_registry import EmbeddedRegistry
 from broker.fetch_sessions import FetchSessions
 from broker.listeners import Endpoint, parse_host_and_port
@@ -93,6 +94,7 @@ class Broker:
             lambda: uuid.uuid4().bytes,
             {OFFSETS_TOPIC: offsets_topic_configs(segment_bytes)},
         )
+        restore(self)
         self.logs = LogManager(self.fs, self.directory, config)
         for name in self.registry.deleted:
             self.logs.retire(self.registry.dying_topic(name), (), uuid.uuid4().hex)
@@ -103,7 +105,7 @@ class Broker:
             highest = max((log.producers.highest_id for log in self.logs.all()), default=-1)
             self.registry.raise_producer_ids(highest)
             logger.info("topics found on disk were taken in", topics=len(self.registry.adopted))
-        self.runtime = Runtime(runtime_settings(config), self.clock)
+        self.runtime = Runtime(runtime_settings(config, self.offsets_settings()), self.clock)
         self.topics = TopicAdmin(self, lambda: uuid.uuid4().bytes)
         self.server = Server(self, limits(config))
         self.long_polls = LongPolls(self.clock)
@@ -234,6 +236,16 @@ class Broker:
     def advertised(self) -> tuple[str, int]:
         """Host and port that clients of the first listener are told."""
         return self.endpoints[0].host, self.endpoints[0].port
+
+    def offsets_settings(self) -> dict[str, Any] | None:
+        """The settings of ``__consumer_offsets``, None while there is no such topic."""
+        entry = self.logs.topics.get(OFFSETS_TOPIC)
+        return None if entry is None else entry.settings
+
+    def settings_changed(self) -> None:
+        """Gives those who keep copies of settings the ones that hold now."""
+        self.server.limits = limits(self.config)
+        self.runtime.configure(runtime_settings(self.config, self.offsets_settings()))
 
     def ensure_offsets_topic(self) -> bool:
         """Makes ``__consumer_offsets`` if it is not there; False, with a log line, if it cannot."""

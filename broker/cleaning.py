@@ -91,10 +91,8 @@ class Cleaning:
         if self.broker.config["log.cleaner.enable"]:
             loop = asyncio.get_running_loop()
             self._tasks = [
-                loop.create_task(self._repeat(self.clean_offsets, OFFSETS_CHECK_MS)),
-                loop.create_task(
-                    self._repeat(self.clean_dirtiest, self.broker.config["log.cleaner.backoff.ms"])
-                ),
+                loop.create_task(self._repeat(self.clean_offsets, lambda: OFFSETS_CHECK_MS)),
+                loop.create_task(self._repeat(self.clean_dirtiest, self._backoff_ms)),
             ]
 
     async def stop(self) -> None:
@@ -109,10 +107,16 @@ class Cleaning:
         if self._tasks:  # one that is just being written in a thread is waited for, too
             await asyncio.to_thread(self._write_checkpoint)
 
-    async def _repeat(self, work: Callable[[], Coroutine[None, None, bool]], wait_ms: int) -> None:
+    def _backoff_ms(self) -> int:
+        backoff_ms: int = self.broker.config["log.cleaner.backoff.ms"]
+        return backoff_ms
+
+    async def _repeat(
+        self, work: Callable[[], Coroutine[None, None, bool]], wait_ms: Callable[[], int]
+    ) -> None:
         """Works until there is nothing to do, waits, and so on."""
         while True:
-            await asyncio.sleep(wait_ms / 1000)
+            await asyncio.sleep(wait_ms() / 1000)
             try:
                 while await work():
                     await asyncio.sleep(0)

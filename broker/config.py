@@ -1,13 +1,15 @@
 """Configuration: Kafka's properties from file, environment and command line, and what follows.
 
-Owns the order of the sources (a file, then the environment, then ``--set``, then flags, the later
-the stronger), the check against the tables of `broker/config_table.py`, and the settings that a
-topic takes from the broker. Everything is checked before the broker touches its data.
+Owns the order of the sources (a file, then the environment, then ``--set``, then flags, then what
+was changed at run time, the later the stronger), the check against the tables of
+`broker/config_table.py`, and the settings that a topic takes from the broker. Everything is checked
+before the broker touches its data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -49,10 +51,15 @@ class Config:
         known = {name: text for name, text in given.items() if name in BROKER}
         self.given = {name: str(value) for name, value in preset.items()} | known
         self.unknown = sorted(set(given) - set(known))
-        self._values: dict[str, Value] = dict(preset)
+        self.dynamic_default: Mapping[str, str] = {}
+        """What was changed at run time for every broker, by name."""
+        self.dynamic_own: Mapping[str, str] = {}
+        """What was changed at run time for this broker; stronger."""
+        self._static: dict[str, Value] = dict(preset)
+        self._values = self._static
         try:
             for name, text in known.items():
-                self._values[name] = parse_value(BROKER[name], text)
+                self._static[name] = parse_value(BROKER[name], text)
             self._check()
         except ValueError as error:
             raise BadConfig(str(error)) from None
@@ -62,8 +69,31 @@ class Config:
         return values[name] if name in values else BROKER[name].default
 
     def is_given(self, name: str) -> bool:
-        """Whether a source set it."""
+        """Whether a source set it before the start."""
         return name in self.given
+
+    def static(self, name: str) -> Any:
+        """The value without what was changed at run time."""
+        return self._static.get(name, BROKER[name].default)
+
+    def with_dynamic(self, default: Mapping[str, str], own: Mapping[str, str]) -> Config:
+        """A copy with these settings of run time, for every broker and for this one.
+
+        Raises BadValue.
+        """
+        other = copy(self)
+        other.dynamic_default, other.dynamic_own = dict(default), dict(own)
+        changed = {
+            name: parse_value(BROKER[name], text) for name, text in {**default, **own}.items()
+        }
+        other._values = {**self._static, **changed}
+        other._check()
+        return other
+
+    def adopt(self, other: Config) -> None:
+        """Takes over the settings of run time of a copy that `with_dynamic` made."""
+        self.dynamic_default, self.dynamic_own = other.dynamic_default, other.dynamic_own
+        self._values = other._values
 
     def first_given(self, *names: str) -> str | None:
         """The first of ``names`` that was set to something, the strongest first."""
@@ -127,7 +157,7 @@ class Config:
                 return int(self[name])
         return None
 
-    @cached_property
+    @property
     def connections_per_ip_overrides(self) -> dict[str, int]:
         """``max.connections.per.ip.overrides`` by address."""
         pairs = {}

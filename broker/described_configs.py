@@ -11,9 +11,12 @@ from typing import Any
 
 from broker.config import Config, topic_settings
 from broker.config_table import BROKER, BROKER_NAME_OF_TOPIC_SETTING, PASSWORD, TOPIC, Setting
-from broker.config_value import WIRE_TYPES, render
+from broker.config_value import WIRE_TYPES, parse_value, render
+from broker.dynamic_settings import DYNAMIC
 
 TOPIC_SOURCE = 1
+DYNAMIC_BROKER_SOURCE = 2
+DYNAMIC_DEFAULT_SOURCE = 3
 STATIC_BROKER_SOURCE = 4
 DEFAULT_SOURCE = 5
 
@@ -36,7 +39,16 @@ def broker_entries(config: Config) -> Iterator[dict[str, Any]]:
     for name, setting in sorted(BROKER.items()):
         value = render(setting, config[name])
         synonyms = list(_synonyms(config, _names(name)))
-        yield _entry(setting, value, synonyms, read_only=True)
+        yield _entry(setting, value, synonyms, read_only=name not in DYNAMIC)
+
+
+def cluster_entries(config: Config) -> Iterator[dict[str, Any]]:
+    """What was changed at run time for every broker; nothing else is told of them together."""
+    for name, text in sorted(config.dynamic_default.items()):
+        setting = BROKER[name]
+        value = render(setting, parse_value(setting, text))
+        synonym = {"name": name, "value": value, "source": DYNAMIC_DEFAULT_SOURCE}
+        yield _entry(setting, value, [synonym], read_only=False)
 
 
 def _names(name: str) -> tuple[str, ...]:
@@ -49,8 +61,17 @@ def _names(name: str) -> tuple[str, ...]:
 
 def _synonyms(config: Config, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """What would give the value, the strongest first, from the property's own name on."""
+    changed = [
+        (name, render(BROKER[name], parse_value(BROKER[name], texts[name])), source)
+        for texts, source in (
+            (config.dynamic_own, DYNAMIC_BROKER_SOURCE),
+            (config.dynamic_default, DYNAMIC_DEFAULT_SOURCE),
+        )
+        for name in names
+        if name in texts
+    ]
     given = [
-        (name, render(BROKER[name], config[name]), STATIC_BROKER_SOURCE)
+        (name, render(BROKER[name], config.static(name)), STATIC_BROKER_SOURCE)
         for name in names
         if config.is_given(name)
     ]
@@ -59,7 +80,7 @@ def _synonyms(config: Config, names: tuple[str, ...]) -> Iterator[dict[str, Any]
         for name in names
         if BROKER[name].default is not None
     ]
-    found = [*given, *defaults]
+    found = [*changed, *given, *defaults]
     while found and found[0][0] != names[0]:
         if found[0][2] == STATIC_BROKER_SOURCE:
             break  # Kafka drops it; hiding where the value comes from helps nobody

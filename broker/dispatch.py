@@ -11,6 +11,7 @@ from importlib import import_module
 from broker.request import ServedApi
 
 MODULES = (
+    "alter_configs",
     "api_versions",
     "create_partitions",
     "create_topics",
@@ -22,6 +23,7 @@ MODULES = (
     "fetch",
     "find_coordinator",
     "heartbeat",
+    "incremental_alter_configs",
     "init_producer_id",
     "join_group",
     "leave_group",

@@ -1,10 +1,10 @@
 """The registry of a broker on its own: files in its data directory.
 
-``meta.properties`` is Kafka's (broker id and cluster id), ``topics.json`` ours; `docs/registry.md`
-shows both. Each is replaced whole: written beside, fsynced, renamed, and the directory fsynced, so
-that a crash leaves the old one or the new one. A topic is written before its directories are made
-and marked before they are removed, so that no crash brings a deleted topic back or leaves a created
-one in part.
+``meta.properties`` is Kafka's (broker id and cluster id), ``topics.json`` and ``configs.json`` are
+ours; `docs/registry.md` shows them. Each is replaced whole: written beside, fsynced, renamed, and
+the directory fsynced, so that a crash leaves the old one or the new one. A topic is written before
+its directories are made and marked before they are removed, so that no crash brings a deleted topic
+back or leaves a created one in part.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from broker.registry import (
 from log.filesystem import FileSystem, read_whole, write_whole
 
 TOPICS_FILE = "topics.json"
+CONFIGS_FILE = "configs.json"
 META_FILE = "meta.properties"
 PARTITION_METADATA_FILE = "partition.metadata"
 _VERSION = 1
@@ -58,6 +59,7 @@ class EmbeddedRegistry:
         self.consumer_paths = FileConsumerPaths(fs, directory)
         self.topics: dict[str, Topic] = {}
         self.partition_counts: dict[str, int] = {}
+        self.broker_configs: dict[str, dict[str, str]] = {}
         self.deleted: list[str] = []
         """Topics that were being deleted when the last process ended."""
         self.adopted: list[str] = []
@@ -67,6 +69,7 @@ class EmbeddedRegistry:
         self._dying: set[str] = set()
         self._next_producer_id = 0
         self._read()
+        self._read_configs()
         self._adopt()
 
     # -- lookups
@@ -138,6 +141,14 @@ class EmbeddedRegistry:
         self._write()
         return range(first, first + count)
 
+    def store_broker_configs(self, broker: str, configs: Mapping[str, str]) -> None:
+        """See Registry."""
+        changed = {**self.broker_configs, broker: dict(configs)}
+        brokers = {name: texts for name, texts in sorted(changed.items()) if texts}
+        text = json.dumps({"version": _VERSION, "brokers": brokers}, indent=1) + "\n"
+        write_whole(self._fs, self._path(CONFIGS_FILE), text.encode())
+        self.broker_configs = changed
+
     def raise_producer_ids(self, above: int) -> None:
         """Gives out no producer id up to ``above``: a log of another broker holds them."""
         if above >= self._next_producer_id:
@@ -189,6 +200,23 @@ class EmbeddedRegistry:
                     self.deleted.append(topic.name)
                 else:
                     self.show(topic)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadDirectory(f"{path} is damaged: {error!r}") from None
+
+    def _read_configs(self) -> None:
+        path = self._path(CONFIGS_FILE)
+        if not self._fs.exists(path):
+            return
+        try:
+            image = json.loads(read_whole(self._fs, path))
+            if image["version"] != _VERSION:
+                raise BadDirectory(
+                    f"{path} has version {image['version']}, and this Muster knows {_VERSION}"
+                )
+            self.broker_configs = {
+                str(broker): {str(name): str(text) for name, text in texts.items()}
+                for broker, texts in image["brokers"].items()
+            }
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadDirectory(f"{path} is damaged: {error!r}") from None
 

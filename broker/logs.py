@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 
 from broker.config import Config, log_config, timestamp_bounds, topic_settings
+from broker.config_value import BadValue
 from broker.embedded_registry import PARTITION_METADATA_FILE, partition_metadata
 from broker.properties import parse
 from broker.registry import BadDirectory, Topic, partition_name, uuid_bytes
@@ -151,13 +152,27 @@ class LogManager:
         if old is not None:
             entry.logs[:0] = old.logs
         self.topics[entry.topic.name] = entry
+        self.configure(entry.topic)  # a default may have changed while it was made
+
+    def configure(self, topic: Topic) -> None:
+        """Gives a topic's logs and rules its settings as they are now; they hold at once."""
+        entry, fresh = self.topics[topic.name], self._entry(topic)
+        entry.topic, entry.settings, entry.rules = topic, fresh.settings, fresh.rules
+        config = self.log_config(entry.settings)
+        for log in entry.logs:
+            log.config = config
 
     def log_config(self, settings: Mapping[str, Any]) -> LogConfig:
         """What a log reads of its topic's settings."""
         return log_config(settings, self.config)
 
     def _entry(self, topic: Topic) -> TopicLogs:
-        settings = topic_settings(self.config, topic.configs)
+        try:
+            settings = topic_settings(self.config, topic.configs)
+        except BadValue as error:
+            raise BadDirectory(
+                f"topic {topic.name} has settings that do not go with the broker's: {error}"
+            ) from None
         return TopicLogs(topic, settings, produce_rules(settings), [])
 
     def _check_topic_id(self, topic: Topic, partition: int) -> None:
@@ -258,16 +273,22 @@ class LogManager:
 def produce_rules(settings: Mapping[str, Any]) -> ProduceRules:
     """What validation of produced records reads of a topic's settings."""
     before, after = timestamp_bounds(settings)
-    codec = settings["compression.type"]
     return ProduceRules(
         max_message_bytes=settings["max.message.bytes"],
         segment_bytes=settings["segment.bytes"],
         compacted="compact" in settings["cleanup.policy"].split(","),
         timestamp_type=int(settings["message.timestamp.type"] == "LogAppendTime"),
-        compression=None if codec == "producer" else NAMES.index(_KAFKA_NAMES.get(codec, codec)),
+        compression=codec_of(settings["compression.type"]),
         timestamp_before_max_ms=before,
         timestamp_after_max_ms=after,
     )
+
+
+def codec_of(compression_type: str) -> int | None:
+    """The codec that ``compression.type`` names; None for ``producer``."""
+    if compression_type == "producer":
+        return None
+    return NAMES.index(_KAFKA_NAMES.get(compression_type, compression_type))
 
 
 def _close(log: PartitionLog) -> bool:

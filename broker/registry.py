@@ -34,6 +34,10 @@ class Topic:
         """Whether only the broker itself writes it."""
         return self.name in INTERNAL_TOPICS
 
+    def with_configs(self, configs: Mapping[str, str]) -> Topic:
+        """The same topic with other settings of its own."""
+        return replace(self, configs=dict(configs))
+
     def with_partitions(self, partitions: int) -> Topic:
         """The same topic with more partitions."""
         return replace(self, partitions=partitions)
@@ -77,6 +81,10 @@ class Registry(Protocol):
         """The offsets of OffsetCommit and OffsetFetch v0."""
 
     @property
+    def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """What was changed at run time, as texts: by broker id, and by "" for every broker."""
+
+    @property
     def topics(self) -> Mapping[str, Topic]:
         """Every topic that clients may see, by name."""
 
@@ -97,13 +105,13 @@ class Registry(Protocol):
         """The id of the topic of that name."""
 
     def store(self, topic: Topic) -> None:
-        """Writes a new topic, or one with more partitions, durably; it is not visible yet.
+        """Writes a topic, new or changed, durably; what is new of it is not visible yet.
 
         May take long; called outside the event loop.
         """
 
     def show(self, topic: Topic) -> None:
-        """Makes a stored topic visible."""
+        """Makes a stored topic visible, in place of what it was."""
 
     def hide(self, name: str) -> None:
         """Makes a topic invisible, before it is deleted."""
@@ -113,6 +121,12 @@ class Registry(Protocol):
 
     def forget(self, name: str) -> None:
         """Writes, durably, that nothing is left of a deleted topic. Outside the event loop."""
+
+    def store_broker_configs(self, broker: str, configs: Mapping[str, str]) -> None:
+        """Writes, durably, what was changed at run time for a broker ("": for every one).
+
+        Outside the event loop.
+        """
 
     def reserve_producer_ids(self, count: int) -> range:
         """Producer ids that were never given out and never will be again. Outside the loop."""

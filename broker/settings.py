@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from broker.config import Config
+from broker.logs import codec_of
 from broker.runtime import RuntimeSettings
 from broker.server import Limits
 from coordinator.config import GroupConfig
@@ -26,14 +31,23 @@ def group_config(config: Config) -> GroupConfig:
     )
 
 
-def runtime_settings(config: Config) -> RuntimeSettings:
-    """What the turns read."""
+def runtime_settings(
+    config: Config, offsets_topic: Mapping[str, Any] | None = None
+) -> RuntimeSettings:
+    """What the turns read; ``offsets_topic`` are the settings of that topic, once it is there."""
+    groups = group_config(config)
+    codec: int | None = None
+    if offsets_topic is not None:
+        groups = replace(groups, max_record_bytes=offsets_topic["max.message.bytes"])
+        codec = codec_of(offsets_topic["compression.type"])
+    if codec is None:
+        codec = config["offsets.topic.compression.codec"]
     return RuntimeSettings(
-        groups=group_config(config),
+        groups=groups,
         commit_timeout_ms=config["offsets.commit.timeout.ms"],
         commit_required_acks=config["offsets.commit.required.acks"],
         load_buffer_bytes=config["offsets.load.buffer.size"],
-        compression=config["offsets.topic.compression.codec"],
+        compression=codec,
         append_linger_ms=config["group.coordinator.append.linger.ms"],
         loads_at_once=config["group.coordinator.threads"],
     )

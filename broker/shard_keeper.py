@@ -105,6 +105,13 @@ class ShardKeeper(ABC):
         if waiting:
             self._spawn(self._load(waiting, writable=True), self._loads)
 
+    def configure(self, settings: RuntimeSettings) -> None:
+        """Other settings, from the next call on."""
+        self.settings = settings
+        for host in self.hosts:
+            host.shard.configure(settings.groups)
+            host.compression = settings.compression
+
     def oldest_needed(self, log: PartitionLog) -> int:
         """The offset at and above which no tombstone of an offsets log may go."""
         if self.snapshots is None or log.topic != OFFSETS_TOPIC:

@@ -58,6 +58,8 @@ class TopicAdmin:
         """Topics that are being made, for those who want the same one."""
         self._disk = Lock()
         """Held while registry file and directories change."""
+        self.changing = asyncio.Lock()
+        """Held by whoever changes or deletes what is there: what they read is what they replace."""
         self._dying: set[str] = set()
         self._producer_ids = iter(range(0))
         self._producer_ids_lock = asyncio.Lock()
@@ -123,20 +125,41 @@ class TopicAdmin:
         )
         entry = self._make(topic)
         self._show(topic, entry)
+        self.broker.settings_changed()
         self.broker.runtime.start(entry.logs, topic.topic_id)
         logger.info("topic created", topic=topic.name, partitions=topic.partitions)
         return topic
 
     async def add_partitions(self, name: str, total: int) -> Topic:
         """Grows a topic to ``total`` partitions, which has been checked. Raises NoSuchTopic."""
-        old = self.broker.registry.topic(name)
-        if old is None:
-            raise NoSuchTopic(name)
-        topic = old.with_partitions(total)
-        entry = await asyncio.to_thread(self._make, topic, old.partitions)
-        self._show(topic, entry)
+        async with self.changing:
+            old = self.broker.registry.topic(name)
+            if old is None:
+                raise NoSuchTopic(name)
+            topic = old.with_partitions(max(total, old.partitions))
+            entry = await asyncio.to_thread(self._make, topic, old.partitions)
+            self._show(topic, entry)
         logger.info("partitions added", topic=name, partitions=total)
         return topic
+
+    async def alter(self, topic: Topic) -> None:
+        """Gives a topic the settings of ``topic``, which were checked; they hold at once.
+
+        The caller holds `changing` since it read the old ones. Raises OSError.
+        """
+        await asyncio.to_thread(self._store, topic)
+        self.broker.registry.show(topic)
+        self.broker.logs.configure(topic)
+        logger.info("settings changed", topic=topic.name, configs=dict(topic.configs))
+
+    def _store(self, topic: Topic) -> None:
+        with self._disk:
+            self.broker.registry.store(topic)
+
+    async def alter_broker(self, name: str, configs: Mapping[str, str]) -> None:
+        """Keeps what was changed at run time of broker ``name`` ("": of every one). OSError."""
+        await asyncio.to_thread(self.broker.registry.store_broker_configs, name, configs)
+        logger.info("settings changed", broker=name or "every one", configs=dict(configs))
 
     def _make(self, topic: Topic, first: int = 0) -> TopicLogs:
         registry, logs = self.broker.registry, self.broker.logs
@@ -165,16 +188,17 @@ class TopicAdmin:
         Once it is marked the name is free only when nothing of it is left in the registry.
         """
         registry = self.broker.registry
-        topic = registry.topic(name)
-        if topic is None:
-            raise NoSuchTopic(name)
-        registry.hide(name)
-        entry = self.broker.logs.topics.pop(name)  # nobody appends to it from here on
-        self._dying.add(name)
-        try:
-            directories = await asyncio.to_thread(self._retire, topic, entry)
-        finally:
-            self._dying.discard(name)
+        async with self.changing:
+            topic = registry.topic(name)
+            if topic is None:
+                raise NoSuchTopic(name)
+            registry.hide(name)
+            entry = self.broker.logs.topics.pop(name)  # nobody appends to it from here on
+            self._dying.add(name)
+            try:
+                directories = await asyncio.to_thread(self._retire, topic, entry)
+            finally:
+                self._dying.discard(name)
         self.broker.topic_is_gone(topic)
         delay_ms = entry.settings["file.delete.delay.ms"]
         self.broker.after(delay_ms, lambda: self.broker.logs.remove(directories))

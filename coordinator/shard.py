@@ -117,6 +117,10 @@ class GroupShard:
         """Handle one decoded request; its ticket is answered in this outcome or a later one."""
         return _HANDLERS[type(call)](self._state, call, now)
 
+    def configure(self, config: GroupConfig) -> None:
+        """Other settings, from the next call on."""
+        self._state.config = config
+
     def disconnected(self, ticket: Ticket, now: Now) -> Outcome:
         """The peer of a parked request is gone; nothing happens for a ticket that is not parked."""
         owner = self._state.parked.get(ticket)

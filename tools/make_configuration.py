@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from broker.config_table import BROKER, TOPIC, Setting
 from broker.config_value import render
+from broker.dynamic_settings import DYNAMIC
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 
@@ -37,7 +38,13 @@ Without a file Muster behaves as Kafka with the `server.properties` of its quick
 3000 holds. What the settings of groups and offsets do, one by one, stands in
 [settings-of-groups.md](settings-of-groups.md).
 
-A topic has the settings that it was created with, and the broker's where it has none of its own.
+A topic has its own settings, with which it was created or which were altered since, and the
+broker's where it has none. AlterConfigs and IncrementalAlterConfigs (`muster configs set`,
+`kafka-configs`) change topics, and the broker where the first table says "yes": this one (its id),
+or every broker (the empty name, `--entity-default`). What was changed at run time is stronger than
+the four places above, holds at once, and is kept in the data directory. Some of it waits:
+`num.recovery.threads.per.data.dir` counts at the next start, `segment.index.bytes`,
+`segment.jitter.ms` and `preallocate` from the next segment on.
 
 This page is written by `tools/make_configuration.py`; a test compares it with the tables.
 """
@@ -48,7 +55,7 @@ def page() -> str:
     parts = [
         HEAD,
         "\n## Settings of the broker\n\n",
-        *_table(setting for setting in BROKER.values() if setting.has_effect),
+        *_table((setting for setting in BROKER.values() if setting.has_effect), DYNAMIC),
         "\n## Settings of topics\n\n",
         *_table(setting for setting in TOPIC.values() if setting.has_effect),
         "\n## Known, and without effect\n\n",
@@ -61,13 +68,17 @@ def page() -> str:
     return "".join(parts)
 
 
-def _table(settings: Iterable[Setting]) -> Iterable[str]:
-    yield "| setting | type | default | takes | what it does |\n|---|---|---|---|---|\n"
+def _table(settings: Iterable[Setting], changeable: Collection[str] = ()) -> Iterable[str]:
+    column = " at run time |" if changeable else ""
+    yield f"| setting | type | default | takes |{column} what it does |\n"
+    yield f"|---|---|---|---|{'---|' if changeable else ''}---|\n"
     for setting in _sorted(settings):
         default = render(setting, setting.default)
         shown = "null" if default is None else default
         takes = setting.valid.replace(",...,", " to ").replace(",...]", " and more]")
         doc = setting.doc.replace("``", "`")
+        if changeable:
+            takes += " | yes" if setting.name in changeable else " | "
         yield f"| `{setting.name}` | {setting.type.lower()} | {shown} | {takes} | {doc} |\n"
 
 

@@ -13,13 +13,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from broker.config_table import TOPIC  # noqa: E402
 from broker.dispatch import SERVED  # noqa: E402
 from protocol.messages import BY_KEY  # noqa: E402
 
 PAGE = ROOT / "docs" / "coverage.md"
 
 HEAD = """\
-# Which APIs are served
+# What is served
+
+## APIs
 
 Written by `make coverage` from the table by which the broker dispatches (`broker/dispatch.py`),
 which is also what it answers to ApiVersions. Every field of a served version is honoured; what is
@@ -30,10 +33,19 @@ left out all the same stands in the last column. Known are all versions of Apach
 """
 
 REST = """
-## Not served
+## APIs not served
 
 Known to `protocol/messages`, so that their tables and codecs are tested, and refused by the broker:
 a request with such a key closes its connection.
+
+"""
+
+
+SETTINGS = """
+## Topic settings without effect
+
+Every topic setting of Apache Kafka 3.9 is accepted, checked, stored, described and altered. All but
+these do what Kafka documents; these have no effect on a single broker yet:
 
 """
 
@@ -53,7 +65,9 @@ def page() -> str:
             f"| {versions(known.start, known.stop - 1)} | {row.left_out} |\n"
         )
     others = [f"{api.name} ({key})" for key, api in sorted(BY_KEY.items()) if key not in SERVED]
-    return HEAD + "".join(lines) + REST + ", ".join(others) + ".\n"
+    idle = [f"`{setting.name}`" for setting in TOPIC.values() if not setting.has_effect]
+    apis = HEAD + "".join(lines) + REST + ", ".join(others) + ".\n"
+    return apis + SETTINGS + ", ".join(sorted(idle)) + ".\n"
 
 
 def main() -> int:

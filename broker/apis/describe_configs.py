@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from broker.described_configs import broker_entries, topic_entries
+from broker.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE, wrong_broker
+from broker.described_configs import broker_entries, cluster_entries, topic_entries
 from broker.registry import BadTopicName, check_topic_name
 from broker.request import Request, ServedApi
 from protocol.errors import (
@@ -22,9 +23,6 @@ from protocol.messages.describe_configs import API
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-
-TOPIC = 2
-BROKER = 4
 
 
 def _handle(broker: Broker, request: Request) -> None:
@@ -52,7 +50,7 @@ def _describe(
     broker: Broker, resource: dict[str, Any]
 ) -> tuple[int, str | None, Iterable[dict[str, Any]]]:
     kind, name = resource["resource_type"], resource["resource_name"]
-    if kind == TOPIC:
+    if kind == TOPIC_RESOURCE:
         try:
             check_topic_name(name)
         except BadTopicName as error:
@@ -61,18 +59,12 @@ def _describe(
         if topic is None:
             return UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}.", ()
         return NONE, None, topic_entries(broker.config, topic.configs)
-    if kind == BROKER:
-        if not name:  # the cluster's defaults: nobody can set any
-            return NONE, None, ()
-        if not name.isdigit():
-            return INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}", ()
-        ours = broker.registry.node_id
-        if int(name) != ours:
-            return (
-                INVALID_REQUEST,
-                f"Unexpected broker id, expected {ours} or empty string, but received {name}",
-                (),
-            )
+    if kind == BROKER_RESOURCE:
+        if not name:
+            return NONE, None, cluster_entries(broker.config)
+        problem = wrong_broker(str(broker.registry.node_id), name)
+        if problem:
+            return INVALID_REQUEST, problem, ()
         return NONE, None, broker_entries(broker.config)
     return INVALID_REQUEST, f"Resources of type {kind} have no settings here.", ()
 

@@ -279,3 +279,36 @@ def test_the_worked_example_of_the_page_is_read() -> None:
     assert registry.deleted == ["clicks"]
     assert registry.reserve_producer_ids(1) == range(2000, 2001)
     assert json.loads(fs.written(f"{DATA}/topics.json"))["next_producer_id"] == 2001
+
+
+def test_the_second_example_of_the_page_is_read_and_written() -> None:
+    example = PAGE.split("```json\n")[2].split("```")[0]
+    fs = SimulatedFiles()
+    fs.make_directory(DATA)
+    fs.put(f"{DATA}/configs.json", example.encode())
+
+    registry = opened(fs)
+    expected = {
+        "": {"log.retention.ms": "3000"},
+        "1": {"log.retention.ms": "2000", "max.connections": "500"},
+    }
+    assert registry.broker_configs == expected
+    registry.store_broker_configs("1", {"max.connections": "7"})
+    registry.store_broker_configs("", {})
+
+    assert opened(fs).broker_configs == {"1": {"max.connections": "7"}}
+    assert (
+        json.loads(fs.written(f"{DATA}/configs.json"))["version"] == json.loads(example)["version"]
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"version": 2, "brokers": {}}', '{"version": 1, "b', "7"]
+)
+def test_damaged_settings_of_brokers_are_refused(text: str) -> None:
+    fs = SimulatedFiles()
+    fs.make_directory(DATA)
+    fs.put(f"{DATA}/configs.json", text.encode())
+
+    with pytest.raises(BadDirectory, match=r"configs\.json"):
+        opened(fs)

@@ -1,0 +1,85 @@
+"""AlterConfigs (33): all of a resource's own settings replaced; what is left out is at its default.
+
+v2 flexible. See `broker/config_changes.py` for what a change does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from broker.config_changes import ConfigRefused, Current, Edit, Rows, change
+from broker.request import Request, ServedApi
+from protocol.errors import INVALID_REQUEST, NONE
+from protocol.messages.alter_configs import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    alter_all(broker, request, _edit)
+
+
+def alter_all(
+    broker: Broker, request: Request, edit_of: Callable[[list[dict[str, Any]]], Edit]
+) -> None:
+    """Answers a request whose resources have ``configs``, of which ``edit_of`` makes an edit.
+
+    Resources are changed one after the other; what is wrong with one keeps no other back.
+    """
+    request.value  # noqa: B018 - nonsense ends the connection before any work is begun
+    broker.answer_later(request, _alter_all(broker, request, edit_of))
+
+
+async def _alter_all(
+    broker: Broker, request: Request, edit_of: Callable[[list[dict[str, Any]]], Edit]
+) -> None:
+    value = request.value
+    keys = [(each["resource_type"], each["resource_name"]) for each in value["resources"]]
+    times = Counter(keys)
+    resources = dict(zip(keys, value["resources"], strict=True))
+    answers = []
+    for (kind, name), resource in resources.items():
+        error_code, message = NONE, None
+        try:
+            if times[kind, name] > 1:
+                raise ConfigRefused(INVALID_REQUEST, "Each resource must appear at most once.")
+            configs = resource["configs"]
+            if max(Counter(entry["name"] for entry in configs).values(), default=0) > 1:
+                raise ConfigRefused(INVALID_REQUEST, "Error due to duplicate config keys.")
+            await change(broker, kind, name, edit_of(configs), value["validate_only"])
+        except ConfigRefused as refused:
+            error_code, message = refused.error_code, refused.message
+        answers.append(
+            {
+                "error_code": error_code,
+                "error_message": message,
+                "resource_type": kind,
+                "resource_name": name,
+            }
+        )
+    worst = next((answer["error_code"] for answer in answers if answer["error_code"]), NONE)
+    request.respond({"responses": answers}, worst)
+
+
+def refuse_nulls(configs: list[dict[str, Any]]) -> None:
+    """Raises ConfigRefused where a value is null."""
+    nulls = [entry["name"] for entry in configs if entry["value"] is None]
+    if nulls:
+        raise ConfigRefused(
+            INVALID_REQUEST, f"Null value not supported for: {', '.join(sorted(nulls))}"
+        )
+
+
+def _edit(configs: list[dict[str, Any]]) -> Edit:
+    refuse_nulls(configs)
+
+    def replaced(own: Mapping[str, str], rows: Rows, current: Current) -> dict[str, str]:  # noqa: ARG001
+        return {rows(entry["name"]).name: entry["value"] for entry in configs}
+
+    return replaced
+
+
+SERVED = ServedApi(API, 0, 2, _handle)

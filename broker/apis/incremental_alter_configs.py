@@ -1,0 +1,51 @@
+"""IncrementalAlterConfigs (44): single settings set, deleted, and lists appended to (KIP-339).
+
+v1 flexible. What a list is appended to is the value that now holds, its default included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.alter_configs import alter_all, refuse_nulls
+from broker.config_changes import ConfigRefused, Current, Edit, Rows
+from broker.dynamic_settings import DELETE, SET, SUBTRACT, with_operation
+from broker.request import Request, ServedApi
+from protocol.errors import INVALID_REQUEST
+from protocol.messages.incremental_alter_configs import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    alter_all(broker, request, _edit)
+
+
+def _edit(configs: list[dict[str, Any]]) -> Edit:
+    for entry in configs:
+        operation = entry["config_operation"]
+        if not SET <= operation <= SUBTRACT:
+            raise ConfigRefused(
+                INVALID_REQUEST, f"Unknown operation type {operation} for {entry['name']}."
+            )
+    refuse_nulls([entry for entry in configs if entry["config_operation"] != DELETE])
+
+    def edited(own: Mapping[str, str], rows: Rows, current: Current) -> dict[str, str]:
+        changed = dict(own)
+        for entry in configs:
+            setting = rows(entry["name"])
+            changed = with_operation(
+                changed,
+                entry["config_operation"],
+                setting,
+                entry["value"] or "",
+                current(setting.name),
+            )
+        return changed
+
+    return edited
+
+
+SERVED = ServedApi(API, 0, 1, _handle)

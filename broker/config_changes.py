@@ -1,0 +1,165 @@
+"""Changes of settings while the broker runs: of topics, of this broker, of every broker.
+
+A change is checked whole, written down, and then holds at once: the logs, the limits of connections
+and the coordinator get their new values in one step of the event loop. What is stored was checked
+against everything that it bears on, so that no start can fail over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.config import topic_settings
+from broker.config_table import BROKER, TOPIC, Setting
+from broker.config_value import BadValue, render
+from broker.dynamic_settings import broker_setting, check_dynamic, topic_setting
+from broker.registry import BadTopicName, check_topic_name
+from protocol.errors import (
+    INVALID_CONFIG,
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    KAFKA_STORAGE_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.config import Config
+
+logger = structlog.get_logger(__name__)
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+EVERY_BROKER = ""
+
+Rows = Callable[[str], Setting]
+"""The row of a setting that may be changed, by name; BadValue for others."""
+Current = Callable[[str], str]
+"""The text of the value that now holds, by name."""
+Edit = Callable[[Mapping[str, str], Rows, Current], dict[str, str]]
+"""What a resource's own settings become; raises BadValue."""
+
+
+class ConfigRefused(Exception):
+    """The settings of one resource stay as they are."""
+
+    def __init__(self, error_code: int, message: str) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+        self.message = message
+
+
+async def change(broker: Broker, kind: int, name: str, edit: Edit, validate_only: bool) -> None:
+    """Changes the own settings of one resource, or only says whether it could be done.
+
+    Raises ConfigRefused, with nothing changed.
+    """
+    async with broker.topics.changing:
+        try:
+            if kind == TOPIC_RESOURCE:
+                await _change_topic(broker, name, edit, validate_only)
+            elif kind == BROKER_RESOURCE:
+                await _change_broker(broker, name, edit, validate_only)
+            else:
+                raise ConfigRefused(
+                    INVALID_REQUEST, f"Resources of type {kind} have no settings here."
+                )
+        except OSError as error:
+            logger.error("settings can't be written down", resource=name, error=str(error))
+            raise ConfigRefused(KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.") from None
+
+
+async def _change_topic(broker: Broker, name: str, edit: Edit, validate_only: bool) -> None:
+    try:
+        check_topic_name(name)
+    except BadTopicName as error:
+        raise ConfigRefused(INVALID_TOPIC_EXCEPTION, str(error)) from None
+    topic = broker.registry.topic(name)
+    if topic is None:
+        raise ConfigRefused(UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    values = broker.logs.topics[name].settings
+    try:
+        configs = edit(topic.configs, topic_setting, lambda key: _text(TOPIC[key], values[key]))
+        topic_settings(broker.config, configs)
+    except BadValue as error:
+        raise ConfigRefused(INVALID_CONFIG, str(error)) from None
+    if not validate_only and configs != topic.configs:
+        await broker.topics.alter(topic.with_configs(configs))
+        broker.settings_changed()
+
+
+async def _change_broker(broker: Broker, name: str, edit: Edit, validate_only: bool) -> None:
+    ours = str(broker.registry.node_id)
+    problem = wrong_broker(ours, name) if name != EVERY_BROKER else None
+    if problem:
+        raise ConfigRefused(INVALID_REQUEST, problem)
+    config = broker.config
+    default, own = config.dynamic_default, config.dynamic_own
+    before = default if name == EVERY_BROKER else own
+    try:
+        configs = edit(before, broker_setting, lambda key: _text(BROKER[key], config[key]))
+        check_dynamic(configs)
+        if name == EVERY_BROKER:
+            changed = config.with_dynamic(configs, own)
+        else:
+            changed = config.with_dynamic(default, configs)
+        _check_topics(broker, changed)
+    except ValueError as error:
+        raise ConfigRefused(INVALID_REQUEST, str(error)) from None
+    if not validate_only and configs != before:
+        await broker.topics.alter_broker(name and ours, configs)
+        config.adopt(changed)
+        for topic in broker.registry.topics.values():
+            broker.logs.configure(topic)
+        broker.settings_changed()
+
+
+def wrong_broker(ours: str, name: str) -> str | None:
+    """Why ``name`` is not the id ``ours``; None when it is."""
+    if not name.isdecimal():
+        return f"Broker id must be an integer, but it is: {name}"
+    if name.lstrip("0").rjust(1, "0") != ours:
+        return f"Unexpected broker id, expected {ours} or empty string, but received {name}"
+    return None
+
+
+def _check_topics(broker: Broker, changed: Config) -> None:
+    """No topic's own settings may contradict its new defaults."""
+    for topic in broker.registry.topics.values():
+        try:
+            topic_settings(changed, topic.configs)
+        except BadValue as error:
+            raise BadValue(
+                f"topic {topic.name} would have settings that do not fit: {error}"
+            ) from None
+
+
+def _text(setting: Setting, value: Any) -> str:
+    return render(setting, value) or ""
+
+
+def restore(broker: Broker) -> None:
+    """Takes over what was changed at run time before this start; before the logs are opened.
+
+    What no longer goes with the broker's properties is left out, with a line that says so: they can
+    be put right only by changing it again.
+    """
+    config, stored = broker.config, broker.registry.broker_configs
+    layers: dict[str, dict[str, str]] = {EVERY_BROKER: {}, str(broker.registry.node_id): {}}
+    for name, kept in layers.items():
+        for key, text in stored.get(name, {}).items():
+            kept[key] = text
+            try:
+                check_dynamic({key: text})
+                config.adopt(config.with_dynamic(*layers.values()))
+            except ValueError as error:
+                del kept[key]
+                logger.error(
+                    "a setting that was changed at run time is left out",
+                    setting=key,
+                    value=text,
+                    reason=str(error),
+                )
