@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import ItemsView
 from typing import NamedTuple
 
 from log.batch_scan import Header
@@ -71,6 +72,10 @@ class ProducerStates:
     def get(self, producer_id: int) -> Producer | None:
         """What is known of a producer."""
         return self._producers.get(producer_id)
+
+    def items(self) -> ItemsView[int, Producer]:
+        """What is known, by producer id."""
+        return self._producers.items()
 
     def duplicate_of(self, batch: BatchHeader) -> Appended | None:
         """The batch already in the log that ``batch`` repeats."""

@@ -44,7 +44,7 @@ def _handle(broker: Broker, request: Request) -> None:
     version = request.api_version
     asked = value["topics"]
     if asked is None or (version == 0 and not asked):
-        topics = [_described(broker, topic) for topic in broker.registry.topics.values()]
+        topics = [described(broker, topic) for topic in broker.registry.topics.values()]
         _answer(broker, request, topics)
         return
     if 10 <= version < 12 and any(
@@ -74,43 +74,44 @@ async def _ensured(broker: Broker, name: str) -> dict[str, Any]:
         try:
             check_topic_name(name)
             if name in INTERNAL_TOPICS and name != OFFSETS_TOPIC:
-                return _missing(UNKNOWN_TOPIC_OR_PARTITION, name)
+                return missing(UNKNOWN_TOPIC_OR_PARTITION, name)
             if broker.topics.collisions(name):
-                return _missing(INVALID_TOPIC_EXCEPTION, name)
+                return missing(INVALID_TOPIC_EXCEPTION, name)
             await broker.topics.ensure(name)
         except BadTopicName:
-            return _missing(INVALID_TOPIC_EXCEPTION, name)
+            return missing(INVALID_TOPIC_EXCEPTION, name)
         except TopicExists:  # it is being deleted
-            return _missing(LEADER_NOT_AVAILABLE, name)
+            return missing(LEADER_NOT_AVAILABLE, name)
         except OSError as error:
             logger.error("a topic can't be made", topic=name, error=str(error))
-            return _missing(KAFKA_STORAGE_ERROR, name)
+            return missing(KAFKA_STORAGE_ERROR, name)
     return _by_name(broker, name)
 
 
 def _by_name(broker: Broker, name: str) -> dict[str, Any]:
     topic = broker.registry.topic(name)
     if topic is not None:
-        return _described(broker, topic)
+        return described(broker, topic)
     try:
         check_topic_name(name)
     except BadTopicName:
-        return _missing(INVALID_TOPIC_EXCEPTION, name)
-    return _missing(UNKNOWN_TOPIC_OR_PARTITION, name)
+        return missing(INVALID_TOPIC_EXCEPTION, name)
+    return missing(UNKNOWN_TOPIC_OR_PARTITION, name)
 
 
 def _by_id(broker: Broker, topic_id: bytes) -> dict[str, Any]:
     topic = broker.registry.topic_by_id(topic_id)
     if topic is not None:
-        return _described(broker, topic)
-    return _missing(UNKNOWN_TOPIC_ID, None, topic_id)
+        return described(broker, topic)
+    return missing(UNKNOWN_TOPIC_ID, None, topic_id)
 
 
 def _refused(entry: dict[str, Any], error_code: int) -> dict[str, Any]:
-    return _missing(error_code, entry["name"] or "", entry["topic_id"])
+    return missing(error_code, entry["name"] or "", entry["topic_id"])
 
 
-def _missing(error_code: int, name: str | None, topic_id: bytes = ZERO_UUID) -> dict[str, Any]:
+def missing(error_code: int, name: str | None, topic_id: bytes = ZERO_UUID) -> dict[str, Any]:
+    """The entry of a topic of which nothing can be told but an error."""
     internal = name is not None and Topic(name, topic_id, 0).is_internal
     return {
         "error_code": error_code,
@@ -121,7 +122,8 @@ def _missing(error_code: int, name: str | None, topic_id: bytes = ZERO_UUID) -> 
     }
 
 
-def _described(broker: Broker, topic: Topic) -> dict[str, Any]:
+def described(broker: Broker, topic: Topic) -> dict[str, Any]:
+    """The entry of a topic, but for its authorized operations."""
     me = [broker.registry.node_id]
     return {
         "error_code": NONE,

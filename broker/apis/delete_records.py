@@ -1,0 +1,88 @@
+"""DeleteRecords (21): moves the start of partitions up; what lies below is gone for everybody.
+
+v2 flexible. Segments that lie below the new start go with the next retention run. The new start is
+written down before the answer, so that what was deleted does not come back after a crash; Kafka
+writes it within a minute.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.request import Request, ServedApi
+from log.errors import OffsetOutOfRange
+from protocol.errors import (
+    INVALID_TOPIC_EXCEPTION,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    OFFSET_OUT_OF_RANGE,
+    POLICY_VIOLATION,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.messages.delete_records import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+
+_NO_LOW_WATERMARK = -1
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    request.value  # noqa: B018 - nonsense ends the connection before any work is begun
+    broker.answer_later(request, _delete_all(broker, request))
+
+
+async def _delete_all(broker: Broker, request: Request) -> None:
+    answers = [
+        {
+            "name": topic["name"],
+            "partitions": [
+                _delete(broker, topic["name"], wanted["partition_index"], wanted["offset"])
+                for wanted in topic["partitions"]
+            ],
+        }
+        for topic in request.value["topics"]
+    ]
+    entries = [entry for topic in answers for entry in topic["partitions"]]
+    if any(entry["error_code"] == NONE for entry in entries):
+        try:
+            await broker.maintenance.write_checkpoints()
+        except OSError as error:
+            logger.error("the start of logs can't be written down", error=str(error))
+            for entry in entries:
+                if entry["error_code"] == NONE:
+                    entry.update(error_code=KAFKA_STORAGE_ERROR, low_watermark=_NO_LOW_WATERMARK)
+    worst = next((entry["error_code"] for entry in entries if entry["error_code"]), NONE)
+    request.respond({"topics": answers}, worst)
+
+
+def _delete(broker: Broker, name: str, partition: int, offset: int) -> dict[str, Any]:
+    error_code, low_watermark = NONE, _NO_LOW_WATERMARK
+    entry = broker.logs.topics.get(name)
+    log = None if entry is None else entry.log(partition)
+    if entry is None or log is None:
+        error_code = UNKNOWN_TOPIC_OR_PARTITION
+    elif entry.topic.is_internal:
+        error_code = INVALID_TOPIC_EXCEPTION
+    elif not log.config.deletes:  # a topic that is only compacted keeps each key's last record
+        error_code = POLICY_VIOLATION
+    elif log.failed_for_good:
+        error_code = KAFKA_STORAGE_ERROR
+    else:
+        try:
+            low_watermark = log.delete_records(offset)
+        except OffsetOutOfRange:
+            error_code = OFFSET_OUT_OF_RANGE
+        except OSError as error:
+            logger.error(
+                "records can't be deleted", partition=f"{name}-{partition}", why=str(error)
+            )
+            error_code = KAFKA_STORAGE_ERROR
+    return {"partition_index": partition, "low_watermark": low_watermark, "error_code": error_code}
+
+
+SERVED = ServedApi(API, 0, 2, _handle)

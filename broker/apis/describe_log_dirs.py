@@ -1,0 +1,62 @@
+"""DescribeLogDirs (35): how large partitions are, and how much room their directory has.
+
+v1 the same; v2 flexible; v3 a top-level error; v4 the directory's total and usable bytes (KIP-827);
+v5 whether it is cordoned. There is one directory, and no replica moves to another.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from broker.request import Request, ServedApi
+from protocol.errors import NONE
+from protocol.messages.describe_log_dirs import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    asked = request.value["topics"]
+    wanted: dict[str, set[int] | None] = dict.fromkeys(broker.logs.topics)
+    if asked is not None:
+        wanted = {topic["topic"]: set(topic["partitions"]) for topic in asked}
+    topics = []
+    for name, partitions in wanted.items():
+        entry = broker.logs.topics.get(name)
+        told = [
+            {
+                "partition_index": log.partition,
+                "partition_size": log.size_bytes,
+                "offset_lag": 0,
+                "is_future_key": False,
+            }
+            for log in (() if entry is None else entry.logs)
+            if partitions is None or log.partition in partitions
+        ]
+        if told:
+            topics.append({"name": name, "partitions": told})
+    result: dict[str, Any] = {
+        "error_code": NONE,
+        "log_dir": broker.directory,
+        "topics": topics,
+        **_room(broker.directory),
+        "is_cordoned": False,
+    }
+    request.respond({"error_code": NONE, "results": [result]})
+
+
+def _room(directory: str) -> dict[str, int]:
+    """Total and usable bytes; unknown (-1) where the system does not say."""
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return {}
+    return {
+        "total_bytes": found.f_blocks * found.f_frsize,
+        "usable_bytes": found.f_bavail * found.f_frsize,
+    }
+
+
+SERVED = ServedApi(API, 0, 5, _handle)

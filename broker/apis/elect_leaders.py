@@ -1,0 +1,51 @@
+"""ElectLeaders (43): this broker leads all partitions already, and is the preferred leader of all.
+
+v1 unclean elections and a top-level error; v2 flexible. As in Kafka, whoever asks for all
+partitions is told only of those that were elected: none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.request import Request, ServedApi
+from protocol.errors import (
+    ELECTION_NOT_NEEDED,
+    INVALID_REQUEST,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.messages.elect_leaders import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+_PREFERRED, _UNCLEAN = 0, 1
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    value = request.value
+    if value["election_type"] not in (_PREFERRED, _UNCLEAN):
+        request.respond({"error_code": INVALID_REQUEST, "replica_election_results": []})
+        return
+    results = [
+        {
+            "topic": topic["topic"],
+            "partition_result": [
+                _result(broker, topic["topic"], partition) for partition in topic["partitions"]
+            ],
+        }
+        for topic in value["topic_partitions"] or ()
+    ]
+    request.respond({"error_code": NONE, "replica_election_results": results})
+
+
+def _result(broker: Broker, name: str, partition: int) -> dict[str, Any]:
+    if broker.logs.get(name, partition) is None:
+        error_code, message = UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition."
+    else:
+        error_code, message = ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+    return {"partition_id": partition, "error_code": error_code, "error_message": message}
+
+
+SERVED = ServedApi(API, 0, 2, _handle)

@@ -1,0 +1,40 @@
+"""ListConfigResources (74): what has settings. v0 client metrics alone; v1 any type (KIP-1142).
+
+Groups and client metrics have no settings here, and no logger has a level of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE
+from broker.request import Request, ServedApi
+from protocol.errors import NONE, UNSUPPORTED_VERSION
+from protocol.messages.list_config_resources import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+_WITHOUT_SETTINGS = (8, 16, 32)
+"""Broker loggers, client metrics, groups."""
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    known = (TOPIC_RESOURCE, BROKER_RESOURCE, *_WITHOUT_SETTINGS)
+    asked = request.value["resource_types"] or (known if request.api_version else ())
+    if not set(asked) <= set(known):
+        request.respond({"error_code": UNSUPPORTED_VERSION, "config_resources": []})
+        return
+    found = []
+    for kind in dict.fromkeys(asked):
+        if kind == TOPIC_RESOURCE:
+            names = list(broker.registry.topics)
+        elif kind == BROKER_RESOURCE:
+            names = [str(broker.registry.node_id)]
+        else:
+            names = []
+        found += [{"resource_name": name, "resource_type": kind} for name in names]
+    request.respond({"error_code": NONE, "config_resources": found})
+
+
+SERVED = ServedApi(API, 0, 1, _handle)

@@ -1,0 +1,20 @@
+"""ListPartitionReassignments (46): none; a single broker has nowhere to move a replica to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.request import Request, ServedApi
+from protocol.errors import NONE
+from protocol.messages.list_partition_reassignments import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def _handle(broker: Broker, request: Request) -> None:  # noqa: ARG001
+    request.value  # noqa: B018 - nonsense ends the connection
+    request.respond({"error_code": NONE, "error_message": None, "topics": []})
+
+
+SERVED = ServedApi(API, 0, 0, _handle)

@@ -1,0 +1,51 @@
+"""OffsetForLeaderEpoch (23): where a leader epoch ended, so that clients see truncation (KIP-101).
+
+v1 the epoch that was found (KIP-279); v2 the client's current epoch, throttle time; v3 the replica
+id; v4 flexible. Source: Kafka 3.9 ``LeaderEpochFileCache.endOffsetFor``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.leader_epoch import epoch_error
+from broker.request import Request, ServedApi
+from protocol.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
+from protocol.messages.offset_for_leader_epoch import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    answers = [
+        {
+            "topic": topic["topic"],
+            "partitions": [
+                _end_offset(broker, topic["topic"], wanted) for wanted in topic["partitions"]
+            ],
+        }
+        for topic in request.value["topics"]
+    ]
+    codes = (entry["error_code"] for topic in answers for entry in topic["partitions"])
+    request.respond({"topics": answers}, next(filter(None, codes), NONE))
+
+
+def _end_offset(broker: Broker, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    log = broker.logs.get(name, wanted["partition"])
+    if log is None:
+        error_code = UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        error_code = epoch_error(log, wanted["current_leader_epoch"])
+    epoch = end_offset = -1
+    if log is not None and not error_code:
+        epoch, end_offset = log.epochs.end_offset_for(wanted["leader_epoch"], log.log_end_offset)
+    return {
+        "error_code": error_code,
+        "partition": wanted["partition"],
+        "leader_epoch": epoch,
+        "end_offset": end_offset,
+    }
+
+
+SERVED = ServedApi(API, 0, 4, _handle)
