@@ -49,7 +49,10 @@ class _Writer:
             self.value(type_)
 
     def value(self, type_: Any) -> None:
-        if isinstance(type_, dict) and "tags" in type_:
+        if isinstance(type_, list):  # a struct that may be null: a cursor; a byte says it is there
+            self.out += b"\x01"
+            self.fields(type_)
+        elif isinstance(type_, dict) and "tags" in type_:
             self.claim("tags", b"\0", LONG_LIE)
         elif isinstance(type_, dict):
             compact = "compactArray" in type_
