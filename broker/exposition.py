@@ -42,6 +42,7 @@ class BrokerCollector(Collector):
         yield from self._groups()
         yield from self._offsets()
         yield from self._shards()
+        yield from self._conversions()
         yield from self._cleaning()
         yield from self._brokers()
 
@@ -160,6 +161,17 @@ class BrokerCollector(Collector):
             "Records read to load the groups at start.",
             value=sum(host.loaded_records for host in hosts),
         )
+
+    def _conversions(self) -> Iterator[Metric]:
+        totals = self.broker.metrics
+        conversions = CounterMetricFamily(
+            "muster_record_conversions_total",
+            "Records turned from one message format into another.",
+            labels=["request"],
+        )
+        conversions.add_metric(["produce"], totals.produce_conversions)
+        conversions.add_metric(["fetch"], totals.fetch_conversions)
+        yield conversions
 
     def _cleaning(self) -> Iterator[Metric]:
         cleaning = self.broker.cleaning

@@ -25,16 +25,17 @@ from protocol.errors import (
     UNSUPPORTED_COMPRESSION_TYPE,
     UNSUPPORTED_VERSION,
 )
-from protocol.records.batch import iter_batches
 from protocol.records.compression import ZSTD
-from protocol.records.convert import down_convert
+from protocol.records.convert import down_convert, needs_conversion
 from protocol.records.corrupt import CorruptRecords
+from protocol.records.stored import iter_stored
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
 logger = structlog.get_logger(__name__)
 
+_FIRST_WITH_MAGIC_1 = 2
 _FIRST_WITH_MAGIC_2 = 4
 _FIRST_WITH_ZSTD = 10
 
@@ -99,7 +100,7 @@ class Reader:
         if not info.slices or info.first_entry_incomplete:
             return self._fetched(log, 0)
         if self.version < _FIRST_WITH_ZSTD:
-            return self._for_old_client(topic, log, info, wanted.fetch_offset)
+            return self._for_old_client(topic, log, info, wanted.fetch_offset, limit)
         fetched = self._fetched(log, 0)
         fetched.records = [FileSlice(*piece) for piece in info.slices]
         fetched.size_bytes = info.size_bytes
@@ -120,41 +121,50 @@ class Reader:
         )
 
     def _for_old_client(
-        self, topic: TopicLogs, log: PartitionLog, info: ReadInfo, offset: int
+        self, topic: TopicLogs, log: PartitionLog, info: ReadInfo, offset: int, limit: int
     ) -> Fetched:
         """Records for a client that may not know zstd, or not even batches."""
-        data: bytes | None = info.data
-        assert data is not None
+        data = _before_zstd(info.data)
+        if data is None:
+            return self._fetched(log, UNSUPPORTED_COMPRESSION_TYPE)
         if self.version < _FIRST_WITH_MAGIC_2:
-            if not topic.settings["message.downconversion.enable"]:
-                return self._fetched(log, UNSUPPORTED_VERSION)
-            try:
-                data = self._converted(data, offset)
-            except CorruptRecords as error:
-                logger.error("a batch can't be converted", log=log.directory, why=error.message)
-                return self._fetched(log, CORRUPT_MESSAGE)
-            if data is None:
-                return self._fetched(log, UNSUPPORTED_COMPRESSION_TYPE)
-        else:
-            data = _before_zstd(data)
-            if data is None:
-                return self._fetched(log, UNSUPPORTED_COMPRESSION_TYPE)
+            magic = 0 if self.version < _FIRST_WITH_MAGIC_1 else 1
+            if needs_conversion(data, magic):
+                if not topic.settings["message.downconversion.enable"]:
+                    return self._fetched(log, UNSUPPORTED_VERSION)
+                try:
+                    data = self._converted(log, data, magic, offset, limit)
+                except CorruptRecords as error:
+                    logger.error("a batch can't be converted", log=log.directory, why=error.message)
+                    return self._fetched(log, CORRUPT_MESSAGE)
         fetched = self._fetched(log, 0)
         fetched.records = [data]
         fetched.size_bytes = len(data)
         return fetched
 
-    def _converted(self, data: bytes, offset: int) -> bytes | None:
-        """Message sets of the old magic; None when a batch that they cannot carry comes first."""
-        whole = _before_zstd(data)
-        if whole is None:
-            return None
-        return down_convert(whole, 0 if self.version < 2 else 1, offset)
+    def _converted(
+        self, log: PartitionLog, data: bytes, magic: int, offset: int, limit: int
+    ) -> bytes:
+        """Message sets of the old magic.
+
+        Batches without a record for an old client (markers, emptied ones) are passed over: with an
+        answer of nothing it would ask for the same offset for ever.
+        """
+        while True:
+            converted = down_convert(data, magic, offset)
+            self.broker.metrics.fetch_conversions += converted.records
+            if converted.data:
+                return converted.data
+            last = max(header.last_offset for header, _ in iter_stored(data, partial=True))
+            following = _before_zstd(log.read(last + 1, limit).data)
+            if not following:
+                return b""
+            data = following
 
 
 def _before_zstd(data: bytes) -> bytes | None:
-    """The batches before the first in zstd, None when it is the very first."""
-    for header, position in iter_batches(data, partial=True):
+    """The entries before the first in zstd, None when it is the very first."""
+    for header, position in iter_stored(data, partial=True):
         if header.compression == ZSTD:
             return data[:position] if position else None
     return data

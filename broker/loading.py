@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -22,10 +22,12 @@ from broker.shard_log import Phase, ShardLog
 from broker.snapshots import Snapshots
 from coordinator.shard import GroupShard
 from offsets.columns_image import BadImage
-from offsets.record_codec import runs_of_section
+from offsets.record_codec import runs_of_records, runs_of_section
+from offsets.record_reader import BasedRun
 from offsets.runs import OffsetTombstones, Run
 from offsets.snapshot_image import Image
 from protocol.records.batch import HEADER_BYTES, BatchHeader, records_of, section_of
+from protocol.records.stored import stored_records
 from protocol.schema import Buffer
 
 logger = structlog.get_logger(__name__)
@@ -202,9 +204,13 @@ def _runs(
                 yield run, offset
             continue
         yield None, header.base_offset
-        runs = runs_of_section(
-            section_of(data, header), header.base_offset, header.record_count, skipped
-        )
+        runs: Iterable[BasedRun]
+        if header.magic == 2:
+            runs = runs_of_section(
+                section_of(data, header), header.base_offset, header.record_count, skipped
+            )
+        else:
+            runs = runs_of_records(stored_records(data, header), skipped)
         if header.is_transactional:
             transactions.add(header.producer_id, runs)
             continue

@@ -1,4 +1,4 @@
-"""Totals of what the core has told: plain numbers, made into series at scrape.
+"""Totals of what the core has told, and of conversions: plain numbers, made into series at scrape.
 
 Nothing here knows prometheus; `broker/exposition.py` reads these numbers beside those that the
 server's routes, the shards and the logs keep themselves.
@@ -38,6 +38,10 @@ class Metrics:
     """OffsetCommits that set an offset lower than it was."""
     offsets_removed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Cause -> offsets dropped by retention or by deletion."""
+    fetch_conversions: int = 0
+    """Records given to old clients in a form older than the log's."""
+    produce_conversions: int = 0
+    """Records stored in another form than they came in."""
 
     def observe(self, event: Event) -> None:
         """Count one fact of the core."""

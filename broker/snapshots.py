@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 
@@ -30,7 +29,8 @@ from offsets.snapshot_image import (
     encode_group,
     read_image,
 )
-from protocol.records.batch import HEADER_BYTES
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.stored import read_stored
 
 logger = structlog.get_logger(__name__)
 
@@ -50,8 +50,6 @@ CLEANED = 1 << 62
 RETRY_S = 60.0
 PENDING_BYTES = 1 << 20
 """So much of a snapshot is kept in memory before it is written."""
-
-_MARK = struct.Struct(">q9xI2xi")  # base offset, CRC, last offset delta
 
 
 class Snapshots:
@@ -307,11 +305,11 @@ def mark_below(log: PartitionLog, offset: int) -> BatchMark | None:
     """The batch that ends right below ``offset``; None when there is none such (any more)."""
     if not log.log_start_offset < offset <= log.log_end_offset:
         return None
-    data = log.read(offset - 1, HEADER_BYTES, False).data
-    if len(data) < HEADER_BYTES:
+    try:
+        batch = read_stored(log.read(offset - 1, 1).data)
+    except CorruptRecords:
         return None
-    base_offset, crc, last_delta = _MARK.unpack_from(data)
-    return BatchMark(base_offset, crc) if base_offset + last_delta == offset - 1 else None
+    return BatchMark(batch.base_offset, batch.crc) if batch.last_offset == offset - 1 else None
 
 
 def _bytes_from(log: PartitionLog, offset: int) -> int:

@@ -16,7 +16,8 @@ from cli.group_member import GroupMember
 from cli.offsets_at import EARLIEST, LATEST, Partition, offsets_at
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
 from protocol.errors import OFFSET_OUT_OF_RANGE
-from protocol.records.batch import Record, iter_batches, records_of
+from protocol.records.batch import Record
+from protocol.records.stored import iter_stored, stored_records
 
 MAX_BYTES = 8 << 20
 WAIT_MS = 500
@@ -170,11 +171,11 @@ class Consumer:
                     yield from self._records(where, bytes(answer["records"] or b""))
 
     def _records(self, where: Partition, data: bytes) -> Iterator[tuple[Partition, Record]]:
-        for header, _ in iter_batches(data, partial=True):
+        for header, _ in iter_stored(data, partial=True):
             if header.is_control:
                 self.positions[where] = header.last_offset + 1
                 continue
-            for record in records_of(data, header):
+            for record in stored_records(data, header):
                 if record.offset >= self.positions[where]:
                     yield where, record
 

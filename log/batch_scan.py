@@ -1,11 +1,14 @@
-"""Reading batches out of a segment's file, in bounded chunks.
+"""Reading entries out of a segment's file, in bounded chunks.
 
-`headers` looks at headers alone and skips over the records; `whole_batches` reads and checks all.
-Nothing is allocated from a claimed length that the file does not hold.
+An entry is a batch of magic 2, or one message, plain or a wrapper, of magic 0 or 1; one segment may
+hold all of them (`protocol/records/stored.py` says how one header describes each). `headers` looks
+at headers alone and skips over the records; `whole_batches` reads and checks all. Nothing is
+allocated from a claimed length that the file does not hold.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,9 +16,21 @@ from typing import NamedTuple
 
 from log.errors import CorruptLog
 from log.filesystem import File
-from protocol.records.batch import HEADER_BYTES, BatchHeader, read_header, validate_batch
+from protocol.records.batch import (
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+    read_header,
+    validate_batch,
+)
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.crc import crc32
+from protocol.records.stored import (
+    ATTRIBUTES,
+    SMALLEST_BYTES,
+    read_stored,
+    stored_records,
+    validate_stored,
+)
 
 HEADER_CHUNK_BYTES = 16 * 1024
 CHUNK_BYTES = 1024 * 1024
@@ -24,8 +39,15 @@ _OVERHEAD = 12
 _MAGIC_POSITION = 16
 _HEADER = struct.Struct(">qiib4xhi8xqqhi")
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
-_OLD_CRC = struct.Struct(">12xI")
-_OLD_HEADER_BYTES = 26  # offset, size, crc, magic, attributes, key length, value length
+_OLD = struct.Struct(">qi4xbB")
+_OLD_TIMESTAMP = struct.Struct(">18xq")
+_LEAST_READ = _MAGIC_POSITION + 1
+_ENTRY_BEGINS = re.compile(
+    rb"(?=.{16}\x02|\x00\x00.{6}\x00...(?!\x00{4})....[\x00\x01][\x00-\x0f])", re.DOTALL
+)
+"""A batch, or a message of less than 16 MiB with an offset below 2^48 and a CRC that is not 0."""
+_ZEROS = "zeros where a batch is due"
+_TRIED_BYTES_MAX = 64 * CHUNK_BYTES
 
 
 class Header(NamedTuple):
@@ -41,6 +63,7 @@ class Header(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
+    magic: int = 2
 
 
 def headers(file: File, position: int, end: int) -> Iterator[Header]:
@@ -56,13 +79,21 @@ def headers(file: File, position: int, end: int) -> Iterator[Header]:
             chunk = file.read(position, min(HEADER_CHUNK_BYTES, end - position))
             chunk_position, at = position, 0
             if len(chunk) < HEADER_BYTES:
-                raise CorruptLog(file.path, position, _short(len(chunk)))
+                old = _old_header(file, chunk, at, position, end)
+                yield old
+                position = old.end
+                continue
         (
             base_offset, length, leader_epoch, magic, attributes, last_offset_delta,
             max_timestamp, producer_id, producer_epoch, base_sequence,
         ) = _HEADER.unpack_from(chunk, at)  # fmt: skip
+        if magic != 2:
+            old = _old_header(file, chunk, at, position, end)
+            yield old
+            position = old.end
+            continue
         batch_end = position + _OVERHEAD + length
-        if magic != 2 or length < HEADER_BYTES - _OVERHEAD or batch_end > end:
+        if length < HEADER_BYTES - _OVERHEAD or batch_end > end:
             raise CorruptLog(file.path, position, _misfit(length, magic, end - position))
         if last_offset_delta < 0:
             raise CorruptLog(file.path, position, f"a last offset delta of {last_offset_delta}")
@@ -71,6 +102,34 @@ def headers(file: File, position: int, end: int) -> Iterator[Header]:
             attributes, max_timestamp, producer_id, producer_epoch, base_sequence,
         )  # fmt: skip
         position = batch_end
+
+
+def _old_header(file: File, chunk: bytes, at: int, position: int, end: int) -> Header:
+    """The header of the old message at ``at`` of ``chunk``; CorruptLog when there is none."""
+    left = len(chunk) - at
+    if left < _LEAST_READ or chunk[at + _MAGIC_POSITION] == 2:
+        raise CorruptLog(file.path, position, _short(left))
+    offset, length, magic, attributes = _OLD.unpack_from(chunk, at)
+    if not _may_be_entry(length, magic, end - position) or left < SMALLEST_BYTES[magic]:
+        raise CorruptLog(file.path, position, _misfit(length, magic, end - position))
+    if offset < 0:
+        raise CorruptLog(file.path, position, f"a message's offset of {offset}")
+    timestamp = _OLD_TIMESTAMP.unpack_from(chunk, at)[0] if magic else NO_TIMESTAMP
+    return Header(
+        position, position + _OVERHEAD + length, offset, offset, -1, attributes & ATTRIBUTES[magic],
+        timestamp, -1, -1, -1, magic,
+    )  # fmt: skip
+
+
+def first_offset(file: File, batch: Header) -> int:
+    """The offset of the first record; an old wrapper is opened to know. Raises CorruptLog."""
+    if batch.magic == 2 or not batch.attributes:
+        return batch.base_offset
+    data = file.read(batch.position, batch.end - batch.position)
+    try:
+        return stored_records(data, read_stored(data))[0].offset
+    except CorruptRecords as error:
+        raise CorruptLog(file.path, batch.position, error.message) from None
 
 
 def whole_batches(
@@ -106,58 +165,53 @@ def whole_batches(
 
 
 def _batch_bytes(file: File, chunk: bytes, position: int, end: int) -> int:
-    """Size of the batch that begins ``chunk``; CorruptLog when the file cannot hold it."""
-    if len(chunk) < HEADER_BYTES:
+    """Size of the entry that begins ``chunk``; CorruptLog when the file cannot hold it."""
+    if len(chunk) < _LEAST_READ:
         raise CorruptLog(file.path, position, _short(len(chunk)))
     length, magic = _LENGTH_AND_MAGIC.unpack_from(chunk)
-    size: int = length + _OVERHEAD
-    if magic != 2 or length < HEADER_BYTES - _OVERHEAD or size > end - position:
+    if magic == 2 and len(chunk) < HEADER_BYTES:
+        raise CorruptLog(file.path, position, _short(len(chunk)))
+    if not _may_be_entry(length, magic, end - position):
         raise CorruptLog(file.path, position, _misfit(length, magic, end - position))
+    size: int = length + _OVERHEAD
     return size
+
+
+def _may_be_entry(length: int, magic: int, left: int) -> bool:
+    return 0 <= magic <= 2 and SMALLEST_BYTES[magic] <= length + _OVERHEAD <= left
 
 
 def _checked_header(file: File, chunk: bytes, at: int, position: int) -> BatchHeader:
     try:
-        header = read_header(chunk, at)
-        validate_batch(chunk, header)
+        if chunk[at + _MAGIC_POSITION] == 2:
+            header = read_header(chunk, at)
+            validate_batch(chunk, header)
+        else:
+            header = read_stored(chunk, at)
+            validate_stored(chunk, header)
     except CorruptRecords as error:
-        raise CorruptLog(file.path, position, error.message) from None
+        reason = error.message if any(chunk[at : at + _LEAST_READ]) else _ZEROS
+        raise CorruptLog(file.path, position, reason) from None
     return header
 
 
-def holds_old_message(file: File, position: int, end: int) -> bool:
-    """Whether a whole, intact message of magic 0 or 1 begins at ``position``.
-
-    Such a log is Kafka's of before 0.11: no torn tail, and never to be cut.
-    """
-    start = file.read(position, min(_OLD_HEADER_BYTES, end - position))
-    if len(start) < _OLD_HEADER_BYTES:
-        return False
-    length, magic = _LENGTH_AND_MAGIC.unpack_from(start)
-    if magic not in (0, 1) or not _OLD_HEADER_BYTES <= length + _OVERHEAD <= end - position:
-        return False
-    message = file.read(position, length + _OVERHEAD)
-    checksum: int = _OLD_CRC.unpack_from(message)[0]
-    return crc32(memoryview(message)[16:]) == checksum
-
-
 def holds_whole_batch(file: File, position: int, end: int) -> bool:
-    """Whether an intact batch begins anywhere in the first mebibyte behind ``position``.
+    """Whether an intact entry begins anywhere in the first mebibyte behind ``position``.
 
     Then what is damaged there is no torn tail: something was written, and whole, after it.
     """
     window = file.read(position, min(CHUNK_BYTES, end - position))
-    found = window.find(b"\x02", _MAGIC_POSITION + 1)
-    while found >= 0:
-        at = found - _MAGIC_POSITION
-        if len(window) - at >= HEADER_BYTES:
-            size = _LENGTH_AND_MAGIC.unpack_from(window, at)[0] + _OVERHEAD
-            if HEADER_BYTES <= size <= end - position - at:
-                batch = file.read(position + at, size)
-                with suppress(CorruptRecords):
-                    validate_batch(batch, read_header(batch))
-                    return True
-        found = window.find(b"\x02", found + 1)
+    room = _TRIED_BYTES_MAX
+    for found in _ENTRY_BEGINS.finditer(window, 1):
+        at = found.start()
+        length, magic = _LENGTH_AND_MAGIC.unpack_from(window, at)
+        size = length + _OVERHEAD
+        if size <= room and _may_be_entry(length, magic, end - position - at):
+            entry = file.read(position + at, size)
+            room -= size
+            with suppress(CorruptRecords):
+                validate_stored(entry, read_stored(entry))
+                return True
     return False
 
 
@@ -167,7 +221,7 @@ def _short(count: int) -> str:
 
 def _misfit(length: int, magic: int, left: int) -> str:
     if length == 0 and magic == 0:
-        return "zeros where a batch is due"
-    if magic != 2:
-        return f"magic {magic} where magic 2 is due"
+        return _ZEROS
+    if not 0 <= magic <= 2:
+        return f"magic {magic} where 0, 1 or 2 is due"
     return f"a batch claims {length} bytes, and {left - _OVERHEAD} are left"

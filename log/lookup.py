@@ -9,8 +9,9 @@ from log.batch_scan import Header, headers
 from log.errors import CorruptLog
 from log.segment import Segment
 from log.values import TimestampOffset
-from protocol.records.batch import Record, read_header, records_of
+from protocol.records.batch import Record
 from protocol.records.corrupt import CorruptRecords
+from protocol.records.stored import read_stored, stored_records
 
 if TYPE_CHECKING:
     from log.partition_log import PartitionLog
@@ -92,6 +93,6 @@ def segment_offsets_before(
 def _records(segment: Segment, batch: Header) -> Iterator[Record]:
     data = segment.file.read(batch.position, batch.end - batch.position)
     try:
-        yield from records_of(data, read_header(data))
+        yield from stored_records(data, read_stored(data))
     except CorruptRecords as error:
         raise CorruptLog(segment.file.path, batch.position, error.message) from None

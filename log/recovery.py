@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from log.batch_scan import CHUNK_BYTES, holds_old_message, holds_whole_batch, whole_batches
+from log.batch_scan import CHUNK_BYTES, holds_whole_batch, whole_batches
 from log.config import LogConfig
 from log.errors import CorruptLog
 from log.filesystem import FileSystem
@@ -196,12 +196,6 @@ def _refuse_or_cut(
     opening: _Opening, segment: Segment, end_offset: int, damage: CorruptLog
 ) -> None:
     position = damage.position
-    if holds_old_message(segment.file, position, segment.size):
-        raise CorruptLog(
-            damage.file,
-            position,
-            "a message of magic 0 or 1, as Kafka before 0.11 wrote; only magic 2 is read",
-        )
     if end_offset < opening.recovery_point:
         raise CorruptLog(
             damage.file,

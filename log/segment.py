@@ -1,5 +1,6 @@
 """One segment: a ``.log`` file of batches, its two indexes, and where offsets are in it.
 
+What is called a batch here may be an old message too (`log/batch_scan.py`).
 Files are named after the segment's base offset in 20 digits. `Segment` keeps the file open and its
 size in memory; only the active segment, the last of its log, is appended to.
 """
@@ -10,13 +11,14 @@ import os
 import struct
 from typing import NamedTuple
 
-from log.batch_scan import headers
+from log.batch_scan import first_offset, headers
 from log.config import LogConfig
 from log.errors import CorruptLog
 from log.filesystem import Buffer, FileSystem
 from log.offset_index import OffsetIndex
 from log.time_index import TimeIndex
 from protocol.records.batch import HEADER_BYTES
+from protocol.records.stored import iter_stored
 
 LOG = ".log"
 INDEX = ".index"
@@ -30,6 +32,7 @@ LOCATE_CHUNK_BYTES = 4096 + 512
 
 _STEP = struct.Struct(">qi11xi8xq")  # base offset, length, last offset delta, max timestamp
 _PLACE = struct.Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
+_MAGIC_POSITION = 16
 _NO_TAIL = (1 << 63, 0)
 
 
@@ -138,10 +141,24 @@ class Segment:
         at = 0
         size = len(buffer)
         while at < size:
+            if buffer[at + _MAGIC_POSITION] != 2:
+                self._note_messages(buffer, at, position, interval_bytes)
+                return
             base_offset, length, last_offset_delta, timestamp = _STEP.unpack_from(buffer, at)
             last_offset = base_offset + last_offset_delta
             self.note_batch(position + at, length + 12, last_offset, timestamp, interval_bytes)
             at += length + 12
+
+    def _note_messages(self, buffer: Buffer, at: int, position: int, interval_bytes: int) -> None:
+        """The same for messages of magic 0 and 1, which are the rest of ``buffer`` from ``at``."""
+        for entry, start in iter_stored(memoryview(buffer)[at:]):
+            self.note_batch(
+                position + at + start,
+                entry.size_bytes,
+                entry.last_offset,
+                entry.max_timestamp,
+                interval_bytes,
+            )
 
     def note_batch(
         self, position: int, size: int, last_offset: int, timestamp_ms: int, interval_bytes: int
@@ -220,8 +237,9 @@ class Segment:
                 return Place(position, position + size, base_offset, last_offset)
             position += size
             at += size
-        for _ in headers(file, position, limit):  # says what is wrong there
-            break
+        for batch in headers(file, position, limit):  # old messages; or it says what is wrong
+            if batch.last_offset >= offset:
+                return Place(batch.position, batch.end, batch.base_offset, batch.last_offset)
         return None
 
     def load_indexes(self) -> str | None:
@@ -235,7 +253,7 @@ class Segment:
             index.load()
         if self.index.count:
             offset, position = self.index.entry(self.index.count - 1)
-            if not self._ends_with(position, offset):
+            if not self._has(position, offset):
                 return f"{self.index.path} did not fit its segment"
         timestamp_ms, offset = self.time_index.last()
         if self.time_index.count and (timestamp_ms < 0 or offset < self.base_offset):
@@ -243,12 +261,18 @@ class Segment:
         self.max_timestamp_ms, self.max_timestamp_offset = timestamp_ms, offset
         return None
 
-    def _ends_with(self, position: int, offset: int) -> bool:
-        """Whether there is a batch at ``position`` whose last offset is ``offset``."""
+    def _has(self, position: int, offset: int) -> bool:
+        """Whether there is an entry at ``position`` that has ``offset``.
+
+        Its last one, as Kafka writes it since 1.1 and we do; the first one before that.
+        """
         if offset <= self.base_offset or not 0 <= position < self.size:
             return False
         try:
-            return next(headers(self.file, position, self.size)).last_offset == offset
+            batch = next(headers(self.file, position, self.size))
+            return offset == batch.last_offset or (
+                first_offset(self.file, batch) <= offset < batch.last_offset
+            )
         except CorruptLog:
             return False
 
@@ -313,6 +337,7 @@ class Segment:
         place = self.locate(offset)
         if place is None:
             return offset
+        begin = first_offset(self.file, next(headers(self.file, place.position, place.end)))
         self.resume()
         self.index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -321,4 +346,4 @@ class Segment:
         self.unsynced = True
         self.size = place.position
         self.load_tail()
-        return min(offset, place.base_offset)
+        return min(offset, begin)

@@ -1,10 +1,12 @@
 """Conversion between message sets and batches, for clients from before Kafka 0.11.
 
 Up: what Produce v0-v2 brings becomes one batch. Down: what Fetch v0-v3 may carry has no headers,
-no control batches and no zstd; offsets stay what they are.
+no control batches and no zstd; offsets stay what they are, and what is old already stays as it is.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from protocol.records.batch import (
     CREATE_TIME,
@@ -12,13 +14,12 @@ from protocol.records.batch import (
     LOG_APPEND_TIME,
     NO_TIMESTAMP,
     encode_batch,
-    iter_batches,
-    records_of,
 )
 from protocol.records.compression import ZSTD
 from protocol.records.corrupt import CorruptRecords, NoOldForm
 from protocol.records.crc import Buffer
 from protocol.records.message_set import MessageSet, encode, read_set
+from protocol.records.stored import iter_stored, stored_records
 
 
 def to_magic2(
@@ -62,22 +63,39 @@ def batch_of_set(
     )
 
 
+class Converted(NamedTuple):
+    """Entries in an old form, and how many records were given it; the rest had it already."""
+
+    data: bytes
+    records: int
+
+
+def needs_conversion(entries: Buffer, magic: int) -> bool:
+    """Whether an entry is of a later magic than ``magic``; one that is cut does not count."""
+    return any(header.magic > magic for header, _ in iter_stored(entries, partial=True))
+
+
 def down_convert(
-    batches: Buffer,
+    entries: Buffer,
     magic: int,
     first_offset: int = 0,
     *,
     limit: int = DECOMPRESSED_BYTES_MAX,
-) -> bytes:
-    """Turn batches of a log into message sets of ``magic`` 0 or 1.
+) -> Converted:
+    """Turn what a log holds into message sets of ``magic`` 0 or 1.
 
-    A compressed batch becomes one wrapper of the same codec, a plain one plain messages, of which
-    those below ``first_offset`` are left out. A batch that the end of ``batches`` cuts is ignored.
-    ``limit`` bounds the decompressed bytes of each batch. Raises NoOldForm for zstd, and
-    CorruptRecords for damage.
+    Messages of that magic or an earlier one stay as they are. A compressed batch or wrapper becomes
+    one wrapper of the same codec, anything else plain messages, of which those below
+    ``first_offset`` are left out. What the end of ``entries`` cuts is ignored. ``limit`` bounds the
+    decompressed bytes of each entry. Raises NoOldForm for zstd, and CorruptRecords for damage.
     """
-    parts: list[bytes] = []
-    for header, _ in iter_batches(batches, partial=True):
+    view = memoryview(entries)
+    parts: list[Buffer] = []
+    converted = 0
+    for header, position in iter_stored(entries, partial=True):
+        if header.magic <= magic:
+            parts.append(view[position : header.end])
+            continue
         if header.is_control:
             continue
         if header.compression == ZSTD:
@@ -85,10 +103,11 @@ def down_convert(
                 f"The batch at offset {header.base_offset} is compressed with zstd, which magic"
                 f" {magic} cannot carry."
             )
-        records = records_of(batches, header, limit)
+        records = stored_records(entries, header, limit)
         if not header.compression:
             records = [record for record in records if record.offset >= first_offset]
         if records:
+            converted += len(records)
             parts.append(
                 encode(
                     records,
@@ -98,7 +117,10 @@ def down_convert(
                     append_time=header.max_timestamp,
                 )
             )
-    return b"".join(parts)
+    return Converted(b"".join(parts), converted)
 
 
-__all__ = ["NO_TIMESTAMP", "NoOldForm", "batch_of_set", "down_convert", "to_magic2"]
+__all__ = [
+    "NO_TIMESTAMP", "Converted", "NoOldForm", "batch_of_set", "down_convert", "needs_conversion",
+    "to_magic2",
+]  # fmt: skip

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from log.config import LogConfig
 from log.partition_log import PartitionLog
-from protocol.records.batch import Record, encode_batch, records_of
+from protocol.records.batch import Record, encode_batch
+from protocol.records.stored import stored_records
 from tests.simulated_files import SimulatedFiles
 
 DIRECTORY = "/data/t-0"
@@ -74,7 +75,7 @@ def values(log: PartitionLog, from_offset: int | None = None) -> list[tuple[int,
     return [
         (record.offset, record.value)
         for buffer, header in log.scan(from_offset)
-        for record in records_of(buffer, header)
+        for record in stored_records(buffer, header)
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 
 import pytest
 
@@ -271,21 +270,6 @@ def test_a_hole_that_a_cleaner_left_is_none() -> None:
 
     assert values(log) == [(1, b"1"), (3, b"3"), (4, b"4")]
     assert log.recovery.cuts == []
-
-
-def test_messages_of_magic_1_are_refused_and_never_cut() -> None:
-    # Offset 0, 34 bytes: CRC, magic 1, CreateTime, timestamp 1, key "k", value "hello w".
-    message = bytes.fromhex(
-        "0000000000000000 0000001e 00000000 01 00 0000000000000001"
-        "00000001 6b 00000007 68656c6c6f2077"
-    )
-    message = message[:12] + zlib.crc32(message[16:]).to_bytes(4, "big") + message[16:]
-    fs = SimulatedFiles()
-    fs.put(FIRST, message)
-
-    with pytest.raises(CorruptLog, match="magic 0 or 1"):
-        open_log(fs)
-    assert fs.written(FIRST) == message
 
 
 def test_leftovers_of_deletions_and_cleanings_are_settled() -> None:

@@ -16,7 +16,8 @@ from protocol.records.batch import (
     records_of,
     validate_batch,
 )
-from protocol.records.convert import NoOldForm, down_convert, to_magic2
+from protocol.records.convert import NoOldForm, needs_conversion, to_magic2
+from protocol.records.convert import down_convert as convert
 from protocol.records.corrupt import CorruptRecords
 
 NOON = 1_700_000_000_000
@@ -27,6 +28,11 @@ THREE = [
 ]
 PLAIN_THREE = [record._replace(headers=()) for record in THREE]
 OFFSETS = [40, 42, 45]
+
+
+def down_convert(entries: bytes, magic: int, first_offset: int = 0) -> bytes:
+    """The bytes alone."""
+    return convert(entries, magic, first_offset).data
 
 
 class TestUp:
@@ -118,3 +124,22 @@ class TestDown:
         with pytest.raises(NoOldForm, match="offset 40") as refused:
             down_convert(encode_batch(THREE, compression=4), 1)
         assert refused.value.error_code == UNSUPPORTED_COMPRESSION_TYPE
+
+    def test_what_is_old_already_stays_as_it_is(self) -> None:
+        zero = message_set.encode(THREE, 0, 1)
+        one = message_set.encode([Record(50, NOON, None, b"1")], 1)
+        two = encode_batch([Record(51, NOON, None, b"2")])
+        assert convert(zero + one, 1) == (zero + one, 0)
+        assert not needs_conversion(zero + one, 1)
+        assert needs_conversion(zero + one, 0)
+        converted = convert(zero + one + two, 1)
+        assert converted.data.startswith(zero + one)
+        assert converted.records == 1
+        both = convert(zero + one + two, 0)
+        assert both.records == 2
+        assert [r.offset for r in message_set.decode(both.data)] == [*OFFSETS, 50, 51]
+
+    @pytest.mark.parametrize("codec", [0, 1, 2, 3])
+    def test_magic_1_becomes_magic_0(self, codec: int) -> None:
+        records = message_set.decode(down_convert(message_set.encode(THREE, 1, codec), 0))
+        assert records == [record._replace(timestamp=-1) for record in PLAIN_THREE]

@@ -12,6 +12,7 @@ import pytest
 from broker import series
 from protocol.errors import ILLEGAL_GENERATION, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.messages.delete_groups import API as DELETE_GROUPS
+from protocol.messages.fetch import API as FETCH
 from protocol.messages.metadata import API as METADATA
 from protocol.messages.produce import API as PRODUCE
 from tests.broker.edge import eventually
@@ -103,6 +104,23 @@ async def test_requests_are_counted_once_by_their_error(tmp_path: Path) -> None:
         ("api=Produce", "error=NONE"): 1,
         ("api=SyncGroup", "error=NONE"): 1,
     }
+
+
+async def test_conversions_are_counted_for_old_clients_alone(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await produce(seen, 5)
+        for version, converted in ((4, 0), (12, 0), (3, 5), (0, 10)):
+            partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+            await seen.client.call(
+                FETCH.key,
+                version,
+                max_wait_ms=0,
+                min_bytes=1,
+                topics=[{"topic": "orders", "partitions": [partition]}],
+            )
+            scrape = await seen.scrape()
+            assert scrape["muster_record_conversions_total", "request=fetch"] == converted
+            assert scrape["muster_record_conversions_total", "request=produce"] == 0
 
 
 async def test_commits_and_what_became_of_them(tmp_path: Path) -> None:

@@ -1,0 +1,136 @@
+"""What a log may hold, whatever Kafka wrote it: batches of magic 2 and messages of magic 0 and 1.
+
+An *entry* is a batch, or one message of an old set: a plain one or a wrapper. Both begin with an
+offset and a size and have their magic at the same place, so that a `BatchHeader` describes either.
+Of an old message it says: base and last offset are the message's own (a wrapper's is that of the
+last message inside, and where it begins is known only when it is opened), there is no leader epoch
+and no producer, the largest timestamp is the message's (magic 0: none), and a wrapper's record
+count is -1.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from protocol.records.batch import (
+    DECOMPRESSED_BYTES_MAX,
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Record,
+    read_header,
+    records_of,
+    validate_batch,
+)
+from protocol.records.compression import NAMES, ZSTD
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.crc import Buffer, crc32
+from protocol.records.message_set import iter_messages, unwrap
+
+OVERHEAD = 12
+SMALLEST_BYTES = (26, 34, HEADER_BYTES)
+"""Bytes that an entry of magic 0, 1 and 2 has at least."""
+ATTRIBUTES = (0x07, 0x0F)
+"""The attribute bits that mean something in magic 0 and 1: the codec, and log append time."""
+
+_OLD = struct.Struct(">qiIbB")
+_TIMESTAMP = struct.Struct(">q")
+_TIMESTAMP_POSITION = 18
+_SIZE = struct.Struct(">8xi")
+_MAGIC_POSITION = 16
+_OFFSET_MAX = (1 << 63) - 1
+UNKNOWN_COUNT = -1
+
+
+def read_stored(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Read the header of the whole entry at ``position``, of any magic; its CRC is not checked.
+
+    Raises CorruptRecords when the entry has another magic, is shorter than its magic allows or
+    longer than the buffer.
+    """
+    left = len(buffer) - position
+    if left <= _MAGIC_POSITION or buffer[position + _MAGIC_POSITION] not in (0, 1):
+        return read_header(buffer, position)
+    if left < SMALLEST_BYTES[buffer[position + _MAGIC_POSITION]]:
+        raise CorruptRecords(f"{left} bytes are no message.")
+    offset, size, crc, magic, attributes = _OLD.unpack_from(buffer, position)
+    if not SMALLEST_BYTES[magic] <= size + OVERHEAD <= left:
+        raise CorruptRecords(
+            f"The message at offset {offset} claims {size} bytes; {left - OVERHEAD} are there."
+        )
+    if not 0 <= offset < _OFFSET_MAX:
+        raise CorruptRecords(f"A message has offset {offset}.")
+    attributes &= ATTRIBUTES[magic]
+    timestamp = NO_TIMESTAMP
+    if magic:
+        (timestamp,) = _TIMESTAMP.unpack_from(buffer, position + _TIMESTAMP_POSITION)
+    header = BatchHeader(
+        base_offset=offset,
+        batch_length=size,
+        partition_leader_epoch=-1,
+        magic=magic,
+        crc=crc,
+        attributes=attributes,
+        last_offset_delta=0,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        record_count=1,
+        position=position,
+    )
+    if header.compression:
+        header.record_count = UNKNOWN_COUNT
+    return header
+
+
+def iter_stored(buffer: Buffer, partial: bool = False) -> Iterator[tuple[BatchHeader, int]]:
+    """Headers and positions of the entries in ``buffer``.
+
+    With ``partial`` an entry that the end of the buffer cuts is left out, as in a Fetch response;
+    without it, it raises CorruptRecords.
+    """
+    position = 0
+    size = len(buffer)
+    while position < size:
+        if partial:
+            left = size - position
+            if left <= _MAGIC_POSITION or left < OVERHEAD + _SIZE.unpack_from(buffer, position)[0]:
+                return
+            if buffer[position + _MAGIC_POSITION] == 2 and left < HEADER_BYTES:
+                return
+        header = read_stored(buffer, position)
+        yield header, position
+        position = header.end
+
+
+def validate_stored(buffer: Buffer, header: BatchHeader) -> None:
+    """Check an entry's CRC and codec. Raises CorruptRecords."""
+    if header.magic == 2:
+        validate_batch(buffer, header)
+        return
+    actual = crc32(memoryview(buffer)[header.position + _MAGIC_POSITION : header.end])
+    if actual != header.crc:
+        raise CorruptRecords(
+            f"The message at offset {header.base_offset} has CRC 0x{header.crc:08x};"
+            f" its bytes have 0x{actual:08x}."
+        )
+    if header.compression >= len(NAMES) or header.compression == ZSTD:
+        raise CorruptRecords(
+            f"Compression type {header.compression} does not exist in magic {header.magic}."
+        )
+
+
+def stored_records(
+    buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX
+) -> list[Record]:
+    """The records of an entry, decompressed to at most ``limit`` bytes, wrappers opened.
+
+    Offsets are those of the log. Raises CorruptRecords.
+    """
+    if header.magic == 2:
+        return records_of(buffer, header, limit)
+    (message,) = iter_messages(memoryview(buffer)[header.position : header.end])
+    return unwrap(message, limit)

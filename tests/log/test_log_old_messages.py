@@ -1,0 +1,192 @@
+"""A log that began under an old Kafka: messages of magic 0 and 1 before batches of magic 2."""
+
+from __future__ import annotations
+
+import pytest
+
+from log.errors import CorruptLog
+from log.partition_log import PartitionLog
+from log.segment import Place
+from protocol.records.batch import LOG_APPEND_TIME, Record
+from protocol.records.message_set import encode
+from protocol.records.stored import read_stored
+from tests.log.log_tools import DIRECTORY, NOW_MS, append_values, batch, open_log, values
+from tests.simulated_files import SimulatedFiles
+
+FIRST = f"{DIRECTORY}/00000000000000000000.log"
+GZIP = 1
+
+
+def records(first: int, last: int, timestamp_ms: int = NOW_MS) -> list[Record]:
+    """One record an offset, ten milliseconds apart, its value the offset."""
+    return [
+        Record(offset, timestamp_ms + 10 * offset, b"k", b"%d" % offset)
+        for offset in range(first, last + 1)
+    ]
+
+
+PLAIN_0 = encode(records(0, 1), 0)  # two messages of 28 bytes
+WRAPPER_0 = encode(records(2, 4), 0, GZIP)
+PLAIN_1 = encode(records(5, 6), 1)
+WRAPPER_1 = encode(records(7, 9), 1, GZIP)
+NEW = batch(10, b"10", b"11", timestamp_ms=NOW_MS + 500)
+MIXED = PLAIN_0 + WRAPPER_0 + PLAIN_1 + WRAPPER_1 + NEW
+
+
+def opened(data: bytes = MIXED, **settings: int | str) -> PartitionLog:
+    """A log whose segment holds ``data``, opened after an unclean stop."""
+    fs = SimulatedFiles()
+    fs.put(FIRST, data)
+    return open_log(fs, **settings)
+
+
+def test_all_of_it_is_read_checked_and_added_to() -> None:
+    log = opened()
+    assert log.recovery.cuts == []
+    assert log.recovery.checked_bytes == len(MIXED)
+    assert log.log_end_offset == 12
+
+    append_values(log, b"12")
+    assert values(log) == [(offset, b"%d" % offset) for offset in range(13)]
+    assert values(log, from_offset=8) == [(offset, b"%d" % offset) for offset in range(7, 13)]
+
+
+@pytest.mark.parametrize("index_interval_bytes", [0, 1 << 20])
+def test_each_offset_is_found_in_its_entry(index_interval_bytes: int) -> None:
+    log = opened(index_interval_bytes=index_interval_bytes)
+    begins = [0, 28, *[56] * 3]
+    begins += [at := 56 + len(WRAPPER_0), at + len(PLAIN_1) // 2]
+    begins += [at + len(PLAIN_1)] * 3 + [len(MIXED) - len(NEW)] * 2
+
+    places = [log.active.locate(offset) for offset in range(12)]
+
+    assert [place.position for place in places if place is not None] == begins
+    assert log.active.locate(12) is None
+    assert log.active.locate(9) == Place(begins[9], begins[10], 9, 9)
+    assert log.read(8, 1).data == WRAPPER_1  # whole, though it begins with offset 7
+    assert log.read(0, 60).data == MIXED[:60]
+
+
+def test_an_index_entry_holds_the_last_offset_of_its_message() -> None:
+    index = opened(index_interval_bytes=50).active.index
+    assert [index.entry(number) for number in range(3)] == [
+        (4, 56),
+        (5, 56 + len(WRAPPER_0)),
+        (9, len(PLAIN_0 + WRAPPER_0 + PLAIN_1)),
+    ]
+
+
+def test_a_clean_start_believes_the_index_and_an_index_of_first_offsets() -> None:
+    fs = SimulatedFiles()
+    fs.put(FIRST, MIXED)
+    open_log(fs, index_interval_bytes=50).close()
+    index = FIRST.replace(".log", ".index")
+    assert open_log(fs, clean=True).recovery.rebuilt == []
+
+    for offset in (7, 8, 9):  # 0.10 notes the first of what it appended: here that of the wrapper
+        fs.names[index].data[:] = bytes.fromhex(f"0000000{offset} {len(MIXED) - 151:08x}")
+        fs.names[index].data[4:] = len(PLAIN_0 + WRAPPER_0 + PLAIN_1).to_bytes(4, "big")
+        assert open_log(fs, clean=True).recovery.rebuilt == []
+        assert values(open_log(fs, clean=True), from_offset=11)[-1] == (11, b"11")
+
+    fs.names[index].data[3] = 6  # before the wrapper
+    assert len(open_log(fs, clean=True).recovery.rebuilt) == 1
+
+
+@pytest.mark.parametrize("cut", range(1, len(PLAIN_1) // 2))
+def test_a_torn_message_is_cut_off(cut: int) -> None:
+    data = PLAIN_0 + WRAPPER_0 + PLAIN_1
+    log = opened(data[:-cut])
+
+    assert log.recovery.bytes_cut == len(PLAIN_1) // 2 - cut
+    assert values(log)[-1] == (5, b"5")
+    assert log.active.file.size() == len(data) - len(PLAIN_1) // 2
+    assert log.recovery.cuts[0].kept_as is None
+
+
+def test_zeros_behind_the_last_message_are_cut_off() -> None:
+    log = opened(WRAPPER_1 + bytes(5000))
+    assert [(cut.position, cut.reason, cut.kept_as) for cut in log.recovery.cuts] == [
+        (len(WRAPPER_1), "zeros where a batch is due", None)
+    ]
+
+
+@pytest.mark.parametrize("behind", [PLAIN_1, WRAPPER_1, NEW], ids=["plain", "wrapper", "batch"])
+def test_whole_entries_behind_damage_are_kept_beside(behind: bytes) -> None:
+    damaged = bytearray(PLAIN_0 + WRAPPER_0 + behind)
+    damaged[len(PLAIN_0 + WRAPPER_0) - 1] ^= 1
+    log = opened(bytes(damaged))
+
+    (cut,) = log.recovery.cuts
+    assert (cut.position, cut.kept_as) == (len(PLAIN_0), FIRST + ".cut")
+    assert "CRC" in cut.reason
+    assert values(log) == [(0, b"0"), (1, b"1")]
+
+
+def test_damage_of_what_was_on_the_disk_is_refused() -> None:
+    damaged = bytearray(MIXED)
+    damaged[30] ^= 1
+    fs = SimulatedFiles()
+    fs.put(FIRST, bytes(damaged))
+    with pytest.raises(CorruptLog, match="already on the disk"):
+        open_log(fs, recovery_point=12)
+
+
+def test_a_scan_tells_of_damage() -> None:
+    log = opened()
+    log.fs.open(FIRST).write(len(PLAIN_0) + 40, b"\xff\xff")
+    with pytest.raises(CorruptLog, match="CRC"):
+        values(log)
+
+
+def test_times_are_those_of_the_records_inside() -> None:
+    log = opened()
+    for offset in range(5, 10):
+        found = log.offset_for_timestamp(NOW_MS + 10 * offset)
+        assert found == (NOW_MS + 10 * offset, offset, -1)
+    assert log.offset_for_timestamp(0) == (NOW_MS + 50, 5, -1)  # magic 0 has no times
+    assert log.offset_for_timestamp(NOW_MS + 91) == (NOW_MS + 500, 10, 0)
+    assert log.offset_of_max_timestamp() == (NOW_MS + 500, 10, 0)
+    assert opened(PLAIN_0).offset_of_max_timestamp() is None
+
+
+def test_under_log_append_time_the_wrappers_time_is_that_of_all() -> None:
+    data = encode(records(0, 2), 1, GZIP, timestamp_type=LOG_APPEND_TIME, append_time=NOW_MS + 9000)
+    log = opened(data)
+    assert log.offset_for_timestamp(NOW_MS + 1) == (NOW_MS + 9000, 0, -1)
+
+
+@pytest.mark.parametrize(
+    ("offset", "end"), [(12, 12), (11, 10), (10, 10), (9, 7), (8, 7), (6, 6), (3, 2), (1, 1)]
+)
+def test_truncation_drops_whole_entries(offset: int, end: int) -> None:
+    log = opened(index_interval_bytes=0)
+    assert log.truncate_to(offset, NOW_MS) == end
+    assert values(log) == [(kept, b"%d" % kept) for kept in range(end)]
+
+
+def test_retention_goes_by_the_times_of_old_messages() -> None:
+    log = opened(WRAPPER_1, retention_ms=1000)
+    assert log.apply_retention(NOW_MS + 90 + 1000) == []
+    assert log.apply_retention(NOW_MS + 90 + 1001) == [0]
+    assert (log.log_start_offset, log.log_end_offset) == (10, 10)
+
+
+def test_without_times_retention_goes_by_the_file() -> None:
+    fs = SimulatedFiles(now_ms=NOW_MS)
+    fs.put(FIRST, PLAIN_0)
+    log = open_log(fs, retention_ms=1000)
+    written_ms = fs.modified_ms(FIRST)
+    assert log.apply_retention(written_ms + 1000) == []
+    assert log.apply_retention(written_ms + 1001) == [0]
+
+
+@pytest.mark.parametrize("data", [PLAIN_0, PLAIN_1, WRAPPER_0, WRAPPER_1])
+def test_a_header_says_what_can_be_known_without_opening(data: bytes) -> None:
+    header = read_stored(data)
+    assert header.magic == data[16]
+    assert header.base_offset == header.last_offset
+    assert (header.partition_leader_epoch, header.producer_id) == (-1, -1)
+    assert header.record_count == (-1 if header.compression else 1)
+    assert not header.is_control
+    assert not header.is_transactional
