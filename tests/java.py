@@ -16,9 +16,8 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
 
-import pytest
+from tests.absent import absent
 
 POMS = Path(__file__).parent / "data" / "maven"
 INSTALL = "apt-get install -y default-jre-headless maven"
@@ -39,18 +38,12 @@ FLAGS = (
 )
 
 
-def _absent(sentence: str) -> NoReturn:
-    if os.environ.get("CI") == "true":
-        pytest.fail(sentence, pytrace=False)
-    pytest.skip(sentence)
-
-
 def java() -> str:
     """The path of `java`: that of JAVA_HOME, else of PATH."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if found is None:
-        _absent(f"this test runs Apache Kafka's Java tools and found no Java: {INSTALL}")
+        absent(f"this test runs Apache Kafka's Java tools and found no Java: {INSTALL}")
     return found
 
 
@@ -78,7 +71,7 @@ def jars(name: str) -> tuple[Path, ...]:
 def _bring(pom: Path, folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        _absent(f"the jars of {folder.name} are not in {folder.parent} and no Maven: {INSTALL}")
+        absent(f"the jars of {folder.name} are not in {folder.parent} and no Maven: {INSTALL}")
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     done = subprocess.run(

@@ -1,13 +1,13 @@
-"""kcat, where it is installed: produce, consume, a balanced consumer, metadata."""
+"""kcat: produce, consume, a balanced consumer, metadata."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 
 import pytest
 
+from tests.absent import program
 from tests.brokers import Broker
 from tests.interop.cluster import Cluster
 
@@ -15,11 +15,8 @@ pytestmark = pytest.mark.interop
 
 
 def _kcat(broker: Broker, *arguments: str, text_in: str = "") -> str:
-    found = shutil.which("kcat")
-    if found is None:
-        pytest.skip("this test runs kcat: apt-get install -y kcat")
     done = subprocess.run(
-        [found, "-b", broker.bootstrap, *arguments],
+        [program("kcat", "kcat"), "-b", broker.bootstrap, *arguments],
         input=text_in,
         capture_output=True,
         text=True,

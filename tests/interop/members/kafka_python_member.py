@@ -38,9 +38,17 @@ def commit(offsets):
 
 
 class Listener(AsyncConsumerRebalanceListener):
-    """Runs on the client's own loop, where nothing may block."""
+    """Runs on the client's own loop, where nothing may block.
+
+    `joining` asks for longer polls. kafka-python 3.0.12 stands still for ever, against Apache Kafka
+    too, when a poll's time is over between the leader's assignment and the reply to its SyncGroup
+    in a rebalance that news of a topic began: it then no longer knows that it has to rejoin.
+    """
+
+    joining = True
 
     async def on_partitions_revoked(self, revoked):
+        self.joining = True
         keys = [(p.topic, p.partition) for p in revoked]
         offsets = positions.of(keys)
         if offsets:
@@ -54,6 +62,7 @@ class Listener(AsyncConsumerRebalanceListener):
         emit("revoked", partitions=pairs(revoked))
 
     async def on_partitions_assigned(self, assigned):
+        self.joining = False
         emit("assigned", partitions=pairs(assigned))
 
     async def on_partitions_lost(self, lost):
@@ -62,6 +71,7 @@ class Listener(AsyncConsumerRebalanceListener):
 
 
 commands = Commands()
+listener = Listener()
 consumer = KafkaConsumer(
     bootstrap_servers=settings["bootstrap"],
     group_id=settings["group"],
@@ -76,14 +86,15 @@ consumer = KafkaConsumer(
     partition_assignment_strategy=(assignors[settings.get("strategy", "range")],),
 )
 if settings.get("pattern"):
-    consumer.subscribe(pattern="^" + settings["pattern"], listener=Listener())
+    consumer.subscribe(pattern="^" + settings["pattern"], listener=listener)
 else:
-    consumer.subscribe(topics=settings["topics"], listener=Listener())
+    consumer.subscribe(topics=settings["topics"], listener=listener)
+consumer.topics()  # its metadata is known before it joins, so that a first rebalance is not its last
 emit("started")
 while (word := commands.next()) != "leave":
     if word == "commit" and commit(positions.all()):
         emit("commit_done")
-    for records in consumer.poll(timeout_ms=50).values():
+    for records in consumer.poll(timeout_ms=1000 if listener.joining else 200).values():
         for record in records:
             positions.consumed(record.topic, record.partition, record.offset, record.value)
 commit(positions.all())

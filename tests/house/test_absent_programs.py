@@ -1,0 +1,22 @@
+"""A missing program is a named skip on a developer's machine, and a failure in CI."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.absent import program
+
+
+@pytest.mark.parametrize(
+    ("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)]
+)
+def test_what_a_missing_program_does(
+    ci: str, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    with pytest.raises(outcome, match="apt-get install -y some-package"):
+        program("no-such-program", "some-package")
+
+
+def test_a_program_that_is_there() -> None:
+    assert program("sh", "dash").endswith("/sh")
