@@ -89,7 +89,7 @@ if settings.get("pattern"):
     consumer.subscribe(pattern="^" + settings["pattern"], listener=listener)
 else:
     consumer.subscribe(topics=settings["topics"], listener=listener)
-consumer.topics()  # its metadata is known before it joins, so that a first rebalance is not its last
+consumer.topics()  # news of its topics comes before it joins, not as the cause of a rebalance
 emit("started")
 while (word := commands.next()) != "leave":
     if word == "commit" and commit(positions.all()):
