@@ -39,6 +39,10 @@ logger = structlog.get_logger(__name__)
 OFFSETS_CHECK_MS = 100
 """How often the weight of the offsets partitions is looked at."""
 OFFSETS_DEAD_BYTES_MIN = 1024 * 1024
+OFFSETS_WAIT_MS = 10_000
+OFFSETS_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
+"""A partition whose dead outweigh the live is cleaned so long after that, or when it has so much to
+clean: under thousands of commits a second, a cleaning for each MiB costs a sixth of all CPU time."""
 OFFSETS_RETRY_MS = 1000
 OFFSETS_RETRY_MS_MAX = 60_000
 """How soon a failed cleaning is tried again: commits go on, at megabytes a second."""
@@ -70,6 +74,8 @@ class Cleaning:
         self._paused: dict[TopicPartition, int] = {}
         """Until when a log waits that could not be cleaned any further (monotonic milliseconds):
         an open transaction, or records too young, stand in the way."""
+        self._heavy_since: dict[int, int] = {}
+        """Since when the dead of an offsets partition outweigh its live (monotonic)."""
         self._workers = (CleanerWorker(), CleanerWorker())
         self._tasks: list[asyncio.Task[None]] = []
         self.swaps = SegmentSwaps(broker)
@@ -141,13 +147,25 @@ class Cleaning:
         for host in self.broker.runtime.hosts:
             if host.phase is not Phase.ACTIVE or not self._may_try(host.log):
                 continue
-            if not self.is_heavy(host):
+            if not self._is_due(host):
                 continue
             if heaviest is None or host.log.size_bytes > heaviest.log.size_bytes:
                 heaviest = host
         if heaviest is None:
             return False
+        self._heavy_since.pop(heaviest.partition, None)
         return await self._clean(heaviest.log, self._workers[0], roll=True)
+
+    def _is_due(self, host: ShardLog) -> bool:
+        if not self.is_heavy(host):
+            self._heavy_since.pop(host.partition, None)
+            return False
+        now_ms = self.broker.clock.now().mono_ms
+        since_ms = self._heavy_since.setdefault(host.partition, now_ms)
+        return (
+            now_ms - since_ms >= OFFSETS_WAIT_MS
+            or self.dirty_bytes(host.log) >= OFFSETS_DIRTY_BYTES_AT_ONCE
+        )
 
     def is_heavy(self, host: ShardLog) -> bool:
         """Whether the dead records of a partition weigh more than the live, and at least 1 MiB.
