@@ -104,6 +104,9 @@ class ShardLog:
         Raises what the log raises when a write fails; ``appended`` then says how far it got.
         """
         units, self._units = self._units, []
+        if len(units) == 1 and len(units[0]) == 1:
+            self._append_run(units[0][0], wall_ms)
+            return
         segment_bytes = self.log.config.segment_bytes
         buffer: list[bytes] = []
         size = 0
@@ -120,6 +123,15 @@ class ShardLog:
             offset += count
         if buffer:
             self._write(buffer, first, offset - 1, wall_ms)
+
+    def _append_run(self, run: Run, wall_ms: int) -> None:
+        """`append` of one run alone, as a turn with one request has it."""
+        first, count = self.appended, len(run)
+        batch = assemble_batch(
+            run_records(run, 0), count, first, wall_ms, wall_ms, compression=self.compression
+        )
+        self.log.append_encoded(batch, first, first + count - 1, wall_ms)
+        self.appended = first + count
 
     def release(self) -> None:
         """Delivers the replies that are stable."""

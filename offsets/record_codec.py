@@ -124,6 +124,8 @@ def _plain_offsets(run: OffsetRun, first_delta: int) -> bytes:
     key = _keys.get((run.group_id, run.topic)) or _remember_key(run.group_id, run.topic)
     if count == 1 and first_delta < 8192:
         return _single_offset(run, key, first_delta)
+    if first_delta + count <= 64:
+        return _chunk(run, key, 0, count, 1, _one_byte_deltas[first_delta : first_delta + count])
     chunks = []
     done = 0
     while done < count:
