@@ -42,7 +42,7 @@ OFFSETS_DEAD_BYTES_MIN = 1024 * 1024
 OFFSETS_WAIT_MS = 10_000
 OFFSETS_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
 """A partition whose dead outweigh the live is cleaned so long after that, or when it has so much to
-clean: under thousands of commits a second, a cleaning for each MiB costs a sixth of all CPU time."""
+clean: under thousands of commits a second, one cleaning a MiB costs a sixth of all CPU time."""
 OFFSETS_RETRY_MS = 1000
 OFFSETS_RETRY_MS_MAX = 60_000
 """How soon a failed cleaning is tried again: commits go on, at megabytes a second."""
