@@ -38,6 +38,8 @@ logger = structlog.get_logger(__name__)
 
 OFFSETS_CHECK_MS = 100
 """How often the weight of the offsets partitions is looked at."""
+WAIT_MS_MAX = 1000
+"""How long it takes at most until an altered wait is seen."""
 OFFSETS_DEAD_BYTES_MIN = 1024 * 1024
 OFFSETS_WAIT_MS = 10_000
 OFFSETS_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
@@ -94,11 +96,14 @@ class Cleaning:
         for topic in {topic for topic, _ in self.checkpoints} - there:
             self._forget(topic)
         self.broker.on_topic_gone.append(self._topic_gone)
-        if self.broker.config["log.cleaner.enable"]:
+        config = self.broker.config
+        if config["log.cleaner.enable"]:
             loop = asyncio.get_running_loop()
             self._tasks = [
                 loop.create_task(self._repeat(self.clean_offsets, lambda: OFFSETS_CHECK_MS)),
-                loop.create_task(self._repeat(self.clean_dirtiest, self._backoff_ms)),
+                loop.create_task(
+                    self._repeat(self.clean_dirtiest, lambda: config["log.cleaner.backoff.ms"])
+                ),
             ]
 
     async def stop(self) -> None:
@@ -113,16 +118,16 @@ class Cleaning:
         if self._tasks:  # one that is just being written in a thread is waited for, too
             await asyncio.to_thread(self._write_checkpoint)
 
-    def _backoff_ms(self) -> int:
-        backoff_ms: int = self.broker.config["log.cleaner.backoff.ms"]
-        return backoff_ms
-
     async def _repeat(
         self, work: Callable[[], Coroutine[None, None, bool]], wait_ms: Callable[[], int]
     ) -> None:
         """Works until there is nothing to do, waits, and so on."""
         while True:
-            await asyncio.sleep(wait_ms() / 1000)
+            waited_ms = 0
+            await asyncio.sleep(0)
+            while (left_ms := wait_ms() - waited_ms) > 0:  # it may be altered meanwhile
+                await asyncio.sleep(min(left_ms, WAIT_MS_MAX) / 1000)
+                waited_ms += WAIT_MS_MAX
             try:
                 while await work():
                     await asyncio.sleep(0)

@@ -427,7 +427,7 @@ _KAFKA: Final = (
         BOOLEAN,
         False,
         "",
-        "Whether a new segment's file gets its full size at once.",
+        "Whether the disk's room for a whole segment is taken when it begins.",
     ),
     S(
         "log.retention.bytes",
@@ -974,7 +974,7 @@ _TOPIC: Final = (
         BOOLEAN,
         False,
         "",
-        "Whether a new segment's file gets its full size at once.",
+        "Whether the disk's room for a whole segment is taken when it begins.",
     ),
     S("remote.log.copy.disable", BOOLEAN, False, ""),
     S("remote.log.delete.on.disable", BOOLEAN, False, ""),

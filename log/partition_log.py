@@ -108,6 +108,8 @@ class PartitionLog:
         log.recovery_point = min(recovery_point, end_offset)
         if not clean or not log.active.size:  # made just now, or by a process that did not end
             log._unsynced_directories.update((directory, os.path.dirname(directory)))
+        if config.preallocate and not log.active.size:
+            log.active.reserve(config.segment_bytes)
         fold(log)
         return log
 
@@ -200,6 +202,8 @@ class PartitionLog:
         segment.jitter_ms = random.randrange(
             max(1, min(config.segment_jitter_ms, config.segment_ms))
         )
+        if config.preallocate:
+            segment.reserve(config.segment_bytes)
         self._unsynced_directories.add(self.directory)
         return segment
 

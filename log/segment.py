@@ -66,6 +66,7 @@ class Segment:
         "jitter_ms",
         "max_timestamp_ms",
         "max_timestamp_offset",
+        "reserved",
         "size",
         "time_index",
         "unsynced",
@@ -92,6 +93,8 @@ class Segment:
         self.bytes_since_entry = 0
         self.created_ms = -1
         self.jitter_ms = 0
+        self.reserved = False
+        """The disk holds room for more than is written; `seal` gives up what is left of it."""
         self._tail = _NO_TAIL
         """First offset and position of the last append, where consumers that keep up read."""
 
@@ -180,8 +183,16 @@ class Segment:
         self.file.truncate(self.size)
         self.unsynced = True
 
+    def reserve(self, size: int) -> None:
+        """Take the disk's room for ``size`` bytes of the log file, until `seal`. Raises OSError."""
+        self.file.reserve(size)
+        self.reserved = True
+
     def seal(self) -> None:
         """Finish the indexes and write them; they are read from their files from now on."""
+        if self.reserved:
+            self.file.truncate(self.size)
+            self.reserved = False
         self.time_index.append(self.max_timestamp_ms, self.max_timestamp_offset)
         self.index.store()
         self.time_index.store()

@@ -62,6 +62,10 @@ class SimulatedFile:
         self._fs.check("read", self.path)
         return bytes(self._inode.data[position : position + length])
 
+    def reserve(self, size: int) -> None:
+        if self._fs.room(max(0, size - len(self._inode.data))) < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+
     def write(self, position: int, data: Buffer) -> None:
         fault = self._fs.fault("write", self.path)
         room = self._fs.room(max(0, position + len(data) - len(self._inode.data)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -34,6 +35,27 @@ def shows(*settings: str) -> Callable[[Test], Test]:
         return test
 
     return unchanged
+
+
+def alters(*settings: str) -> Callable[[Test], Test]:
+    """Says which topic settings' effect a test shows after a change at run time."""
+    assert settings
+
+    def unchanged(test: Test) -> Test:
+        return test
+
+    return unchanged
+
+
+def said(decorator: str) -> Iterator[str]:
+    """What the tests of this folder say by ``shows`` or ``alters``."""
+    for path in Path(__file__).parent.glob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                for each in node.decorator_list:
+                    if isinstance(each, ast.Call) and getattr(each.func, "id", "") == decorator:
+                        assert node.name.startswith("test_")
+                        yield from (ast.literal_eval(argument) for argument in each.args)
 
 
 class HandClock(Clock):

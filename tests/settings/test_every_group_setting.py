@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from broker.config_table import BROKER
 from tests.settings import test_other_protocols_settings as other_protocols
-from tests.settings.served import DEFAULT_SOURCE, STATIC_BROKER_SOURCE, serving
+from tests.settings.served import DEFAULT_SOURCE, STATIC_BROKER_SOURCE, said, serving
 
-HERE = Path(__file__).parent
 OWN_DEFAULTS = {"group.coordinator.append.linger.ms": "0"}
 """Where Muster's default is not Kafka's; docs/settings-of-groups.md says why."""
 
@@ -41,22 +38,11 @@ def kafkas() -> list[dict[str, Any]]:
     return rows
 
 
-def shown() -> Iterator[str]:
-    """What the tests of this folder say that they show."""
-    for path in HERE.glob("test_*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                for each in node.decorator_list:
-                    if isinstance(each, ast.Call) and getattr(each.func, "id", "") == "shows":
-                        assert node.name.startswith("test_")
-                        yield from (ast.literal_eval(argument) for argument in each.args)
-
-
 def test_every_setting_has_a_test_that_shows_its_effect() -> None:
     names = {row["name"] for row in kafkas()}
 
     assert len(names) == 38
-    assert set(shown()) | set(other_protocols.REFUSED) == names
+    assert set(said("shows")) | set(other_protocols.REFUSED) == names
 
 
 def test_the_table_has_kafkas_types_defaults_and_bounds() -> None:
