@@ -19,7 +19,7 @@ from broker.config_value import BadValue, parse_value
 from broker.group_rules import check_groups
 from broker.listeners import Endpoint, advertise, parse_host_and_port, parse_listeners
 from broker.properties import parse
-from log.config import LONG_MAX, LogConfig
+from log.config import LONG_MAX, LogConfig, format_magic
 
 ENVIRONMENT_PREFIX = "MUSTER_"
 _NOT_SETTINGS = ("MUSTER_BOOTSTRAP", "MUSTER_TEST_")
@@ -186,6 +186,10 @@ def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, An
         if name not in TOPIC:
             raise BadValue(f"Unknown topic config name: {name}")
         values[name] = parse_value(TOPIC[name], text)
+    try:
+        format_magic(values["message.format.version"])
+    except ValueError as error:
+        raise BadValue(f"message.format.version: {error}") from None
     if values["cleanup.policy"] == "":
         raise BadValue("cleanup.policy: it must be delete, compact, or both")
     if values["min.compaction.lag.ms"] > values["max.compaction.lag.ms"]:

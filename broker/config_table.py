@@ -393,7 +393,13 @@ _KAFKA: Final = (
         "",
         "Whether Fetch v0-v3 gets batches converted to old message sets.",
     ),
-    S("log.message.format.version", STRING, "3.0-IV1", ""),
+    S(
+        "log.message.format.version",
+        STRING,
+        "3.0-IV1",
+        "",
+        "The form that records are stored in: magic 0 up to 0.9, magic 1 for 0.10, magic 2 since.",
+    ),
     S(
         "log.message.timestamp.after.max.ms",
         LONG,
@@ -919,7 +925,13 @@ _TOPIC: Final = (
         "",
         "Whether Fetch v0-v3 gets batches converted to old message sets.",
     ),
-    S("message.format.version", STRING, "3.0-IV1", ""),
+    S(
+        "message.format.version",
+        STRING,
+        "3.0-IV1",
+        "",
+        "The form that records are stored in: magic 0 up to 0.9, magic 1 for 0.10, magic 2 since.",
+    ),
     S(
         "message.timestamp.after.max.ms",
         LONG,

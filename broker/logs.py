@@ -30,7 +30,7 @@ from log.checkpoint import (
     write_clean_shutdown,
     write_offsets,
 )
-from log.config import LogConfig
+from log.config import LogConfig, format_magic
 from log.errors import LogPoisoned
 from log.filesystem import FileSystem, read_whole, write_whole
 from log.partition_log import PartitionLog
@@ -281,6 +281,7 @@ def produce_rules(settings: Mapping[str, Any]) -> ProduceRules:
         compression=codec_of(settings["compression.type"]),
         timestamp_before_max_ms=before,
         timestamp_after_max_ms=after,
+        magic=format_magic(settings["message.format.version"]),
     )
 
 

@@ -26,6 +26,7 @@ from protocol.records.batch import (
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import (
     ATTRIBUTES,
+    MAGIC_POSITION,
     SMALLEST_BYTES,
     read_stored,
     stored_records,
@@ -36,12 +37,11 @@ HEADER_CHUNK_BYTES = 16 * 1024
 CHUNK_BYTES = 1024 * 1024
 
 _OVERHEAD = 12
-_MAGIC_POSITION = 16
 _HEADER = struct.Struct(">qiib4xhi8xqqhi")
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
 _OLD = struct.Struct(">qi4xbB")
 _OLD_TIMESTAMP = struct.Struct(">18xq")
-_LEAST_READ = _MAGIC_POSITION + 1
+_LEAST_READ = MAGIC_POSITION + 1
 _ENTRY_BEGINS = re.compile(
     rb"(?=.{16}\x02|\x00\x00.{6}\x00...(?!\x00{4})....[\x00\x01][\x00-\x0f])", re.DOTALL
 )
@@ -107,7 +107,7 @@ def headers(file: File, position: int, end: int) -> Iterator[Header]:
 def _old_header(file: File, chunk: bytes, at: int, position: int, end: int) -> Header:
     """The header of the old message at ``at`` of ``chunk``; CorruptLog when there is none."""
     left = len(chunk) - at
-    if left < _LEAST_READ or chunk[at + _MAGIC_POSITION] == 2:
+    if left < _LEAST_READ or chunk[at + MAGIC_POSITION] == 2:
         raise CorruptLog(file.path, position, _short(left))
     offset, length, magic, attributes = _OLD.unpack_from(chunk, at)
     if not _may_be_entry(length, magic, end - position) or left < SMALLEST_BYTES[magic]:
@@ -183,7 +183,7 @@ def _may_be_entry(length: int, magic: int, left: int) -> bool:
 
 def _checked_header(file: File, chunk: bytes, at: int, position: int) -> BatchHeader:
     try:
-        if chunk[at + _MAGIC_POSITION] == 2:
+        if chunk[at + MAGIC_POSITION] == 2:
             header = read_header(chunk, at)
             validate_batch(chunk, header)
         else:

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from protocol.records.batch import CREATE_TIME, LOG_APPEND_TIME
 
 LONG_MAX = 2**63 - 1
+
+_VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(\.\d{1,3})?(-IV\d{1,3})?")
+
+
+def format_magic(version: str) -> int:
+    """The magic of `message.format.version`: 0 up to 0.9, 1 for 0.10, 2 from 0.11 on.
+
+    Raises ValueError for what is no version of Kafka.
+    """
+    found = _VERSION.fullmatch(version)
+    if found is None or (number := (int(found[1]), int(found[2]))) < (0, 8):
+        raise ValueError(f"{version!r} is no version of Kafka, such as 0.10.2 or 3.0-IV1")
+    if number < (0, 10):
+        return 0
+    return 1 if number < (0, 11) else 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +50,7 @@ class LogConfig:
     flush_ms: int = LONG_MAX
     file_delete_delay_ms: int = 60_000
     message_timestamp_type: str = "CreateTime"
+    message_format_version: str = "3.0-IV1"
     preallocate: bool = False
     producer_id_expiration_ms: int = 24 * 3600 * 1000
 
@@ -41,6 +58,11 @@ class LogConfig:
     def timestamp_type(self) -> int:
         """``message.timestamp.type`` as the attribute bit of a batch."""
         return LOG_APPEND_TIME if self.message_timestamp_type == "LogAppendTime" else CREATE_TIME
+
+    @property
+    def message_magic(self) -> int:
+        """The magic that `message.format.version` asks for; ValueError for no version."""
+        return format_magic(self.message_format_version)
 
     @property
     def deletes(self) -> bool:

@@ -118,9 +118,10 @@ class PartitionLog:
     def append(self, batches: Buffer, leader_epoch: int, now_ms: int) -> AppendInfo:
         """Append a producer's validated batches (magic 2, one after another) with one write.
 
-        They get the next offsets and ``leader_epoch``; with log append time also ``now_ms`` (wall).
-        A batch that its producer has sent before is not appended again. Raises AppendRefused, with
-        the log untouched, and LogPoisoned.
+        Or a message set of magic 0 or 1 whose offsets count from 0, as `analyse` makes it. They get
+        the next offsets and ``leader_epoch``; with log append time also ``now_ms`` (wall). A batch
+        that its producer has sent before is not appended again. Raises AppendRefused, with the log
+        untouched, and LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)

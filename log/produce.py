@@ -15,6 +15,8 @@ from protocol.records.batch import (
     patch_max_timestamp,
     patch_offset_and_epoch,
 )
+from protocol.records.message_set import placed
+from protocol.records.stored import MAGIC_POSITION, iter_stored
 
 if TYPE_CHECKING:
     from log.partition_log import PartitionLog
@@ -36,6 +38,8 @@ def place(
 
     A ``bytearray`` is changed in its place. Raises AppendRefused.
     """
+    if batches and batches[MAGIC_POSITION] < 2:
+        return _place_set(log, batches, now_ms)
     buffer = batches if isinstance(batches, bytearray) else bytearray(batches)
     headers = [header for header, _ in iter_batches(buffer)]
     _check_sizes(log, headers, len(buffer))
@@ -63,6 +67,16 @@ def place(
         max_timestamp_ms = max(max_timestamp_ms, header.max_timestamp)
         offset = header.last_offset + 1
     return Placed(buffer, headers, offset - 1, max_timestamp_ms)
+
+
+def _place_set(log: PartitionLog, messages: Buffer, now_ms: int) -> Placed:
+    """The same for a message set of magic 0 or 1 whose offsets count from 0."""
+    stamps = log.config.timestamp_type == LOG_APPEND_TIME
+    buffer = placed(messages, log.log_end_offset, now_ms if stamps else None)
+    headers = [header for header, _ in iter_stored(buffer)]
+    _check_sizes(log, headers, len(buffer))
+    max_timestamp_ms = max(header.max_timestamp for header in headers)
+    return Placed(buffer, headers, headers[-1].last_offset, max_timestamp_ms)
 
 
 def _check_sizes(log: PartitionLog, headers: list[BatchHeader], size: int) -> None:

@@ -18,7 +18,7 @@ from log.filesystem import Buffer, FileSystem
 from log.offset_index import OffsetIndex
 from log.time_index import TimeIndex
 from protocol.records.batch import HEADER_BYTES
-from protocol.records.stored import iter_stored
+from protocol.records.stored import MAGIC_POSITION, iter_stored
 
 LOG = ".log"
 INDEX = ".index"
@@ -32,7 +32,6 @@ LOCATE_CHUNK_BYTES = 4096 + 512
 
 _STEP = struct.Struct(">qi11xi8xq")  # base offset, length, last offset delta, max timestamp
 _PLACE = struct.Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
-_MAGIC_POSITION = 16
 _NO_TAIL = (1 << 63, 0)
 
 
@@ -144,7 +143,7 @@ class Segment:
         at = 0
         size = len(buffer)
         while at < size:
-            if buffer[at + _MAGIC_POSITION] != 2:
+            if buffer[at + MAGIC_POSITION] != 2:
                 self._note_messages(buffer, at, position, interval_bytes)
                 return
             base_offset, length, last_offset_delta, timestamp = _STEP.unpack_from(buffer, at)

@@ -22,6 +22,7 @@ from protocol.errors import (
     KAFKA_STORAGE_ERROR,
     NONE,
     UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_FOR_MESSAGE_FORMAT,
     UNSUPPORTED_VERSION,
 )
 from protocol.messages.list_offsets import API
@@ -92,6 +93,8 @@ def _partition(
     timestamp = wanted["timestamp"]
     if timestamp < 0 and version < _FIRST_VERSIONS.get(timestamp, version + 1):
         return _error(partition, UNSUPPORTED_VERSION)
+    if timestamp not in (LATEST, EARLIEST) and log.config.message_magic == 0 and version:
+        return _error(partition, UNSUPPORTED_FOR_MESSAGE_FORMAT)
     try:
         if version == 0:
             now_ms = broker.clock.now().wall_ms

@@ -133,6 +133,8 @@ class _Producing:
         if not produced.batches:
             return _Done(_appended(log.partition, -1, -1, log.log_start_offset))
         info = self._write(log, produced.data)
+        if produced.converted:
+            self.broker.metrics.produce_conversions += produced.converted
         if not info.duplicate:
             self.broker.long_polls.appended(log.topic, log.partition, len(produced.data))
         answer = _appended(

@@ -25,7 +25,10 @@ from protocol.records.compression import compress, decompress
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import Buffer, crc32
 
-__all__ = ["Message", "MessageSet", "Record", "decode", "encode", "iter_messages", "unwrap"]
+__all__ = [
+    "Message", "MessageSet", "Record", "decode", "encode", "iter_messages", "placed", "read_set",
+    "unwrap", "with_offsets",
+]  # fmt: skip
 
 OVERHEAD = 12  # offset and size: what the size does not count
 
@@ -264,6 +267,53 @@ def encode(
         append_time = max(record.timestamp for record in records)
     wrapper = Record(records[-1].offset, append_time, None, compress(compression, inner, magic))
     return _encode_message(wrapper, magic, compression | flag)
+
+
+def with_offsets(data: Buffer, counts: Sequence[int]) -> bytearray:
+    """The same set with offsets from 0; ``counts`` are the records in each of its messages."""
+    out = bytearray(data)
+    position = offset = 0
+    for count in counts:
+        offset += count
+        size = _OFFSET_AND_SIZE.unpack_from(out, position)[1]
+        _INT64.pack_into(out, position, offset - 1)
+        position += OVERHEAD + size
+    return out
+
+
+def placed(data: Buffer, base_offset: int, append_time: int | None = None) -> bytearray:
+    """A set whose offsets count from 0 at its place in the log: ``base_offset`` is added.
+
+    A wrapper of magic 0 is made anew, for its inner offsets are absolute. With ``append_time``
+    messages of magic 1 get that time, and LOG_APPEND_TIME. Raises CorruptRecords.
+    """
+    out = bytearray()
+    position = 0
+    for message in iter_messages(data):
+        end = position + message.size_bytes
+        offset = base_offset + message.offset
+        if message.compression and message.magic == 0:
+            records = unwrap(message)
+            first = offset - len(records) + 1
+            moved = [record._replace(offset=first + i) for i, record in enumerate(records)]
+            out += encode(moved, 0, message.compression)
+        else:
+            at = len(out)
+            out += memoryview(data)[position:end]
+            _INT64.pack_into(out, at, offset)
+            if message.magic and append_time is not None:
+                _stamp(out, at, message.attributes, append_time)
+        position = end
+    return out
+
+
+def _stamp(out: bytearray, at: int, attributes: int, append_time: int) -> None:
+    """Give the message of magic 1 that ends ``out``, from ``at`` on, the time of the append."""
+    out[at + _CHECKED_POSITION + 1] = (attributes | _LOG_APPEND_BIT) & 0xFF
+    _INT64.pack_into(out, at + _ENTRY.size, append_time)
+    with memoryview(out) as view:
+        checksum = crc32(view[at + _CHECKED_POSITION :])
+    out[at + OVERHEAD : at + _CHECKED_POSITION] = checksum.to_bytes(4, "big")
 
 
 def _encode_message(record: Record, magic: int, attributes: int) -> bytes:

@@ -38,7 +38,7 @@ _OLD = struct.Struct(">qiIbB")
 _TIMESTAMP = struct.Struct(">q")
 _TIMESTAMP_POSITION = 18
 _SIZE = struct.Struct(">8xi")
-_MAGIC_POSITION = 16
+MAGIC_POSITION = 16
 _OFFSET_MAX = (1 << 63) - 1
 UNKNOWN_COUNT = -1
 
@@ -50,9 +50,9 @@ def read_stored(buffer: Buffer, position: int = 0) -> BatchHeader:
     longer than the buffer.
     """
     left = len(buffer) - position
-    if left <= _MAGIC_POSITION or buffer[position + _MAGIC_POSITION] not in (0, 1):
+    if left <= MAGIC_POSITION or buffer[position + MAGIC_POSITION] not in (0, 1):
         return read_header(buffer, position)
-    if left < SMALLEST_BYTES[buffer[position + _MAGIC_POSITION]]:
+    if left < SMALLEST_BYTES[buffer[position + MAGIC_POSITION]]:
         raise CorruptRecords(f"{left} bytes are no message.")
     offset, size, crc, magic, attributes = _OLD.unpack_from(buffer, position)
     if not SMALLEST_BYTES[magic] <= size + OVERHEAD <= left:
@@ -97,9 +97,9 @@ def iter_stored(buffer: Buffer, partial: bool = False) -> Iterator[tuple[BatchHe
     while position < size:
         if partial:
             left = size - position
-            if left <= _MAGIC_POSITION or left < OVERHEAD + _SIZE.unpack_from(buffer, position)[0]:
+            if left <= MAGIC_POSITION or left < OVERHEAD + _SIZE.unpack_from(buffer, position)[0]:
                 return
-            if buffer[position + _MAGIC_POSITION] == 2 and left < HEADER_BYTES:
+            if buffer[position + MAGIC_POSITION] == 2 and left < HEADER_BYTES:
                 return
         header = read_stored(buffer, position)
         yield header, position
@@ -111,7 +111,7 @@ def validate_stored(buffer: Buffer, header: BatchHeader) -> None:
     if header.magic == 2:
         validate_batch(buffer, header)
         return
-    actual = crc32(memoryview(buffer)[header.position + _MAGIC_POSITION : header.end])
+    actual = crc32(memoryview(buffer)[header.position + MAGIC_POSITION : header.end])
     if actual != header.crc:
         raise CorruptRecords(
             f"The message at offset {header.base_offset} has CRC 0x{header.crc:08x};"

@@ -24,6 +24,7 @@ from protocol.records.convert import down_convert, to_magic2
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import crc32c
 from protocol.records.produce import ProduceRules, analyse
+from protocol.records.stored import iter_stored, stored_records, validate_stored
 
 NOON = 1_700_000_000_000
 RECORDS = [
@@ -89,14 +90,23 @@ def try_everything(data: bytes) -> None:
                 offsets = [r.offset for r in records_of(produced.data, header, LIMIT)]
                 assert offsets == list(range(header.record_count)), "accepted, so it can be read"
     for magic in (0, 1):
-        try:
+        with suppress(CorruptRecords):
             down_convert(data, magic, limit=LIMIT)
-        except CorruptRecords:
-            continue
+        with suppress(CorruptRecords):
+            rules = ProduceRules(decompressed_bytes_max=LIMIT, magic=magic)
+            produced = analyse(data, 2, NOON, rules)
+            stored = message_set.read_set(message_set.placed(produced.data, 7), LIMIT)
+            assert stored.magic == (magic if produced.data else 0)
+            offsets = [record.offset for record in stored.records]
+            assert offsets == list(range(7, 7 + len(offsets))), "accepted, so it can be read"
     for partial in (False, True):
         with suppress(CorruptRecords):
             for header, _ in iter_batches(data, partial):
                 records_of(data, header, LIMIT)
+        with suppress(CorruptRecords):
+            for header, _ in iter_stored(data, partial):
+                validate_stored(data, header)
+                stored_records(data, header, LIMIT)
         with suppress(CorruptRecords):
             message_set.decode(data, LIMIT, partial=partial)
     with suppress(CorruptRecords):

@@ -15,6 +15,8 @@ from protocol.messages.delete_groups import API as DELETE_GROUPS
 from protocol.messages.fetch import API as FETCH
 from protocol.messages.metadata import API as METADATA
 from protocol.messages.produce import API as PRODUCE
+from protocol.records.message_set import Record
+from protocol.records.message_set import encode as encode_set
 from tests.broker.edge import eventually
 from tests.seeing.seen import PAGE, Scrape, Seen, documented, seeing
 from tests.wire import batch
@@ -23,10 +25,14 @@ SESSION_MS = 10_000
 AUDITORS, ORDERS = "consumergroup=auditors", "topic=orders"
 
 
-async def produce(seen: Seen, records: int, partition: int = 0) -> None:
-    data = batch(*[b"v"] * records)
+async def produce(
+    seen: Seen, records: int, partition: int = 0, version: int = 9, data: bytes = b""
+) -> None:
+    data = data or batch(*[b"v"] * records)
     topic = {"name": "orders", "partition_data": [{"index": partition, "records": data}]}
-    reply = await seen.client.call(PRODUCE.key, 9, acks=-1, timeout_ms=1000, topic_data=[topic])
+    reply = await seen.client.call(
+        PRODUCE.key, version, acks=-1, timeout_ms=1000, topic_data=[topic]
+    )
     assert reply["responses"][0]["partition_responses"][0]["error_code"] == NONE
 
 
@@ -121,6 +127,9 @@ async def test_conversions_are_counted_for_old_clients_alone(tmp_path: Path) -> 
             scrape = await seen.scrape()
             assert scrape["muster_record_conversions_total", "request=fetch"] == converted
             assert scrape["muster_record_conversions_total", "request=produce"] == 0
+        await produce(seen, 3, version=2, data=encode_set([Record(0, 0, None, b"v")] * 3, 1))
+        scrape = await seen.scrape()
+        assert scrape["muster_record_conversions_total", "request=produce"] == 3
 
 
 async def test_commits_and_what_became_of_them(tmp_path: Path) -> None:

@@ -1,0 +1,128 @@
+"""What a topic's settings demand of produced records, whatever form they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from protocol.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE
+from protocol.records.batch import CREATE_TIME, DECOMPRESSED_BYTES_MAX, BatchHeader
+from protocol.records.corrupt import CorruptRecords, RecordError
+from protocol.records.crc import Buffer
+from protocol.records.section import NO_TIMESTAMP, CheckedSection
+
+_INT64_MIN = -(1 << 63)
+_INT64_MAX = (1 << 63) - 1
+
+RECORD_ERRORS_MAX = 100
+"""How many records one answer blames; a batch may hold a million, each with a text of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceRules:
+    """The topic's and broker's settings that bear on validation, in Kafka's units.
+
+    ``compression`` is a codec or None for ``producer``; the two timestamp bounds are None where
+    Kafka's default, the largest long, is set.
+    """
+
+    max_message_bytes: int = 1048588
+    segment_bytes: int = 1 << 30
+    compacted: bool = False
+    timestamp_type: int = CREATE_TIME
+    compression: int | None = None
+    timestamp_before_max_ms: int | None = None
+    timestamp_after_max_ms: int | None = None
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+    magic: int = 2
+    """The form that records are stored in: message.format.version."""
+
+
+DEFAULT_RULES = ProduceRules()
+
+
+@dataclass(slots=True)
+class Produced:
+    """What may be appended: whole batches of magic 2 whose base offsets are still 0, or a message
+    set of the topic's older magic with offsets from 0.
+
+    ``data`` is the request's own bytes where nothing had to be changed; ``batches`` are the
+    headers in ``data``, empty when an old client sent an empty set.
+    """
+
+    data: Buffer
+    batches: list[BatchHeader]
+    converted: int = 0
+    """Records that came in another form than that of ``data``."""
+
+
+def check_size(size_bytes: int, rules: ProduceRules) -> None:
+    """Raise CorruptRecords for a batch or message above max.message.bytes."""
+    if size_bytes > rules.max_message_bytes:
+        raise CorruptRecords(
+            f"The record batch of {size_bytes} bytes exceeds max.message.bytes,"
+            f" {rules.max_message_bytes}.",
+            MESSAGE_TOO_LARGE,
+        )
+
+
+def check_keys(null_keys: Sequence[int]) -> None:
+    """Raise CorruptRecords for records of a compacted topic, by index, that have no key."""
+    if null_keys:
+        raise refused_records(
+            [
+                RecordError(index, "Compacted topic cannot accept message without key.")
+                for index in null_keys
+            ],
+            INVALID_RECORD,
+        )
+
+
+def append_time_from_client(count: int) -> CorruptRecords:
+    """The refusal of ``count`` records that say they have the time of the append already."""
+    why = "Invalid timestamp type: a producer may not set it to LogAppendTime."
+    return refused_records(
+        [RecordError(index, why) for index in range(min(count, RECORD_ERRORS_MAX))],
+        INVALID_TIMESTAMP,
+    )
+
+
+def has_time_bounds(rules: ProduceRules) -> bool:
+    """Whether records' times may be refused at all."""
+    return rules.timestamp_type == CREATE_TIME and (
+        rules.timestamp_before_max_ms is not None or rules.timestamp_after_max_ms is not None
+    )
+
+
+def _bounds(now_ms: int, rules: ProduceRules) -> tuple[int, int]:
+    before, after = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms
+    return (
+        _INT64_MIN if before is None else now_ms - before,
+        _INT64_MAX if after is None else now_ms + after,
+    )
+
+
+def in_bounds(checked: CheckedSection, now_ms: int, rules: ProduceRules) -> bool:
+    """Whether all times of a section are within the topic's bounds around ``now_ms``."""
+    low, high = _bounds(now_ms, rules)
+    return low <= checked.min_timestamp and checked.max_timestamp <= high
+
+
+def check_times(timestamps: Sequence[int], now_ms: int, rules: ProduceRules) -> None:
+    """Raise CorruptRecords with the index of each time outside of the bounds; -1 is none."""
+    low, high = _bounds(now_ms, rules)
+    errors = [
+        RecordError(index, f"Timestamp {timestamp} is out of range [{low}, {high}].")
+        for index, timestamp in enumerate(timestamps)
+        if timestamp != NO_TIMESTAMP and not low <= timestamp <= high
+    ]
+    if errors:
+        raise refused_records(errors, INVALID_TIMESTAMP)
+
+
+def refused_records(errors: list[RecordError], error_code: int) -> CorruptRecords:
+    """All that is wrong with single records; like Kafka, the text shows the first three."""
+    shown = "; ".join(f"record {index}: {why}" for index, why in errors[:3])
+    return CorruptRecords(
+        f"{len(errors)} records are refused. {shown}", error_code, tuple(errors[:RECORD_ERRORS_MAX])
+    )

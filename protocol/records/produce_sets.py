@@ -1,0 +1,137 @@
+"""Produce where old message sets are concerned: they come from an old client, or are to be stored.
+
+The topic's magic decides (`ProduceRules.magic`). What has it already is stored as it came; anything
+else is converted once. Old forms have no producer ids, no transactions, no headers and no zstd: a
+batch with any of these is refused, rather than stored without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from protocol.errors import UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT
+from protocol.records.batch import (
+    LOG_APPEND_TIME,
+    BatchHeader,
+    Record,
+    read_header,
+    records_of,
+)
+from protocol.records.compression import ZSTD
+from protocol.records.convert import batch_of_set
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.crc import Buffer
+from protocol.records.message_set import (
+    Message,
+    MessageSet,
+    encode,
+    iter_messages,
+    read_set,
+    unwrap,
+    with_offsets,
+)
+from protocol.records.produce_rules import (
+    Produced,
+    ProduceRules,
+    append_time_from_client,
+    check_keys,
+    check_size,
+    check_times,
+    has_time_bounds,
+)
+from protocol.records.stored import iter_stored
+
+
+def take_set(data: Buffer, now_ms: int, rules: ProduceRules) -> Produced:
+    """Validate a message set, and bring it into the topic's form. Raises CorruptRecords."""
+    decoded = read_set(data, rules.decompressed_bytes_max)
+    check_size(decoded.largest_entry_bytes, rules)
+    if rules.compacted:
+        check_keys([i for i, record in enumerate(decoded.records) if record.key is None])
+    if decoded.timestamp_type == LOG_APPEND_TIME:
+        raise append_time_from_client(len(decoded.records))
+    if has_time_bounds(rules):
+        check_times([record.timestamp for record in decoded.records], now_ms, rules)
+    if rules.magic == 2:
+        batch = batch_of_set(
+            decoded, now_ms, timestamp_type=rules.timestamp_type, compression=rules.compression
+        )
+        check_size(len(batch), rules)
+        return Produced(batch, [read_header(batch)], len(decoded.records))
+    kept = _as_it_came(data, decoded, rules)
+    if kept is not None:
+        return _produced([kept], 0, rules)
+    converted = len(decoded.records) if decoded.magic != rules.magic else 0
+    return _produced([_encoded(decoded.records, decoded.compression, 0, rules)], converted, rules)
+
+
+def store_as_set(data: Buffer, headers: Sequence[BatchHeader], rules: ProduceRules) -> Produced:
+    """Turn validated batches of magic 2 into a message set of the topic's older magic.
+
+    Raises CorruptRecords for what that has no room for.
+    """
+    parts = []
+    count = 0
+    for header in headers:
+        if header.producer_id >= 0 or header.is_transactional:
+            raise _no_room("producer ids and transactions", rules)
+        records = records_of(data, header, rules.decompressed_bytes_max)
+        if any(record.headers for record in records):
+            raise _no_room("record headers", rules)
+        parts.append(_encoded(records, header.compression, count, rules))
+        count += len(records)
+    return _produced(parts, count, rules)
+
+
+def _as_it_came(data: Buffer, decoded: MessageSet, rules: ProduceRules) -> bytes | None:
+    """The set with nothing but its offsets changed; None when that will not do."""
+    if decoded.magic != rules.magic:
+        return None
+    counts: list[int] = []
+    for message in iter_messages(data):
+        records = unwrap(message, rules.decompressed_bytes_max)
+        if not _fits(message, records, rules):
+            return None
+        counts.append(len(records))
+    return bytes(with_offsets(data, counts))
+
+
+def _fits(message: Message, records: Sequence[Record], rules: ProduceRules) -> bool:
+    """Whether a message of the right magic may be stored as it is."""
+    if rules.compression not in (None, message.compression):
+        return False
+    if not message.compression or not message.magic:
+        return True  # a wrapper of magic 0 is made anew when its place is known
+    base = records[0].offset
+    return all(record.offset == base + i for i, record in enumerate(records)) and (
+        message.timestamp == max(record.timestamp for record in records)
+    )
+
+
+def _encoded(
+    records: Sequence[Record], codec: int, first_offset: int, rules: ProduceRules
+) -> bytes:
+    codec = codec if rules.compression is None else rules.compression
+    if codec == ZSTD:
+        raise CorruptRecords(
+            f"Messages of magic {rules.magic}, which message.format.version asks for, cannot be"
+            " compressed with zstd.",
+            UNSUPPORTED_COMPRESSION_TYPE,
+        )
+    placed = [record._replace(offset=first_offset + i) for i, record in enumerate(records)]
+    return encode(placed, rules.magic, codec)
+
+
+def _produced(parts: Sequence[bytes], converted: int, rules: ProduceRules) -> Produced:
+    data = parts[0] if len(parts) == 1 else b"".join(parts)
+    headers = [header for header, _ in iter_stored(data)]
+    for header in headers:
+        check_size(header.size_bytes, rules)
+    return Produced(data, headers, converted)
+
+
+def _no_room(what: str, rules: ProduceRules) -> CorruptRecords:
+    return CorruptRecords(
+        f"message.format.version asks for messages of magic {rules.magic}, which have no {what}.",
+        UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    )

@@ -1,0 +1,140 @@
+"""Topics of older message formats: what is stored, and what each version of Fetch answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from protocol.errors import (
+    INVALID_CONFIG,
+    NONE,
+    OFFSET_OUT_OF_RANGE,
+    UNSUPPORTED_FOR_MESSAGE_FORMAT,
+)
+from protocol.records import message_set
+from protocol.records.batch import Record, encode_batch
+from protocol.records.stored import iter_stored, stored_records
+from tests.broker.config_calls import SET, alter
+from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
+from tests.brokers import Broker
+from tests.wire import Wire
+
+NOON = 1_700_000_000_000
+MAGICS = {"0.8.2": 0, "0.9.0": 0, "0.10.0-IV1": 1, "0.10.2": 1, "0.11.0-IV2": 2, "3.0-IV1": 2}
+ANSWERED = {0: 0, 1: 0, 2: 1, 3: 1, 4: 2, 9: 2, 12: 2}
+"""The latest magic that a version of Fetch may answer with."""
+
+
+def sent_by(version: int, codec: int = 0) -> bytes:
+    """Three records as a client of that Produce version sends them."""
+    records = [Record(i, NOON + i, b"k", b"v%d" % i) for i in range(3)]
+    if version >= 3:
+        return encode_batch(records, compression=codec)
+    return message_set.encode(records, 0 if version < 2 else 1, codec)
+
+
+def read(
+    wire: Wire, name: str, version: int = 12, offset: int = 0
+) -> tuple[set[int], list[tuple[int, bytes | None]]]:
+    """Magics, and offset and value of all records that one Fetch brings."""
+    answer = fetch(wire, name, offset, version)
+    assert answer["error_code"] == NONE
+    entries = [header for header, _ in iter_stored(answer["records"])]
+    return {header.magic for header in entries}, [
+        (record.offset, record.value)
+        for header in entries
+        for record in stored_records(answer["records"], header)
+    ]
+
+
+@pytest.mark.parametrize("produced", [0, 2, 3, 9])
+@pytest.mark.parametrize("format_version", MAGICS)
+def test_the_topic_says_how_records_are_stored_the_reader_how_they_are_answered(
+    wire: Wire, name: str, format_version: int, produced: int
+) -> None:
+    create_topic(wire, name, configs={"message.format.version": str(format_version)})
+    expected = []
+    for codec in (0, 1, 2, 3):
+        answer = produce(wire, name, sent_by(produced, codec), version=produced)
+        assert (answer["error_code"], answer["base_offset"]) == (NONE, 3 * codec)
+        expected += [(3 * codec + i, b"v%d" % i) for i in range(3)]
+
+    for version, latest in ANSWERED.items():
+        magics, found = read(wire, name, version)
+        assert magics == {min(latest, MAGICS[str(format_version)])}
+        assert found == expected
+        _, found = read(wire, name, version, offset=7)  # inside of a wrapper
+        assert [entry for entry in found if entry[0] >= 7] == expected[7:]
+
+
+def test_a_topic_whose_format_is_changed_holds_all_of_them(wire: Wire, name: str) -> None:
+    create_topic(wire, name)
+    for format_version in ("0.9.0", "0.10.2", "3.0-IV1", "0.9.0"):
+        assert alter(wire, name, ("message.format.version", SET, format_version)) == (NONE, None)
+        produce(wire, name, sent_by(9, codec=1))
+
+    assert read(wire, name)[0] == {0, 1, 2}
+    for version in (1, 3, 12):
+        assert [offset for offset, _ in read(wire, name, version)[1]] == list(range(12))
+
+
+def test_old_messages_are_there_after_kill_9(brokers: Callable[..., Broker], name: str) -> None:
+    broker = brokers({"log.message.format.version": "0.10.2"})
+    with Wire(broker.port) as wire:
+        create_topic(wire, name)
+        for codec in (0, 1, 2, 3):
+            produce(wire, name, sent_by(2, codec), version=2)
+    broker.kill()
+    broker.start()
+    with Wire(broker.port) as wire:
+        assert produce(wire, name, sent_by(9))["base_offset"] == 12
+        magics, found = read(wire, name)
+        assert magics == {1}
+        assert [offset for offset, _ in found] == list(range(15))
+        assert list_offset(wire, name, NOON + 1)["offset"] == 1
+
+
+def test_without_times_there_is_no_looking_by_time(wire: Wire, name: str) -> None:
+    create_topic(wire, name, configs={"message.format.version": "0.9.0"})
+    produce(wire, name, sent_by(0), version=0)
+
+    assert list_offset(wire, name, NOON)["error_code"] == UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert list_offset(wire, name, -1)["offset"] == 3
+    assert list_offset(wire, name, -2)["offset"] == 0
+
+
+def test_what_an_old_form_cannot_carry_is_refused_and_nothing_stored(wire: Wire, name: str) -> None:
+    create_topic(wire, name, configs={"message.format.version": "0.10.2"})
+    record = Record(0, NOON, None, b"v")
+    for refused in (
+        encode_batch([record], producer_id=1, producer_epoch=0, base_sequence=0),
+        encode_batch([record._replace(headers=[("h", b"x")])]),
+    ):
+        answer = produce(wire, name, refused)
+        assert answer["error_code"] == UNSUPPORTED_FOR_MESSAGE_FORMAT
+        assert "message.format.version" in answer["error_message"]
+    assert list_offset(wire, name, -1)["offset"] == 0
+
+
+@pytest.mark.parametrize("version", ["", "0.7.0", "newest", "2", "0.10.x"])
+def test_a_format_must_be_a_version_of_kafka(wire: Wire, name: str, version: str) -> None:
+    answer = create_topic(wire, name, configs={"message.format.version": version})
+    assert answer["error_code"] == INVALID_CONFIG
+    assert "message.format.version" in answer["error_message"]
+
+
+def test_the_time_of_the_append_is_given_to_old_messages_too(wire: Wire, name: str) -> None:
+    configs = {"message.format.version": "0.10.2", "message.timestamp.type": "LogAppendTime"}
+    create_topic(wire, name, configs=configs)
+    answers = [produce(wire, name, sent_by(2, codec), version=2) for codec in (0, 1)]
+
+    stored = fetch(wire, name)["records"]
+    times = [
+        record.timestamp
+        for header, _ in iter_stored(stored)
+        for record in stored_records(stored, header)
+    ]
+    assert times == [answer["log_append_time_ms"] for answer in answers for _ in range(3)]
+    assert min(times) > NOON
+    assert fetch(wire, name, 7)["error_code"] == OFFSET_OUT_OF_RANGE
