@@ -1,31 +1,44 @@
 """What must hold in the simulated world, checked after every step.
 
-The two laws of state come first: the cache equals what a second reader makes of the
-log's bytes; a shard loaded from the log equals the live one on all that a STABLE or EMPTY group
-must remember; every request is answered once; a group that waits has a deadline and says for whom.
+The two laws of state come first: the cache equals what a second reader makes of the log's bytes; a
+shard loaded from the log, or from a snapshot and the log behind it, cleaned or not, equals the live
+one on all that a STABLE or EMPTY group must remember. Then: what was acknowledged is there after a
+crash (promises.py); every request is answered once; a group that waits has a deadline and says for
+whom. docs/testing.md lists the invariants with their checkers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from coordinator.deadlines import NEVER
-from coordinator.events import Event, GroupRemoved
+from coordinator.events import Event, GenerationFormed, GroupRemoved
 from coordinator.group import Group
 from coordinator.outcome import Outcome
 from coordinator.shard import GroupShard
 from coordinator.states import State
 from offsets.runs import GroupRun, OffsetTombstones, Run
-from tests.model.log_reader import ModelGroup, ModelState, group_of_value, read_log
+from tests.model.log_reader import (
+    ModelGroup,
+    ModelRecord,
+    ModelState,
+    group_of_value,
+    read_log,
+)
 from tests.simulation.clients import LONGEST_REBALANCE_MS, Member
+from tests.simulation.promises import Promises
 from tests.simulation.reply_checks import ReplyChecks
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-RELOAD_EVERY = 25
-"""Steps between two comparisons with a shard loaded from the log."""
+RELOAD_EVERY = 60
+"""Steps between two comparisons with a shard loaded from the log; each cleaning has one besides,
+and each snapshot."""
+ALL_EVERY = 16
+"""Steps between two looks at all groups; in between those are looked at that a call or a record
+was about."""
 
 
 class Checkers(ReplyChecks):
@@ -36,12 +49,20 @@ class Checkers(ReplyChecks):
         self.steps = 0
         self.persisted: dict[str, dict[int, dict[str, bytes]]] = {}
         """Group to generation to {identity: assignment}, as written."""
+        self.promises = Promises()
+        self.generations: dict[tuple[str, tuple[int, int]], int] = {}
+        """(group, life) to its newest generation."""
 
     # -------------------------------------------------------------------------- what happened
 
     def accepted(self, data: bytes) -> None:
         """A batch was replayed; the second reader reads its bytes."""
-        for record in self.model.feed(data):
+        records = self.model.feed(data)
+        self.promises.accepted(records)
+        self._note_persisted(records)
+
+    def _note_persisted(self, records: Iterable[ModelRecord]) -> None:
+        for record in records:
             if record.key[:2] == b"\0\x02":
                 group_id = record.key[4:].decode()
                 if record.value is None:
@@ -61,20 +82,35 @@ class Checkers(ReplyChecks):
 
     def reloaded(self) -> None:
         """The shard begins again from what is in the log."""
+        log = self.world.log
         self.model = ModelState()
         self.persisted.clear()
-        self.accepted(bytes(self.world.log))
+        records = self.model.feed(log.data)
+        self.promises.kept(records, log.end)
+        self._note_persisted(records)
         self.fenced.clear()
         self.loads += 1
+
+    def leaves(self, log_offset: int) -> None:
+        """A reply that depends on the records below ``log_offset`` is on its way."""
+        self.promises.leaves(log_offset)
 
     def told(self, events: Iterable[Event]) -> None:
         """Events of an outcome."""
         for event in events:
-            if isinstance(event, GroupRemoved):
+            self.touched.add(getattr(event, "group_id", ""))
+            if isinstance(event, GenerationFormed):
+                key = (event.group_id, self._life(event.group_id))
+                before = self.generations.get(key, 0)
+                assert event.generation_id > before, f"{key} goes from {before} back to {event}"
+                self.generations[key] = event.generation_id
+                self.count("generation")
+            elif isinstance(event, GroupRemoved):
                 self.removals[event.group_id] = self.removals.get(event.group_id, 0) + 1
 
     def before_replay(self, run: Run) -> None:
         """A group's record in the log is the group as it is."""
+        self.touched.add(run.group_id)
         if isinstance(run, GroupRun) and run.value is not None:
             group = self.world.shard.groups.get(run.group_id)
             if group is not None:  # else forgotten in the same breath: its tombstone follows
@@ -106,22 +142,31 @@ class Checkers(ReplyChecks):
     def check_all(self) -> None:
         """Every law."""
         self.steps += 1
-        self.check_cache()
+        groups = self.world.shard.groups
+        look_at_all = self.steps % ALL_EVERY == 0
+        self.check_cache(None if look_at_all else self.touched)
         self.check_tickets()
-        for group in self.world.shard.groups.values():
-            self.check_waiting(group)
-            self.check_counters(group)
+        for group_id in groups if look_at_all else self.touched & groups.keys():
+            self.check_waiting(groups[group_id])
+            self.check_counters(groups[group_id])
+        self.touched.clear()
         if self.steps % RELOAD_EVERY == 0:
-            self.check_reload()
+            self.check_reload(with_snapshot=False)
         if self.steps % (20 * RELOAD_EVERY) == 0 and not self.world.unappended:
-            assert read_log(bytes(self.world.log)) == self.model
+            again = read_log(self.world.log.data)
+            assert (again.offsets, again.groups) == (self.model.offsets, self.model.groups)
 
-    def check_cache(self) -> None:
-        """Law of state 1: the cache is what the log's bytes say."""
-        cache = self.world.shard.cache
-        found = entries_of(self.world.shard)
-        assert found == self.model.offsets, "the cache is not what the log says"
-        assert cache.offsets() == sum(map(len, found.values()))
+    def check_cache(self, groups: Collection[str] | None) -> None:
+        """Law of state 1: the cache is what the log's bytes say, of ``groups`` or all."""
+        cache, stored = self.world.shard.cache, self.model.offsets
+        if groups is None:
+            found = entries_of(self.world.shard)
+            assert found == stored, "the cache is not what the log says"
+            assert cache.offsets() == sum(map(len, found.values()))
+            return
+        for group_id in groups:
+            assert entries_of_group(self.world.shard, group_id) == stored.get(group_id, {})
+        assert len(cache.groups()) == len(stored)
 
     def check_tickets(self) -> None:
         """Every request is parked, or was answered; none is both, and none waits too long."""
@@ -192,15 +237,15 @@ class Checkers(ReplyChecks):
         for timer in group.pending.values():
             assert self.world.mono_ms < timer.due_ms < NEVER
 
-    def check_reload(self) -> None:
+    def check_reload(self, with_snapshot: bool) -> None:
         """Law of state 2: what is loaded is what a STABLE or EMPTY group must remember.
 
-        It does not matter whether a cleaner has been at the log in between.
+        It does not matter whether a cleaner has been at the log in between, nor where the snapshot
+        begins that was loaded first.
         """
-        world = self.world
-        data = bytes(world.log) + b"".join(batch.data for batch in world.unappended)
-        self.check_loaded(world.loaded_shard(data))
-        self.check_loaded(world.loaded_shard(world.compacted(data)))
+        self.check_loaded(self.world.loaded_shard(with_snapshot))
+        if with_snapshot:
+            self.count("snapshot")
 
     def check_loaded(self, fresh: GroupShard) -> None:
         """Compare a shard just replayed with the live one."""
@@ -257,13 +302,12 @@ class Checkers(ReplyChecks):
 
 def entries_of(shard: GroupShard) -> dict[str, dict[tuple[str, int], tuple[Any, ...]]]:
     """Everything that is cached."""
-    return {
-        group_id: {
-            (topic, partition): tuple(entry)
-            for topic, partition, entry in shard.cache.entries(group_id)
-        }
-        for group_id in shard.cache.groups()
-    }
+    return {group_id: entries_of_group(shard, group_id) for group_id in list(shard.cache.groups())}
+
+
+def entries_of_group(shard: GroupShard, group_id: str) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """Everything that is cached of a group."""
+    return {(topic, partition): entry for topic, partition, entry in shard.cache.entries(group_id)}
 
 
 def remembered(group: Group) -> dict[str, Any]:

@@ -78,6 +78,10 @@ class ReplyChecks:
         """(group, life, generation, member's identity) to its assignment."""
         self.fenced: set[tuple[str, str]] = set()
         """(group, member id) that were told FENCED_INSTANCE_ID in this life of the shard."""
+        self.given: dict[tuple[Any, ...], dict[str, bytes]] = {}
+        """(group, life, generation) to what its leader gave each member."""
+        self.touched: set[str] = set()
+        """The groups that calls and records of this step were about."""
         self.checked: dict[str, int] = {}
 
     def count(self, what: str) -> None:
@@ -90,7 +94,9 @@ class ReplyChecks:
 
     def before_call(self, call: Call) -> None:
         """Remember what the call finds."""
-        group = self.world.shard.groups.get(getattr(call, "group_id", ""))
+        group_id = getattr(call, "group_id", "")
+        self.touched.add(group_id)
+        group = self.world.shard.groups.get(group_id)
         if group is None:
             self.before = Before()
         else:
@@ -102,6 +108,14 @@ class ReplyChecks:
                 group.generation_id,
                 {name: member.session.due_ms for name, member in group.members.items()},
             )
+            if isinstance(call, SyncGroup) and group.state is State.AWAITING_SYNC:
+                self._note_given(call, group)
+
+    def _note_given(self, call: SyncGroup, group: Group) -> None:
+        """What a leader hands out; only if it is not refused does anybody get it."""
+        if (call.member_id, call.generation_id) == (group.leader_id, group.generation_id):
+            key = (call.group_id, self._life(call.group_id), call.generation_id)
+            self.given[key] = {_identity(name): value for name, value in call.assignments}
 
     def after_call(self, call: Call, outcome: Outcome) -> None:
         """The reply, if there is one already, fits what the call found."""
@@ -270,6 +284,10 @@ class ReplyChecks:
             _identity(call.member_id),
         )
         assert self.assigned.setdefault(key, reply.assignment) == reply.assignment
+        given = self.given.get(key[:3])
+        if given is not None:
+            assert reply.assignment == given.get(key[3], b""), "not what the leader gave it"
+            self.count("given")
         self.count("sync")
 
 

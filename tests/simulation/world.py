@@ -1,33 +1,30 @@
-"""The simulated world: one shard, its log as bytes, two clocks, clients, and everything that fails.
+"""The simulated world: one shard, its log, two clocks, clients, and everything that fails.
 
 The core is driven as the runtime drives it: a call's records are encoded and replayed at once, the
 turn ends with an append, replies are released when what they depend on is appended. In between the
-world may crash, fail an append, lose replies and connections, and move its clocks. One seed decides
-everything, so that a failure is repeated by its seed.
+world may crash, lose power, fail an append, be slow to flush, clean its log, take snapshots, lose
+replies and connections, and move its clocks. One seed decides everything, so that a failure is
+repeated by its seed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from random import Random
 
 from coordinator.calls import Call, JoinGroup, Now
 from coordinator.config import GroupConfig
 from coordinator.outcome import Outcome, Reply
 from coordinator.shard import GroupShard, refusal
-from offsets.record_codec import run_records, runs_of_section
+from offsets.record_codec import run_records
 from offsets.runs import Run
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
-from protocol.records.batch import (
-    assemble_batch,
-    encode_batch,
-    iter_batches,
-    records_of,
-    section_of,
-)
+from protocol.records.batch import assemble_batch
 from tests.simulation.checkers import Checkers
 from tests.simulation.clients import GROUPS, TOPICS, Admin, Member
+from tests.simulation.simulated_log import Batch, SimulatedLog
 
 Client = Member | Admin
 
@@ -44,20 +41,11 @@ class Request:
 
 @dataclass
 class Held:
-    """A reply that waits until the log is appended up to ``log_offset``."""
+    """A reply that waits until the log is stable up to ``log_offset``."""
 
     log_offset: int
     request: Request
     reply: Reply
-
-
-@dataclass
-class Batch:
-    """Records that are appended whole or not at all."""
-
-    first_offset: int
-    end_offset: int
-    data: bytes
 
 
 class World:
@@ -78,9 +66,7 @@ class World:
         )
         self.mono_ms = 1_000
         self.wall_ms = 1_700_000_000_000
-        self.log = bytearray()
-        self.log_end = 0
-        """Offset behind the last record in ``log``."""
+        self.log = SimulatedLog(flushes=rng.random() < 0.4)
         self.unappended: list[Batch] = []
         self.accepted = 0
         """Offset behind the last record that was replayed."""
@@ -100,6 +86,23 @@ class World:
                 instance_id = f"{group_id}-static-{i}"
                 member = Member(instance_id, group_id, Random(rng.random()), instance_id)
                 self.clients.append(member)
+        self.happenings = [
+            (self.clients_act, 300),
+            (self.end_turn, 120),
+            (self.disk_flushes, 90 if self.log.flushes else 0),
+            (self.time_passes, 100),
+            (self.client_repeats, 8),
+            (self.client_disconnects, 5),
+            (self.client_restarts, 3),
+            (self.time_leaps, 2),
+            (self.wall_clock_jumps, 2),
+            (self.topic_is_deleted, 2),
+            (self.append_fails, 2),
+            (self.crash, 3),
+            (self.log_is_cleaned, 10),
+            (self.snapshot_is_taken, 5),
+        ]
+        self._weights = list(accumulate(weight for _, weight in self.happenings))
         self.checkers = Checkers(self)
         self.shard = GroupShard(self.config)
         self._take(self.shard.loaded(self.now))
@@ -112,22 +115,7 @@ class World:
 
     def step(self) -> None:
         """Let one thing happen, then do what is due, then check the laws."""
-        happenings = [
-            (self.clients_act, 300),
-            (self.end_turn, 120),
-            (self.time_passes, 100),
-            (self.client_repeats, 8),
-            (self.client_disconnects, 5),
-            (self.client_restarts, 3),
-            (self.time_leaps, 1),
-            (self.wall_clock_jumps, 2),
-            (self.topic_is_deleted, 2),
-            (self.append_fails, 2),
-            (self.crash, 2),
-        ]
-        happening = self.rng.choices(
-            [what for what, _ in happenings], [weight for _, weight in happenings]
-        )[0]
+        [(happening, _)] = self.rng.choices(self.happenings, cum_weights=self._weights)
         self.happened[happening.__name__] += 1
         happening()
         self.do_what_is_due()
@@ -249,19 +237,22 @@ class World:
         self._append(len(self.unappended))
         self._release()
 
+    def disk_flushes(self) -> None:
+        """A flush ends; where the settings ask for it, replies have waited for that."""
+        self.log.flush()
+        self._release()
+
     def _append(self, batches: int) -> None:
-        for batch in self.unappended[:batches]:
-            assert batch.first_offset == self.log_end
-            self.log += batch.data
-            self.log_end = batch.end_offset
+        self.log.append(self.unappended[:batches])
         del self.unappended[:batches]
 
     def _release(self) -> None:
         held, self.held = self.held, []
         for each in held:
-            if each.log_offset > self.log_end:
+            if each.log_offset > self.log.stable:
                 self.held.append(each)
                 continue
+            self.checkers.leaves(each.log_offset)
             client = each.request.client
             if client.waiting_for is None or client.waiting_for.ticket != each.request.ticket:
                 continue  # it gave that request up
@@ -277,22 +268,30 @@ class World:
         """Law 6: nothing of this turn is written; the shard is unloaded and loaded again."""
         held, self.held = self.held, []
         for each in held:
-            if each.log_offset > self.log_end:
+            if each.log_offset > self.log.stable:
                 each.reply = refusal(each.request.call, COORDINATOR_NOT_AVAILABLE)
-            each.log_offset = self.log_end
+            each.log_offset = 0  # it says nothing of the log, or what is stable
         self.unappended.clear()
-        self.accepted = self.log_end
+        self.accepted = self.log.end
         self._take(self.shard.unload(NOT_COORDINATOR))
+        for each in self.held:
+            each.log_offset = 0
         assert not self.open, "unload left somebody waiting"
         self.held = held + self.held
         self._load()
         self._release()
 
     def crash(self) -> None:
-        """``kill -9``: a part of the turn may be in the file; all else is gone."""
+        """``kill -9``: a part of the turn may be in the file; all else is gone.
+
+        Where replies wait for flushes it may be the power: what was not flushed may be gone too.
+        """
         self._append(self.rng.randint(0, len(self.unappended)))
         self.unappended.clear()
-        self.accepted = self.log_end
+        if self.log.flushes and self.rng.random() < 0.5:
+            self.happened["power lost"] += 1
+            self.log.lose(self.rng.randint(0, self.log.unflushed()))
+        self.accepted = self.log.end
         self.held.clear()
         self.open.clear()
         for client in self.clients:
@@ -300,43 +299,32 @@ class World:
         self.mono_ms = self.rng.randint(0, 100_000)  # another boot, another clock
         self._load()
 
+    def log_is_cleaned(self) -> None:
+        """A cleaner has been at the log, up to some batch; nobody may notice."""
+        self.log.flush()  # what supersedes a record must not be lost when the record is gone
+        cut = self.rng.randint(0, len(self.log.batches))
+        self.log.clean(cut, self.rng.random() < 0.3)
+        self.checkers.check_reload(with_snapshot=False)
+        if self.log.snapshot is not None:
+            self.checkers.check_reload(with_snapshot=True)
+
+    def snapshot_is_taken(self) -> None:
+        """All that the shard says is in the log first, as the broker waits for it."""
+        self._append(len(self.unappended))
+        self.log.take_snapshot(self.shard)
+        self.checkers.check_reload(with_snapshot=True)
+
     def _load(self) -> None:
+        self.log.opened()
         self.checkers.reloaded()
-        self.shard = self.loaded_shard()
+        self.shard = self.loaded_shard(with_snapshot=True)
         self._take(self.shard.loaded(self.now))
 
-    def loaded_shard(self, data: bytes | None = None) -> GroupShard:
-        """A fresh shard with the log, or ``data``, replayed, not yet ``loaded``."""
+    def loaded_shard(self, with_snapshot: bool) -> GroupShard:
+        """A fresh shard that has read the log and what is not appended yet; not ``loaded``."""
         shard = GroupShard(self.config)
-        data = bytes(self.log) if data is None else data
-        for header, _ in iter_batches(data):
-            section = section_of(data, header)
-            for base, run in runs_of_section(section, header.base_offset, header.record_count):
-                shard.replay(run, base)
+        self.log.replay(shard, self.unappended, with_snapshot)
         return shard
-
-    def compacted(self, data: bytes) -> bytes:
-        """``data`` as a cleaner leaves it that has been at it up to some batch.
-
-        Of the batches before that one only the last record of each key is kept, tombstones too;
-        a batch that loses all its records is gone.
-        """
-        batches = [(header, records_of(data, header)) for header, _ in iter_batches(data)]
-        cut = self.rng.randint(0, len(batches))
-        last = {record.key: record.offset for _, records in batches[:cut] for record in records}
-        cleaned = []
-        for i, (header, records) in enumerate(batches):
-            if i >= cut:
-                cleaned.append(data[header.position : header.end])
-                continue
-            kept = [record for record in records if last[record.key] == record.offset]
-            if kept:
-                cleaned.append(
-                    encode_batch(
-                        kept, base_offset=header.base_offset, last_offset=header.last_offset
-                    )
-                )
-        return b"".join(cleaned)
 
     # ------------------------------------------------------------------------------------ calm
 
@@ -354,6 +342,7 @@ class World:
                     self.do_what_is_due()
             held, self.held = self.held, []
             self._append(len(self.unappended))
+            self.log.flush()
             for each in held:
                 client = each.request.client
                 if client.waiting_for is not None and (

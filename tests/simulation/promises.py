@@ -1,0 +1,46 @@
+"""What was acknowledged is never lost, and what is read was once written (the first invariant).
+
+Remembers every accepted record, and up to where replies have left: whoever got one may rely on all
+that came before. Each start is held against that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.model.log_reader import ModelRecord
+
+
+class Promises:
+    """The records of one log, as they were accepted, whatever became of the log since."""
+
+    def __init__(self) -> None:
+        self.told = 0
+        """Replies that depend on all records below have left."""
+        self._written: dict[bytes, list[tuple[int, bytes | None]]] = {}
+        """By key: log offset and value of each of its records, ascending."""
+
+    def accepted(self, records: Iterable[ModelRecord]) -> None:
+        """These are about to be appended."""
+        for record in records:
+            self._written.setdefault(record.key, []).append((record.log_offset, record.value))
+
+    def leaves(self, log_offset: int) -> None:
+        """A reply that depends on the records below ``log_offset`` is on its way."""
+        self.told = max(self.told, log_offset)
+
+    def kept(self, found: Iterable[ModelRecord], end: int) -> None:
+        """A start finds these records in a log that ends at ``end``; fail unless that may be."""
+        assert end >= self.told, f"the log ends at {end}, and {self.told} was acknowledged"
+        newest: dict[bytes, int] = {}
+        for record in found:
+            written = (record.log_offset, record.value)
+            assert written in self._written.get(record.key, ()), f"nobody wrote {record}"
+            newest[record.key] = record.log_offset
+        for key, written_of_key in self._written.items():
+            while written_of_key and written_of_key[-1][0] >= end:
+                written_of_key.pop()  # lost, and nobody was told
+            told = (each for each in reversed(written_of_key) if each[0] < self.told)
+            offset, value = next(told, (-1, None))
+            lost = f"{key!r} of offset {offset} was acknowledged, and is lost"
+            assert newest.get(key, -1) >= offset or (value is None and key not in newest), lost
