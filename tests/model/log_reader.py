@@ -8,6 +8,7 @@ cannot hide here. Uncompressed batches of magic 2 only: what the coordinator wri
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -168,35 +169,43 @@ class Bytes:
 def records_of_batches(data: bytes) -> list[ModelRecord]:
     """Every record of whole, uncompressed batches of magic 2, their checksums checked."""
     rest = Bytes(data)
-    records = []
+    records: list[ModelRecord] = []
     while not rest.is_at_end():
         base_offset = rest.number(8)
-        body = Bytes(rest.take(rest.number(4)))
-        body.number(4)  # partition leader epoch
-        assert body.number(1) == 2, "magic"
-        checksum = int.from_bytes(body.take(4), "big")
-        assert checksum == slow_crc32c(body.data[body.at :]), f"CRC of the batch at {base_offset}"
-        assert body.number(2) == 0, "attributes: plain, create time, no transaction"
-        last_offset_delta = body.number(4)
-        base_timestamp, max_timestamp = body.number(8), body.number(8)
-        assert base_timestamp == max_timestamp, "timestamp deltas are 0"
-        assert (body.number(8), body.number(2), body.number(4)) == (-1, -1, -1), "no producer"
-        count = body.number(4)
-        deltas = []
-        for _ in range(count):
-            record = Bytes(body.take(body.zigzag()))
-            assert record.number(1) == 0, "attributes of a record"
-            assert record.zigzag() == 0, "timestamp delta"
-            deltas.append(record.zigzag())
-            key, value = record.nullable_bytes(), record.nullable_bytes()
-            assert record.zigzag() == 0, "headers"
-            assert record.is_at_end()
-            assert key is not None
-            records.append(ModelRecord(base_offset + deltas[-1], key, value))
-        assert body.is_at_end()
-        assert deltas == sorted(set(deltas))
-        assert not deltas or deltas[-1] <= last_offset_delta
+        records += _records_of_batch(base_offset, rest.take(rest.number(4)))
     return records
+
+
+@lru_cache(maxsize=4096)
+def _records_of_batch(base_offset: int, data: bytes) -> tuple[ModelRecord, ...]:
+    """The records of one batch, which is often read again: after each simulated crash."""
+    body = Bytes(data)
+    records = []
+    body.number(4)  # partition leader epoch
+    assert body.number(1) == 2, "magic"
+    checksum = int.from_bytes(body.take(4), "big")
+    assert checksum == slow_crc32c(body.data[body.at :]), f"CRC of the batch at {base_offset}"
+    assert body.number(2) == 0, "attributes: plain, create time, no transaction"
+    last_offset_delta = body.number(4)
+    base_timestamp, max_timestamp = body.number(8), body.number(8)
+    assert base_timestamp == max_timestamp, "timestamp deltas are 0"
+    assert (body.number(8), body.number(2), body.number(4)) == (-1, -1, -1), "no producer"
+    count = body.number(4)
+    deltas = []
+    for _ in range(count):
+        record = Bytes(body.take(body.zigzag()))
+        assert record.number(1) == 0, "attributes of a record"
+        assert record.zigzag() == 0, "timestamp delta"
+        deltas.append(record.zigzag())
+        key, value = record.nullable_bytes(), record.nullable_bytes()
+        assert record.zigzag() == 0, "headers"
+        assert record.is_at_end()
+        assert key is not None
+        records.append(ModelRecord(base_offset + deltas[-1], key, value))
+    assert body.is_at_end()
+    assert deltas == sorted(set(deltas))
+    assert not deltas or deltas[-1] <= last_offset_delta
+    return tuple(records)
 
 
 def offset_of_value(data: bytes, log_offset: int) -> ModelOffset:

@@ -89,7 +89,7 @@ class World:
         self.happenings = [
             (self.clients_act, 300),
             (self.end_turn, 120),
-            (self.disk_flushes, 90 if self.log.flushes else 0),
+            (self.disk_flushes, rng.choice([15, 90]) if self.log.flushes else 0),
             (self.time_passes, 100),
             (self.client_repeats, 8),
             (self.client_disconnects, 5),
@@ -99,7 +99,7 @@ class World:
             (self.topic_is_deleted, 2),
             (self.append_fails, 2),
             (self.crash, 3),
-            (self.log_is_cleaned, 10),
+            (self.log_is_cleaned, 8),
             (self.snapshot_is_taken, 5),
         ]
         self._weights = list(accumulate(weight for _, weight in self.happenings))
@@ -290,7 +290,8 @@ class World:
         self.unappended.clear()
         if self.log.flushes and self.rng.random() < 0.5:
             self.happened["power lost"] += 1
-            self.log.lose(self.rng.randint(0, self.log.unflushed()))
+            lost = self.log.unflushed()
+            self.log.lose(self.rng.choice([lost, self.rng.randint(0, lost)]))
         self.accepted = self.log.end
         self.held.clear()
         self.open.clear()

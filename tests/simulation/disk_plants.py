@@ -1,0 +1,92 @@
+"""Faults planted into the disk and the turn that the simulated world plays; and into snapshots.
+
+What is wrong with each is in its name: the world must notice (test_planted_faults.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator.shard import GroupShard
+from tests.simulation.simulated_log import Batch, SimulatedLog
+from tests.simulation.world import World
+
+
+def replies_leave_before_the_append(patch: pytest.MonkeyPatch) -> None:
+    real = World._release
+
+    def release(self: World) -> None:
+        for each in self.held:
+            self.checkers.leaves(each.log_offset)
+        real(self)
+
+    patch.setattr(World, "_release", release)
+    patch.setattr(World, "client_disconnects", World._release)
+
+
+def a_flush_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SimulatedLog, "stable", property(lambda self: self.end))
+
+
+def the_log_is_cleaned_before_it_is_flushed(patch: pytest.MonkeyPatch) -> None:
+    """A record goes that another supersedes, and then the power takes that other one."""
+    real = SimulatedLog.clean
+
+    def clean(self: SimulatedLog, *args: Any) -> None:
+        flushed = self.batches[len(self.batches) // 2].first_offset if self.batches else 0
+        real(self, *args)
+        self.flushed = min(self.flushed, flushed)
+
+    patch.setattr(SimulatedLog, "clean", clean)
+
+
+def a_start_cuts_off_a_whole_batch(patch: pytest.MonkeyPatch) -> None:
+    real = SimulatedLog.opened
+
+    def opened(self: SimulatedLog) -> None:
+        if self.batches:
+            self.end = self.batches.pop().first_offset
+        real(self)
+
+    patch.setattr(SimulatedLog, "opened", opened)
+
+
+def a_cleaned_batch_is_read_as_a_whole_one(patch: pytest.MonkeyPatch) -> None:
+    """The offsets of what is left in it are counted through from its first one."""
+    real = Batch.read
+
+    def read(self: Batch) -> list[tuple[int, Any]]:
+        found, offset = [], self.first_offset
+        for _, run in real(self):
+            found.append((offset, run))
+            offset += len(run)
+        return found
+
+    patch.setattr(Batch, "read", read)
+
+
+def a_snapshot_leaves_a_group_out(patch: pytest.MonkeyPatch) -> None:
+    real = GroupShard.recorded.fget
+    assert real is not None
+
+    def recorded(self: GroupShard) -> Any:
+        return dict(list(real(self).items())[:-1])
+
+    patch.setattr(GroupShard, "recorded", property(recorded))
+
+
+def a_snapshot_ahead_of_the_log_is_believed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SimulatedLog, "opened", lambda _: None)
+
+
+def the_cleaner_takes_tombstones_that_a_snapshot_needs(patch: pytest.MonkeyPatch) -> None:
+    real = SimulatedLog.clean
+
+    def clean(self: SimulatedLog, cut: int, _: bool) -> None:
+        snapshot, self.snapshot = self.snapshot, None
+        real(self, cut, True)
+        self.snapshot = snapshot
+
+    patch.setattr(SimulatedLog, "clean", clean)
