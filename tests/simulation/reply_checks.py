@@ -292,5 +292,9 @@ class ReplyChecks:
 
 
 def _identity(member_id: str) -> str:
-    """A static member keeps its instance id, whatever member id it has now."""
-    return member_id.rsplit("-", 1)[0] if "-static-" in member_id else member_id
+    """A static member keeps its instance id, whatever member id it has now.
+
+    The instance id "nobody's" is what confused clients join with, one in the place of the other.
+    """
+    is_static = "-static-" in member_id or member_id.startswith("nobody's-")
+    return member_id.rsplit("-", 1)[0] if is_static else member_id

@@ -37,6 +37,7 @@ class Request:
     client: Client
     call: Call
     sent_ms: int
+    """Monotonic, less the leaps before."""
 
 
 @dataclass
@@ -66,6 +67,8 @@ class World:
         )
         self.mono_ms = 1_000
         self.wall_ms = 1_700_000_000_000
+        self.leapt_ms = 0
+        """How long nobody did anything in all: what was due then is late by no fault of its own."""
         self.log = SimulatedLog(flushes=rng.random() < 0.4)
         self.unappended: list[Batch] = []
         self.accepted = 0
@@ -145,7 +148,7 @@ class World:
         self.send(client, call)
 
     def send(self, client: Client, call: Call) -> None:
-        request = Request(call.ticket, client, call, self.mono_ms)
+        request = Request(call.ticket, client, call, self.mono_ms - self.leapt_ms)
         self.open[call.ticket] = request
         client.waiting_for = call
         self.happened[type(call).__name__] += 1
@@ -194,6 +197,7 @@ class World:
         leap_ms = self.rng.choice([7_000, 31_000, 400_000])
         self.mono_ms += leap_ms
         self.wall_ms += leap_ms
+        self.leapt_ms += leap_ms
 
     def wall_clock_jumps(self) -> None:
         self.wall_ms += self.rng.choice([-3_600_000, -5_000, 5_000, 30_000])
