@@ -38,6 +38,8 @@ logger = structlog.get_logger(__name__)
 _FIRST_WITH_MAGIC_1 = 2
 _FIRST_WITH_MAGIC_2 = 4
 _FIRST_WITH_ZSTD = 10
+CONVERTED_BYTES_MAX = 8 << 20
+"""So much of the logs is read for one answer in an old form: making it holds the loop."""
 
 
 class Reader:
@@ -53,6 +55,8 @@ class Reader:
 
     def read(self, wanted: Sequence[Wanted], max_bytes: int) -> tuple[list[Fetched], int]:
         """What there is for each of ``wanted``, and how many bytes that is in all."""
+        if self.version < _FIRST_WITH_MAGIC_2:
+            max_bytes = min(max_bytes, CONVERTED_BYTES_MAX)
         total = 0
         found = []
         for entry in wanted:

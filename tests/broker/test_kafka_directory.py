@@ -3,47 +3,55 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.registry import uuid_text
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE
 from protocol.records.stored import iter_stored, stored_records
 from tests.broker.topic_calls import fetch, list_offset, metadata, produce
-from tests.brokers import Broker
+from tests.brokers import Broker, make_broker
 from tests.waiting import until
 from tests.wire import Wire
 
 SOURCES = Path(__file__).parents[1] / "data" / "kafka-dirs"
 
 
-@pytest.fixture(params=sorted(source.name for source in SOURCES.glob("kafka-*")))
-def opened(
-    request: pytest.FixtureRequest, make_stopped: Callable[[], Broker]
-) -> tuple[Broker, dict[str, Any]]:
+DIRECTORIES = sorted(source.name for source in SOURCES.glob("kafka-*"))
+
+
+def open_copy(name: str, folder: Path) -> tuple[Broker, dict[str, Any]]:
     """A broker over a copy of Kafka's directory, and what Kafka told its clients."""
-    broker = make_stopped()
-    source = SOURCES / request.param
+    source = SOURCES / name
     with tarfile.open(source / "data.tar.xz") as archive:
-        archive.extractall(broker.data.parent, filter="data")
-    return broker.start(), json.loads((source / "expect.json").read_text())
+        archive.extractall(folder, filter="data")
+    return make_broker(folder / "data").start(), json.loads((source / "expect.json").read_text())
 
 
-@pytest.fixture
-def make_stopped(brokers: Callable[..., Broker]) -> Callable[[], Broker]:
-    """A broker that is not running and whose directory does not exist yet."""
+@pytest.fixture(scope="module", params=DIRECTORIES)
+def opened(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Broker, dict[str, Any]]]:
+    """One broker for all tests that only read."""
+    broker, expected = open_copy(request.param, tmp_path_factory.mktemp("kafka"))
+    yield broker, expected
+    broker.kill()
 
-    def make() -> Broker:
-        broker = brokers()
-        broker.stop()
-        shutil.rmtree(broker.data)
-        return broker
 
-    return make
+def described(wire: Wire, group_id: str) -> dict[str, Any]:
+    """DescribeGroups of one group, when it is loaded."""
+
+    def answered() -> dict[str, Any] | None:
+        (group,) = wire.call("DescribeGroups", 5, {"groups": [group_id]})["groups"]
+        return None if group["error_code"] == COORDINATOR_LOAD_IN_PROGRESS else group
+
+    group = until("the group is loaded", answered)
+    assert group is not None
+    return group
 
 
 def read_all(
@@ -97,25 +105,54 @@ def test_every_acknowledged_offset_is_read(opened: tuple[Broker, dict[str, Any]]
             answer = until("the group is loaded", answered)
             assert answer is not None
             found = {
-                f"{topic['name']}-{p['partition_index']}": p["committed_offset"]
+                f"{topic['name']}/{p['partition_index']}": [p["committed_offset"], p["metadata"]]
                 for topic in answer["topics"]
                 for p in topic["partitions"]
             }
-            for place, (offset, _) in offsets.items():
-                assert found[place.replace("/", "-")] == offset, (group, place)
+            assert {place: found[place] for place in offsets} == offsets, group
 
 
-def test_it_goes_on_where_kafka_ended(opened: tuple[Broker, dict[str, Any]]) -> None:
-    broker, _ = opened
+def test_every_group_is_listed(opened: tuple[Broker, dict[str, Any]]) -> None:
+    broker, expected = opened
     with Wire(broker.port) as wire:
-        end = list_offset(wire, "t-none", -1)["offset"]
-        (before,) = metadata(wire, "t-none")["topics"]
 
-        assert produce(wire, "t-none")["base_offset"] == end
+        def listed() -> set[str]:
+            answer = wire.call("ListGroups", 4, {"states_filter": []})
+            return {each["group_id"] for each in answer["groups"]}
 
-    broker.stop()
-    broker.start()
+        assert until("all groups are loaded", lambda: listed() >= {*expected["groups"]})
+
+
+def test_topics_keep_the_ids_that_their_partitions_have(
+    opened: tuple[Broker, dict[str, Any]],
+) -> None:
+    broker, expected = opened
     with Wire(broker.port) as wire:
-        (after,) = metadata(wire, "t-none")["topics"]
-        assert after["topic_id"] == before["topic_id"]
-        assert list_offset(wire, "t-none", -1)["offset"] == end + 1
+        for topic in metadata(wire, *expected["topics"])["topics"]:
+            assert len(topic["partitions"]) == len(expected["topics"][topic["name"]])
+            for partition in range(len(topic["partitions"])):
+                file = broker.partition_folder(topic["name"], partition) / "partition.metadata"
+                assert f"topic_id: {uuid_text(topic['topic_id'])}" in file.read_text()
+
+
+@pytest.mark.parametrize("name", DIRECTORIES)
+def test_it_goes_on_where_kafka_ended(tmp_path: Path, name: str) -> None:
+    broker, _ = open_copy(name, tmp_path)
+    try:
+        with Wire(broker.port) as wire:
+            group = described(wire, "live-group")  # at once: nobody keeps its sessions alive
+            assert (group["group_state"], len(group["members"])) == ("Stable", 2)
+            end = list_offset(wire, "t-none", -1)["offset"]
+            (before,) = metadata(wire, "t-none")["topics"]
+
+            assert produce(wire, "t-none")["base_offset"] == end
+
+        broker.stop()
+        broker.start()
+        with Wire(broker.port) as wire:
+            (after,) = metadata(wire, "t-none")["topics"]
+            assert after["topic_id"] == before["topic_id"]
+            assert list_offset(wire, "t-none", -1)["offset"] == end + 1
+            assert read_all(wire, "t-none", 0)[-1] == (end, b"v")
+    finally:
+        broker.kill()

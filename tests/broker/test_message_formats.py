@@ -13,7 +13,7 @@ from protocol.errors import (
     UNSUPPORTED_FOR_MESSAGE_FORMAT,
 )
 from protocol.records import message_set
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import COMMIT, Record, encode_batch, encode_end_transaction
 from protocol.records.stored import iter_stored, stored_records
 from tests.broker.config_calls import SET, alter
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
@@ -138,3 +138,38 @@ def test_the_time_of_the_append_is_given_to_old_messages_too(wire: Wire, name: s
     assert times == [answer["log_append_time_ms"] for answer in answers for _ in range(3)]
     assert min(times) > NOON
     assert fetch(wire, name, 7)["error_code"] == OFFSET_OUT_OF_RANGE
+
+
+def test_old_clients_are_led_past_batches_that_they_cannot_see(
+    brokers: Callable[..., Broker], name: str
+) -> None:
+    def hidden(at: int) -> bytes:
+        """A marker at offset ``at`` and an emptied batch behind it, nine offsets in all."""
+        marker = encode_end_transaction(
+            COMMIT,
+            base_offset=at,
+            timestamp=NOON,
+            producer_id=7,
+            producer_epoch=0,
+            coordinator_epoch=0,
+        )
+        return marker + encode_batch([], base_offset=at + 1, last_offset=at + 8)
+
+    shown = [encode_batch([Record(offset, NOON, None, b"v")]) for offset in (0, 10)]
+    broker = brokers()
+    with Wire(broker.port) as wire:
+        create_topic(wire, name)
+    broker.stop()
+    (file,) = broker.partition_folder(name, 0).glob("*.log")
+    file.write_bytes(shown[0] + hidden(1) + shown[1] + hidden(11))
+    (broker.data / ".kafka_cleanshutdown").unlink()
+    (broker.data / "recovery-point-offset-checkpoint").unlink()
+    broker.start()
+    with Wire(broker.port) as wire:
+        assert list_offset(wire, name, -1)["offset"] == 20
+        for version in (0, 3):
+            answer = fetch(wire, name, 1, version, partition_max_bytes=1)
+            assert [record.offset for record in message_set.decode(answer["records"])] == [10]
+            assert fetch(wire, name, 11, version, partition_max_bytes=1)["records"] == b""
+        answer = fetch(wire, name, 1, partition_max_bytes=1)
+        assert hidden(1).startswith(answer["records"])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from log.errors import CorruptLog
 from log.partition_log import PartitionLog
@@ -190,3 +194,31 @@ def test_a_header_says_what_can_be_known_without_opening(data: bytes) -> None:
     assert header.record_count == (-1 if header.compression else 1)
     assert not header.is_control
     assert not header.is_transactional
+
+
+@given(
+    edits=st.lists(
+        st.tuples(st.integers(0, len(MIXED)), st.binary(max_size=12), st.integers(0, 40)),
+        min_size=1,
+        max_size=3,
+    ),
+    clean=st.booleans(),
+)
+@settings(max_examples=300)
+def test_whatever_the_bytes_the_log_is_cut_or_refused(
+    edits: list[tuple[int, bytes, int]], clean: bool
+) -> None:
+    data = MIXED
+    for position, inserted, removed in edits:
+        data = data[:position] + inserted + data[position + removed :]
+    fs = SimulatedFiles()
+    fs.put(FIRST, data)
+    with suppress(CorruptLog):
+        log = open_log(fs, clean=clean, index_interval_bytes=50)
+        for offset in range(log.log_end_offset + 2):
+            log.active.locate(offset)
+        log.offset_of_max_timestamp()
+        log.offset_for_timestamp(NOW_MS + 60)
+        found = values(log)
+        if not clean:
+            assert found == [(offset, b"%d" % offset) for offset in range(len(found))]
