@@ -105,7 +105,9 @@ class _NotedFile(OsFile):
         self.disk = disk
 
     def read(self, position: int, length: int) -> bytes:
-        self.disk.read.append(Path(self.path).parent.name)
+        folder = Path(self.path).parent.name
+        if folder.startswith("__consumer_offsets-"):  # not the checkpoints of the data directory
+            self.disk.read.append(folder)
         return super().read(position, length)
 
 
