@@ -73,6 +73,8 @@ async def change(broker: Broker, kind: int, name: str, edit: Edit, validate_only
 
 
 async def _change_topic(broker: Broker, name: str, edit: Edit, validate_only: bool) -> None:
+    if not name:
+        raise ConfigRefused(INVALID_REQUEST, "Default topic resources are not allowed.")
     try:
         check_topic_name(name)
     except BadTopicName as error:

@@ -167,6 +167,15 @@ class Cluster:
         for broker in self.metadata([])["brokers"]:
             yield self.connect(broker["host"], broker["port"])
 
+    def broker(self, node_id: int) -> Connection:
+        """Return the connection to the broker of that id; CommandError when there is none."""
+        brokers = self.metadata([])["brokers"]
+        for broker in brokers:
+            if broker["node_id"] == node_id:
+                return self.connect(broker["host"], broker["port"])
+        known = ", ".join(str(broker["node_id"]) for broker in brokers)
+        raise CommandError(f"there is no broker {node_id}; the cluster has {known}")
+
     def leaders(self, topics: list[str]) -> dict[tuple[str, int], Connection]:
         """Return (topic, partition) -> its leader; CommandError for unknown topics."""
         answer = self.metadata(topics)

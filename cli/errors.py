@@ -19,6 +19,7 @@ _HINTS = {
     "COORDINATOR_LOAD_IN_PROGRESS": "the broker is still loading its groups; try again shortly",
     "COORDINATOR_NOT_AVAILABLE": "the broker is not ready for groups; try again shortly",
     "INVALID_REPLICATION_FACTOR": "use --replication-factor 1, or leave it out",
+    "INVALID_CONFIG": "`muster configs get --all` shows the settings and their values",
     "INVALID_TOPIC_EXCEPTION": "names have at most 249 letters, digits, '.', '_' and '-'",
 }
 

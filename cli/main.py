@@ -17,6 +17,7 @@ _COMMANDS = {
     "topics": "cli.topics",
     "groups": "cli.groups",
     "offsets": "cli.offsets",
+    "configs": "cli.configs",
     "produce": "cli.produce",
     "consume": "cli.consume",
 }
@@ -30,10 +31,11 @@ def main() -> None:
         from cli.serve import serve
 
         sys.exit(serve(words[1:]))
-    sys.exit(_client(words))
+    sys.exit(run_client(words))
 
 
-def _client(words: list[str]) -> int:
+def run_client(words: list[str]) -> int:
+    """Run any command but ``serve``; its exit code, unless typer ends the process with one."""
     from cli.errors import CommandError
 
     wanted = words[0] if words and words[0] in _COMMANDS else None

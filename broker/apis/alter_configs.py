@@ -37,11 +37,11 @@ async def _alter_all(
     broker: Broker, request: Request, edit_of: Callable[[list[dict[str, Any]]], Edit]
 ) -> None:
     value = request.value
-    keys = [(each["resource_type"], each["resource_name"]) for each in value["resources"]]
-    times = Counter(keys)
-    resources = dict(zip(keys, value["resources"], strict=True))
+    resources = value["resources"]
+    times = Counter((each["resource_type"], each["resource_name"]) for each in resources)
     answers = []
-    for (kind, name), resource in resources.items():
+    for resource in resources:
+        kind, name = resource["resource_type"], resource["resource_name"]
         error_code, message = NONE, None
         try:
             if times[kind, name] > 1:

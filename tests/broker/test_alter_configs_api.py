@@ -141,7 +141,7 @@ def test_a_null_is_no_value_for_alter_configs(wire: Wire, name: str) -> None:
     [
         (TOPIC, "not-there", UNKNOWN_TOPIC_OR_PARTITION),
         (TOPIC, "not legal", INVALID_TOPIC_EXCEPTION),
-        (TOPIC, "", INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "", INVALID_REQUEST),
         (BROKER, "2", INVALID_REQUEST),
         (BROKER, "one", INVALID_REQUEST),
         (BROKER_LOGGER, "1", INVALID_REQUEST),
@@ -172,6 +172,7 @@ def test_resources_of_one_request_do_not_hinder_each_other(wire: Wire, name: str
     assert [(each["resource_name"], each["error_code"]) for each in answer["responses"]] == [
         (name, NONE),
         ("not-there", UNKNOWN_TOPIC_OR_PARTITION),
+        ("twice", INVALID_REQUEST),
         ("twice", INVALID_REQUEST),
     ]
     assert value_of(wire, name, "retention.ms") == ("5", OWN)
