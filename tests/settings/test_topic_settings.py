@@ -61,6 +61,17 @@ async def test_batches_are_stored_in_the_codec_of_compression_type(tmp_path: Pat
         assert [header.compression for _, header in orders.log.scan()] == [0, GZIP]
 
 
+@alters("message.format.version")
+async def test_records_are_stored_in_the_form_of_message_format_version(tmp_path: Path) -> None:
+    async with orders_of(tmp_path) as orders:
+        for version, magic in ((None, 2), ("0.10.2", 1), ("0.9.0", 0)):
+            await orders.alter({"message.format.version": version})
+            position = orders.log.active.size
+            await orders.fill(1)
+            (stored,) = orders.log.active.file.read(position + 16, 1)
+            assert stored == magic
+
+
 @alters("cleanup.policy")
 async def test_a_compacted_topic_takes_no_record_without_a_key(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
