@@ -34,6 +34,8 @@ logger = structlog.get_logger(__name__)
 
 SLICE_S = 0.008
 """How long one slice may hold the loop."""
+GROUPS_AT_ONCE = 200
+"""Groups that come to be, or whose sessions start, between two looks at the clock: about 1 ms."""
 PROBE_MS_FIRST = 200
 PROBE_MS_MAX = 10_000
 _COMMIT_MARKER = 1
@@ -71,6 +73,9 @@ async def load(
             skipped.clear()
     if host.loaded_from < 0:
         await _replay(host, _runs(host, chunk_bytes, skipped), slices)
+    while host.shard.wake(clock.now(), GROUPS_AT_ONCE):
+        if slices.over:
+            await slices.pause()
     host.load_ms = clock.now().mono_ms - began_ms
     if skipped:
         logger.warning(

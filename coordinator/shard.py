@@ -3,13 +3,14 @@
 The caller's duties: one call at a time; ``now`` never goes back in ``mono_ms``; tickets are
 hashable and each is used once; every run of an outcome is given to ``replay`` at once, in order,
 with its log offset, and its replies are released when the records before them are stable. Before
-``loaded`` only ``replay`` may be called. After ``unload`` every group is DEAD, and the shard is
-thrown away.
+``loaded`` only ``restore``, ``replay`` and then ``wake`` may be called. After ``unload`` every
+group is DEAD, and the shard is thrown away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from coordinator.calls import (
@@ -61,6 +62,8 @@ from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE, REBALANCE_IN_PRO
 GENERATIONS_KEPT = 8
 """Of each group, while its partition is loaded: the journal begins with them."""
 
+_WOKEN_AT_ONCE = 1 << 30
+
 _Handler = Callable[[ShardState, Any, Now], Outcome]
 
 
@@ -97,7 +100,16 @@ _HANDLERS: dict[type, _Handler] = {
 class GroupShard:
     """The groups of one partition of ``__consumer_offsets``."""
 
-    __slots__ = ("_generations", "_live", "_recorded", "_retention", "_state", "_sweep")
+    __slots__ = (
+        "_generations",
+        "_live",
+        "_oversized",
+        "_recorded",
+        "_retention",
+        "_state",
+        "_sweep",
+        "_waking",
+    )
 
     def __init__(self, config: GroupConfig) -> None:
         self._state = ShardState(config)
@@ -107,6 +119,10 @@ class GroupShard:
         """The last few generations of each group that were replayed; given away by ``loaded``."""
         self._recorded: dict[str, tuple[int, GroupValue]] = {}
         """Each group's last record and its log offset: what a snapshot says of groups."""
+        self._waking: Iterator[str] | None = None
+        """The groups that ``wake`` has still to look at; None before its first call."""
+        self._oversized: list[Group] = []
+        """Loaded groups with more members than group.max.size."""
         self._retention = Timer(TimerKind.RETENTION)
         self._sweep: list[str] = []
         """Groups that the running retention check has still to look at, last one first."""
@@ -240,29 +256,49 @@ class GroupShard:
         assert not self._live
         self._state.cache.restore(group_id, topic, columns)
 
-    def loaded(self, now: Now) -> Outcome:
-        """The log is replayed: sessions start in full, groups of offsets alone come to be.
+    def wake(self, now: Now, budget: int) -> int:
+        """Part of ``loaded``, for at most ``budget`` groups; how many it was, 0 when all are awake.
 
-        A group with more members than group.max.size rebalances.
+        The log is replayed: sessions start in full, groups of offsets alone come to be.
         """
-        self._live = True
-        step = Step(self._state, now)
+        assert not self._live
         state = self._state
-        for group_id in state.cache.groups():
-            if group_id not in state.groups:
-                state.groups[group_id] = Group(group_id)
-        generations, self._generations = self._generations, {}
-        if state.groups:
-            step.events.append(ShardLoaded(len(state.groups), generations))
-        for group in state.groups.values():
+        if self._waking is None:
+            alone = [name for name in state.cache.groups() if name not in state.groups]
+            self._waking = iter([*state.groups, *alone])
+        step = Step(state, now)
+        awake = 0
+        for group_id in islice(self._waking, budget):
+            awake += 1
+            group = state.groups.get(group_id)
+            if group is None:
+                group = state.groups[group_id] = Group(group_id)
             group.state_since_ms = now.mono_ms
             if state.config.fetch_counts_as_activity and not group.protocol_type:
                 group.offsets_read_ms = now.wall_ms  # the log keeps no fetches: be on the safe side
             for member in group.members.values():
                 step.renew(member)
             if len(group.members) > state.config.max_size:
-                detail = f"loaded with {len(group.members)} members, more than group.max.size"
-                prepare(step, group, Cause.OVER_MAX_SIZE, detail)
+                self._oversized.append(group)
+        return awake
+
+    def loaded(self, now: Now) -> Outcome:
+        """The log is replayed: the groups that ``wake`` has not seen are awake, and calls may come.
+
+        A group with more members than group.max.size rebalances.
+        """
+        while self.wake(now, _WOKEN_AT_ONCE):
+            pass
+        self._live = True
+        step = Step(self._state, now)
+        state = self._state
+        generations, self._generations = self._generations, {}
+        if state.groups:
+            step.events.append(ShardLoaded(len(state.groups), generations))
+        oversized, self._oversized = self._oversized, []
+        for group in oversized:
+            detail = f"loaded with {len(group.members)} members, more than group.max.size"
+            prepare(step, group, Cause.OVER_MAX_SIZE, detail)
         interval_ms = state.config.offsets_retention_check_interval_ms
         state.deadlines.arm(self._retention, now.mono_ms + interval_ms)
         return step.outcome()

@@ -227,6 +227,24 @@ def test_a_tombstone_at_load_forgets_the_group_and_a_later_record_brings_it_back
     assert member.session.due_ms == 10_500, "sessions start in full when the load ends"
 
 
+def test_groups_wake_a_few_at_a_time_before_the_shard_is_loaded() -> None:
+    """A loader lets others have their turn in between; what comes of it is the same."""
+    driver = Driver()
+    driver.form("a")
+    driver.handle(commit("s", group_id="simple"))
+    driver.handle(commit("t", group_id="another"))
+    shard = GroupShard(driver.config)
+    for base_offset, run in driver.log:
+        shard.replay(run, base_offset)
+    assert [shard.wake(Now(500 + turn, 0), 2) for turn in range(3)] == [2, 1, 0]
+    assert set(shard.groups) == {"g", "simple", "another"}
+    (told,) = shard.loaded(Now(600, 0)).events
+    assert told.groups == 3  # type: ignore[union-attr]
+    (member,) = shard.groups["g"].members.values()
+    assert member.session.due_ms == 10_500
+    check_shard(shard)
+
+
 def test_counts_are_by_the_names_on_the_wire() -> None:
     driver = Driver()
     driver.form("a", "b")
