@@ -124,6 +124,7 @@ async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delete_retention_ms: int
 ) -> None:
     monkeypatch.setattr(cleaning, "OFFSETS_DEAD_BYTES_MIN", 60_000)
+    monkeypatch.setattr(cleaning, "OFFSETS_DIRTY_BYTES_AT_ONCE", 60_000)
     monkeypatch.setattr(cleaning, "OFFSETS_CHECK_MS", 20)
     monkeypatch.setattr(snapshots, "BYTES_DUE", 30_000)
     monkeypatch.setattr(snapshots, "POLL_S", 0.01)
