@@ -35,7 +35,7 @@ from broker.settings import limits, runtime_settings
 from broker.topics import TopicAdmin, offsets_topic_configs
 from coordinator.journal import Journal
 from log.errors import CorruptLog, DirectoryLocked
-from log.filesystem import FileSystem, Lock, OsFileSystem
+from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 
 if TYPE_CHECKING:
     from broker.http import HttpServer
@@ -53,7 +53,7 @@ class Broker:
         self, config: Config, *, fs: FileSystem | None = None, clock: Clock | None = None
     ) -> None:
         self.config = config
-        self.fs: FileSystem = fs or OsFileSystem()
+        self.fs: FileSystem = fs or OsFileSystem(open_files_max())
         self.clock = clock or Clock()
         self.directory = os.path.abspath(config.directories[0])
         self.metrics = Metrics()

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from log.clean_job import CleanedGroup
-from log.clean_swap import abandon, commit, exchange, sources_of
+from log.clean_swap import abandon, commit, discard, exchange, sources_of
 from log.errors import LogPoisoned
-from log.filesystem import FileSystem
 from log.leftovers import CLEANED
 from log.partition_log import PartitionLog
 from log.segment import LOG, Segment, file_name
@@ -56,7 +54,7 @@ class SegmentSwaps:
             await asyncio.to_thread(commit, log, group)
             if not self.is_ours(log):
                 raise Abandoned("the log was closed meanwhile")
-            old_paths = exchange(log, group, sources)
+            old = exchange(log, group, sources)
         except Abandoned:
             raise
         except Exception as error:
@@ -64,7 +62,7 @@ class SegmentSwaps:
             raise
         finally:
             log.swapping = False
-        await asyncio.to_thread(_remove, log.fs, old_paths, sources)
+        await asyncio.to_thread(discard, log.fs, old, sources)
 
     def _swap_failed(self, log: PartitionLog, group: CleanedGroup, error: Exception) -> None:
         """Before the new files count, nothing has happened; afterwards only a new start helps."""
@@ -76,10 +74,3 @@ class SegmentSwaps:
     def is_ours(self, log: PartitionLog) -> bool:
         """Whether the log is still served: its topic may be deleted, or the broker stop."""
         return not log.failed_for_good and self.broker.logs.get(log.topic, log.partition) is log
-
-
-def _remove(fs: FileSystem, paths: Sequence[str], sources: list[Segment]) -> None:
-    """Removes the old files, and closes them if nobody reads them; both may take long."""
-    sources.clear()
-    for path in paths:
-        fs.remove(path)

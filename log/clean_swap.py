@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from log.clean_job import CleanedGroup
-from log.leftovers import CLEANED, SWAP
+from log.filesystem import FileSystem
+from log.leftovers import CLEANED, SWAP, Leaving
 from log.segment import DELETED, INDEX, LOG, TIME_INDEX, Segment, file_name
 
 if TYPE_CHECKING:
@@ -42,21 +44,15 @@ def commit(log: PartitionLog, group: CleanedGroup) -> None:
     log.fs.fsync_directory(log.directory)
 
 
-def exchange(log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment]) -> list[str]:
+def exchange(log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment]) -> list[Leaving]:
     """Put the new segment into the log's list, in its owner's thread; some renames, no waiting.
 
-    Whoever reads an old segment reads on, since its files stay open. Returns the paths of the old
-    files, to be removed. Raises OSError, after which only opening the log anew puts it right.
+    Whoever reads an old segment reads on. Returns the old files, for `discard`. Raises OSError,
+    after which only opening the log anew puts it right.
     """
     fs = log.fs
-    old_paths: list[str] = []
-    for segment in sources:
-        segment.hold_indexes()
-    for segment in sources[1:]:
-        for path in segment.paths():
-            if fs.exists(path):
-                fs.rename(path, path + DELETED)
-                old_paths.append(path + DELETED)
+    sources[0].keep_open()  # its names are the new segment's
+    old = [Leaving(segment.rename(DELETED), ref(segment)) for segment in sources[1:]]
     for suffix in (*_INDEXES, LOG):
         path = os.path.join(log.directory, file_name(group.base_offset, suffix))
         fs.rename(path + SWAP, path)
@@ -71,7 +67,17 @@ def exchange(log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment])
     segments = log.segments
     first = segments.index(sources[0])
     log.segments = [*segments[:first], segment, *segments[first + len(sources) :]]
-    return old_paths
+    return old
+
+
+def discard(fs: FileSystem, old: Sequence[Leaving], sources: list[Segment]) -> None:
+    """Remove what `exchange` put aside, and empty ``sources``: who still has one is reading.
+
+    In any thread; to remove and to close a large file may take long. Raises OSError.
+    """
+    sources.clear()
+    for leaving in old:
+        leaving.remove(fs)
 
 
 def abandon(log: PartitionLog, group: CleanedGroup) -> None:

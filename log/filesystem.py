@@ -8,29 +8,41 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import shutil
 from typing import Protocol
 
 from log.errors import DirectoryLocked
+from log.open_files import BoundedFile, OpenFiles
 
 Buffer = bytes | bytearray | memoryview
 
-_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE of Linux
+OPEN_FILES_MAX = 32_768
+"""How many files have a descriptor at a time, unless the process may have fewer."""
 
 
 class File(Protocol):
     """An open file, read and written at explicit positions, from any thread.
 
-    The descriptor closes when the last reference to the file goes, not before: a reader that holds
-    a slice of a deleted segment reads on.
+    Its descriptor may be closed and opened again behind the scenes, by its name. Whoever reads on
+    whatever becomes of the name holds `opened`; whoever takes the name away calls `keep` before.
     """
 
     @property
     def path(self) -> str:
-        """Where the file was opened; a later rename does not show."""
+        """Where the file was opened, or where a rename that was told of it has put it."""
+
+    def opened(self) -> File:
+        """The same file, whose descriptor stays open as long as this is referenced."""
+
+    def keep(self) -> None:
+        """Open it, and let the descriptor close with the last reference to the file, not before.
+
+        To be called before its name is removed or taken by another file.
+        """
 
     def fileno(self) -> int:
-        """The descriptor, for sendfile; valid as long as the file is referenced."""
+        """The descriptor; valid as long as what `opened` returned is referenced."""
 
     def size(self) -> int:
         """Bytes in the file."""
@@ -76,8 +88,11 @@ class FileSystem(Protocol):
     def modified_ms(self, path: str) -> int:
         """Last modification in wall milliseconds."""
 
-    def rename(self, old: str, new: str) -> None:
-        """Rename, replacing what is there; lasting once the directory is fsynced."""
+    def rename(self, old: str, new: str, file: File | None = None) -> None:
+        """Rename, replacing what is there; lasting once the directory is fsynced.
+
+        ``file`` is the one that goes by the old name, if somebody will use it under the new one.
+        """
 
     def remove(self, path: str) -> None:
         """Remove a file; a missing one is no error."""
@@ -118,78 +133,6 @@ def write_whole(fs: FileSystem, path: str, data: bytes, *, durable: bool = True)
         fs.fsync_directory(os.path.dirname(path))
 
 
-class OsFile:
-    """A file of the operating system."""
-
-    __slots__ = ("_descriptor", "path")
-
-    def __init__(self, path: str, create: bool) -> None:
-        self._descriptor = -1
-        self.path = path
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        self._descriptor = os.open(path, flags, 0o644)
-
-    def __del__(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-
-    def fileno(self) -> int:
-        """See File."""
-        return self._descriptor
-
-    def size(self) -> int:
-        """See File."""
-        return os.fstat(self._descriptor).st_size
-
-    def read(self, position: int, length: int) -> bytes:
-        """See File."""
-        data = os.pread(self._descriptor, length, position)
-        if len(data) == length or not data:
-            return data
-        parts = [data]  # a signal, or Linux's limit of 2 GiB a call
-        got = len(data)
-        while got < length:
-            data = os.pread(self._descriptor, length - got, position + got)
-            if not data:
-                break
-            parts.append(data)
-            got += len(data)
-        return b"".join(parts)
-
-    def write(self, position: int, data: Buffer) -> None:
-        """See File."""
-        written = os.pwrite(self._descriptor, data, position)
-        if written != len(data):
-            self._write_rest(position, memoryview(data), written)
-
-    def _write_rest(self, position: int, data: memoryview, written: int) -> None:
-        while written < len(data):
-            count = os.pwrite(self._descriptor, data[written:], position + written)
-            if not count:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
-            written += count
-
-    def truncate(self, size: int) -> None:
-        """See File."""
-        os.ftruncate(self._descriptor, size)
-
-    def reserve(self, size: int) -> None:
-        """See File. Nothing happens where the system or its disk knows no such thing."""
-        import ctypes  # 3 ms, and seldom needed
-
-        allocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
-        if allocate is None:
-            return
-        if allocate(self._descriptor, _KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(size)):
-            code = ctypes.get_errno()
-            if code not in (errno.EOPNOTSUPP, errno.ENOSYS):
-                raise OSError(code, os.strerror(code), self.path)
-
-    def fsync(self) -> None:
-        """See File."""
-        os.fdatasync(self._descriptor)
-
-
 class OsLock:
     """The ``.lock`` file of a data directory, held.
 
@@ -221,12 +164,21 @@ class OsLock:
             self._descriptor = None
 
 
-class OsFileSystem:
-    """The operating system's files."""
+def open_files_max() -> int:
+    """How many of the descriptors that the process may have are for files; others are sockets."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else min(OPEN_FILES_MAX, soft // 2)
 
-    def open(self, path: str, create: bool = False) -> OsFile:
+
+class OsFileSystem:
+    """The operating system's files, at most ``open_files_max`` of them open at a time."""
+
+    def __init__(self, open_files_max: int = OPEN_FILES_MAX) -> None:
+        self.files = OpenFiles(open_files_max)
+
+    def open(self, path: str, create: bool = False) -> File:
         """See FileSystem."""
-        return OsFile(path, create)
+        return self.files.open(path, create)
 
     def exists(self, path: str) -> bool:
         """See FileSystem."""
@@ -234,15 +186,18 @@ class OsFileSystem:
 
     def list(self, directory: str) -> list[str]:
         """See FileSystem."""
-        return sorted(os.listdir(directory))
+        return sorted(self.files.with_a_descriptor(lambda: os.listdir(directory)))
 
     def modified_ms(self, path: str) -> int:
         """See FileSystem."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
-    def rename(self, old: str, new: str) -> None:
+    def rename(self, old: str, new: str, file: File | None = None) -> None:
         """See FileSystem."""
-        os.replace(old, new)
+        with self.files.lock:  # nobody opens it by the old name meanwhile
+            os.replace(old, new)
+            if isinstance(file, BoundedFile):
+                file.path = new
 
     def remove(self, path: str) -> None:
         """See FileSystem."""
@@ -261,7 +216,8 @@ class OsFileSystem:
 
     def fsync_directory(self, path: str) -> None:
         """See FileSystem."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        descriptor = self.files.with_a_descriptor(lambda: os.open(path, flags))
         try:
             os.fsync(descriptor)
         finally:

@@ -103,10 +103,16 @@ class IndexFile:
         if not self._unsynced:
             self._file = None
 
-    def hold(self) -> None:
-        """Open the file, if the entries are read from it, before it is renamed."""
+    def keep(self) -> None:
+        """Let the entries be read when the file's name is gone. See File."""
         if self._memory is None:
-            self._opened()
+            self._opened().keep()
+
+    def rename(self, suffix: str) -> None:
+        """Put ``suffix`` behind the file's name."""
+        path = self.path
+        self.path = path + suffix
+        self._fs.rename(path, path + suffix, self._file)
 
     def fsync(self) -> None:
         """Bring what `store` wrote to the disk."""

@@ -7,15 +7,36 @@ become ``.swap`` when whole, and then take the place of the segments they were m
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from typing import NamedTuple
+from weakref import ref
 
 from log.batch_scan import headers
 from log.filesystem import FileSystem
-from log.segment import DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, file_name
+from log.segment import DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, Segment, file_name
 
 CLEANED = ".cleaned"
 SWAP = ".swap"
 _TEMPORARY = ".tmp"
 _SEGMENT_FILES = (LOG, INDEX, TIME_INDEX, ".txnindex")
+
+
+class Leaving(NamedTuple):
+    """The files of a segment that has left its log: renamed, and not removed yet."""
+
+    paths: list[str]
+    segment: ref[Segment]
+    due_ms: int = 0
+    """Wall milliseconds at which they are to be removed."""
+
+    def remove(self, fs: FileSystem) -> None:
+        """Remove them; whoever reads the segment reads on. Raises OSError."""
+        segment = self.segment()
+        if segment is not None:
+            with suppress(OSError):  # then its reader is told so
+                segment.keep_open()
+        for path in self.paths:
+            fs.remove(path)
 
 
 def base_offsets(fs: FileSystem, directory: str, suffix: str = LOG) -> list[int]:

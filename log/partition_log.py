@@ -20,6 +20,7 @@ from log.errors import LogPoisoned
 from log.filesystem import Buffer, FileSystem
 from log.fold import fold, save_producers
 from log.leader_epochs import LeaderEpochs
+from log.leftovers import Leaving
 from log.producer_state import ProducerStates
 from log.recovery import RecoveryReport, open_segments
 from log.segment import Segment
@@ -65,8 +66,8 @@ class PartitionLog:
         """Why nothing is appended now; None when all is well."""
         self.failed_for_good = False
         """No probe will help: a flush, or the cut after a failed write, has failed."""
-        self.pending_deletes: list[tuple[int, str]] = []
-        """Renamed files and the wall milliseconds at which each is to be removed."""
+        self.pending_deletes: list[Leaving] = []
+        """Segments that were deleted, whose files are to be removed later."""
         self.swapping = False
         """A cleaner is exchanging segments: none may be deleted just now."""
         self._final_reason: str | None = None

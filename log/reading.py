@@ -36,7 +36,7 @@ def read(
         length = min(first, end - place.position)
     if length <= 0:
         return _info(log, ())
-    return _info(log, (Slice(segment.file, place.position, length),), length < first)
+    return _info(log, (Slice(segment.file.opened(), place.position, length),), length < first)
 
 
 def find(log: PartitionLog, offset: int) -> tuple[Segment, Place] | None:

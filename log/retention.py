@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from log.errors import LogPoisoned, OffsetOutOfRange
 from log.fold import fold, remove_snapshots
+from log.leftovers import Leaving
 from log.segment import DELETED, Segment
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def _delete_prefix(
         count += 1
     if count == len(segments):
         log.roll()
-    _delete(log, log.segments[:count], now_ms)
+    _delete(log, segments[:count], now_ms)
     return [segment.base_offset for segment in segments[:count]]
 
 
@@ -81,19 +83,17 @@ def _delete(log: PartitionLog, segments: list[Segment], now_ms: int) -> None:
 
 def hide(log: PartitionLog, segment: Segment, now_ms: int) -> None:
     """Rename a segment's files, to be removed when their time has come."""
-    segment.hold_indexes()
-    for path in segment.paths():
-        if log.fs.exists(path):
-            log.fs.rename(path, path + DELETED)
-            log.pending_deletes.append((now_ms + log.config.file_delete_delay_ms, path + DELETED))
+    due_ms = now_ms + log.config.file_delete_delay_ms
+    log.pending_deletes.append(Leaving(segment.rename(DELETED), ref(segment), due_ms))
 
 
 def purge(log: PartitionLog, now_ms: int) -> None:
     """Remove the renamed files whose delay is over."""
-    due = [path for due_ms, path in log.pending_deletes if due_ms <= now_ms]
-    log.pending_deletes = [entry for entry in log.pending_deletes if entry[0] > now_ms]
-    for path in due:
-        log.fs.remove(path)
+    due = [leaving for leaving in log.pending_deletes if leaving.due_ms <= now_ms]
+    if due:
+        log.pending_deletes = [entry for entry in log.pending_deletes if entry.due_ms > now_ms]
+        for leaving in due:
+            leaving.remove(log.fs)
 
 
 def delete_records(log: PartitionLog, offset: int) -> int:

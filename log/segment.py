@@ -53,6 +53,7 @@ class Segment:
     """The batches from ``base_offset`` up to the next segment's base offset."""
 
     __slots__ = (
+        "__weakref__",
         "_tail",
         "base_offset",
         "bytes_since_entry",
@@ -100,10 +101,6 @@ class Segment:
     def path(self, suffix: str) -> str:
         """Path of this segment's file of that kind."""
         return os.path.join(self.directory, file_name(self.base_offset, suffix))
-
-    def paths(self) -> list[str]:
-        """Paths of its files, the log's first."""
-        return [self.file.path, self.index.path, self.time_index.path]
 
     def roll_due(
         self, config: LogConfig, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int
@@ -205,10 +202,24 @@ class Segment:
             self.index.fsync()
             self.time_index.fsync()
 
-    def hold_indexes(self) -> None:
-        """Let the indexes be read after their files were renamed."""
-        self.index.hold()
-        self.time_index.hold()
+    def keep_open(self) -> None:
+        """Let the segment be read when its files' names are gone or others'. See File."""
+        self.file.keep()
+        self.index.keep()
+        self.time_index.keep()
+
+    def rename(self, suffix: str) -> list[str]:
+        """Put ``suffix`` behind the names of its files; the new paths. Raises OSError."""
+        renamed = []
+        path = self.file.path
+        if self.fs.exists(path):
+            self.fs.rename(path, path + suffix, self.file)
+            renamed.append(path + suffix)
+        for index in (self.index, self.time_index):
+            if self.fs.exists(index.path):
+                index.rename(suffix)
+                renamed.append(index.path)
+        return renamed
 
     def release_indexes(self) -> None:
         """Leave the memory of the indexes of a segment that is not appended to."""

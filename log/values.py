@@ -22,7 +22,10 @@ class AppendInfo(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Bytes of a segment: ``length`` bytes of ``file`` from ``position``; they never change."""
+    """Bytes of a segment: ``length`` bytes of ``file`` from ``position``; they never change.
+
+    The file is an opened one: it can be read whatever becomes of its name.
+    """
 
     file: File
     position: int

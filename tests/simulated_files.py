@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from log.errors import DirectoryLocked
+from log.filesystem import File
 
 Buffer = bytes | bytearray | memoryview
 Undo = Callable[[], None]
@@ -43,30 +44,51 @@ class Fault:
 
 
 class SimulatedFile:
-    """See log.filesystem.File."""
+    """See log.filesystem.File.
 
-    def __init__(self, fs: SimulatedFiles, path: str, inode: Inode) -> None:
+    Its descriptor is always closed behind the scenes: used without its name, and neither `opened`
+    nor kept in time, it fails.
+    """
+
+    def __init__(self, fs: SimulatedFiles, path: str, inode: Inode, held: bool = False) -> None:
         self.path = path
         self._fs = fs
         self._inode = inode
+        self._held = held
+
+    def opened(self) -> SimulatedFile:
+        self._find()
+        return SimulatedFile(self._fs, self.path, self._inode, held=True)
+
+    def keep(self) -> None:
+        self._find()
+        self._held = True
+
+    def _find(self) -> None:
+        if not self._held and self._fs.names.get(self.path) is not self._inode:
+            raise OSError(errno.ESTALE, "it was not kept open", self.path)
 
     def fileno(self) -> int:
         raise OSError(errno.EBADF, "a simulated file has no descriptor", self.path)
 
     def size(self) -> int:
+        self._find()
         return len(self._inode.data)
 
     def read(self, position: int, length: int) -> bytes:
         assert position >= 0, position
         assert length >= 0, length
+        self._find()
         self._fs.check("read", self.path)
         return bytes(self._inode.data[position : position + length])
 
     def reserve(self, size: int) -> None:
+        self._find()
         if self._fs.room(max(0, size - len(self._inode.data))) < 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
 
     def write(self, position: int, data: Buffer) -> None:
+        self._find()
         fault = self._fs.fault("write", self.path)
         room = self._fs.room(max(0, position + len(data) - len(self._inode.data)))
         if fault is not None:
@@ -84,6 +106,7 @@ class SimulatedFile:
         inode.data[position : position + len(data)] = data
 
     def truncate(self, size: int) -> None:
+        self._find()
         self._fs.check("truncate", self.path)
         data = self._inode.data
         if size < len(data):
@@ -92,6 +115,7 @@ class SimulatedFile:
             data += bytes(size - len(data))
 
     def fsync(self) -> None:
+        self._find()
         self._fs.check("fsync", self.path)
         self._inode.synced = bytes(self._inode.data)
 
@@ -214,8 +238,10 @@ class SimulatedFiles:
     def modified_ms(self, path: str) -> int:
         return self._modified.get(path, 0)
 
-    def rename(self, old: str, new: str) -> None:
+    def rename(self, old: str, new: str, file: File | None = None) -> None:
         self.check("rename", new)
+        if isinstance(file, SimulatedFile):
+            file.path = new
         if old in self.directories:
             self._rename_directory(old, new)
             return

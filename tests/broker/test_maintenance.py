@@ -8,7 +8,8 @@ import threading
 from pathlib import Path
 
 from log.checkpoint import RECOVERY_POINT, read_offsets
-from log.filesystem import OsFile, OsFileSystem
+from log.filesystem import OsFileSystem
+from log.os_file import OsFile
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE
 from tests.broker.serving import HandClock, asked, eventually, serving
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
@@ -119,6 +120,7 @@ class SlowFiles(OsFileSystem):
     """Slow files for the segments of one topic."""
 
     def __init__(self, topic: str) -> None:
+        super().__init__()
         self.topic = topic
         self.kind = type("Slow", (SlowFile,), {"may_go": threading.Event()})
         self.kind.may_go.set()
@@ -186,6 +188,7 @@ class FullFiles(OsFileSystem):
     """Such files for the segments of one topic."""
 
     def __init__(self, topic: str) -> None:
+        super().__init__()
         self.topic = topic
         self.kind = type("Full", (FullFile,), {})
 

@@ -19,7 +19,8 @@ from broker.shard_log import Phase, ShardLog
 from coordinator.calls import Now
 from coordinator.config import GroupConfig
 from log.config import LogConfig
-from log.filesystem import Buffer, OsFile, OsFileSystem
+from log.filesystem import Buffer, OsFileSystem
+from log.os_file import OsFile
 from log.partition_log import PartitionLog
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -57,6 +58,7 @@ class FullDisk(OsFileSystem):
     """A disk that takes nothing into segments while ``full``, and no fsync while ``broken``."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.full = False
         self.broken = False
         self.writes: list[str] = []

@@ -328,6 +328,7 @@ class Failing(OsFileSystem):
     """A file system that fails at the n-th step that concerns a snapshot."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.fails_at = 1 << 30
         self.steps = 0
 
@@ -341,9 +342,9 @@ class Failing(OsFileSystem):
         self._step(path)
         return super().open(path, create)
 
-    def rename(self, old: str, new: str) -> None:
+    def rename(self, old: str, new: str, file: File | None = None) -> None:
         self._step(old)
-        super().rename(old, new)
+        super().rename(old, new, file)
 
     def remove(self, path: str) -> None:
         self._step(path)

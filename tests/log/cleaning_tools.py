@@ -8,7 +8,7 @@ from typing import Any
 
 from log.clean_job import CleanDone, CleanedGroup, CleanJob
 from log.clean_plan import SegmentFacts
-from log.clean_swap import commit, exchange, sources_of
+from log.clean_swap import commit, discard, exchange, sources_of
 from log.cleaner import clean
 from log.partition_log import PartitionLog
 from protocol.records.batch import (
@@ -72,8 +72,7 @@ def clean_log(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -
         sources = sources_of(log, group)
         assert sources is not None
         commit(log, group)
-        for path in exchange(log, group, sources):
-            log.fs.remove(path)
+        discard(log.fs, exchange(log, group, sources), sources)
 
     return clean(log.fs, job_for(log, first_dirty, now_ms, **fields), replace)
 

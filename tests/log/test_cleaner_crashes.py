@@ -12,7 +12,7 @@ import random
 import pytest
 
 from log.clean_job import CleanedGroup
-from log.clean_swap import commit, exchange, sources_of
+from log.clean_swap import commit, discard, exchange, sources_of
 from log.cleaner import clean
 from log.partition_log import PartitionLog
 from tests.log.cleaning_tools import (
@@ -73,8 +73,7 @@ def replaying(log: PartitionLog, groups: list[CleanedGroup], now_ms: int, first_
         sources = sources_of(log, group)
         assert sources is not None
         commit(log, group)
-        for path in exchange(log, group, sources):
-            log.fs.remove(path)
+        discard(log.fs, exchange(log, group, sources), sources)
 
     clean(log.fs, job_for(log, first_dirty, now_ms), replace)
 

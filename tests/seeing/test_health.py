@@ -15,7 +15,8 @@ from structlog.testing import capture_logs
 from broker import shard_keeper
 from broker.broker import Broker, CannotListen
 from broker.config_table import BROKER
-from log.filesystem import Buffer, OsFile, OsFileSystem
+from log.filesystem import Buffer, OsFileSystem
+from log.os_file import OsFile
 from protocol.errors import NONE, NOT_COORDINATOR
 from tests.broker.edge import eventually
 from tests.seeing.seen import Seen, seeing
@@ -82,6 +83,7 @@ class Disk(OsFileSystem):
     """A disk that can be full, and whose fsync can fail."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.full = self.broken = False
 
     def open(self, path: str, create: bool = False) -> OsFile:

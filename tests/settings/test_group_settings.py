@@ -8,7 +8,8 @@ import pytest
 
 from broker import loading
 from broker.config import BadConfig
-from log.filesystem import OsFile, OsFileSystem
+from log.filesystem import OsFileSystem
+from log.os_file import OsFile
 from protocol.errors import GROUP_MAX_SIZE_REACHED, INVALID_SESSION_TIMEOUT, NONE
 from tests.broker.edge import eventually
 from tests.settings.served import GROUP, config, serving, shows
@@ -93,6 +94,7 @@ class ReadingOrder(OsFileSystem):
     """Notes which partitions of the offsets topic are read, in order."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.read: list[str] = []
 
     def open(self, path: str, create: bool = False) -> OsFile:

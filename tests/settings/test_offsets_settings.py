@@ -11,7 +11,8 @@ import structlog
 from structlog.testing import capture_logs
 
 from broker.config import BadConfig
-from log.filesystem import OsFile, OsFileSystem
+from log.filesystem import OsFileSystem
+from log.os_file import OsFile
 from log.segment import LOCATE_CHUNK_BYTES
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NONE, OFFSET_METADATA_TOO_LARGE
 from protocol.messages.metadata import API as METADATA
@@ -209,6 +210,7 @@ class ReadSizes(OsFileSystem):
     """Notes how much is read from segments at once."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.sizes: list[int] = []
 
     def open(self, path: str, create: bool = False) -> OsFile:
