@@ -93,14 +93,14 @@ class Reader:
         if wanted.last_fetched_epoch >= 0:
             epoch, end = log.epochs.end_offset_for(wanted.last_fetched_epoch, log.log_end_offset)
             if epoch < 0:
-                return self._fetched(log, OFFSET_OUT_OF_RANGE)
+                return Fetched(log.partition, OFFSET_OUT_OF_RANGE)
             if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
                 return self._fetched(log, 0, diverging=(epoch, end))
         limit = max(0, min(room, wanted.max_bytes))
         try:
             info = log.read(wanted.fetch_offset, limit, first)
         except OffsetOutOfRange:
-            return self._fetched(log, OFFSET_OUT_OF_RANGE)
+            return Fetched(log.partition, OFFSET_OUT_OF_RANGE)
         if not info.slices or info.first_entry_incomplete:
             return self._fetched(log, 0)
         if self.version < _FIRST_WITH_ZSTD:

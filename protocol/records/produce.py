@@ -7,6 +7,8 @@ whole batch and answers success, this refuses them: what is acknowledged is what
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from protocol.errors import INVALID_RECORD, RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE
 from protocol.records.batch import (
     CODEC_BITS,
@@ -70,8 +72,11 @@ def analyse(
             validate_batch(data, header)
             _check_header(header)
             headers.append(header)
-        produced = _check_records(data, headers, now_ms, rules)
-        if rules.magic < 2:
+        if rules.magic == 2:
+            produced = _check_records(data, headers, now_ms, rules)
+        else:
+            as_they_come = replace(rules, compression=None)
+            produced = _check_records(data, headers, now_ms, as_they_come)
             produced = store_as_set(produced.data, produced.batches, rules)
     if len(produced.data) > rules.segment_bytes:
         raise CorruptRecords(

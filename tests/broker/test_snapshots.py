@@ -20,7 +20,9 @@ from offsets.runs import OffsetRun
 from offsets.snapshot_image import read_image
 from protocol.errors import NONE
 from protocol.messages.delete_groups import API as DELETE_GROUPS
+from protocol.records import message_set
 from protocol.records.batch import assemble_batch, encode_batch, iter_batches
+from protocol.records.convert import down_convert
 from tests.broker.edge import GROUPS, EdgeBroker, eventually
 
 TOPIC_ID = bytes([9]) * 16
@@ -458,3 +460,28 @@ def test_the_mark_is_the_batch_right_below(tmp_path: Path) -> None:
     assert mark is not None
     assert mark.base_offset == 0
     assert mark.crc == int.from_bytes(commit_batch("a", 1, 0)[17:21], "big")
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+async def test_a_snapshot_may_begin_behind_messages_of_an_old_kafka(
+    tmp_path: Path, codec: int
+) -> None:
+    async with Broker(tmp_path, partitions=1) as broker:
+        broker.ensure_offsets_topic()
+        client = await broker.client()
+        for offset, group_id in enumerate("ab"):
+            assert await client.commit(group_id, offset + 1) == NONE
+    records = message_set.decode(down_convert(b"".join(batches(tmp_path)), 1).data)
+    assert [record.offset for record in records] == [0, 1]
+    rewrite(tmp_path, [message_set.encode(records, 1, codec)])
+    image_file(tmp_path).unlink(missing_ok=True)
+
+    async with Broker(tmp_path, partitions=1) as broker:
+        await eventually(lambda: not broker.runtime.loading)
+        assert broker.runtime.hosts[0].loaded_records == 2
+        assert await broker.write()
+        client = await broker.client()
+        assert await client.commit("c", 3) == NONE
+        assert await client.commit("d", 4) == NONE
+
+    assert await loaded(tmp_path) == ({"a": 1, "b": 2, "c": 3, "d": 4}, 2)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.brokers import CHECKOUT, Broker, free_port
+from tests.brokers import CHECKOUT, KIND, Broker, free_port
 from tests.waiting import until
 
 pytestmark = pytest.mark.interop
@@ -83,6 +83,17 @@ def test_a_batch_comes_back_from_every_codec(broker: Broker, name: str, codec: s
 
     record = json.loads(read.stdout)
     assert (record["offset"], record["value"], record["key"]) == (1, "y", None)
+
+
+@pytest.mark.skipif(KIND == "kafka", reason="Kafka 4 has no message.format.version")
+@pytest.mark.parametrize("version", ["0.9.0", "0.10.2"])
+def test_old_messages_are_read_too(broker: Broker, name: str, version: str) -> None:
+    muster(broker, "topics", "create", name, "-c", f"message.format.version={version}")
+    for codec in ("none", "gzip"):
+        muster(broker, "produce", name, "--compression", codec, stdin="one\ntwo\n")
+    read = muster(broker, "consume", name, "--from-beginning", "-n", "4")
+
+    assert read.stdout == "one\ntwo\n" * 2
 
 
 def test_a_group_member_goes_on_where_the_last_one_ended(broker: Broker, name: str) -> None:

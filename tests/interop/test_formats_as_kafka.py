@@ -1,0 +1,199 @@
+"""What Produce takes into each message format, and what Fetch makes of it, is what Kafka does.
+
+Apache Kafka 3.9.2 in ZooKeeper mode still has `message.format.version`, when its brokers speak an
+older protocol among themselves. Both brokers get the same requests; answers and records are
+compared. On purpose they differ where old forms have no room (record headers, zstd: Kafka fails
+inside), where bytes behind the last whole message are refused here, and where several compressed
+messages come at once: Kafka refuses those since 2.0, older ones took them.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
+from protocol.records.batch import encode_batch
+from protocol.records.compression import compress
+from protocol.records.crc import crc32, crc32c
+from protocol.records.message_set import Record, encode
+from protocol.records.stored import iter_stored, stored_records
+from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
+from tests.brokers import KIND, Broker
+from tests.interop.differential.brokers import ZooKeeperKafka
+from tests.waiting import until
+from tests.wire import Wire
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(KIND == "kafka", reason="Kafka would be compared with itself"),
+]
+OLD_PROTOCOL = {"inter.broker.protocol.version": "2.8"}
+NOW = int(time.time() * 1000) - 60_000
+APPENDED_SINCE = NOW + 30_000
+"""Later times are those of appends."""
+RECORDS = [Record(i, NOW + i, b"k%d" % i, b"v" * 30) for i in range(4)]
+KEYLESS = [RECORDS[0], RECORDS[1]._replace(key=None)]
+NULL = [Record(0, NOW, None, None)]
+LARGE = [Record(0, NOW, b"k", bytes(3000))]
+TIMELESS = [record._replace(timestamp=-1) for record in RECORDS]
+ANCIENT = [RECORDS[0], RECORDS[1]._replace(timestamp=5)]
+
+SETTINGS: list[dict[str, str]] = [
+    {},
+    {"message.timestamp.type": "LogAppendTime"},
+    {"compression.type": "lz4"},
+    {"compression.type": "uncompressed"},
+    {"message.timestamp.difference.max.ms": "3600000"},
+    {"cleanup.policy": "compact"},
+    {"max.message.bytes": "1000"},
+]
+
+
+def with_count(count: int, data: bytes) -> bytes:
+    """A batch that claims so many records, its CRC right."""
+    raw = bytearray(data)
+    struct.pack_into(">i", raw, 57, count)
+    struct.pack_into(">I", raw, 17, crc32c(raw[21:]))
+    return bytes(raw)
+
+
+def flipped(data: bytes) -> bytes:
+    return data[:-1] + bytes((data[-1] ^ 1,))
+
+
+def wrapped(inner: bytes) -> bytes:
+    """``inner`` in a wrapper of magic 1 and gzip."""
+    value = compress(1, inner, 1)
+    body = struct.pack(">bbqii", 1, 1, NOW + 3, -1, len(value)) + value
+    return struct.pack(">qi", 3, len(body) + 4) + crc32(body).to_bytes(4, "big") + body
+
+
+ALL_AT_0 = b"".join(encode([record._replace(offset=0)], 1) for record in RECORDS)
+BATCH = encode_batch(RECORDS)
+
+# what is sent                       version  records
+SENT: list[tuple[str, int, bytes]] = [
+    *((f"magic 0, codec {c}", 0, encode(RECORDS, 0, c)) for c in range(4)),
+    *((f"magic 0 in v2, codec {c}", 2, encode(RECORDS, 0, c)) for c in range(4)),
+    *((f"magic 1, codec {c}", 2, encode(RECORDS, 1, c)) for c in range(4)),
+    *((f"a batch in v3, codec {c}", 3, encode_batch(RECORDS, compression=c)) for c in range(4)),
+    *((f"a batch in v9, codec {c}", 9, encode_batch(RECORDS, compression=c)) for c in range(4)),
+    ("magic 1 in v0", 0, encode(RECORDS, 1)),
+    ("a batch in v2", 2, BATCH),
+    ("magic 1 in v3", 3, encode(RECORDS, 1)),
+    ("two magics", 2, encode(RECORDS[:2], 0) + encode(RECORDS[2:], 1)),
+    ("zstd in v6", 6, encode_batch(RECORDS, compression=4)),
+    ("idempotent", 9, encode_batch(RECORDS, producer_id=7, producer_epoch=0, base_sequence=0)),
+    ("inner offsets of 0", 2, wrapped(ALL_AT_0)),
+    ("another time outside", 2, encode(RECORDS, 1, 1, append_time=NOW - 5)),
+    ("nothing", 2, b""),
+    ("a wrong CRC in magic 0", 0, flipped(encode(RECORDS, 0))),
+    ("a wrong CRC in magic 1", 2, flipped(encode(RECORDS, 1))),
+    ("a wrong CRC inside", 2, wrapped(flipped(encode(RECORDS, 1)))),
+    ("a wrong CRC in a batch", 9, flipped(BATCH)),
+    ("base offset 5", 9, encode_batch([RECORDS[0]._replace(offset=5)])),
+    ("a wrong count", 9, with_count(2, BATCH)),
+    ("control", 9, encode_batch(RECORDS, is_control=True)),
+    ("no times", 9, encode_batch(TIMELESS)),
+    ("no times in magic 1", 2, encode(TIMELESS, 1)),
+    ("an ancient record", 9, encode_batch(ANCIENT)),
+    ("an ancient record in magic 1", 2, encode(ANCIENT, 1)),
+    ("no key", 9, encode_batch(KEYLESS)),
+    ("no key in magic 1", 2, encode(KEYLESS, 1)),
+    ("nulls", 9, encode_batch(NULL)),
+    ("nulls in magic 1", 2, encode(NULL, 1)),
+    ("nulls in snappy", 2, encode(NULL, 1, 2)),
+    ("large", 9, encode_batch(LARGE)),
+    ("large in magic 1", 2, encode(LARGE, 1)),
+    ("large, but not in gzip", 2, encode(LARGE, 1, 1)),
+]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, Wire]]:
+    """Connections to Muster and to Apache Kafka."""
+    folder: Path = tmp_path_factory.mktemp("formats")
+    (folder / "kafka").mkdir()
+    brokers = [Broker(folder / "muster"), ZooKeeperKafka(folder / "kafka" / "data", OLD_PROTOCOL)]
+    try:
+        with ExitStack() as stack:
+            muster, kafka = (stack.enter_context(Wire(each.start().port)) for each in brokers)
+            yield muster, kafka
+    finally:
+        for each in brokers:
+            each.kill()
+
+
+def answer_to(wire: Wire, topic: str, version: int, records: bytes) -> tuple[Any, ...]:
+    """What Produce says: error, records to blame, base offset, whether there is a time."""
+    answer = produce(wire, topic, records, version=version)
+    blamed = [error["batch_index"] for error in answer["record_errors"]] if version >= 8 else []
+    timed = version >= 2 and answer["log_append_time_ms"] > 0
+    return answer["error_code"], blamed, answer["base_offset"], timed
+
+
+def fetched(wire: Wire, topic: str, version: int, offset: int) -> tuple[Any, ...]:
+    """Error, high watermark, and every record with the form that it came in."""
+    answer = fetch(wire, topic, offset, version)
+    data = answer["records"] or b""
+    return (
+        answer["error_code"],
+        answer["high_watermark"],
+        [
+            (entry.magic, entry.compression, entry.timestamp_type, *_timeless(record))
+            for entry, _ in iter_stored(data, partial=True)
+            for record in stored_records(data, entry)
+        ],
+    )
+
+
+def _timeless(record: Record) -> tuple[Any, ...]:
+    time_ms = "appended" if record.timestamp > APPENDED_SINCE else record.timestamp
+    return record.offset, time_ms, record.key, record.value
+
+
+def looked_up(wire: Wire, topic: str, timestamp: int) -> tuple[Any, ...]:
+    answer = list_offset(wire, topic, timestamp, version=5)
+    time_ms = "appended" if answer["timestamp"] > APPENDED_SINCE else answer["timestamp"]
+    return answer["error_code"], answer["offset"], time_ms
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=[next(iter(s), "default") for s in SETTINGS])
+@pytest.mark.parametrize("format_version", ["0.9.0", "0.10.2", "2.8"])
+def test_the_same_is_taken_and_answered(
+    both: tuple[Wire, Wire], name: str, format_version: str, settings: dict[str, str]
+) -> None:
+    for wire in both:
+        configs = {"message.format.version": format_version, **settings}
+        assert create_topic(wire, name, configs=configs)["error_code"] == NONE
+
+        def leads(wire: Wire = wire) -> bool:
+            error_code = list_offset(wire, name, -1, version=1)["error_code"]
+            assert error_code in (NONE, UNKNOWN_TOPIC_OR_PARTITION)
+            return bool(error_code == NONE)
+
+        until("the partition is served", leads)
+
+    for what, version, records in SENT:
+        ours, kafkas = (answer_to(wire, name, version, records) for wire in both)
+        assert ours == kafkas, what
+
+    end = list_offset(both[0], name, -1)["offset"]
+    assert end > 50
+    for version in (0, 2, 4, 10, 12):
+        for offset in (0, 3, 6, 17, 42, end - 1, end, end + 1):
+            ours, kafkas = (fetched(wire, name, version, offset) for wire in both)
+            if format_version == "2.8" and version < 4 and kafkas[2]:
+                # Kafka makes an answer as long as what it converts: its end may be missing.
+                ours[2][len(kafkas[2]) :] = []
+            assert ours == kafkas, (version, offset)
+    for timestamp in (0, NOW, NOW + 2, NOW + 10**9, -1, -2):
+        ours, kafkas = (looked_up(wire, name, timestamp) for wire in both)
+        assert ours == kafkas, timestamp - NOW
