@@ -23,6 +23,9 @@ PASSWORD: Final = "PASSWORD"
 
 Value = bool | int | float | str | None
 
+THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+"""What a list of throttled replicas takes, besides ``*``."""
+
 
 class Setting(NamedTuple):
     """One property: ``valid`` is "[1,...]", "[1,...,9]", "[one, other]", "... or -1", or ""."""
@@ -899,7 +902,7 @@ _TOPIC: Final = (
         "[0,...]",
         "The longest that an appended record stays without fsync.",
     ),
-    S("follower.replication.throttled.replicas", LIST, "", ""),
+    S("follower.replication.throttled.replicas", LIST, "", THROTTLED),
     S(
         "index.interval.bytes",
         INT,
@@ -907,7 +910,7 @@ _TOPIC: Final = (
         "[0,...]",
         "Bytes of a segment between two entries of its index.",
     ),
-    S("leader.replication.throttled.replicas", LIST, "", ""),
+    S("leader.replication.throttled.replicas", LIST, "", THROTTLED),
     S("local.retention.bytes", LONG, -2, "[-2,...]"),
     S("local.retention.ms", LONG, -2, "[-2,...]"),
     S(

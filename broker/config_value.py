@@ -13,11 +13,13 @@ from broker.config_table import (
     LONG,
     PASSWORD,
     SHORT,
+    THROTTLED,
     Setting,
     Value,
 )
 
 _BOUNDS = re.compile(r"\[(-?\d+),\.\.\.(?:,(-?\d+))?\](?: or (-?\d+))?")
+_REPLICA = re.compile(r"[0-9]+:[0-9]+")
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _BITS = {INT: 31, SHORT: 15, LONG: 63}
 
@@ -45,6 +47,8 @@ def parse_value(setting: Setting, text: str) -> Value:
         parts = [part.strip() for part in text.split(",") if part.strip()]
         for part in parts:
             _check_choice(setting, part)
+        if setting.valid == THROTTLED and parts != ["*"]:
+            _check_replicas(setting, text, parts)
         return ",".join(parts)
     _check_choice(setting, text)
     return text
@@ -105,6 +109,11 @@ def _number(setting: Setting, text: str) -> int | float:
             problem = "it must be a number" if kind is float else "it must be a whole number"
         raise BadValue(f"{setting.name}={text}: {problem}") from None
     return number
+
+
+def _check_replicas(setting: Setting, text: str, parts: list[str]) -> None:
+    if not all(_REPLICA.fullmatch(part) for part in parts):
+        raise BadValue(f"{setting.name}={text}: it must be * or PARTITION:BROKER,... with numbers")
 
 
 def _check_choice(setting: Setting, text: str) -> None:

@@ -13,6 +13,8 @@ from log.segment import SNAPSHOT, file_name
 if TYPE_CHECKING:
     from log.partition_log import PartitionLog
 
+EPOCH_MAX = 2**31
+
 
 def fold(log: PartitionLog) -> None:
     """Load producers and epochs from their files, and what batches add to them from the headers.
@@ -24,14 +26,18 @@ def fold(log: PartitionLog) -> None:
     log.epochs.truncate_from_end(log.log_end_offset + 1)
     start_offset = snapshot_offset if epochs_known else log.log_start_offset
     changed = False
+    known = log.recovery.epochs_without_producers
     if start_offset < log.log_end_offset:
         for segment in log.segments[log.segment_index(start_offset) :]:
+            if known.get(segment.base_offset, EPOCH_MAX) <= log.epochs.latest:
+                continue  # recovery has read it just now, and it would add nothing
             position = segment.index.lookup(start_offset)
             for batch in headers(segment.file, position, segment.size):
                 if batch.leader_epoch > log.epochs.latest:
                     changed |= log.epochs.note(batch.leader_epoch, batch.base_offset)
                 if batch.producer_id >= 0 and batch.base_offset >= snapshot_offset:
                     log.producers.note(batch)
+    known.clear()  # of the segments as they were; what is appended from now on is not in it
     if not log.epochs.entries:
         changed = log.epochs.note(0, log.log_end_offset)
     if changed:

@@ -19,6 +19,8 @@ from log.leftovers import base_offsets, settle
 from log.segment import INDEX, LOG, TIME_INDEX, Segment
 
 CUT = ".cut"
+CHECK_BYTES = 256 * 1024
+"""Read at once to be checked: what fits a core's own cache is through a tenth sooner than 1 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,9 @@ class RecoveryReport:
     """Files of interrupted deletions and cleanings."""
     checked_bytes: int = 0
     """Bytes whose checksums were compared."""
+    epochs_without_producers: dict[int, int] = field(default_factory=dict)
+    """By base offset, of each segment that was checked and in which no producer has an id: the
+    highest leader epoch of its batches. `log/fold.py` need not read those headers again."""
 
     @property
     def bytes_cut(self) -> int:
@@ -167,9 +172,11 @@ def _check(opening: _Opening, segment: Segment) -> tuple[int, bool, bool]:
     end_offset = segment.base_offset
     position = 0
     whole = joined = True
+    producers = False
+    epoch = -1
     segment.clear()
     try:
-        for _, header, at in whole_batches(segment.file, 0, segment.size):
+        for _, header, at in whole_batches(segment.file, 0, segment.size, CHECK_BYTES):
             segment.check_order(header.base_offset, end_offset, at)
             segment.note_batch(
                 at,
@@ -183,12 +190,16 @@ def _check(opening: _Opening, segment: Segment) -> tuple[int, bool, bool]:
                 and header.base_offset == end_offset
                 and header.record_count == header.last_offset_delta + 1
             )
+            producers = producers or header.producer_id >= 0
+            epoch = max(epoch, header.partition_leader_epoch)
             end_offset = header.last_offset + 1
             position = at + header.size_bytes
     except CorruptLog as damage:
         _refuse_or_cut(opening, segment, end_offset, damage)
         whole = False
     opening.report.checked_bytes += position
+    if not producers:
+        opening.report.epochs_without_producers[segment.base_offset] = epoch
     return end_offset, whole, joined
 
 

@@ -82,6 +82,11 @@ def test_lists_are_appended_to_and_subtracted_from(wire: Wire, name: str) -> Non
     assert value_of(wire, name, policy) == ("delete,compact", OWN), "nothing stands there twice"
     assert alter(wire, name, (policy, SUBTRACT, "delete")) == (NONE, None)
     assert value_of(wire, name, policy) == ("compact", OWN)
+    throttled = "follower.replication.throttled.replicas"
+    assert alter(wire, name, (throttled, APPEND, "0:1,1:1")) == (NONE, None)
+    assert alter(wire, name, (throttled, SUBTRACT, "0:1")) == (NONE, None)
+    assert value_of(wire, name, throttled) == ("1:1", OWN)
+    assert alter(wire, name, (throttled, SET, "*")) == (NONE, None)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +99,14 @@ def test_lists_are_appended_to_and_subtracted_from(wire: Wire, name: str) -> Non
         (("cleanup.policy", SET, "burn"), "cleanup.policy=burn: it must be one of"),
         (("cleanup.policy", SUBTRACT, "delete"), "cleanup.policy: it must be delete, compact"),
         (("retention.ms", APPEND, "1"), "Can't append to retention.ms: its type is LONG, not LIST"),
+        (("leader.replication.throttled.replicas", SET, "0:1,2"), "leader.replication.throttled"),
+        (("min.insync.replicas", SET, "0"), "min.insync.replicas=0: it must be at least 1"),
+        (("message.format.version", SET, "soon"), "message.format.version: 'soon' is no version"),
+        (("preallocate", SET, "maybe"), "preallocate=maybe: it must be true or false"),
+        (
+            ("min.cleanable.dirty.ratio", SET, "2"),
+            "min.cleanable.dirty.ratio=2: it must be at most",
+        ),
         (("min.compaction.lag.ms", SET, "9" * 18), None),
     ],
 )

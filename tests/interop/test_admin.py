@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import warnings
 from typing import Any
 
 import pytest
@@ -74,6 +75,52 @@ def test_topics_by_confluent(broker: Broker, name: str) -> None:
     admin.delete_topics([name])[name].result(10)
     cluster.until_partitions(name, 0)
     assert _failure(admin.delete_topics([name])[name]) == "UNKNOWN_TOPIC_OR_PART"
+
+
+def test_settings_and_records_by_confluent(broker: Broker, name: str) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import (
+        AdminClient,
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        ResourceType,
+    )
+
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    cluster = Cluster(broker.bootstrap)
+    cluster.create_topic(name, 1)
+    Feed(broker.bootstrap, name, 1).send(5)
+
+    def altered(incremental: bool, **operations: tuple[AlterConfigOpType, str]) -> dict[str, str]:
+        entries = [
+            ConfigEntry(setting.replace("_", "."), value, incremental_operation=operation)
+            for setting, (operation, value) in operations.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        if incremental:
+            resource.incremental_configs = entries
+            admin.incremental_alter_configs([resource])[resource].result(10)
+        else:
+            for entry in entries:
+                resource.set_config(entry.name, entry.value)
+            with warnings.catch_warnings(action="ignore"):  # it is deprecated, and still spoken
+                admin.alter_configs([resource])[resource].result(10)
+        asked = ConfigResource(ResourceType.TOPIC, name)
+        told = admin.describe_configs([asked])[asked].result(10)
+        return {key: each.value for key, each in told.items() if not each.is_default}
+
+    operation = AlterConfigOpType
+    assert altered(
+        True,
+        cleanup_policy=(operation.APPEND, "compact"),
+        retention_ms=(operation.SET, "9000"),
+    ) == {"cleanup.policy": "delete,compact", "retention.ms": "9000"}
+    assert altered(False, segment_ms=(operation.SET, "8000")) == {"segment.ms": "8000"}
+
+    offset = TopicPartition(name, 0, 3)
+    deleted = admin.delete_records([offset])[offset].result(10)
+    assert deleted.low_watermark == 3
 
 
 def test_groups_by_confluent(broker: Broker, name: str, consumed: str) -> None:

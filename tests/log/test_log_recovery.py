@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
+from log.batch_scan import Header, headers
 from log.errors import CorruptLog
+from log.filesystem import File
 from protocol.records.batch import read_header
 from tests.log.log_tools import DIRECTORY, append_values, batch, open_log, values
 from tests.simulated_files import SimulatedFiles
@@ -175,6 +178,30 @@ def test_segments_below_the_recovery_point_are_not_read_again() -> None:
 
     assert again.recovery.checked_bytes == 138
     assert values(again) == [(offset, b"%d" % offset) for offset in range(5)]
+
+
+@pytest.mark.parametrize("producer_id", [-1, 7])
+def test_headers_that_recovery_has_read_are_read_again_for_producers_alone(
+    producer_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Producers have their order and their snapshots; most logs have none."""
+    files = SimulatedFiles()
+    log = open_log(files)
+    log.append(batch(0, b"a", producer=(producer_id, 0, 0)), 0, 1)
+    reads = []
+
+    def spy(file: File, position: int, end: int) -> Iterator[Header]:
+        reads.append(file.path)
+        return headers(file, position, end)
+
+    monkeypatch.setattr("log.fold.headers", spy)
+    again = open_log(files)
+    assert len(reads) == len(again.producers) == (producer_id >= 0)
+    again.append(batch(0, b"b", producer=(8, 0, 0)), 0, 2)
+    assert again.producers.highest_id == 8
+    again.append(batch(0, b"c"), 0, 3)
+    assert again.truncate_to(2, 4) == 2
+    assert again.producers.highest_id == 8, "what recovery knew is not used for what came later"
 
 
 def test_after_a_clean_stop_nothing_is_checked() -> None:
