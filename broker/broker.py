@@ -21,6 +21,7 @@ from broker.config import DEFAULT_BROKER_ID, Config
 from broker.config_changes import restore
 from broker.embedded_registry import EmbeddedRegistry
 from broker.fetch_sessions import FetchSessions
+from broker.lag import Lags
 from broker.listeners import Endpoint, parse_host_and_port
 from broker.loading import progress
 from broker.log_lines import observe as write_line
@@ -59,6 +60,7 @@ class Broker:
         self.metrics = Metrics()
         self.journal = Journal()
         """Why groups rebalanced; what /api shows."""
+        self.lags = Lags(self)
         self.endpoints: list[Endpoint] = []
         """What clients of each listener are told, in the order of the listeners."""
         self.addresses: list[tuple[str, int]] = []
@@ -176,6 +178,7 @@ class Broker:
         self.maintenance.stop()
         await self.cleaning.stop()
         self.long_polls.stop()
+        await self.lags.stop()
         await self.runtime.save()
         await self.runtime.stop()
         await self.server.close()

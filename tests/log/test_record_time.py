@@ -1,0 +1,103 @@
+"""The time of the first unread record: exact where that is cheap, else its batch's, and said so."""
+
+from __future__ import annotations
+
+import pytest
+
+from log import record_time
+from log.record_time import RecordTime, first_record_time
+from protocol.records.batch import LOG_APPEND_TIME, Record, encode_batch
+from protocol.records.message_set import Record as OldRecord
+from protocol.records.message_set import encode as encode_set
+from tests.log.log_tools import NOW_MS, append_values, open_log
+from tests.simulated_files import SimulatedFiles
+
+GZIP = 1
+
+
+def records(count: int) -> list[Record]:
+    """One a second."""
+    return [Record(index, NOW_MS + 1000 * index, None, b"v" * 10) for index in range(count)]
+
+
+def test_every_record_of_every_segment() -> None:
+    log = open_log(SimulatedFiles(), segment_bytes=300)
+    for start in range(0, 40, 4):
+        log.append(encode_batch(records(40)[start : start + 4], base_offset=start), 0, NOW_MS)
+    assert len(log.segments) > 3
+
+    for offset in range(40):
+        assert first_record_time(log, offset) == (NOW_MS + 1000 * offset, False)
+    assert first_record_time(log, 40) is None, "nothing is unread"
+
+
+def test_records_that_were_cleaned_away_are_passed_over() -> None:
+    log = open_log(SimulatedFiles())
+    kept = [records(10)[index] for index in (2, 7)]
+    log.append_encoded(encode_batch(kept, base_offset=0, last_offset=9), 0, 9, NOW_MS)
+    log.append_encoded(encode_batch([], base_offset=10, last_offset=19), 10, 19, NOW_MS)
+    last = Record(20, NOW_MS + 99, None, b"v")
+    log.append_encoded(encode_batch([last]), 20, 20, NOW_MS)
+
+    assert first_record_time(log, 0) == (NOW_MS + 2000, False)
+    assert first_record_time(log, 3) == (NOW_MS + 7000, False)
+    assert first_record_time(log, 8) == (NOW_MS + 99, False)
+
+
+def test_a_base_timestamp_that_is_a_deletes_horizon_is_no_records_time() -> None:
+    log = open_log(SimulatedFiles())
+    horizon = encode_batch(records(3), delete_horizon_ms=NOW_MS + 86_400_000)
+    log.append_encoded(horizon, 0, 2, NOW_MS)
+
+    assert first_record_time(log, 0) == (NOW_MS, False)
+
+
+def test_markers_of_transactions_are_no_records() -> None:
+    log = open_log(SimulatedFiles())
+    marker = encode_batch(records(1), is_control=True)
+    log.append_encoded(marker, 0, 0, NOW_MS)
+    assert first_record_time(log, 0) is None
+
+    log.append_encoded(encode_batch([Record(1, NOW_MS + 5, None, b"v")]), 1, 1, NOW_MS)
+    assert first_record_time(log, 0) == (NOW_MS + 5, False)
+
+
+def test_log_append_time_is_that_of_the_whole_batch() -> None:
+    log = open_log(SimulatedFiles())
+    stamped = encode_batch(
+        records(5), timestamp_type=LOG_APPEND_TIME, max_timestamp=NOW_MS + 77_000
+    )
+    log.append_encoded(stamped, 0, 4, NOW_MS)
+
+    assert first_record_time(log, 3) == (NOW_MS + 77_000, False)
+
+
+@pytest.mark.parametrize("limit", ["COMPRESSED_BYTES_MAX", "OPENED_BYTES_MAX", "RECORDS_MAX"])
+def test_inside_a_large_compressed_batch_its_first_timestamp_serves(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(SimulatedFiles())
+    log.append(encode_batch(records(50), compression=GZIP), 0, NOW_MS)
+    assert first_record_time(log, 49) == (NOW_MS + 49_000, False)
+
+    monkeypatch.setattr(record_time, limit, 40)
+    assert first_record_time(log, 49) == (NOW_MS, True)
+    assert first_record_time(log, 0) == (NOW_MS, False), "the first one is exact all the same"
+
+
+def test_old_formats() -> None:
+    log = open_log(SimulatedFiles())
+    old = [OldRecord(index, NOW_MS + index, None, b"v") for index in range(3)]
+    log.append_encoded(encode_set(old, 1), 0, 2, NOW_MS)
+    assert first_record_time(log, 2) == RecordTime(NOW_MS + 2, False)
+
+    oldest = [OldRecord(index, -1, None, b"v") for index in range(3, 5)]
+    log.append_encoded(encode_set(oldest, 0), 3, 4, NOW_MS)
+    assert first_record_time(log, 3) is None, "magic 0 has no timestamps"
+
+
+def test_a_log_of_one_record_batches_is_found_by_its_index() -> None:
+    log = open_log(SimulatedFiles(), index_interval_bytes=100)
+    for index in range(50):
+        append_values(log, b"v", timestamp_ms=NOW_MS + index)
+    assert first_record_time(log, 31) == (NOW_MS + 31, False)
