@@ -77,8 +77,14 @@ def measure(process: Process, work: Work, chance: random.Random) -> None:
     took = commit(process, work, chance, True, kill_at=work.commits)
     offsets = work.commits * PARTITIONS
     print(f"{offsets:,} offsets committed in {took:.1f} s; {disk(process.data)}", flush=True)
+    killed = process.data.parent / "killed"
+    shutil.copytree(process.data, killed)
+    acked = dict(work.acked)
     tell("killed, with snapshots", restart(process, work), GOAL_WITH_S)
     process.end(signal.SIGKILL)
+    shutil.rmtree(process.data)  # by now a cleaner has been there, and little is left to load
+    killed.rename(process.data)
+    work.acked = acked
     for image in process.data.glob("__consumer_offsets-*/groups.image"):
         image.unlink()
     found = restart(process, work)
