@@ -9,21 +9,25 @@ messages come at once: Kafka refuses those since 2.0, older ones took them.
 
 from __future__ import annotations
 
+import shutil
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from protocol.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
+from log.config import LogConfig
+from log.filesystem import OsFileSystem
+from log.partition_log import PartitionLog
+from protocol.errors import INVALID_REPLICATION_FACTOR, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.records.batch import encode_batch
 from protocol.records.compression import compress
 from protocol.records.crc import crc32, crc32c
 from protocol.records.message_set import Record, encode
 from protocol.records.stored import iter_stored, stored_records
+from tests.broker.config_calls import SET, alter
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
 from tests.brokers import KIND, Broker
 from tests.interop.differential.brokers import ZooKeeperKafka
@@ -117,18 +121,42 @@ SENT: list[tuple[str, int, bytes]] = [
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, Wire]]:
-    """Connections to Muster and to Apache Kafka."""
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Broker]]:
+    """Muster and Apache Kafka."""
     folder: Path = tmp_path_factory.mktemp("formats")
     (folder / "kafka").mkdir()
-    brokers = [Broker(folder / "muster"), ZooKeeperKafka(folder / "kafka" / "data", OLD_PROTOCOL)]
+    muster = Broker(folder / "muster")
+    kafka = ZooKeeperKafka(folder / "kafka" / "data", OLD_PROTOCOL)
     try:
-        with ExitStack() as stack:
-            muster, kafka = (stack.enter_context(Wire(each.start().port)) for each in brokers)
-            yield muster, kafka
+        yield muster.start(), kafka.start()
     finally:
-        for each in brokers:
-            each.kill()
+        muster.kill()
+        kafka.kill()
+
+
+@pytest.fixture
+def both(pair: tuple[Broker, Broker]) -> Iterator[tuple[Wire, Wire]]:
+    """A connection to each."""
+    with Wire(pair[0].port) as muster, Wire(pair[1].port) as kafka:
+        yield muster, kafka
+
+
+def create_led(wire: Wire, topic: str, configs: dict[str, str]) -> None:
+    """Create a topic and wait until its partition is served."""
+
+    def made() -> bool:
+        error_code = create_topic(wire, topic, configs=configs)["error_code"]
+        assert error_code in (NONE, INVALID_REPLICATION_FACTOR)  # until the controller knows it
+        return bool(error_code == NONE)
+
+    until("the topic is made", made)
+
+    def leads() -> bool:
+        error_code = list_offset(wire, topic, -1, version=1)["error_code"]
+        assert error_code in (NONE, UNKNOWN_TOPIC_OR_PARTITION)
+        return bool(error_code == NONE)
+
+    until("the partition is served", leads)
 
 
 def answer_to(wire: Wire, topic: str, version: int, records: bytes) -> tuple[Any, ...]:
@@ -171,15 +199,7 @@ def test_the_same_is_taken_and_answered(
     both: tuple[Wire, Wire], name: str, format_version: str, settings: dict[str, str]
 ) -> None:
     for wire in both:
-        configs = {"message.format.version": format_version, **settings}
-        assert create_topic(wire, name, configs=configs)["error_code"] == NONE
-
-        def leads(wire: Wire = wire) -> bool:
-            error_code = list_offset(wire, name, -1, version=1)["error_code"]
-            assert error_code in (NONE, UNKNOWN_TOPIC_OR_PARTITION)
-            return bool(error_code == NONE)
-
-        until("the partition is served", leads)
+        create_led(wire, name, {"message.format.version": format_version, **settings})
 
     for what, version, records in SENT:
         ours, kafkas = (answer_to(wire, name, version, records) for wire in both)
@@ -197,3 +217,45 @@ def test_the_same_is_taken_and_answered(
     for timestamp in (0, NOW, NOW + 2, NOW + 10**9, -1, -2):
         ours, kafkas = (looked_up(wire, name, timestamp) for wire in both)
         assert ours == kafkas, timestamp - NOW
+
+
+def test_a_log_in_all_formats_that_kafka_wrote_is_opened(
+    pair: tuple[Broker, Broker], both: tuple[Wire, Wire], name: str, tmp_path: Path
+) -> None:
+    _, wire = both
+    create_led(wire, name, {"index.interval.bytes": "100"})
+    for format_version in ("0.9.0", "0.10.2", "2.8", "0.10.2", "0.9.0"):
+        change = ("message.format.version", SET, format_version)
+        assert alter(wire, name, change) == (NONE, None)
+        for codec in range(4):
+            for version, records in (
+                (0, encode(RECORDS, 0, codec)),
+                (2, encode(RECORDS, 1, codec)),
+                (9, encode_batch(RECORDS, compression=codec)),
+            ):
+                assert answer_to(wire, name, version, records)[0] == NONE
+    folder = tmp_path / f"{name}-0"
+    shutil.copytree(pair[1].partition_folder(name, 0), folder)
+
+    for clean in (False, True):  # the second time with the index that the first left
+        log = PartitionLog.open(OsFileSystem(), str(folder), name, 0, LogConfig(), clean=clean)
+        assert log.recovery.cuts == []
+        assert log.log_end_offset == list_offset(wire, name, -1)["offset"] == 5 * 4 * 3 * 4
+        stored = [
+            (entry.magic, entry.compression, entry.timestamp_type, *_timeless(record))
+            for buffer, entry in log.scan()
+            for record in stored_records(buffer, entry)
+        ]
+        assert {entry[0] for entry in stored} == {0, 1, 2}
+        assert stored == fetched(wire, name, 12, 0)[2]
+        for offset in range(log.log_end_offset):
+            place = log.active.locate(offset)
+            assert place is not None
+            assert offset <= place.last_offset < offset + len(RECORDS)
+        for timestamp in range(NOW, NOW + 5):
+            found = log.offset_for_timestamp(timestamp)
+            expected = list_offset(wire, name, timestamp, version=5)
+            where = (-1, -1) if found is None else (found.timestamp_ms, found.offset)
+            if expected["error_code"] == NONE:
+                assert where == (expected["timestamp"], expected["offset"])
+        log.close()
