@@ -57,8 +57,9 @@ soak: $(VENV)/test.done ## the long campaigns
 codecs: $(VENV)/test.done ## write protocol/generated anew
 	$(BIN)/python tools/make_codecs.py
 
-golden: $(VENV)/test.done ## write the golden conversations anew; review the diff
+golden: $(VENV)/test.done ## write the golden conversations and sessions anew; review the diff
 	$(BIN)/python tools/make_golden.py
+	MUSTER_GOLDEN=write $(BIN)/pytest -q -k "golden and not kafka" tests/cli
 
 coverage: $(VENV)/test.done ## write docs/coverage.md anew from the table of served APIs
 	$(BIN)/python tools/make_coverage.py

@@ -1,15 +1,21 @@
 """What ends a command: one sentence, and an exit code that scripts can use.
 
-0 done; 1 the broker refused; 2 wrong use; 3 no broker could be reached or it did not answer.
+0 done; 1 the broker refused, or what was asked is not there; 2 wrong use; 3 no broker could be
+reached or it did not answer; 4 what was looked for was found (lag by `groups lag --fail-above`,
+damage by `logs dump`, faults by `config check`); 130 interrupted.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from protocol.errors import NAMES
 
 REFUSED = 1
 USAGE = 2
 UNREACHABLE = 3
+FOUND = 4
 
 _HINTS = {
     "UNKNOWN_TOPIC_OR_PARTITION": "`muster topics list` shows the topics there are",
@@ -38,3 +44,10 @@ def refused(what: str, error_code: int, message: str | None = None) -> CommandEr
     sentence = f"{what}: {message.rstrip('.')} ({name})" if message else f"{what}: {name}"
     hint = _HINTS.get(name)
     return CommandError(f"{sentence}; {hint}" if hint else sentence)
+
+
+def check(what: str, answer: Mapping[str, Any], *fine: int) -> None:
+    """Raise `refused` when a broker's answer about ``what`` has an error that is not ``fine``."""
+    code = answer["error_code"]
+    if code and code not in fine:
+        raise refused(what, code, answer.get("error_message"))

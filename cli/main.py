@@ -54,7 +54,6 @@ def _app(names: list[str]) -> typer.Typer:
     app = typer.Typer(
         help="A Kafka broker that explains its consumer groups, and a client for any broker.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
     )
 
@@ -68,8 +67,14 @@ def _app(names: list[str]) -> typer.Typer:
             print(f"muster {VERSION}")
             raise typer.Exit
 
-    @app.command("serve", context_settings={"ignore_unknown_options": True})
-    def _serve() -> None:
+    @app.command("serve")
+    def _serve(  # argparse reads these; here they stand for shell completion
+        listen: str = typer.Option("", "--listen", help="Where clients connect."),
+        data: str = typer.Option("", "--data", help="The data directory."),
+        config: str = typer.Option("", "--config", help="A server.properties."),
+        settings: list[str] = typer.Option([], "--set", help="One setting."),  # noqa: B008
+        http: str = typer.Option("", "--http", help="/metrics, /healthz and /api."),
+    ) -> None:
         """Run a broker; `muster serve --help` says how."""
 
     for name in names:

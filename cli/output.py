@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+import time
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import Any, TypeVar
 
 from rich.console import Console, JustifyMethod
+from rich.progress import Progress
 from rich.table import Table
 
 Row = dict[str, Any]
+Item = TypeVar("Item")
+
+_PATIENCE_S = 0.5
 
 
 def shown(value: Any) -> str:
@@ -41,6 +46,16 @@ def _text(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
+def show(
+    rows: Sequence[Row], columns: Iterable[str], empty: str, json: bool, title: str = ""
+) -> None:
+    """The end of most commands: rows as JSON, every field, or as a table of some columns."""
+    if json:
+        show_json(rows)
+    else:
+        show_table(rows, list(columns), empty, title)
+
+
 def show_table(rows: Sequence[Row], columns: Iterable[str], empty: str, title: str = "") -> None:
     """Print rows as a table whose numbers stand right; ``empty`` is said where there are none."""
     console = Console(soft_wrap=False, highlight=False)
@@ -61,6 +76,35 @@ def show_table(rows: Sequence[Row], columns: Iterable[str], empty: str, title: s
     for row in rows:
         table.add_row(*(shown(row.get(column)) for column in columns))
     console.print(table)
+
+
+def progress(items: Iterable[Item], doing: str, total: int | None = None) -> Iterator[Item]:
+    """Yield the items; on a terminal a bar on standard error says how far that is.
+
+    Nothing is shown for what takes less than half a second, nor in a pipe.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield from items
+        return
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    began_s = time.monotonic()
+    with Progress(console=console, transient=True, disable=False) as bar:
+        task = bar.add_task(doing, total=total, visible=False)
+        for item in items:
+            yield item
+            bar.update(task, advance=1, visible=time.monotonic() - began_s > _PATIENCE_S)
+
+
+def counted(number: int, noun: str) -> str:
+    """So many of something, in words."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def warn(sentence: str) -> None:
+    """Print one line beside the result, on standard error."""
+    print(f"muster: {sentence}", file=sys.stderr, flush=True)
 
 
 def say(sentence: str) -> None:

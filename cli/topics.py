@@ -1,4 +1,4 @@
-"""`muster topics`: create, list, describe and delete topics of any Kafka broker."""
+"""`muster topics`: create, list, describe, grow and delete topics of any Kafka broker."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import typer
 
 from cli import output
 from cli.client import Cluster
-from cli.errors import USAGE, CommandError, refused
+from cli.errors import USAGE, CommandError, check
 from cli.offsets_at import EARLIEST, LATEST, offsets_at
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from protocol.errors import TOPIC_ALREADY_EXISTS
 
-app = typer.Typer(help="Create, list, describe and delete topics.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, describe, grow and delete topics.", no_args_is_help=True)
 
 TOPIC_RESOURCE = 2
 
@@ -65,9 +66,8 @@ def create(
     )
     rows = []
     for topic in answer["topics"]:
-        exists = topic["error_code"] == 36
-        if topic["error_code"] and not (exists and if_not_exists):
-            raise refused(f"topic {topic['name']}", topic["error_code"], topic["error_message"])
+        exists = topic["error_code"] == TOPIC_ALREADY_EXISTS
+        check(f"topic {topic['name']}", topic, *([TOPIC_ALREADY_EXISTS] if if_not_exists else []))
         rows.append({"topic": topic["name"], "created": not exists})
     if json:
         output.show_json(rows)
@@ -95,11 +95,8 @@ def list_topics(
         for topic in sorted(cluster.metadata(None)["topics"], key=lambda t: str(t["name"]))
         if internal or not topic["is_internal"]
     ]
-    if json:
-        output.show_json(rows)
-    else:
-        columns = ["topic", "partitions", "replicas", *(["internal"] if internal else [])]
-        output.show_table(rows, columns, "no topics yet; `muster topics create NAME` makes one")
+    columns = ["topic", "partitions", "replicas", *(["internal"] if internal else [])]
+    output.show(rows, columns, "no topics yet; `muster topics create NAME` makes one", json)
 
 
 def _configs(cluster: Cluster, topic: str) -> dict[str, str]:
@@ -119,8 +116,7 @@ def _configs(cluster: Cluster, topic: str) -> dict[str, str]:
         },
     )
     result = answer["results"][0]
-    if result["error_code"]:
-        raise refused(f"settings of {topic}", result["error_code"], result["error_message"])
+    check(f"settings of {topic}", result)
     return {
         c["name"]: c["value"]
         for c in result["configs"]
@@ -173,6 +169,38 @@ def describe(
 
 
 @app.command()
+def grow(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="So many in all.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Have the broker check it, and change nothing.")
+    ] = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Give a topic more partitions. Records with a key may then go to another than before."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    before = len(cluster.leaders([topic]))
+    if partitions <= before:
+        raise CommandError(f"topic {topic} has {before} partitions; it can only get more")
+    asked = {
+        "topics": [{"name": topic, "count": partitions, "assignments": None}],
+        "timeout_ms": int(timeout * 1000),
+        "validate_only": dry_run,
+    }
+    [answer] = cluster.controller().call("CreatePartitions", asked, timeout + 5)["results"]
+    check(f"topic {topic}", answer)
+    if json:
+        output.show_json(
+            {"topic": topic, "before": before, "after": partitions, "made": not dry_run}
+        )
+        return
+    would = "would get" if dry_run else "has"
+    output.say(f"{topic} {would} {partitions} partitions, {before} before")
+
+
+@app.command()
 def delete(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
     bootstrap: Bootstrap = BOOTSTRAP,
@@ -188,8 +216,7 @@ def delete(
     }
     answer = cluster.controller().call("DeleteTopics", asked, timeout + 5)
     for topic in answer["responses"]:
-        if topic["error_code"]:
-            raise refused(f"topic {topic['name']}", topic["error_code"], topic["error_message"])
+        check(f"topic {topic['name']}", topic)
     if json:
         output.show_json([{"topic": topic, "deleted": True} for topic in topics])
         return

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from cli.offsets import milliseconds
+from cli.expiring import milliseconds
 from cli.why import clock, partitions_of, span, story
 from tests import waiting
 from tests.brokers import CHECKOUT, KIND, Broker, free_port

@@ -1,0 +1,102 @@
+"""Golden sessions: what a user types and sees, in `tests/cli/golden/*.txt`.
+
+A line that begins with `$ ` is a command; below it stands what it prints, with standard error
+behind `! ` and an exit code other than 0 as `(exit N)`. Lines that begin with `#` are remarks.
+`muster` runs inside this process. What differs from run to run is replaced by as many letters:
+ports (NNNNN), ids (xxxx); `FOLDER` stands for a folder of the test. `MUSTER_GOLDEN=write` writes
+the files anew (`make golden`); the diff is what gets reviewed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from cli.main import run_client
+
+GOLDEN = Path(__file__).parent / "golden"
+FOLDER = "."
+WRITES = os.environ.get("MUSTER_GOLDEN") == "write"
+
+_UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_PORT = re.compile(r"(?<=127\.0\.0\.1:)\d{5}\b")
+
+
+def typed(line: str, stdin: str = "") -> str:
+    """What one command prints, as a session shows it."""
+    out, err = io.StringIO(), io.StringIO()
+    code: str | int | None = 0
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "100"  # the width of the usage errors
+    try:
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            _stdin(stdin),
+        ):
+            try:
+                code = run_client(shlex.split(line)[1:])
+            except SystemExit as ended:
+                code = ended.code
+    finally:
+        os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
+    shown = [part.rstrip() for part in out.getvalue().splitlines()]
+    shown += [f"! {part.rstrip()}" for part in err.getvalue().splitlines()]
+    shown += [f"(exit {code})"] if code else []
+    return "".join(f"{part}\n" for part in shown)
+
+
+@contextlib.contextmanager
+def _stdin(text: str) -> Iterator[None]:
+    import sys
+
+    before, sys.stdin = sys.stdin, io.StringIO(text)
+    try:
+        yield
+    finally:
+        sys.stdin = before
+
+
+def steady(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
+    """The text without what differs from run to run, alignment kept."""
+    for found, instead in replaced:
+        text = text.replace(found, instead)
+    text = _UUID.sub(lambda match: re.sub(r"[0-9a-f]", "x", match[0]), text)
+    return _PORT.sub("NNNNN", text)
+
+
+def play(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
+    """The session with what its commands print now."""
+    replaced = list(replaced)
+    played = []
+    lines = text.splitlines()
+    for line, after in zip(lines, [*lines[1:], "#"], strict=True):
+        if line.startswith("$ "):
+            played.append(f"{line}\n" + _run(line[2:], replaced))
+        elif line.startswith("#") or (not line and after.startswith(("$ ", "#"))):
+            played.append(f"{line}\n")
+    return "".join(played)
+
+
+def _run(line: str, replaced: Iterable[tuple[str, str]]) -> str:
+    shown = typed(line.replace("FOLDER", FOLDER))
+    return steady(shown, [(FOLDER, "FOLDER"), *replaced] if FOLDER != "." else replaced)
+
+
+def check(name: str, replaced: Iterable[tuple[str, str]] = (), writes: bool = WRITES) -> None:
+    """Play a session and compare it with its file."""
+    path = GOLDEN / f"{name}.txt"
+    before = path.read_text()
+    after = play(before, replaced)
+    if writes and after != before:
+        path.write_text(after)
+        return
+    changed = difflib.unified_diff(before.splitlines(), after.splitlines(), "golden", "now", n=6)
+    told = "\n".join(changed)
+    assert not told, f"{path.name}; MUSTER_GOLDEN=write writes it anew\n{told}"

@@ -1,0 +1,89 @@
+"""Golden sessions of the commands that speak Kafka's protocol, on Muster and on Apache Kafka alike.
+
+The same file holds for both brokers: that is the test that the commands work with either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli import group_member
+from cli.client import Cluster
+from tests.brokers import Broker, KafkaBroker
+from tests.cli import sessions
+from tests.interop.cluster import Cluster as Asked
+from tests.waiting import until
+
+pytestmark = pytest.mark.interop
+
+SETTINGS = {"offsets.topic.num.partitions": "2"}
+RECORDS = {("orders", 0): 10, ("orders", 1): 5, ("events", 0): 4}
+
+
+@pytest.fixture(scope="module", params=["muster", "kafka"])
+def shop(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """A broker with the topics that the sessions speak of."""
+    make = Broker if request.param == "muster" else KafkaBroker
+    broker = make(tmp_path_factory.mktemp(request.param) / "data", SETTINGS).start()
+    try:
+        asked = Asked(broker.bootstrap)
+        asked.create_topic("orders", 3)
+        asked.create_topic("events", 1)
+        for (topic, partition), count in RECORDS.items():
+            values = " ".join(f"-v {number}" for number in range(count))
+            line = f"muster produce {topic} -p {partition} {values} -b {broker.bootstrap}"
+            assert "records" in sessions.typed(line)
+        yield broker
+    finally:
+        broker.kill()
+
+
+@pytest.fixture
+def at_shop(shop: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    """Commands speak to the shop's broker."""
+    monkeypatch.setenv("MUSTER_BOOTSTRAP", shop.bootstrap)
+    monkeypatch.setattr(group_member, "SESSION_TIMEOUT_MS", 60_000)
+    yield shop
+    for group in Asked(shop.bootstrap).call("ListGroups", 2)["groups"]:
+        sessions.typed(f"muster groups delete {group['group_id']} --execute")
+
+
+def joined(broker: Broker, group: str) -> group_member.GroupMember:
+    member = group_member.GroupMember(Cluster(broker.bootstrap), group, ["orders"])
+    member.join()
+    return member
+
+
+def check(name: str, broker: Broker, *replaced: tuple[str, str]) -> None:
+    writes = sessions.WRITES and not isinstance(broker, KafkaBroker)
+    sessions.check(name, replaced, writes)
+
+
+def test_groups(at_shop: Broker) -> None:
+    member = joined(at_shop, "live")
+    line = "muster offsets set billing orders:0=4 orders:1=5 orders:2=0 --execute"
+    assert until("the group can be committed to", lambda: "changed" in sessions.typed(line))
+    try:
+        check("groups", at_shop)
+    finally:
+        member.leave()
+
+
+def test_offsets(at_shop: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "apache.csv").write_text('"orders",0,9\n"orders",1,1\n')
+    (tmp_path / "bad.csv").write_text("group,topic,partition,offset\nshop,orders,0,many\n")
+    monkeypatch.setattr(sessions, "FOLDER", str(tmp_path))
+    member = joined(at_shop, "busy")
+    try:
+        check("offsets", at_shop)
+    finally:
+        member.leave()
+
+
+def test_topics(at_shop: Broker) -> None:
+    check("topics", at_shop)
