@@ -76,6 +76,14 @@ _MUSTER: Final = (
         "[debug, info, warning, error]",
         "The least serious line that is written. Muster's own.",
     ),
+    S(
+        "log.recovery.truncate",
+        LIST,
+        "",
+        "",
+        "Partitions (TOPIC-PARTITION) whose log is checked whole at start and ends where it is first"
+        " damaged; what is cut off is kept beside. To be given once. Muster's own.",
+    ),
 )
 
 _KAFKA: Final = (

@@ -31,7 +31,7 @@ from log.checkpoint import (
     write_offsets,
 )
 from log.config import LogConfig, format_magic
-from log.errors import LogPoisoned
+from log.errors import CorruptLog, LogPoisoned
 from log.filesystem import FileSystem, read_whole, write_whole
 from log.partition_log import PartitionLog
 from protocol.records.compression import NAMES
@@ -97,20 +97,31 @@ class LogManager:
         recovery_points = read_offsets(self.fs, self._path(RECOVERY_POINT))
         log_starts = read_offsets(self.fs, self._path(LOG_START_OFFSET))
         places = [(entry, n) for entry in entries for n in range(entry.topic.partitions)]
+        told = _names(self.config["log.recovery.truncate"])
 
         def open_one(place: tuple[TopicLogs, int]) -> PartitionLog:
             entry, partition = place
             key = (entry.topic.name, partition)
+            name = partition_name(*key)
             self._check_topic_id(entry.topic, partition)
-            return PartitionLog.open(
-                self.fs,
-                self._path(partition_name(*key)),
-                *key,
-                self.log_config(entry.settings),
-                recovery_point=recovery_points.get(key, 0),
-                log_start_offset=log_starts.get(key, 0),
-                clean=self.was_clean,
-            )
+            try:
+                return PartitionLog.open(
+                    self.fs,
+                    self._path(name),
+                    *key,
+                    self.log_config(entry.settings),
+                    recovery_point=recovery_points.get(key, 0),
+                    log_start_offset=log_starts.get(key, 0),
+                    clean=self.was_clean,
+                    truncate=name in told,
+                )
+            except CorruptLog as damage:
+                raise CorruptLog(
+                    damage.file,
+                    damage.position,
+                    f"{damage.reason}; restore the file from a copy, or start once with"
+                    f" log.recovery.truncate={name} to let the log end there",
+                ) from None
 
         threads = self.config["num.recovery.threads.per.data.dir"]
         if threads == 1 or len(places) == 1:
@@ -122,6 +133,15 @@ class LogManager:
             entry.logs.append(log)
             _tell_recovery(log)
         self.topics = {entry.topic.name: entry for entry in entries}
+        if told:
+            known = {partition_name(log.topic, log.partition) for log in opened}
+            logger.warning(
+                "logs were checked whole and cut where they were damaged, as told;"
+                " take log.recovery.truncate away now",
+                partitions=sorted(told & known),
+                unknown=sorted(told - known),
+            )
+            self.write_checkpoints()  # the old recovery points are above what there is now
 
     def make(self, topic: Topic, first: int = 0) -> TopicLogs:
         """Makes the directories and logs of partitions ``first`` and up; not visible yet."""
@@ -283,6 +303,10 @@ def produce_rules(settings: Mapping[str, Any]) -> ProduceRules:
         timestamp_after_max_ms=after,
         magic=format_magic(settings["message.format.version"]),
     )
+
+
+def _names(words: str) -> set[str]:
+    return {word.strip() for word in words.split(",") if word.strip()}
 
 
 def codec_of(compression_type: str) -> int | None:

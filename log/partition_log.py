@@ -86,11 +86,13 @@ class PartitionLog:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         clean: bool = False,
+        truncate: bool = False,
     ) -> PartitionLog:
         """Open the log in ``directory``, which is made if it is missing.
 
         ``recovery_point`` and ``log_start_offset`` come from the data directory's checkpoints, 0
-        where these say nothing; ``clean`` says that the last process stopped in order. What was
+        where these say nothing; ``clean`` says that the last process stopped in order. Damage that
+        no crash explains is refused, or with ``truncate`` cut off with all behind it. What was
         found is in ``recovery``. Raises CorruptLog, OSError.
         """
         fs.make_directory(directory)
@@ -101,6 +103,7 @@ class PartitionLog:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             clean=clean,
+            truncate=truncate,
         )
         log = cls(fs, directory, topic, partition, config, segments)
         log.recovery = report
@@ -109,6 +112,7 @@ class PartitionLog:
         log.recovery_point = min(recovery_point, end_offset)
         if not clean or not log.active.size:  # made just now, or by a process that did not end
             log._unsynced_directories.update((directory, os.path.dirname(directory)))
+        log.active.jitter_ms = _jitter_ms(config)
         if config.preallocate and not log.active.size:
             log.active.reserve(config.segment_bytes)
         fold(log)
@@ -201,9 +205,7 @@ class PartitionLog:
         segment = Segment(
             self.fs, self.directory, base_offset, config.segment_index_bytes, create=True
         )
-        segment.jitter_ms = random.randrange(
-            max(1, min(config.segment_jitter_ms, config.segment_ms))
-        )
+        segment.jitter_ms = _jitter_ms(config)
         if config.preallocate:
             segment.reserve(config.segment_bytes)
         self._unsynced_directories.add(self.directory)
@@ -374,6 +376,10 @@ class PartitionLog:
     def size_bytes(self) -> int:
         """Bytes of all segments' batches."""
         return sum(segment.size for segment in self.segments)
+
+
+def _jitter_ms(config: LogConfig) -> int:
+    return random.randrange(max(1, min(config.segment_jitter_ms, config.segment_ms)))
 
 
 def _base_offset(segment: Segment) -> int:

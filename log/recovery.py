@@ -68,6 +68,7 @@ class _Opening:
     config: LogConfig
     recovery_point: int
     clean: bool
+    truncate: bool
     report: RecoveryReport
 
 
@@ -79,14 +80,18 @@ def open_segments(
     recovery_point: int,
     log_start_offset: int,
     clean: bool,
+    truncate: bool = False,
 ) -> tuple[list[Segment], int, RecoveryReport]:
     """Open the segments in ``directory``, at least one, the last of them ready for appends.
 
+    With ``truncate`` all is checked, and the log ends where the first damage is, wherever that is.
     Returns them, the log end offset and the report. Raises CorruptLog.
     """
+    if truncate:
+        recovery_point, clean = 0, False
     report = RecoveryReport()
     report.removed = settle(fs, directory)
-    opening = _Opening(fs, directory, config, recovery_point, clean, report)
+    opening = _Opening(fs, directory, config, recovery_point, clean, truncate, report)
     segments = [
         Segment(fs, directory, base, config.segment_index_bytes, create=False)
         for base in base_offsets(fs, directory)
@@ -105,9 +110,7 @@ def open_segments(
         raise CorruptLog(
             last_segment.file.path,
             last_segment.size,
-            f"the log ends at offset {end_offset}, below its recovery point {recovery_point};"
-            " if that loss is accepted, remove the partition's line from"
-            " recovery-point-offset-checkpoint",
+            f"the log ends at offset {end_offset}, below its recovery point {recovery_point}",
         )
     if end_offset < log_start_offset:
         _drop(opening, segments, "log-start-offset-checkpoint")
@@ -125,12 +128,13 @@ def _open_each(opening: _Opening, segments: list[Segment]) -> int:
     joined = False
     for index, segment in enumerate(segments):
         following = segments[index + 1].base_offset if segment is not segments[-1] else None
-        if end_offset > segment.base_offset:
+        overlaps = end_offset > segment.base_offset
+        if overlaps and not opening.truncate:
             raise CorruptLog(
                 segment.file.path, 0, f"the segment before it ends at offset {end_offset}"
             )
         torn = joined and opening.recovery_point <= end_offset < segment.base_offset
-        if torn and not opening.config.compacts:
+        if overlaps or (torn and not opening.config.compacts):
             _drop(opening, segments[index:], segments[index - 1].path(LOG))
             del segments[index:]
             segments[-1].resume()
@@ -212,10 +216,10 @@ def _refuse_or_cut(
             damage.file,
             position,
             f"{damage.reason}; offsets below {opening.recovery_point} were already on the disk,"
-            " so that this is no torn tail; restore the file from a copy",
+            " so that this is no torn tail",
         )
     kept_as = None
-    if holds_whole_batch(segment.file, position, segment.size):
+    if opening.truncate or holds_whole_batch(segment.file, position, segment.size):
         kept_as = f"{damage.file}{CUT}"
         _copy(opening.fs, segment, position, kept_as)
     opening.report.cuts.append(

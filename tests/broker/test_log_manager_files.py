@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from broker.config import Config
 from broker.logs import LogManager
 from broker.registry import Topic
 from log.checkpoint import RECOVERY_POINT, read_offsets
+from log.errors import CorruptLog
 from log.filesystem import OsFileSystem
 from protocol.records.batch import Record, encode_batch
 from tests.simulated_files import SimulatedFiles
@@ -67,3 +70,37 @@ def test_a_log_that_cannot_be_closed_leaves_out_the_marker_and_nothing_else() ->
     last = LogManager(fs, "/data", Config({}))
     last.open_all([topic])
     assert last.was_clean
+
+
+def test_damage_names_the_setting_that_lets_the_log_end_there_and_it_is_needed_once() -> None:
+    fs = SimulatedFiles()
+    fs.make_directory("/data")
+    topic = Topic("t", b"1" * 16, 2)
+
+    def opened(**properties: str) -> LogManager:
+        fs.kill()
+        logs = LogManager(fs, "/data", Config(properties))
+        logs.open_all([topic])
+        return logs
+
+    logs = LogManager(fs, "/data", Config({}))
+    logs.show(logs.make(topic))
+    for log in logs.all():
+        for _ in range(3):
+            log.append(encode_batch([Record(0, 1, None, b"v")]), 0, 1)
+        log.flush()
+    logs.write_checkpoints()
+    path = "/data/t-1/00000000000000000000.log"
+    fs.names[path].data[69 + 65] ^= 1
+
+    with pytest.raises(CorruptLog) as refused:
+        opened()
+    assert (refused.value.file, refused.value.position) == (path, 69)
+    assert "log.recovery.truncate=t-1 " in str(refused.value)
+    with pytest.raises(CorruptLog):
+        opened(**{"log.recovery.truncate": "t-0"})
+
+    told = opened(**{"log.recovery.truncate": "t-1, gone-0"})
+    assert [log.log_end_offset for log in told.all()] == [3, 1]
+    assert read_offsets(fs, f"/data/{RECOVERY_POINT}") == {("t", 0): 3, ("t", 1): 1}
+    assert [log.log_end_offset for log in opened().all()] == [3, 1]

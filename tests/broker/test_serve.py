@@ -175,6 +175,37 @@ def test_a_damaged_list_of_topics_is_refused(brokers: Callable[..., Broker]) -> 
     assert "topics.json is damaged" in stderr
 
 
+def test_damage_below_the_recovery_point_is_refused_until_told_to_cut_there(
+    brokers: Callable[..., Broker],
+) -> None:
+    broker = brokers()
+    with Wire(broker.port) as wire:
+        create_topic(wire, "t")
+        for _ in range(3):
+            produce(wire, "t")
+    broker.stop()
+    segment = broker.data / "t-0" / "00000000000000000000.log"
+    data = segment.read_bytes()
+    segment.write_bytes(data[:-3])
+    words = ("--listen", "127.0.0.1:0", "--data", str(broker.data))
+
+    code, stderr = refused(*words)
+
+    assert code == 1
+    assert_one_sentence(stderr)
+    assert f"{segment} is damaged at byte {len(data) // 3 * 2}" in stderr
+    setting = re.findall(r"log\.recovery\.truncate=\S+", stderr)[0]
+    assert setting == "log.recovery.truncate=t-0"
+
+    broker.settings["log.recovery.truncate"] = "t-0"
+    broker.start()
+    told = "".join(broker.log)
+    assert "a torn tail was cut off" in told
+    assert "take log.recovery.truncate away now" in told
+    with Wire(broker.port) as wire:
+        assert len(values_of(fetch(wire, "t")["records"])) == 2
+
+
 def test_settings_that_kafka_does_not_know_are_one_warning(
     brokers: Callable[..., Broker],
 ) -> None:

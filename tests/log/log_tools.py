@@ -48,6 +48,7 @@ def open_log(
     recovery_point: int = 0,
     log_start_offset: int = 0,
     clean: bool = False,
+    truncate: bool = False,
     **settings: int | str,
 ) -> PartitionLog:
     """The log of topic ``t`` partition 0, with these settings of its topic."""
@@ -61,6 +62,7 @@ def open_log(
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
         clean=clean,
+        truncate=truncate,
     )
 
 

@@ -142,6 +142,20 @@ def test_the_jitter_ends_segments_earlier_and_never_later() -> None:
     assert len(lengths) > 3
 
 
+def test_logs_that_are_opened_together_do_not_roll_together() -> None:
+    def ends_after() -> int:
+        fs = SimulatedFiles()
+        append_values(open_log(fs), b"v", timestamp_ms=0)
+        log = open_log(fs, segment_ms=1000, segment_jitter_ms=1000)
+        while len(log.segments) == 1:
+            append_values(log, b"v", timestamp_ms=100 * log.log_end_offset)
+        return log.log_end_offset
+
+    ends = {ends_after() for _ in range(20)}
+    assert max(ends) <= 12
+    assert len(ends) > 2
+
+
 def test_a_segment_ends_when_an_index_is_full() -> None:
     log = open_log(SimulatedFiles(), segment_index_bytes=36, index_interval_bytes=0)
     for time in range(1, 9):  # three time entries, of which the last is kept for the roll
