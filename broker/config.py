@@ -57,6 +57,7 @@ class Config:
         """What was changed at run time for this broker; stronger."""
         self._static: dict[str, Value] = dict(preset)
         self._values = self._static
+        self._topic_defaults: dict[str, Any] | None = None
         try:
             for name, text in known.items():
                 self._static[name] = parse_value(BROKER[name], text)
@@ -87,13 +88,23 @@ class Config:
             name: parse_value(BROKER[name], text) for name, text in {**default, **own}.items()
         }
         other._values = {**self._static, **changed}
+        other._topic_defaults = None
         other._check()
         return other
 
     def adopt(self, other: Config) -> None:
         """Takes over the settings of run time of a copy that `with_dynamic` made."""
         self.dynamic_default, self.dynamic_own = other.dynamic_default, other.dynamic_own
-        self._values = other._values
+        self._values, self._topic_defaults = other._values, other._topic_defaults
+
+    @property
+    def topic_defaults(self) -> Mapping[str, Any]:
+        """Every setting of a topic without its own; worked out once, for thousands of topics."""
+        if self._topic_defaults is None:
+            self._topic_defaults = {
+                name: _from_broker(self, setting) for name, setting in TOPIC.items()
+            }
+        return self._topic_defaults
 
     def first_given(self, *names: str) -> str | None:
         """The first of ``names`` that was set to something, the strongest first."""
@@ -179,9 +190,7 @@ def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, An
 
     Raises BadValue for an unknown name or a value that its setting does not take.
     """
-    values: dict[str, Any] = {
-        name: _from_broker(config, setting) for name, setting in TOPIC.items()
-    }
+    values = dict(config.topic_defaults)
     for name, text in overrides.items():
         if name not in TOPIC:
             raise BadValue(f"Unknown topic config name: {name}")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.config import topic_settings
 from broker.logs import TopicLogs
 from broker.registry import Topic, check_topic_name, colliding
 from broker.runtime import OFFSETS_TOPIC
@@ -77,14 +78,19 @@ class TopicAdmin:
         return colliding(name, self.broker.registry.topics)
 
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
-        """Makes a topic whose name and settings have been checked; visible when this returns."""
+        """Makes a topic whose name and settings have been checked; visible when this returns.
+
+        Raises BadValue when the settings no longer go with the broker's, and OSError.
+        """
         self.check_new(name)
         topic = Topic(name, self._new_id(), partitions, dict(configs))
         done = asyncio.get_running_loop().create_future()
         self._pending[name] = done
         try:
-            entry = await asyncio.to_thread(self._make, topic)
-            self._show(topic, entry)
+            async with self.changing:
+                topic_settings(self.broker.config, configs)  # a default may have changed since
+                entry = await asyncio.to_thread(self._make, topic)
+                self._show(topic, entry)
         except BaseException as error:
             done.set_exception(error)
             done.exception()  # it is told here; nobody else may be waiting

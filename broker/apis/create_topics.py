@@ -112,6 +112,8 @@ async def _create(
             topic_id = (await broker.topics.create(name, partitions, configs)).topic_id
         except TopicExists as error:
             raise Refused(TOPIC_ALREADY_EXISTS, str(error)) from None
+        except BadValue as error:
+            raise Refused(INVALID_CONFIG, str(error)) from None
         except OSError as error:
             logger.error("a topic can't be made", topic=name, error=str(error))
             raise Refused(KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.") from None

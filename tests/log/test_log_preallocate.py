@@ -1,0 +1,41 @@
+"""`preallocate`: a disk without room for a whole segment says so when the segment begins."""
+
+from __future__ import annotations
+
+import pytest
+
+from log.errors import LogPoisoned
+from tests.log.log_tools import NOW_MS, batch, open_log
+from tests.simulated_files import SimulatedFiles
+
+SEGMENT_BYTES = 1000
+
+
+def test_a_full_disk_is_seen_before_a_record_is_taken_and_the_log_goes_on_when_there_is_room() -> (
+    None
+):
+    fs = SimulatedFiles()
+    log = open_log(fs, preallocate=True, segment_bytes=SEGMENT_BYTES)
+    one = batch(0, b"x" * 400)
+    for _ in range(2):
+        log.append(one, 0, NOW_MS)
+    end = log.log_end_offset
+    fs.capacity_bytes = sum(len(inode.data) for inode in fs.names.values()) + SEGMENT_BYTES // 2
+
+    with pytest.raises(LogPoisoned, match="No space left"):
+        log.append(one, 0, NOW_MS)
+    assert (log.log_end_offset, len(log.segments)) == (end, 1)
+
+    fs.capacity_bytes = 1 << 20
+    log.probe()
+    log.append(one, 0, NOW_MS)
+    assert len(log.segments) == 2
+    assert [header.base_offset for _, header in log.scan()] == [0, 1, 2]
+
+
+def test_a_disk_without_room_refuses_the_first_segment() -> None:
+    fs = SimulatedFiles()
+    fs.capacity_bytes = SEGMENT_BYTES // 2
+
+    with pytest.raises(OSError, match="No space left"):
+        open_log(fs, preallocate=True, segment_bytes=SEGMENT_BYTES)
