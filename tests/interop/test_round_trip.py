@@ -1,0 +1,402 @@
+"""There and back: Apache Kafka opens what Muster wrote, goes on with it, and Muster opens that.
+
+A fresh Kafka makes the same topics and stops; Muster's partition directories replace its own, but
+for `partition.metadata`; Kafka then starts as after a crash, so that it recovers every log.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+
+from log.config import LogConfig
+from log.filesystem import OsFileSystem
+from log.partition_log import PartitionLog
+from tests import java
+from tests.brokers import KIND, Broker, KafkaBroker
+from tests.interop.cluster import Cluster
+from tests.log.cleaning_tools import SETTINGS, RandomLog, clean_log, committed
+from tests.waiting import until
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(KIND == "kafka", reason="both brokers take part in any case"),
+]
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+OFFSETS = "__consumer_offsets"
+OFFSETS_PARTITIONS = 3
+# Topics, their partitions, and their settings in Muster.
+TOPICS: dict[str, tuple[int, dict[str, str]]] = {
+    "codecs": (2, {"index.interval.bytes": "200"}),
+    "cleaned": (
+        1,
+        {
+            "cleanup.policy": "compact",
+            "segment.bytes": "8000",
+            "min.cleanable.dirty.ratio": "0.1",
+            "index.interval.bytes": "200",
+        },
+    ),
+    "as-of-0-9": (1, {"message.format.version": "0.9.0", "index.interval.bytes": "200"}),
+    "as-of-0-10": (1, {"message.format.version": "0.10.2", "index.interval.bytes": "200"}),
+}
+WITH_TRANSACTIONS = "transactions"
+"""A topic that Muster finds: cleaned, with markers, tombstones, empty batches, delete horizons."""
+
+
+class Read(NamedTuple):
+    """A record as a client sees it."""
+
+    partition: int
+    offset: int
+    timestamp: tuple[int, int]
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+
+class State(NamedTuple):
+    """Everything that clients can ask of a broker about the topics and groups of these tests."""
+
+    records: dict[str, list[Read]]
+    offsets: dict[str, dict[tuple[str, int], tuple[int, str]]]
+    groups: dict[str, Any]
+
+
+def read_all(bootstrap: str, topic: str, partitions: int, **settings: str) -> list[Read]:
+    """Every record of a topic in the order of its partitions and offsets."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "none",
+            "isolation.level": "read_uncommitted",
+            "enable.partition.eof": True,
+            "check.crcs": True,
+            **settings,
+        }
+    )
+    found: list[Read] = []
+    ended = 0
+    try:
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
+
+        def read() -> bool:
+            nonlocal ended
+            for message in consumer.consume(1000, 0.1):
+                if (error := message.error()) is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    ended += 1
+                    continue
+                found.append(
+                    Read(
+                        message.partition(),
+                        message.offset(),
+                        message.timestamp(),
+                        message.key(),
+                        message.value(),
+                        tuple(message.headers() or ()),
+                    )
+                )
+            return ended >= partitions
+
+        until(f"all of {topic} is read", read, tolerate=())
+        return sorted(found, key=lambda record: record[:2])
+    finally:
+        consumer.close()
+
+
+def state_of(broker: Broker, groups: list[str]) -> State:
+    """What ``broker`` serves; offsets and groups as soon as they are loaded."""
+    cluster = Cluster(broker.bootstrap)
+    topics = {name: partitions for name, (partitions, _) in TOPICS.items()} | {WITH_TRANSACTIONS: 1}
+    return State(
+        {topic: read_all(broker.bootstrap, topic, count) for topic, count in topics.items()},
+        {group: offsets_of(cluster, group) for group in groups},
+        {
+            group: until(f"{group} is described", lambda g=group: group_of(cluster, g))
+            for group in groups
+        },
+    )
+
+
+def offsets_of(cluster: Cluster, group: str) -> dict[tuple[str, int], tuple[int, str]]:
+    def fetched() -> list[dict[str, Any]] | None:
+        found = cluster.call("OffsetFetch", 7, group_id=group, topics=None)
+        return [found] if found["error_code"] == 0 else None
+
+    [found] = until(f"the offsets of {group} are loaded", fetched) or [{}]
+    return {
+        (topic["name"], p["partition_index"]): (p["committed_offset"], p["metadata"])
+        for topic in found["topics"]
+        for p in topic["partitions"]
+    }
+
+
+def group_of(cluster: Cluster, group: str) -> dict[str, Any] | None:
+    [found] = cluster.call("DescribeGroups", 4, groups=[group])["groups"]
+    if found["error_code"]:
+        return None
+    del found["authorized_operations"]
+    found["members"].sort(key=lambda member: member["member_id"])
+    return found
+
+
+def send(
+    bootstrap: str, topic: str, codec: str, stem: str, count: int = 30, **settings: Any
+) -> None:
+    """Records with keys, headers (where the topic's format has them), and a few null values."""
+    failed: list[object] = []
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 20, **settings}
+    )
+    old = topic.startswith("as-of")
+    for number in range(count):
+        producer.produce(
+            topic,
+            None if number % 10 == 9 else f"{stem}-{number}-".encode() + b"compressible " * 8,
+            b"key-%d" % (number % 7),
+            partition=number % TOPICS[topic][0] if topic in TOPICS else 0,
+            headers=None if old else [("codec", codec.encode()), ("empty", b"")],
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
+    assert producer.flush(20) == 0
+    assert not failed
+
+
+def commit(bootstrap: str, group: str, offsets: dict[tuple[str, int], int], metadata: str) -> None:
+    """Commit for a group without members."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    places = [TopicPartition(t, p, offset, metadata) for (t, p), offset in offsets.items()]
+    done = consumer.commit(offsets=places, asynchronous=False)
+    assert all(place.error is None for place in done)
+    consumer.close()
+
+
+def join_two_members(cluster: Cluster, group: str) -> None:
+    """A Stable group of two static members whose sessions outlast the test."""
+    join = {
+        "group_id": group,
+        "session_timeout_ms": 600_000,
+        "rebalance_timeout_ms": 600_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b"\0\1\0\0\0\0\0\0\0\0"}],
+    }
+    with ThreadPoolExecutor(2) as pool:
+        first = cluster.call("JoinGroup", 5, **join, member_id="", group_instance_id="one")
+        second = pool.submit(
+            cluster.call, "JoinGroup", 5, **join, member_id="", group_instance_id="two"
+        )
+        until("the second waits", lambda: is_preparing(cluster, group))
+        first = cluster.call(
+            "JoinGroup", 5, **join, member_id=first["member_id"], group_instance_id="one"
+        )
+        joined = {"one": first, "two": second.result(20)}
+    leader = next(name for name, each in joined.items() if each["leader"] == each["member_id"])
+    for name in sorted(joined, key=lambda name: name != leader):
+        answer = cluster.call(
+            "SyncGroup",
+            3,
+            group_id=group,
+            generation_id=joined[name]["generation_id"],
+            member_id=joined[name]["member_id"],
+            group_instance_id=name,
+            assignments=[
+                {"member_id": each["member_id"], "assignment": f"for {each_name}".encode()}
+                for each_name, each in joined.items()
+            ]
+            if name == leader
+            else [],
+        )
+        assert (answer["error_code"], answer["assignment"]) == (0, f"for {name}".encode())
+
+
+def is_preparing(cluster: Cluster, group: str) -> bool:
+    found = group_of(cluster, group)
+    return found is not None and found["group_state"] == "PreparingRebalance"
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[tuple[Broker, KafkaBroker]]:
+    """Both brokers over empty directories, not started; killed when the test ends."""
+    settings = {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS)}
+    muster = Broker(tmp_path / "muster", {**settings, "log.cleaner.backoff.ms": "50"})
+    kafka = KafkaBroker(
+        tmp_path / "kafka",
+        {
+            **settings,
+            "log.cleaner.enable": "false",
+            "transaction.state.log.num.partitions": "1",
+            "group.coordinator.append.linger.ms": "0",
+        },
+    )
+    yield muster, kafka
+    muster.kill()
+    kafka.kill()
+
+
+def cleaned_with_transactions(folder: Path) -> set[int]:
+    """A log with all that cleaning leaves; the offsets of the records that were committed."""
+    config = LogConfig(**{**SETTINGS, "segment_bytes": 20_000})  # type: ignore[arg-type]
+    log = PartitionLog.open(OsFileSystem(), str(folder), WITH_TRANSACTIONS, 0, config)
+    writer = RandomLog(log, random.Random(5), keys=60)
+    first_dirty = 0
+    for _ in range(3):
+        writer.append(120)
+        writer.end_all()
+        log.roll()
+        first_dirty = clean_log(log, first_dirty, writer.now_ms).end_offset
+    writer.append(20)
+    writer.end_all()
+    log.close()
+    return {record.offset for record in committed(log)}
+
+
+def fill(muster: Broker) -> None:
+    """Topics in every codec and format, one of them cleaned; groups with and without members."""
+    cluster = Cluster(muster.bootstrap)
+    for topic, (partitions, settings) in TOPICS.items():
+        cluster.create_topic(topic, partitions, **settings)
+    for codec in CODECS:
+        for topic in TOPICS:
+            if codec == "zstd" and topic.startswith("as-of"):
+                continue
+            send(muster.bootstrap, topic, codec, codec)
+        for turn in range(6):
+            send(
+                muster.bootstrap,
+                "cleaned",
+                codec,
+                f"{codec}-{turn}",
+                **{"enable.idempotence": True},
+            )
+    for number in range(20):
+        offsets = {("codecs", 0): number, ("codecs", 1): 2 * number, ("cleaned", 0): 7}
+        commit(muster.bootstrap, f"group-{number % 5}", offsets, f"commit {number}")
+    join_two_members(cluster, "stable")
+    commit(muster.bootstrap, "deleted", {("codecs", 0): 1}, "")
+    deleted = cluster.call("DeleteGroups", 1, groups_names=["deleted"])
+    assert deleted["results"][0]["error_code"] == 0
+    folder = muster.partition_folder("cleaned", 0)
+    until("it was cleaned", lambda: sum(f.stat().st_size for f in folder.glob("*.log")) < 20_000)
+
+
+def make_topics(kafka: KafkaBroker) -> None:
+    """Start Kafka, make the same topics, and stop it."""
+    kafka.start()
+    cluster = Cluster(kafka.bootstrap)
+    for topic, (partitions, _) in TOPICS.items():
+        cluster.create_topic(topic, partitions)
+    cluster.create_topic(WITH_TRANSACTIONS, 1)
+    commit(kafka.bootstrap, "first", {("codecs", 0): 0}, "")
+    kafka.stop()
+
+
+def replace(ours: Path, theirs: Path) -> list[Path]:
+    """Put our partitions in the place of Kafka's; the segments that it has now.
+
+    Without the mark of a stop in order Kafka reads and checks all of them at its start.
+    """
+    for folder in theirs.iterdir():
+        source = ours / folder.name
+        if not folder.is_dir() or not source.is_dir():
+            continue
+        for file in folder.iterdir():
+            if file.name != "partition.metadata":
+                file.unlink()
+        for file in source.iterdir():
+            if file.name != "partition.metadata":
+                shutil.copy(file, folder)
+    (theirs / ".kafka_cleanshutdown").unlink()
+    return [f for f in sorted(theirs.glob("*/*.log")) if (ours / f.parent.name).is_dir()]
+
+
+def go_on(kafka: KafkaBroker) -> None:
+    """More of everything, and what Muster can't write itself: transactions."""
+    bootstrap = kafka.bootstrap
+    for codec in CODECS:
+        send(bootstrap, "codecs", codec, f"kafka-{codec}")
+        send(bootstrap, "cleaned", codec, f"kafka-{codec}", **{"enable.idempotence": True})
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "t"})
+    producer.init_transactions(20)
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        for number in range(10):
+            producer.produce(WITH_TRANSACTIONS, f"{end.__name__}-{number}", f"key-{number}")
+        end(20)
+    commit(bootstrap, "group-1", {("codecs", 0): 40, ("as-of-0-9", 0): 3}, "by Kafka")
+    commit(bootstrap, "group-of-kafka", {("codecs", 1): 33}, "by Kafka")
+    join_two_members(Cluster(bootstrap), "stable-in-kafka")
+
+
+def test_kafka_opens_what_muster_wrote_and_muster_what_kafka_added(
+    both: tuple[Broker, KafkaBroker],
+) -> None:
+    muster, kafka = both
+    ended_well = cleaned_with_transactions(muster.partition_folder(WITH_TRANSACTIONS, 0))
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(make_topics, kafka)
+        muster.start()
+        fill(muster)
+        groups = [f"group-{number}" for number in range(5)] + ["stable"]
+        ours = state_of(muster, groups)
+        muster.stop()
+        made.result()
+    assert ours.groups["stable"]["group_state"] == "Stable"
+
+    segments = replace(muster.data, kafka.data)
+    assert_dumped(segments)
+    kafka.start()
+    assert_same(state_of(kafka, groups), ours)
+    assert offsets_of(Cluster(kafka.bootstrap), "deleted") == {}
+    seen = read_all(kafka.bootstrap, WITH_TRANSACTIONS, 1, **{"isolation.level": "read_committed"})
+    assert {record.offset for record in seen} == ended_well
+    assert len(seen) < len(ours.records[WITH_TRANSACTIONS]), "some are of aborted transactions"
+    go_on(kafka)
+    groups += ["group-of-kafka", "stable-in-kafka"]
+    theirs = state_of(kafka, groups)
+    assert len(theirs.records["codecs"]) == 2 * len(ours.records["codecs"])
+    kafka.stop()
+
+    back = Broker(kafka.data, muster.settings).start()
+    try:
+        assert_same(state_of(back, groups), theirs)
+        send(back.bootstrap, "codecs", "lz4", "and on")
+        commit(back.bootstrap, "group-of-kafka", {("codecs", 1): 34}, "by Muster")
+    finally:
+        assert back.stop() == 0
+
+
+def assert_dumped(segments: list[Path]) -> None:
+    """DumpLogSegments reads every segment whole."""
+    done = java.run(
+        java.KAFKA_NEW,
+        "org.apache.kafka.tools.DumpLogSegments",
+        "--deep-iteration",
+        "--files",
+        ",".join(map(str, segments)),
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "isvalid: false" not in done.stdout
+    read_to = {
+        file: int(position) + int(size)
+        for file, lines in re.findall(
+            r"^Dumping (\S+)\n((?:(?!^Dumping).*\n?)*)", done.stdout, re.M
+        )
+        for position, size in re.findall(r" position: (\d+) .*?[sS]ize: (\d+)", lines)[-1:]
+    }
+    assert read_to == {str(f): f.stat().st_size for f in segments if f.stat().st_size}
+
+
+def assert_same(found: State, wanted: State) -> None:
+    for topic, records in wanted.records.items():
+        assert found.records[topic] == records, topic
+    assert found.offsets == wanted.offsets
+    assert found.groups == wanted.groups
