@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from protocol.errors import INVALID_RECORD
 from protocol.records.batch import (
@@ -83,6 +83,8 @@ class MessageSet:
     compression: int = 0
     timestamp_type: int = CREATE_TIME
     largest_entry_bytes: int = 0
+    entries: list[tuple[Message, list[Record]]] = field(default_factory=list)
+    """Each entry with what it holds, which is in ``records`` too."""
 
 
 def iter_messages(buffer: Buffer, partial: bool = False) -> Iterator[Message]:
@@ -233,6 +235,7 @@ def read_set(
         result.timestamp_type = message.timestamp_type
         result.largest_entry_bytes = max(result.largest_entry_bytes, message.size_bytes)
         result.records += records
+        result.entries.append((message, records))
     return result
 
 
@@ -282,27 +285,29 @@ def with_offsets(data: Buffer, counts: Sequence[int]) -> bytearray:
 
 
 def placed(data: Buffer, base_offset: int, append_time: int | None = None) -> bytearray:
-    """A set whose offsets count from 0 at its place in the log: ``base_offset`` is added.
+    """A checked set whose offsets count from 0, at its place in the log: ``base_offset`` is added.
 
     A wrapper of magic 0 is made anew, for its inner offsets are absolute. With ``append_time``
     messages of magic 1 get that time, and LOG_APPEND_TIME. Raises CorruptRecords.
     """
+    view = memoryview(data)
     out = bytearray()
     position = 0
-    for message in iter_messages(data):
-        end = position + message.size_bytes
-        offset = base_offset + message.offset
-        if message.compression and message.magic == 0:
+    while position < len(view):
+        offset, size, _, magic, attributes = _ENTRY.unpack_from(view, position)
+        end = position + OVERHEAD + size
+        if magic == 0 and attributes & _CODEC_BITS:
+            (message,) = iter_messages(view[position:end])
             records = unwrap(message)
-            first = offset - len(records) + 1
+            first = base_offset + offset - len(records) + 1
             moved = [record._replace(offset=first + i) for i, record in enumerate(records)]
             out += encode(moved, 0, message.compression)
         else:
             at = len(out)
-            out += memoryview(data)[position:end]
-            _INT64.pack_into(out, at, offset)
-            if message.magic and append_time is not None:
-                _stamp(out, at, message.attributes, append_time)
+            out += view[position:end]
+            _INT64.pack_into(out, at, base_offset + offset)
+            if magic and append_time is not None:
+                _stamp(out, at, attributes, append_time)
         position = end
     return out
 

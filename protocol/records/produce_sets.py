@@ -25,9 +25,7 @@ from protocol.records.message_set import (
     Message,
     MessageSet,
     encode,
-    iter_messages,
     read_set,
-    unwrap,
     with_offsets,
 )
 from protocol.records.produce_rules import (
@@ -87,13 +85,9 @@ def _as_it_came(data: Buffer, decoded: MessageSet, rules: ProduceRules) -> bytes
     """The set with nothing but its offsets changed; None when that will not do."""
     if decoded.magic != rules.magic:
         return None
-    counts: list[int] = []
-    for message in iter_messages(data):
-        records = unwrap(message, rules.decompressed_bytes_max)
-        if not _fits(message, records, rules):
-            return None
-        counts.append(len(records))
-    return bytes(with_offsets(data, counts))
+    if not all(_fits(message, records, rules) for message, records in decoded.entries):
+        return None
+    return bytes(with_offsets(data, [len(records) for _, records in decoded.entries]))
 
 
 def _fits(message: Message, records: Sequence[Record], rules: ProduceRules) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,9 @@ from protocol.records import message_set
 from protocol.records.batch import COMMIT, Record, encode_batch, encode_end_transaction
 from protocol.records.stored import iter_stored, stored_records
 from tests.broker.config_calls import SET, alter
-from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
+from tests.broker.topic_calls import create_topic, fetch, fetch_request, list_offset, produce
 from tests.brokers import Broker
+from tests.waiting import until
 from tests.wire import Wire
 
 NOON = 1_700_000_000_000
@@ -173,3 +175,32 @@ def test_old_clients_are_led_past_batches_that_they_cannot_see(
             assert fetch(wire, name, 11, version, partition_max_bytes=1)["records"] == b""
         answer = fetch(wire, name, 1, partition_max_bytes=1)
         assert hidden(1).startswith(answer["records"])
+
+
+def test_an_answer_in_an_old_form_is_of_one_mebibyte_and_everybody_has_a_turn(
+    wire: Wire, name: str
+) -> None:
+    create_topic(wire, name, partitions=3)
+    large = encode_batch([Record(i, NOON, None, bytes(100_000)) for i in range(9)])
+    for partition in range(3):
+        assert produce(wire, name, large, partition=partition)["error_code"] == NONE
+    request = fetch_request(name)
+    (topic,) = request["topics"]
+    topic["partitions"] = [{**topic["partitions"][0], "partition": number} for number in (2, 0, 1)]
+
+    def served() -> int:
+        partitions = _partitions(wire, 2, request)
+        assert [each["partition_index"] for each in partitions] == [2, 0, 1]
+        (whole,) = [each for each in partitions if each["records"]]
+        assert len(message_set.decode(whole["records"])) == 9
+        return int(whole["partition_index"])
+
+    seen: set[int] = set()
+    until("each had its turn", lambda: seen.add(served()) or len(seen) == 3)
+    assert all(each["records"] for each in _partitions(wire, 4, request))
+
+
+def _partitions(wire: Wire, version: int, request: dict[str, Any]) -> list[dict[str, Any]]:
+    (answered,) = wire.call("Fetch", version, request)["responses"]
+    partitions: list[dict[str, Any]] = answered["partitions"]
+    return partitions
