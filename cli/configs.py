@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -10,12 +11,16 @@ from cli import output
 from cli.client import Cluster, Connection
 from cli.errors import USAGE, CommandError, refused
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from protocol.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 app = typer.Typer(help="Read and change settings of topics and brokers.", no_args_is_help=True)
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
+
+SETTLED_WITHIN_S = 5.0
+"""How long a broker may take to show what its controller has changed."""
 
 _SOURCES = {
     1: "topic",
@@ -91,8 +96,10 @@ def _describe(
         {"resources": [asked], "include_synonyms": True, "include_documentation": True},
     )
     result = answer["results"][0]
-    if result["error_code"]:
-        raise refused(f"settings of {resource}", result["error_code"], result["error_message"])
+    code = result["error_code"]
+    if code:
+        message = None if code == UNKNOWN_TOPIC_OR_PARTITION else result["error_message"]
+        raise refused(f"settings of {resource}", code, message)
     return {
         entry["name"]: entry for entry in sorted(result["configs"], key=lambda e: str(e["name"]))
     }
@@ -209,7 +216,7 @@ def set_configs(
     connection = _connection(cluster, resource)
     before = _describe(connection, resource, None)
     _alter(connection, resource, operations, before, dry_run)
-    after = {} if dry_run else _describe(connection, resource, None)
+    after = {} if dry_run else _settled(connection, resource, operations, before)
     rows = [
         {
             "setting": name,
@@ -238,7 +245,7 @@ def _foretold(operation: Operation, before: dict[str, dict[str, Any]]) -> str | 
         return operation.value
     if operation.operation == DELETE:
         behind = [] if entry is None else entry["synonyms"][1:]
-        return behind[0]["value"] if behind else None
+        return behind[0]["value"] if behind else "(default)"
     return ",".join(_list_after(operation, entry))
 
 
@@ -248,6 +255,38 @@ def _list_after(operation: Operation, entry: dict[str, Any] | None) -> list[str]
     if operation.operation == APPEND:
         return there + [part for part in parts if part not in there]
     return [part for part in there if part not in parts]
+
+
+def _settled(
+    connection: Connection,
+    resource: Resource,
+    operations: list[Operation],
+    before: dict[str, dict[str, Any]],
+) -> dict[str, dict[str, Any]]:
+    """The settings once the broker shows what was changed: Kafka's follow their controller."""
+
+    def shows(operation: Operation, entry: dict[str, Any] | None) -> bool:
+        if operation.operation == DELETE:
+            return entry is None or _source(entry) not in _own_sources(resource)
+        if entry is None:
+            return False
+        wanted = (_foretold(operation, before) or "").replace(" ", "")
+        return bool(entry["is_sensitive"]) or entry["value"] == wanted
+
+    deadline = time.monotonic() + SETTLED_WITHIN_S
+    while True:
+        after = _describe(connection, resource, None)
+        settled = all(shows(operation, after.get(operation.setting)) for operation in operations)
+        if settled or time.monotonic() > deadline:
+            return after
+        time.sleep(0.02)
+
+
+def _own_sources(resource: Resource) -> tuple[str, ...]:
+    """Where values come from that are the resource's own; DescribeConfigs v0 says only "set"."""
+    if resource.kind == TOPIC_RESOURCE:
+        return "topic", "set"
+    return ("broker, at run time",) if resource.name else ("every broker, at run time",)
 
 
 def _alter(
@@ -280,8 +319,7 @@ def _all_after(
     resource: Resource, operations: list[Operation], before: dict[str, dict[str, Any]]
 ) -> dict[str, str]:
     """The resource's own settings after the operations, for AlterConfigs."""
-    sources = {TOPIC_RESOURCE: ("topic", "set"), BROKER_RESOURCE: ("broker, at run time",)}
-    mine = sources[resource.kind] if resource.name else ("every broker, at run time",)
+    mine = _own_sources(resource)
     own = {name: entry for name, entry in before.items() if _source(entry) in mine}
     hidden = [name for name, entry in own.items() if entry["is_sensitive"]]
     if hidden:

@@ -85,5 +85,9 @@ def test_offsets(at_shop: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         member.leave()
 
 
+def test_configs(at_shop: Broker) -> None:
+    check("configs", at_shop)
+
+
 def test_topics(at_shop: Broker) -> None:
     check("topics", at_shop)
