@@ -1,0 +1,137 @@
+"""What records of Kafka's internal topics say: offsets, groups, transactions, and markers.
+
+Decoded by the tables of `protocol/log_records.py`, so by Kafka's own names. What can't be
+decoded is shown as it is; a dump never ends over one record.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from enum import StrEnum
+from typing import Any
+
+from protocol import log_records
+from protocol.consumer_protocol import assigned_partitions, subscribed_topics
+from protocol.errors import ProtocolError
+from protocol.records.batch import Record
+
+Value = dict[str, Any]
+
+_TYPE = struct.Struct(">h")
+_CONTROL_TYPES = {0: "abort", 1: "commit", 2: "leader change", 3: "snapshot header",
+                  4: "snapshot footer", 5: "kraft version", 6: "voters"}  # fmt: skip
+
+
+class Content(StrEnum):
+    """What the records of a log are."""
+
+    BYTES = "bytes"
+    OFFSETS = "offsets"
+    TRANSACTIONS = "transactions"
+
+
+_OF_TOPIC = {
+    "__consumer_offsets": Content.OFFSETS,
+    "__transaction_state": Content.TRANSACTIONS,
+}
+_OFFSET_RECORDS = {
+    record.record_type: name.removesuffix("Key")
+    for name, record in log_records.BY_NAME.items()
+    if name.endswith("Key") and not name.startswith(("Transaction", "ShareSnapshot", "ShareUpdate"))
+}
+
+
+def content_of(folder: str) -> Content:
+    """What a partition's directory holds, by its name."""
+    return _OF_TOPIC.get(folder.rpartition("-")[0], Content.BYTES)
+
+
+def told(record: Record, content: Content, is_control: bool) -> Value:
+    """A record's fields: of an internal topic by name, else key, value and headers."""
+    head: Value = {"offset": record.offset, "timestamp_ms": record.timestamp}
+    if is_control:
+        return {**head, "control": _marker(record.key)}
+    if content != Content.BYTES and record.key is not None:
+        try:
+            return {**head, **_internal(record.key, record.value, content)}
+        except (ProtocolError, struct.error) as error:
+            head["undecoded"] = str(error)
+    return {
+        **head,
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": [[_plain(name), _text(value)] for name, value in record.headers],
+    }
+
+
+def _marker(key: bytes | None) -> str:
+    if key is None or len(key) < 4:
+        return "unknown"
+    return _CONTROL_TYPES.get(_TYPE.unpack_from(key, 2)[0], "unknown")
+
+
+def _internal(key: bytes, value: bytes | None, content: Content) -> Value:
+    (kind,) = _TYPE.unpack_from(key)
+    name = "TransactionLog" if content == Content.TRANSACTIONS and kind == 0 else ""
+    if content == Content.OFFSETS:
+        name = _OFFSET_RECORDS.get(kind, "")
+    if not name:
+        raise ProtocolError(f"a record of type {kind} is not known")
+    # The key's type says its form; only the value has a version.
+    told: Value = {"record": name, "key": log_records.decode(f"{name}Key", 0, key, 2)}
+    if value is None:
+        return {**told, "value": None}
+    (version,) = _TYPE.unpack_from(value)
+    decoded = log_records.decode(f"{name}Value", version, value, 2)
+    if name == "GroupMetadata":
+        _open_members(decoded)
+    return {**told, "version": version, "value": _shown(decoded)}
+
+
+def _open_members(group: Value) -> None:
+    """Put what members subscribed to and were assigned in the place of its bytes."""
+    if group["protocol_type"] != "consumer":
+        return
+    for member in group["members"]:
+        for field, read in (
+            ("subscription", subscribed_topics),
+            ("assignment", assigned_partitions),
+        ):
+            try:
+                member[field] = read(bytes(member[field])) if member[field] else None
+            except ProtocolError:
+                continue  # left as its bytes
+
+
+def _shown(value: Any) -> Any:
+    """The value with bytes as text."""
+    if isinstance(value, dict):
+        return {
+            name: _topic_id(each) if name == "topic_id" else _shown(each)
+            for name, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_shown(each) for each in value]
+    if isinstance(value, bytes | memoryview):
+        return _text(bytes(value))
+    return value
+
+
+def _topic_id(value: bytes) -> str | None:
+    """As Kafka writes it; None for the id that means none."""
+    return base64.urlsafe_b64encode(value).decode().rstrip("=") if any(value) else None
+
+
+def _text(data: bytes | None) -> str | None:
+    """UTF-8 as it is, other bytes as ``hex:...``."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"hex:{data.hex()}"
+
+
+def _plain(text: str) -> str:
+    return text.encode(errors="surrogateescape").decode(errors="replace")
