@@ -163,12 +163,13 @@ async def _serve(broker: Broker) -> int:
         await broker.start()
         _warn_about_unknown(broker.config)
         print(_ready_line(broker), flush=True)
-        gc.enable()
         where = await broker.start_http()
         if where is not None:
             print(f"/metrics and /healthz are on http://{where}", flush=True)
-        gc.collect()
-        gc.freeze()
+        if not broker.runtime.is_loading:  # a load ends with the same
+            gc.collect()
+            gc.freeze()
+            gc.enable()
         await broker.stopped.wait()
     except CannotListen as error:
         problem = str(error)
