@@ -81,8 +81,8 @@ _MUSTER: Final = (
         LIST,
         "",
         "",
-        "Partitions (TOPIC-PARTITION) whose log is checked whole at start and ends where it is first"
-        " damaged; what is cut off is kept beside. To be given once. Muster's own.",
+        "Partitions (TOPIC-PARTITION) whose log is checked whole at start and ends where it is"
+        " first damaged; what is cut off is kept beside. To be given once. Muster's own.",
     ),
 )
 
