@@ -1,0 +1,148 @@
+"""A process to be killed: it appends to logs, rolls, flushes, deletes, cleans and restarts them.
+
+For each line on standard input (data directory, file to tell in, seed) it forks a child that does
+so until it is killed, and writes its process id; when that child is dead it writes `dead`. What a
+record holds follows from its topic and offset, so that whoever reads it back knows what is due.
+
+The child tells, a line each: `append TOPIC END` and `start TOPIC OFFSET` when the log's end and its
+start offset have been acknowledged, `delete TOPIC OFFSET` before it deletes below that offset, and
+`work NAME` before each piece of work. With the argument `early` it acknowledges before it appends.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from broker.config import Config
+from broker.logs import LogManager
+from broker.registry import Topic
+from log.filesystem import OsFileSystem
+from log.partition_log import PartitionLog
+from protocol.records.batch import Record, encode_batch
+from tests.log.cleaning_tools import clean_log
+
+BASE_MS = 1_700_000_000_000
+KEYS = 7
+PRODUCER_ID = 5
+KEPT_BYTES = 12_000
+EARLY = sys.argv[1:] == ["early"]
+_SMALL: Mapping[str, str] = {"segment.bytes": "3000", "index.interval.bytes": "300"}
+_QUICK: Mapping[str, str] = {**_SMALL, "file.delete.delay.ms": "0"}
+TOPICS = [
+    Topic("plain", b"1" * 16, 1, _SMALL),
+    Topic("bounded", b"2" * 16, 1, {**_QUICK, "retention.bytes": str(KEPT_BYTES)}),
+    Topic("deleted", b"3" * 16, 1, {**_QUICK, "retention.ms": "-1"}),
+    Topic("compacted", b"4" * 16, 1, {**_SMALL, "cleanup.policy": "compact"}),
+    Topic("both", b"5" * 16, 1, {**_QUICK, "cleanup.policy": "compact,delete"}),
+    Topic("reserved", b"6" * 16, 1, {**_SMALL, "preallocate": "true"}),
+]
+
+
+def record(topic: str, offset: int) -> Record:
+    """What belongs at an offset of a topic."""
+    mark = zlib.crc32(f"{topic} {offset}".encode())
+    value = b"%d " % mark * (mark % 9)
+    return Record(offset, BASE_MS + offset, b"key-%d" % (offset % KEYS), value or None)
+
+
+def opened(directory: str) -> LogManager:
+    """The logs in a directory, recovered."""
+    logs = LogManager(OsFileSystem(), directory, Config({}))
+    logs.open_all(TOPICS)
+    return logs
+
+
+class Writer:
+    """One life of the process."""
+
+    def __init__(self, directory: str, told: str, seed: int) -> None:
+        self.directory = directory
+        self.told = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self.chance = random.Random(seed)
+        self.logs = opened(directory)
+
+    def tell(self, *words: Any) -> None:
+        os.write(self.told, (" ".join(map(str, words)) + "\n").encode())
+
+    def run(self) -> None:
+        """Work until killed."""
+        works = [
+            (self.append, 60), (self.flush, 6), (self.checkpoint, 4), (self.retention, 8),
+            (self.delete, 8), (self.roll, 4), (self.clean, 8), (self.restart, 2),
+        ]  # fmt: skip
+        kinds, weights = zip(*works, strict=True)
+        while True:
+            [work] = self.chance.choices(kinds, weights)
+            self.tell("work", work.__name__)
+            work(self.chance.choice(list(self.logs.all())))
+
+    def append(self, log: PartitionLog) -> None:
+        for _ in range(self.chance.randint(1, 6)):
+            first = log.log_end_offset
+            count = self.chance.randint(1, 5)
+            records = [record(log.topic, first + index) for index in range(count)]
+            batch = encode_batch(
+                [made._replace(offset=index) for index, made in enumerate(records)],
+                compression=self.chance.choice((0, 0, 3)),
+                producer_id=PRODUCER_ID,
+                producer_epoch=0,
+                base_sequence=first,
+            )
+            if EARLY:
+                self.tell("append", log.topic, first + count)
+            info = log.append(batch, 0, BASE_MS + first)
+            assert info.first_offset == first
+            self.tell("append", log.topic, log.log_end_offset)
+
+    def flush(self, log: PartitionLog) -> None:
+        log.flush()
+
+    def checkpoint(self, log: PartitionLog) -> None:
+        start = log.log_start_offset
+        self.logs.write_checkpoints()
+        self.tell("start", log.topic, start)
+
+    def retention(self, log: PartitionLog) -> None:
+        self.tell("delete", log.topic, log.log_end_offset)
+        log.apply_retention(BASE_MS + log.log_end_offset)
+
+    def delete(self, log: PartitionLog) -> None:
+        if log.topic in ("deleted", "both"):
+            span = log.log_end_offset - log.log_start_offset
+            target = log.log_start_offset + self.chance.randint(0, span)
+            self.tell("delete", log.topic, target)
+            log.delete_records(target)
+
+    def roll(self, log: PartitionLog) -> None:
+        log.roll()
+
+    def clean(self, log: PartitionLog) -> None:
+        if log.config.compacts and len(log.segments) > 1:
+            clean_log(log, log.log_start_offset, BASE_MS + log.log_end_offset)
+
+    def restart(self, _: PartitionLog) -> None:
+        self.logs.close_all()
+        self.logs = opened(self.directory)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        directory, told, seed = line.split()
+        child = os.fork()
+        if not child:
+            try:
+                Writer(directory, told, int(seed)).run()
+            finally:
+                os._exit(1)  # reached by a failure alone, whose traceback is on standard error
+        print(child, flush=True)
+        _, status = os.waitpid(child, 0)
+        print("dead" if os.WIFSIGNALED(status) else "failed", flush=True)
+
+
+if __name__ == "__main__":
+    main()
