@@ -14,7 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from broker.config_table import BROKER, BROKER_NAME_OF_TOPIC_SETTING, TOPIC, Setting, Value
+from broker.config_table import (
+    BROKER,
+    BROKER_NAME_OF_TOPIC_SETTING,
+    ONLY_IN_KAFKA_4,
+    TOPIC,
+    Setting,
+    Value,
+)
 from broker.config_value import BadValue, parse_value
 from broker.group_rules import check_groups
 from broker.listeners import Endpoint, advertise, parse_host_and_port, parse_listeners
@@ -50,7 +57,7 @@ class Config:
         """``preset`` holds typed values, weaker than ``given``."""
         known = {name: text for name, text in given.items() if name in BROKER}
         self.given = {name: str(value) for name, value in preset.items()} | known
-        self.unknown = sorted(set(given) - set(known))
+        self.unknown = sorted(set(given) - set(known) - ONLY_IN_KAFKA_4)
         self.dynamic_default: Mapping[str, str] = {}
         """What was changed at run time for every broker, by name."""
         self.dynamic_own: Mapping[str, str] = {}
@@ -138,13 +145,25 @@ class Config:
 
     @cached_property
     def listeners(self) -> list[Endpoint]:
-        """Where to listen."""
-        return parse_listeners(self["listeners"], self["listener.security.protocol.map"])
+        """Where to listen: for clients, not for the controller that a file of Kafka may name."""
+        found = self._for_clients(self["listeners"])
+        if not found:
+            raise BadValue("every one of the listeners is a controller's; name one for clients")
+        return found
 
     @cached_property
     def _advertised(self) -> list[Endpoint]:
-        text = self["advertised.listeners"]
-        return parse_listeners(text, self["listener.security.protocol.map"]) if text else []
+        return self._for_clients(self["advertised.listeners"] or "")
+
+    def _for_clients(self, text: str) -> list[Endpoint]:
+        names = (self["controller.listener.names"] or "").upper().split(",")
+        controllers = {name.strip() for name in names}
+        kept = ",".join(
+            entry
+            for entry in text.split(",")
+            if entry.strip().partition("://")[0].upper() not in controllers
+        )
+        return parse_listeners(kept, self["listener.security.protocol.map"]) if kept else []
 
     def advertised(self, bound_ports: Iterable[int]) -> list[Endpoint]:
         """What clients of each listener are told, once the ports are known that port 0 became."""

@@ -144,7 +144,13 @@ _KAFKA: Final = (
     S("controlled.shutdown.enable", BOOLEAN, True, ""),
     S("controlled.shutdown.max.retries", INT, 3, ""),
     S("controlled.shutdown.retry.backoff.ms", LONG, 5000, ""),
-    S("controller.listener.names", STRING, None, ""),
+    S(
+        "controller.listener.names",
+        STRING,
+        None,
+        "",
+        "Listeners of these names are a Kafka controller's: not listened to, not advertised.",
+    ),
     S("controller.quorum.append.linger.ms", INT, 25, ""),
     S("controller.quorum.bootstrap.servers", LIST, "", ""),
     S("controller.quorum.election.backoff.max.ms", INT, 1000, ""),
@@ -1030,6 +1036,59 @@ BROKER: Final[dict[str, Setting]] = {
 
 TOPIC: Final[dict[str, Setting]] = {setting.name: setting for setting in _TOPIC}
 """Topic settings by name."""
+
+ONLY_IN_KAFKA_4: Final = frozenset(
+    (
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        "add.partitions.to.txn.retry.backoff.ms",
+        "config.providers",
+        "controller.quorum.auto.join.enable",
+        "controller.quorum.fetch.max.bytes",
+        "controller.quorum.fetch.snapshot.max.bytes",
+        "cordoned.log.dirs",
+        "follower.fetch.last.tiered.offset.enable",
+        "group.share.max.delivery.count.limit",
+        "group.share.max.partition.max.record.locks",
+        "group.share.max.share.sessions",
+        "group.share.min.delivery.count.limit",
+        "group.share.min.partition.max.record.locks",
+        "remote.list.offsets.request.timeout.ms",
+        "remote.log.manager.follower.thread.pool.size",
+        "sasl.oauthbearer.assertion.algorithm",
+        "sasl.oauthbearer.assertion.claim.aud",
+        "sasl.oauthbearer.assertion.claim.exp.seconds",
+        "sasl.oauthbearer.assertion.claim.iss",
+        "sasl.oauthbearer.assertion.claim.jti.include",
+        "sasl.oauthbearer.assertion.claim.nbf.seconds",
+        "sasl.oauthbearer.assertion.claim.sub",
+        "sasl.oauthbearer.assertion.file",
+        "sasl.oauthbearer.assertion.private.key.file",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.assertion.template.file",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.jwt.retriever.class",
+        "sasl.oauthbearer.jwt.validator.class",
+        "sasl.oauthbearer.scope",
+        "share.coordinator.append.linger.ms",
+        "share.coordinator.cached.buffer.max.bytes",
+        "share.coordinator.load.buffer.size",
+        "share.coordinator.snapshot.update.records.per.snapshot",
+        "share.coordinator.state.topic.compression.codec",
+        "share.coordinator.state.topic.min.isr",
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.segment.bytes",
+        "share.coordinator.threads",
+        "share.coordinator.write.timeout.ms",
+        "share.fetch.purgatory.purge.interval.requests",
+        "transaction.two.phase.commit.enable",
+    )
+)
+"""Broker properties that Kafka 4 has added since 3.9: accepted, without effect.
+
+Source: DescribeConfigs of Kafka 4.3.1.
+"""
 
 BROKER_NAME_OF_TOPIC_SETTING: Final[dict[str, tuple[str, ...]]] = {
     "cleanup.policy": ("log.cleanup.policy",),

@@ -18,6 +18,7 @@ _COMMANDS = {
     "groups": "cli.groups",
     "offsets": "cli.offsets",
     "configs": "cli.configs",
+    "config": "cli.config_check",
     "logs": "cli.logs",
     "produce": "cli.produce",
     "consume": "cli.consume",

@@ -31,7 +31,8 @@ A value that its setting does not take ends the start with one sentence:
 Names that Kafka does not know are listed in one warning and ignored. Names that Kafka knows and
 that have no effect here are accepted in silence, so that an existing `server.properties` can be
 used as it is; they stand at the end of this page. Nothing that protects is ignored: an authorizer,
-or a listener with another security protocol than PLAINTEXT, ends the start.
+or a listener with another security protocol than PLAINTEXT, ends the start. `muster config check
+FILE` shows all of this beforehand, setting by setting.
 
 Without a file Muster behaves as Kafka with the `server.properties` of its quick start:
 `group.initial.rebalance.delay.ms` is 0 unless a source sets it. With a file Kafka's own default of

@@ -1,0 +1,83 @@
+"""`muster config check`: what Muster makes of a server.properties, before it is used."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.errors import FOUND, USAGE, CommandError
+from cli.options import Json
+
+app = typer.Typer(help="Look at configuration files.", no_args_is_help=True)
+
+HONOURED = "honoured"
+NO_EFFECT = "no effect"
+UNKNOWN = "unknown"
+BAD = "bad"
+_ORDER = (BAD, UNKNOWN, NO_EFFECT, HONOURED)
+
+
+@app.callback()
+def _config() -> None:
+    """Keeps `check` a subcommand while it is the only one."""
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Such as server.properties.")],
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Unknown settings are faults, too.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show which settings hold, which have no effect, are unknown or bad; exit with 4 if one is."""
+    rows = sorted(rows_of(file), key=lambda row: (_ORDER.index(row["verdict"]), row["setting"]))
+    output.show(rows, ["setting", "value", "verdict", "why"], f"{file} sets nothing", json)
+    faults = [row for row in rows if row["verdict"] in ((BAD, UNKNOWN) if strict else (BAD,))]
+    if faults:
+        counted = output.counted(len(faults), "fault")
+        raise CommandError(f"{file} has {counted}; mend what is listed first", FOUND)
+
+
+def rows_of(file: Path) -> list[output.Row]:
+    """A row for each setting of a file, and one for what only shows when they are together."""
+    from broker.config import BadConfig, Config
+    from broker.properties import parse
+
+    try:
+        given = parse(file.read_text())
+    except OSError as error:
+        raise CommandError(f"{file} can't be read: {error.strerror}", USAGE) from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{file} is not a text file", USAGE) from None
+    rows = [_row(name, text) for name, text in given.items()]
+    if not any(row["verdict"] == BAD for row in rows):
+        try:
+            Config(given)
+        except BadConfig as error:
+            together = {"setting": "(together)", "value": None, "verdict": BAD, "why": str(error)}
+            rows.append(together)
+    return rows
+
+
+def _row(name: str, text: str) -> output.Row:
+    from broker.config_table import BROKER, ONLY_IN_KAFKA_4, PASSWORD
+    from broker.config_value import BadValue, parse_value
+
+    setting = BROKER.get(name)
+    hidden = setting is not None and setting.type == PASSWORD
+    row: output.Row = {"setting": name, "value": "(hidden)" if hidden else text}
+    if setting is None:
+        if name in ONLY_IN_KAFKA_4:
+            return {**row, "verdict": NO_EFFECT, "why": None}
+        near = get_close_matches(name, BROKER, 1, 0.8)
+        return {**row, "verdict": UNKNOWN, "why": f"did you mean {near[0]}?" if near else None}
+    try:
+        parse_value(setting, text)
+    except BadValue as error:
+        return {**row, "verdict": BAD, "why": str(error).removeprefix(f"{name}={text}: ")}
+    return {**row, "verdict": HONOURED if setting.has_effect else NO_EFFECT, "why": None}

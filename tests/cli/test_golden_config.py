@@ -1,0 +1,68 @@
+"""server.properties of Kafka installations: `muster config check`, and the start with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.config import load
+from tests.brokers import Broker
+from tests.cli import sessions
+
+DATA = Path(__file__).parents[1] / "data" / "server-properties"
+KAFKAS = sorted(path.name for path in DATA.glob("*.properties"))
+
+FILES = {
+    "faults.properties": "num.partitions=0\nlog.retention.hours=many\nssl.key.password=secret\n"
+    "log.cleanup.policy=shred\nlog.rentention.ms=5\nnum.io.threads=8\nlog.segment.bytes=1048576\n",
+    "typo.properties": "log.rentention.ms=5\nsomething.else=1\nlog.dirs=/var/lib/muster\n",
+    "together.properties": "broker.id=1\nnode.id=2\n",
+    "empty.properties": "# nothing\n",
+}
+
+
+def test_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "kafka").symlink_to(DATA)
+    monkeypatch.setattr(sessions, "FOLDER", str(tmp_path))
+
+    sessions.check("config")
+
+
+@pytest.mark.parametrize("name", KAFKAS)
+def test_every_setting_of_kafkas_own_files_is_known(name: str) -> None:
+    assert load(DATA / name, {}, [], {}).unknown == []
+
+
+@pytest.mark.parametrize("name", KAFKAS)
+def test_the_listener_of_a_controller_is_not_listened_to(name: str) -> None:
+    config = load(DATA / name, {}, [], {})
+
+    assert [endpoint.name for endpoint in config.listeners] == ["PLAINTEXT"]
+    assert [endpoint.name for endpoint in config.advertised([9092])] == ["PLAINTEXT"]
+
+
+def test_a_controllers_listener_needs_no_line_in_the_protocol_map() -> None:
+    pairs = ["listeners=PLAINTEXT://127.0.0.1:1,CTL://:2", "controller.listener.names=CTL"]
+    assert [each.port for each in load(None, {}, pairs, {}).listeners] == [1]
+
+
+@pytest.mark.interop
+def test_a_broker_starts_with_kafkas_file_and_lists_once_what_it_does_not_know(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text((DATA / KAFKAS[-1]).read_text() + "my.own.setting=1\nlog.rentention.ms=1\n")
+    broker = Broker(tmp_path / "data", {"advertised.listeners": ""})
+    broker.command = [*broker.command]
+    words = broker._command()
+    broker._command = lambda: [*words, "--config", str(file)]  # type: ignore[method-assign]
+    broker.start()
+    code = broker.stop()
+
+    warned = [line for line in broker.log if "Kafka does not know" in line]
+    assert len(warned) == 1
+    assert "log.rentention.ms, my.own.setting" in warned[0]
+    assert code == 0
