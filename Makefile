@@ -13,7 +13,7 @@ ROOMS := protocol offsets coordinator log broker cli
 CODE := $(ROOMS) tests tools bench
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check unit interop soak lock codecs golden coverage format clean
+.PHONY: help run test check unit interop soak lock codecs golden coverage pictures format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -63,6 +63,9 @@ golden: $(VENV)/test.done ## write the golden conversations and sessions anew; r
 
 coverage: $(VENV)/test.done ## write docs/coverage.md anew from the table of served APIs
 	$(BIN)/python tools/make_coverage.py
+
+pictures: $(VENV)/test.done ## take the pictures of the page in README anew (needs Chromium)
+	$(BIN)/python tests/page/pictures.py
 
 format: $(VENV)/test.done ## let ruff format the code
 	$(BIN)/ruff check --fix $(CODE)

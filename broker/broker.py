@@ -34,12 +34,14 @@ from broker.runtime import OFFSETS_TOPIC, Runtime
 from broker.server import Server
 from broker.settings import limits, runtime_settings
 from broker.topics import TopicAdmin, offsets_topic_configs
+from broker.trends import Trends
 from coordinator.journal import Journal
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 
 if TYPE_CHECKING:
     from broker.http import HttpServer
+    from broker.live import Live
     from broker.request import Request
     from coordinator.events import Event
     from coordinator.shard import GroupShard
@@ -66,6 +68,7 @@ class Broker:
         self.addresses: list[tuple[str, int]] = []
         """Where each listener listens."""
         self.http: HttpServer | None = None
+        self.live: Live | None = None
         self.stopped = asyncio.Event()
         """Set when the broker cannot go on, or was asked to stop."""
         self.fatal: str | None = None
@@ -114,6 +117,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.maintenance = Maintenance(self)
         self.cleaning = Cleaning(self)
+        self.trends = Trends(self)
         self.cleaning.keep_tombstones_from = self.runtime.oldest_needed
         self.runtime.cleaned_to = lambda partition: self.cleaning.checkpoints.get(
             (OFFSETS_TOPIC, partition), 0
@@ -146,7 +150,7 @@ class Broker:
         self.cleaning.start()
 
     async def start_http(self) -> str | None:
-        """Serves /metrics, /healthz and /api; returns where.
+        """Serves the page, /metrics, /healthz and /api; returns where.
 
         Raises CannotListen, unless the place is only the default: a second broker on a machine
         then goes on without.
@@ -154,13 +158,20 @@ class Broker:
         where = self.config["http.listener"]
         if where == "off":
             return None
+        from starlette.routing import Route
+
         from broker.exposition import render
         from broker.http import HttpServer
         from broker.http_api import routes
+        from broker.live import Live
+        from broker.live_rows import find
+        from broker.page_files import PageFiles
 
         host, port = parse_host_and_port(where)
+        live = Live(lambda watch: find(self, watch), lambda: self.clock.now().wall_ms)
+        more = [*PageFiles().routes(), *routes(self), Route("/api/live", live)]
         try:
-            self.http = HttpServer(host, port, self.health, lambda: render(self), routes(self))
+            self.http = HttpServer(host, port, self.health, lambda: render(self), more)
         except OSError as error:
             sentence = (
                 f"{where} can't be listened on: {error.strerror or error};"
@@ -170,6 +181,8 @@ class Broker:
                 raise CannotListen(sentence) from None
             logger.warning("/metrics and /healthz are not served", reason=sentence)
             return None
+        self.live = live
+        self.trends.start()
         self.http.start()
         return Endpoint("", host, self.http.port).address
 
@@ -183,6 +196,9 @@ class Broker:
         await self.runtime.stop()
         await self.server.close()
         if self.http is not None:
+            await self.trends.stop()
+            if self.live is not None:
+                await self.live.stop()
             await self.http.stop()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=2)
@@ -316,6 +332,8 @@ class Broker:
         self.metrics.observe(event)
         self.journal.observe(event, self.clock.now())
         write_line(event)
+        if self.live is not None:
+            self.live.happened()
 
     def _turn_ended(self) -> None:
         self.server.flush()

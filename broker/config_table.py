@@ -66,7 +66,7 @@ _MUSTER: Final = (
         STRING,
         "127.0.0.1:9644",
         "",
-        "Where /metrics and /healthz are served: HOST:PORT, or off. Muster's own.",
+        "Where the page, /metrics and /healthz are served: HOST:PORT, or off. Muster's own.",
     ),
     S("log.format", STRING, "console", "[console, json]", "How log lines look. Muster's own."),
     S(

@@ -6,16 +6,19 @@ lengths where they say so (``join_ms``, ``remaining_ms``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.shard_log import ShardLog
+from broker.shard_log import Phase, ShardLog
 from coordinator.calls import Now
 from coordinator.deadlines import NEVER
 from coordinator.events import AssignedMember
 from coordinator.group import CONSUMER, Group
+from coordinator.journal import Restored
 from coordinator.journal_entries import Change, Flapping, GroupJournal, MovedBack, Rebalance
 from coordinator.member import Member
+from offsets.cache import CachedOffset, FetchedColumns
 from protocol.consumer_protocol import assigned_partitions
 from protocol.errors import NAMES, ProtocolError
 
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 
 
-def summary(broker: Broker, host: ShardLog, group: Group) -> View:
-    """A group in a line."""
+def summary(broker: Broker, host: ShardLog, group: Group, lag: int | None = None) -> View:
+    """A group in a line; ``lag`` where it is known already."""
     journal = broker.journal.group(group.group_id)
     last = journal.rebalances[-1] if journal is not None and journal.rebalances else None
     return {
@@ -36,10 +39,60 @@ def summary(broker: Broker, host: ShardLog, group: Group) -> View:
         "protocol": group.protocol_name,
         "generation": group.generation_id,
         "members": len(group.members),
-        "lag": _sum_of_lags(offset_rows(broker, host, group.group_id)),
+        "lag": lag_of(broker, host, group.group_id) if lag is None else lag,
         "rebalances": 0 if journal is None else journal.count - 1,
         "last_rebalance_ms": None if last is None else last.began_ms,
         "last_why": None if last is None else last.detail,
+    }
+
+
+def readable(broker: Broker) -> list[ShardLog]:
+    """The shards whose groups can be read now."""
+    return [each for each in broker.runtime.hosts if each.phase in (Phase.ACTIVE, Phase.UNWRITABLE)]
+
+
+def lag_of(broker: Broker, host: ShardLog, group_id: str) -> int:
+    """Records that a group has not read: the sum over its committed offsets."""
+    return sum([_lag(broker, each) for each in host.shard.cache.fetch_all(group_id)])
+
+
+def lag_in_topic(
+    broker: Broker, host: ShardLog, group_id: str, topic: str
+) -> tuple[int, int] | None:
+    """(committed partitions, records of lag) of a group in one topic; None if it has none there."""
+    if topic not in host.shard.cache.topics(group_id):
+        return None
+    for fetched in host.shard.cache.fetch_all(group_id):
+        if fetched.topic == topic:
+            return len(fetched.partitions), _lag(broker, fetched)
+    return None
+
+
+def _lag(broker: Broker, fetched: FetchedColumns) -> int:
+    entry = broker.logs.topics.get(fetched.topic)
+    if entry is None:
+        return 0
+    behind = 0
+    for partition, offset in zip(fetched.partitions, fetched.offsets, strict=True):
+        log = entry.log(partition)
+        if log is not None:
+            behind += max(0, log.high_watermark - max(offset, log.log_start_offset))
+    return behind
+
+
+def group_head(broker: Broker, host: ShardLog, group: Group) -> View:
+    """A group as it is now, without its members and offsets."""
+    now = broker.clock.now()
+    return {
+        "group": group.group_id,
+        "state": group.state.value,
+        "state_since_ms": now.wall_ms - (now.mono_ms - group.state_since_ms),
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol_name,
+        "generation": group.generation_id,
+        "leader": group.leader_id,
+        "coordinator_partition": host.partition,
+        "awaits": _awaits(group, now),
     }
 
 
@@ -51,16 +104,8 @@ def group_view(broker: Broker, host: ShardLog | None, group_id: str) -> View | N
     now = broker.clock.now()
     offsets = list(offset_rows(broker, host, group_id))
     return {
-        "group": group_id,
-        "state": group.state.value,
-        "state_since_ms": now.wall_ms - (now.mono_ms - group.state_since_ms),
-        "protocol_type": group.protocol_type,
-        "protocol": group.protocol_name,
-        "generation": group.generation_id,
-        "leader": group.leader_id,
-        "coordinator_partition": host.partition,
-        "awaits": _awaits(group, now),
-        "members": [_member(group, member, now) for member in group.members.values()],
+        **group_head(broker, host, group),
+        "members": [member_view(group, member, now) for member in group.members.values()],
         "pending_members": list(group.pending),
         "lag": _sum_of_lags(iter(offsets)),
         "offsets": offsets,
@@ -70,68 +115,74 @@ def group_view(broker: Broker, host: ShardLog | None, group_id: str) -> View | N
 
 def journal_view(broker: Broker, host: ShardLog | None, group_id: str, last: int) -> View | None:
     """A group's journal, the last rebalances only; None where neither it nor the group exists."""
+    view = journal_head(broker, host, group_id)
+    if view is not None:
+        view["rebalances"] = [make() for _, make in rebalances(broker, host, group_id, last)]
+    return view
+
+
+def journal_head(broker: Broker, host: ShardLog | None, group_id: str) -> View | None:
+    """A group's journal with no rebalances in it; None where neither it nor the group exists."""
     journal = broker.journal.group(group_id)
     restored = broker.journal.restored(group_id)
     group = None if host is None else host.shard.groups.get(group_id)
     if journal is None and restored is None and group is None:
         return None
-    view: View = {
+    return {
         "group": group_id,
         "state": None if group is None else group.state.value,
-        "restored": None
-        if restored is None
-        else {
-            "at_ms": restored.at_ms,
-            "generations": [
-                {
-                    "log_offset": each.log_offset,
-                    "generation": each.generation_id,
-                    "protocol": each.protocol_name,
-                    "leader": each.leader,
-                    "members": each.members,
-                    "stored_ms": _or_none(each.state_timestamp_ms),
-                }
-                for each in restored.generations
-            ],
-        },
+        "restored": None if restored is None else _restored(restored),
         "rebalances": [],
-        "notes": [],
-        "rejected_commits": [],
-        "moved_back": {"commits": 0, "last": []},
+        "notes": [
+            {"at_ms": note.at_ms, "kind": note.kind, "text": note.text}
+            for note in ([] if journal is None else journal.notes)
+        ],
+        "rejected_commits": [] if journal is None else _rejected(journal),
+        "moved_back": {
+            "commits": 0 if journal is None else journal.moved_back_count,
+            "last": [_moved_back(each) for each in ([] if journal is None else journal.moved_back)],
+        },
         "flapping": [_flapping(each) for each in broker.journal.flapping(group_id)],
     }
-    if journal is not None:
-        now = broker.clock.now()
-        shown = list(journal.rebalances)[-last:] if last else []
-        view["rebalances"] = [_rebalance(each, journal, group, now) for each in shown]
-        view["notes"] = [
-            {"at_ms": note.at_ms, "kind": note.kind, "text": note.text} for note in journal.notes
-        ]
-        view["rejected_commits"] = _rejected(journal)
-        view["moved_back"] = {
-            "commits": journal.moved_back_count,
-            "last": [_moved_back(each) for each in journal.moved_back],
-        }
-    return view
+
+
+def rebalances(
+    broker: Broker, host: ShardLog | None, group_id: str, last: int
+) -> list[tuple[Rebalance, Callable[[], View]]]:
+    """A group's last rebalances, the oldest first, each with what makes its view."""
+    journal = broker.journal.group(group_id)
+    if journal is None or not last:
+        return []
+    group = None if host is None else host.shard.groups.get(group_id)
+    now = broker.clock.now()
+    return [
+        (each, partial(_rebalance, each, journal, group, now))
+        for each in list(journal.rebalances)[-last:]
+    ]
 
 
 def offset_rows(broker: Broker, host: ShardLog, group_id: str) -> Iterator[View]:
     """The committed offsets of a group, with the lag of each."""
     for topic, partition, entry in host.shard.cache.entries(group_id):
-        log = broker.logs.get(topic, partition)
-        lag = None
-        if log is not None:
-            lag = max(0, log.high_watermark - max(entry.offset, log.log_start_offset))
-        yield {
-            "topic": topic,
-            "partition": partition,
-            "offset": entry.offset,
-            "log_start_offset": None if log is None else log.log_start_offset,
-            "log_end_offset": None if log is None else log.high_watermark,
-            "lag": lag,
-            "metadata": entry.metadata or None,
-            "committed_ms": entry.commit_timestamp_ms,
-        }
+        yield offset_view(broker, topic, partition, entry)
+
+
+def offset_view(broker: Broker, topic: str, partition: int, entry: CachedOffset) -> View:
+    """One committed offset with its lag."""
+    log = broker.logs.get(topic, partition)
+    lag = None
+    if log is not None:
+        lag = max(0, log.high_watermark - max(entry.offset, log.log_start_offset))
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": entry.offset,
+        "log_start_offset": None if log is None else log.log_start_offset,
+        "log_end_offset": None if log is None else log.high_watermark,
+        "lag": lag,
+        "metadata": entry.metadata or None,
+        "committed_ms": entry.commit_timestamp_ms,
+    }
 
 
 # ---------------------------------------------------------------------------------------- groups
@@ -160,7 +211,8 @@ def _named(group: Group | None, member_id: str) -> View:
     }
 
 
-def _member(group: Group, member: Member, now: Now) -> View:
+def member_view(group: Group, member: Member, now: Now) -> View:
+    """A member of a group as it is now."""
     waits = None
     if member.waits:
         waits = "SyncGroup" if member.join_ticket is None else "JoinGroup"
@@ -247,6 +299,23 @@ def _assigned(protocol_type: str | None, member: AssignedMember) -> View:
         "client": member.client_id,
         "host": member.client_host,
         **_owned(protocol_type, member.assignment),
+    }
+
+
+def _restored(restored: Restored) -> View:
+    return {
+        "at_ms": restored.at_ms,
+        "generations": [
+            {
+                "log_offset": each.log_offset,
+                "generation": each.generation_id,
+                "protocol": each.protocol_name,
+                "leader": each.leader,
+                "members": each.members,
+                "stored_ms": _or_none(each.state_timestamp_ms),
+            }
+            for each in restored.generations
+        ],
     }
 
 

@@ -1,4 +1,4 @@
-"""The HTTP side: `/metrics` for Prometheus and `/healthz` for whoever restarts brokers.
+"""The HTTP side: `/metrics` for Prometheus, `/healthz` for whoever restarts brokers, and the page.
 
 starlette on uvicorn, in the broker's own loop. Signals and log configuration stay the broker's.
 Imported only once the broker listens: the stack takes longer to import than a broker to start.
@@ -15,20 +15,13 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Health = Callable[[], dict[str, Any]]
 Render = Callable[[], Awaitable[bytes]]
-
-_INDEX = """muster
-/metrics  Prometheus series
-/healthz  loading, ready or poisoned
-/api/groups, /api/groups/GROUP, /api/groups/GROUP/journal  what groups do, and why
-/api/offsets/expiring  what retention will drop
-"""
 
 
 class _QuietServer(uvicorn.Server):
@@ -49,12 +42,8 @@ def application(health: Health, render: Render, more: Sequence[Route] = ()) -> S
     async def metrics(_request: Request) -> Response:
         return Response(await render(), media_type=None, headers={"content-type": CONTENT_TYPE})
 
-    async def index(_request: Request) -> Response:
-        return PlainTextResponse(_INDEX)
-
     return Starlette(
         routes=[
-            Route("/", index),
             Route("/metrics", metrics),
             Route("/healthz", healthz),
             *more,

@@ -7,10 +7,8 @@ encoded.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -18,16 +16,24 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from broker.group_views import group_view, journal_view, offset_rows, summary
-from broker.shard_log import Phase, ShardLog
+from broker.group_views import group_view, journal_view, readable, summary
+from broker.shard_log import Phase
+from broker.slices import Slices
+from broker.topic_views import (
+    api_rows,
+    broker_view,
+    partition_rows,
+    readers,
+    topic_summary,
+    topic_view,
+)
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-SLICE_S = 0.004
-"""How long one slice of a listing may hold the loop."""
 DAY_MS = 86_400_000
 _PREFIX = b"/api/groups/"
+_TOPICS = b"/api/topics/"
 
 
 def routes(broker: Broker) -> list[Route]:
@@ -37,6 +43,9 @@ def routes(broker: Broker) -> list[Route]:
         Route("/api/groups", api.groups),
         Route("/api/groups/{rest:path}", api.group),
         Route("/api/offsets/expiring", api.expiring),
+        Route("/api/topics", api.topics),
+        Route("/api/topics/{rest:path}", api.topic),
+        Route("/api/broker", api.of_broker),
     ]
 
 
@@ -50,7 +59,7 @@ class GroupsApi:
         """Every group in a line."""
 
         def rows() -> Iterator[dict[str, Any] | None]:
-            for host in self._readable():
+            for host in readable(self.broker):
                 for group in list(host.shard.groups.values()):
                     yield summary(self.broker, host, group)
 
@@ -60,7 +69,7 @@ class GroupsApi:
     async def group(self, request: Request) -> Response:
         """One group, or its journal."""
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
-        parts = [unquote(part) for part in raw.removeprefix(_PREFIX).decode("latin-1").split("/")]
+        parts = path_parts(raw, _PREFIX)
         is_journal = len(parts) == 2 and parts[1] == "journal"
         if not (parts[0] and (len(parts) == 1 or is_journal)):
             return _error(404, f"{request.url.path}: there are /api/groups/GROUP and .../journal")
@@ -91,7 +100,7 @@ class GroupsApi:
         until_ms = now.wall_ms + within_ms
 
         def rows() -> Iterator[dict[str, Any] | None]:
-            for host in self._readable():
+            for host in readable(self.broker):
                 for group_id in list(host.shard.groups) if only is None else [only]:
                     yield None
                     for each in list(host.shard.expiring(group_id, until_ms)):
@@ -115,9 +124,29 @@ class GroupsApi:
         }
         return _listing(head, "offsets", rows())
 
-    def _readable(self) -> list[ShardLog]:
-        hosts = self.broker.runtime.hosts
-        return [host for host in hosts if host.phase in (Phase.ACTIVE, Phase.UNWRITABLE)]
+    async def topics(self, _request: Request) -> Response:
+        """Every topic in a line."""
+        entries = list(self.broker.logs.topics.values())
+        return _listing({}, "topics", (topic_summary(entry) for entry in entries))
+
+    async def topic(self, request: Request) -> Response:
+        """One topic: its partitions and who reads it."""
+        raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        name = "/".join(path_parts(raw, _TOPICS))
+        view = topic_view(self.broker, name)
+        if view is None:
+            return _error(404, f"topic {name}: there is none; /api/topics lists them")
+        view["partition_list"] = list(partition_rows(self.broker, name))
+        return _listing(view, "groups", readers(self.broker, name))
+
+    async def of_broker(self, _request: Request) -> Response:
+        """The broker itself."""
+        return JSONResponse({**broker_view(self.broker), "apis": list(api_rows(self.broker))})
+
+
+def path_parts(raw: bytes, prefix: bytes) -> list[str]:
+    """What stands behind ``prefix`` in a path, segment by segment; an id may hold a slash."""
+    return [unquote(part) for part in raw.removeprefix(prefix).decode("latin-1").split("/")]
 
 
 def _error(status: int, sentence: str) -> Response:
@@ -128,23 +157,19 @@ def _listing(head: dict[str, Any], name: str, rows: Iterator[dict[str, Any] | No
     """An object with ``head``'s fields and a list of rows; None among them makes no row."""
 
     async def body() -> AsyncIterator[str]:
-        start = json.dumps(head, ensure_ascii=False)[:-1]
-        pieces = [f"{start}, {json.dumps(name)}: ["]
+        fields = json.dumps({**head, name: []}, ensure_ascii=False)
+        pieces = [fields.removesuffix("]}")]
         separator = ""
-        since = perf_counter()
+        slices = Slices()
         for row in rows:
             if row is not None:
                 pieces.append(separator + json.dumps(row, ensure_ascii=False))
                 separator = ", "
-            if perf_counter() - since > SLICE_S:
+            if slices.over:
                 yield "".join(pieces)
                 pieces = []
-                await asyncio.sleep(0)
-                since = perf_counter()
+                await slices.pause()
         pieces.append("]}")
         yield "".join(pieces)
 
     return StreamingResponse(body(), media_type="application/json")
-
-
-__all__ = ["GroupsApi", "offset_rows", "routes"]

@@ -111,6 +111,10 @@ class Server:
         """The name of a served API, such as ``OffsetCommit``."""
         return self._served[key].api.name
 
+    def answered(self) -> int:
+        """How many requests were answered since the start."""
+        return sum([sum(errors.values()) for errors in self.errors.values()])
+
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Accepts connections on ``host`` and ``port`` (0: a free one); returns what it got.
 

@@ -56,7 +56,9 @@ def _parser() -> argparse.ArgumentParser:
         "--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; repeatable"
     )
     parser.add_argument(
-        "--http", metavar="HOST:PORT|off", help="/metrics and /healthz (default 127.0.0.1:9644)"
+        "--http",
+        metavar="HOST:PORT|off",
+        help="the page, /metrics and /healthz (default 127.0.0.1:9644)",
     )
     return parser
 
@@ -165,7 +167,7 @@ async def _serve(broker: Broker) -> int:
         print(_ready_line(broker), flush=True)
         where = await broker.start_http()
         if where is not None:
-            print(f"/metrics and /healthz are on http://{where}", flush=True)
+            print(f"the page, /metrics and /healthz are on http://{where}", flush=True)
         if not broker.runtime.is_loading:  # a load ends with the same
             gc.collect()
             gc.freeze()

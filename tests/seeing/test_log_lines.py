@@ -34,7 +34,9 @@ class SeenBroker(Broker):
         """Where it says that /metrics is."""
         found = until(
             "the line that says where /metrics is",
-            lambda: re.search(r"^/metrics and /healthz are on (http://\S+)$", self.tail(), re.M),
+            lambda: re.search(
+                r"^the page, /metrics and /healthz are on (http://\S+)$", self.tail(), re.M
+            ),
         )
         return found[1]
 
@@ -135,7 +137,7 @@ def test_standard_output_says_where_metrics_are(told: SeenBroker) -> None:
 
     assert len(plain) == 2, plain
     assert "accepts connections" in plain[0]
-    assert plain[1].startswith("/metrics and /healthz are on http://127.0.0.1:")
+    assert plain[1].startswith("the page, /metrics and /healthz are on http://127.0.0.1:")
     assert told.health == {"state": "ready"}  # type: ignore[attr-defined]
 
 

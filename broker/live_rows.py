@@ -1,0 +1,235 @@
+"""What `/api/live` shows of groups, topics and the broker: heads, and rows with their tokens.
+
+A row is made anew only when its token is not what it was: a token holds whatever the row depends
+on. Values are those of the rest of the API but for times, which are points and not spans, so that
+a row does not change by the clock alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from broker.group_views import (
+    View,
+    group_head,
+    journal_head,
+    lag_of,
+    member_view,
+    offset_view,
+    readable,
+    rebalances,
+    summary,
+)
+from broker.live import Row, Source
+from broker.shard_log import Phase, ShardLog
+from broker.topic_views import (
+    api_rows,
+    broker_view,
+    partition_view,
+    readers,
+    topic_summary,
+)
+from coordinator.group import Group
+from coordinator.member import Member
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+REBALANCES_SHOWN = 24
+
+
+def find(broker: Broker, watch: str) -> Source | None:
+    """What a client may watch: groups, groups/GROUP, topics, topics/TOPIC, broker."""
+    kind, slash, name = watch.partition("/")
+    if kind == "groups":
+        return OneGroup(broker, name) if slash else Groups(broker)
+    if kind == "topics":
+        return OneTopic(broker, name) if slash else Topics(broker)
+    return TheBroker(broker) if watch == "broker" else None
+
+
+class Groups:
+    """Every group in a line: table ``group``."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def head(self) -> View:
+        """Whether groups may be missing."""
+        return {"loading": self.broker.runtime.loading}
+
+    def rows(self) -> Iterator[Row | None]:
+        """One a group."""
+        broker = self.broker
+        trends = broker.trends
+        for host in readable(broker):
+            for group in list(host.shard.groups.values()):
+                lag = lag_of(broker, host, group.group_id)
+                journal = broker.journal.group(group.group_id)
+                token = (
+                    group.state,
+                    group.generation_id,
+                    len(group.members),
+                    lag,
+                    0 if journal is None else journal.count,
+                    trends.taken,
+                )
+                make = partial(self._row, host, group, lag)
+                yield Row("group", group.group_id, token, make)
+
+    def _row(self, host: ShardLog, group: Group, lag: int) -> View:
+        row = summary(self.broker, host, group, lag)
+        row["trend"] = self.broker.trends.of_group(group.group_id)
+        return row
+
+
+class OneGroup:
+    """A group: tables ``member``, ``offset``, ``rebalance``, and ``journal`` of one row."""
+
+    def __init__(self, broker: Broker, group_id: str) -> None:
+        self.broker = broker
+        self.group_id = group_id
+
+    def _host(self) -> ShardLog | None:
+        return self.broker.runtime.host_for(self.group_id)
+
+    def _group(self) -> tuple[ShardLog, Group] | None:
+        host = self._host()
+        group = None if host is None else host.shard.groups.get(self.group_id)
+        return None if host is None or group is None else (host, group)
+
+    def head(self) -> View:
+        """The group without its tables; ``exists`` is false for one that is not there."""
+        found, host = self._group(), self._host()
+        head: View = {
+            "group": self.group_id,
+            "exists": found is not None,
+            "loading": host is not None and host.phase is Phase.LOADING,
+        }
+        if found is not None:
+            awaited = group_head(self.broker, *found)
+            if awaited["awaits"] is not None:  # a span, which would change with every look
+                awaited["awaits"].pop("remaining_ms")
+            head |= awaited
+            head["state_since_ms"] = _steady(awaited["state_since_ms"])
+            head["lag"] = lag_of(self.broker, found[0], self.group_id)
+            head["pending_members"] = list(found[1].pending)
+            head["trend"] = self.broker.trends.of_group(self.group_id)
+        return head
+
+    def rows(self) -> Iterator[Row | None]:
+        """Members, offsets, rebalances, and the rest of the journal."""
+        found = self._group()
+        journal = journal_head(self.broker, self._host(), self.group_id)
+        if journal is not None:
+            yield Row("journal", "", None, _given(journal))
+        if found is not None:
+            yield from self._members(found[1])
+            yield from self._offsets(found[0])
+        for entry, make in rebalances(self.broker, self._host(), self.group_id, REBALANCES_SHOWN):
+            ended = entry.ended_ms or None
+            yield Row("rebalance", str(entry.number), ended and (ended, entry.outcome), make)
+
+    def _members(self, group: Group) -> Iterator[Row]:
+        for member in list(group.members.values()):
+            token = (
+                member.session.due_ms,
+                member.waits,
+                member.assignment,
+                member.client_id,
+                group.protocol_type,
+            )
+            make = partial(self._member, group, member)
+            yield Row("member", member.member_id, token, make)
+
+    def _member(self, group: Group, member: Member) -> View:
+        now = self.broker.clock.now()
+        row = member_view(group, member, now)
+        silent_ms = row.pop("last_heard_ms_ago")
+        row["last_heard_ms"] = None if silent_ms is None else now.wall_ms - silent_ms
+        return row
+
+    def _offsets(self, host: ShardLog) -> Iterator[Row]:
+        logs = self.broker.logs
+        cache = host.shard.cache
+        places = [
+            (topic, partition)
+            for topic, columns in cache.columns(self.group_id)
+            for partition in columns.partitions()
+        ]
+        for topic, partition in places:  # others may commit between two slices
+            entry = cache.get(self.group_id, topic, partition)
+            if entry is None:
+                continue
+            log = logs.get(topic, partition)
+            ends = None if log is None else (log.log_start_offset, log.high_watermark)
+            make = partial(offset_view, self.broker, topic, partition, entry)
+            yield Row("offset", f"{topic}-{partition}", (entry, ends), make)
+
+
+class Topics:
+    """Every topic in a line: table ``topic``."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def head(self) -> View:
+        """Nothing beside the rows."""
+        return {}
+
+    def rows(self) -> Iterator[Row | None]:
+        """One a topic."""
+        for name, entry in list(self.broker.logs.topics.items()):
+            yield Row("topic", name, None, partial(topic_summary, entry))
+
+
+class OneTopic:
+    """A topic: tables ``partition`` and ``group``, who reads it."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self.broker = broker
+        self.name = name
+
+    def head(self) -> View:
+        """The topic in a line; ``exists`` is false for one that is not there."""
+        entry = self.broker.logs.topics.get(self.name)
+        if entry is None:
+            return {"topic": self.name, "exists": False}
+        return {**topic_summary(entry), "exists": True}
+
+    def rows(self) -> Iterator[Row | None]:
+        """Partitions and readers."""
+        entry = self.broker.logs.topics.get(self.name)
+        if entry is None:
+            return
+        for log in list(entry.logs):
+            yield Row("partition", str(log.partition), None, partial(partition_view, log))
+        for reader in readers(self.broker, self.name):
+            yield None if reader is None else Row("group", reader["group"], None, _given(reader))
+
+
+class TheBroker:
+    """The broker: table ``api``."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def head(self) -> View:
+        """All but the requests by API."""
+        return broker_view(self.broker)
+
+    def rows(self) -> Iterator[Row | None]:
+        """One an API that was asked for."""
+        for row in api_rows(self.broker):
+            yield Row("api", row["api"], (row["requests"],), _given(row))
+
+
+def _given(row: View) -> Any:
+    return lambda: row
+
+
+def _steady(wall_ms: int) -> int:
+    """Both clocks are read in whole milliseconds, so that their difference trembles by one."""
+    return wall_ms // 100 * 100

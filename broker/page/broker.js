@@ -1,0 +1,56 @@
+// The broker: how busy, how large, how loaded, and what it was asked.
+import { brief, bytes, count, h, now, nothing, span, sparkline, table } from "./dom.js";
+
+const tile = (name, value, more, values, label) =>
+  h("section", { class: "tile" }, h("h3", null, name), h("p", { class: "big" }, value),
+    h("p", { class: "faint" }, more || "\u00a0"),
+    values ? sparkline(values, { width: 220, height: 40, label: label || name }) : null);
+
+export function brokerView() {
+  let last = null;
+  let rates = { requests: null, commits: null, cpu: null };
+  return (watch) => {
+    const head = watch.head;
+    const at = now();
+    if (last && at - last.at >= 900) {
+      const seconds = (at - last.at) / 1000;
+      rates = {
+        requests: Math.max(0, head.requests - last.requests) / seconds,
+        commits: Math.max(0, head.commits - last.commits) / seconds,
+        cpu: Math.max(0, head.cpu_ms - last.cpu) / 10 / seconds,
+      };
+    }
+    if (!last || at - last.at >= 900) last = { at, requests: head.requests, commits: head.commits, cpu: head.cpu_ms };
+    const trends = head.trends;
+    const apis = watch.rows("api").sort((a, b) => b.requests - a.requests);
+    const shards = Object.entries(head.shards).map(([name, value]) => `${value} ${name}`).join(", ");
+    const delay = Math.max(0, ...trends.delay_ms);
+    const load = head.load;
+    return [
+      h("div", { class: "title" }, h("h1", null, `Broker ${head.broker}`),
+        h("p", { class: "sub" }, h("span", { class: `state ${head.state === "ready" ? "stable" : "preparing"}` }, h("i", { "aria-hidden": "true" }), head.state), ` on ${head.address}, cluster ${head.cluster}`)),
+      head.reason ? h("p", { class: "note bad" }, head.reason) : null,
+      load ? h("p", { class: "note" }, `Loading: ${load.partitions_loaded} of ${load.partitions} partitions, ${count(load.records_loaded)} records, ${count(load.groups_loaded)} groups so far.`) : null,
+      h("div", { class: "tiles" },
+        tile("Requests", `${brief(rates.requests)}/s`, `${count(head.requests)} since the start`, trends.requests),
+        tile("Commits", `${brief(rates.commits)}/s`, `${count(head.commits)} since the start`, trends.commits),
+        tile("CPU", rates.cpu === null ? "–" : `${rates.cpu.toFixed(1)} %`, "of one core", trends.cpu),
+        tile("Memory", bytes(head.memory_bytes), "resident", trends.memory_bytes),
+        tile("Loop", span(trends.delay_ms.at(-1) ?? null), `latest at most ${span(delay)} in ten minutes`, trends.delay_ms, "how late the loop was"),
+        tile("Connections", count(head.connections), head.connections_refused ? `${count(head.connections_refused)} refused` : "none refused", trends.connections)),
+      h("dl", { class: "facts" },
+        fact("Groups", count(head.groups)), fact("Members", count(head.members)), fact("Records behind", brief(head.lag)),
+        fact("Committed offsets", count(head.offsets)), fact("Topics", count(head.topics)),
+        fact("Offsets partitions", shards || "none yet"), fact("Loaded in", span(head.load_ms)),
+        fact("Protocol errors", count(head.protocol_errors)),
+        fact("Rebalances", count(Object.values(head.rebalances).reduce((a, b) => a + b, 0)))),
+      h("h2", null, "Requests"),
+      apis.length ? table("Requests by API", [["API", "name"], ["Answered", "number"], ["Errors", "words"]],
+        apis.map((each) => [each.api, [each.api, count(each.requests),
+          Object.entries(each.errors).sort((a, b) => b[1] - a[1]).map(([name, value]) => h("span", { class: "chip" }, `${name} ${count(value)}`))]]))
+        : nothing("Nobody has asked for anything yet."),
+    ];
+  };
+}
+
+const fact = (name, value) => h("div", null, h("dt", null, name), h("dd", null, value));

@@ -1,0 +1,204 @@
+// Elements and the words of numbers. Text is only ever set as text: nothing here parses markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child !== null && child !== undefined && child !== false) element.append(child);
+  }
+  return element;
+}
+
+export const h = (name, attributes, ...children) =>
+  fill(document.createElement(name), attributes, children);
+
+export const svg = (name, attributes, ...children) =>
+  fill(document.createElementNS(SVG, name), attributes, children);
+
+// Make `old` look like `fresh` and touch nothing that is the same already, so that focus, open
+// details and selections outlive an update. Children with a data-key are matched by it.
+export function morph(old, fresh) {
+  if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) {
+    old.replaceWith(fresh);
+    return fresh;
+  }
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return old;
+  }
+  if (old.dataset && "own" in old.dataset && "own" in fresh.dataset) return old;
+  for (const { name } of [...old.attributes]) {
+    if (!fresh.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) {
+      old.removeAttribute(name);
+    }
+  }
+  for (const { name, value } of fresh.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  morphChildren(old, [...fresh.childNodes]);
+  return old;
+}
+
+function morphChildren(parent, wanted) {
+  const keyed = new Map();
+  for (const child of parent.children) {
+    if (child.dataset.key !== undefined) keyed.set(child.dataset.key, child);
+  }
+  let at = parent.firstChild;
+  for (const fresh of wanted) {
+    const key = fresh.nodeType === Node.ELEMENT_NODE ? fresh.dataset.key : undefined;
+    const known = key === undefined ? null : keyed.get(key);
+    if (known) {
+      keyed.delete(key);
+      if (known === at) at = at.nextSibling;
+      else parent.insertBefore(known, at);
+      morph(known, fresh);
+    } else if (at && key === undefined && !(at.dataset && at.dataset.key !== undefined)) {
+      at = morph(at, fresh).nextSibling;
+    } else parent.insertBefore(fresh, at);
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+// ------------------------------------------------------------------------------------- words
+
+let skew = 0;
+export const setClock = (serverMs) => { skew = serverMs - Date.now(); };
+export const now = () => Date.now() + skew;
+
+const thousands = new Intl.NumberFormat("en-US");
+export const count = (value) => (value === null || value === undefined ? "–" : thousands.format(value));
+
+export function brief(value) {
+  if (value === null || value === undefined) return "–";
+  if (Math.abs(value) < 10000) return thousands.format(Math.round(value * 10) / 10);
+  for (const [size, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (Math.abs(value) >= size) {
+      const short = value / size;
+      return `${short >= 100 ? Math.round(short) : short.toFixed(1)} ${unit}`;
+    }
+  }
+  return String(value);
+}
+
+export function bytes(value) {
+  for (const [size, unit] of [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]) {
+    if (value >= size) return `${(value / size).toFixed(value / size >= 100 ? 0 : 1)} ${unit}`;
+  }
+  return `${value} B`;
+}
+
+export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
+
+export function span(ms) {
+  if (ms === null || ms === undefined) return "–";
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(ms < 10000 ? 1 : 0)} s`;
+  if (ms < 3600000) return `${Math.floor(ms / 60000)} min ${Math.floor(ms / 1000) % 60} s`;
+  if (ms < 172800000) return `${Math.floor(ms / 3600000)} h ${Math.floor(ms / 60000) % 60} min`;
+  return `${Math.floor(ms / 86400000)} days`;
+}
+
+export function ago(ms) {
+  if (!ms || ms < 0) return "–";
+  const passed = now() - ms;
+  if (passed < 1500) return "now";
+  if (passed < 60000) return `${Math.round(passed / 1000)} s ago`;
+  if (passed < 3600000) return `${Math.round(passed / 60000)} min ago`;
+  if (passed < 172800000) return `${Math.round(passed / 3600000)} h ago`;
+  return `${Math.round(passed / 86400000)} days ago`;
+}
+
+const time = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+export function clock(ms) {
+  if (!ms) return "–";
+  const date = new Date(ms);
+  const today = new Date(now()).toDateString() === date.toDateString();
+  return today ? time.format(date) : `${day.format(date)}, ${time.format(date)}`;
+}
+
+// An element whose words depend on the clock; app.js writes them anew each second.
+export const ticking = (kind, ms) =>
+  h("time", { "data-tick": kind, "data-ms": ms ?? "", title: ms ? clock(ms) : null }, tickText(kind, ms));
+export function tickText(kind, ms) {
+  if (!ms) return "–";
+  if (kind === "for") return span(Math.max(0, Math.floor((now() - ms) / 1000) * 1000) || 0);
+  if (kind === "until") return span(Math.max(0, ms - now()));
+  return ago(ms);
+}
+
+export const ranges = (numbers) => {
+  const sorted = [...numbers].sort((a, b) => a - b);
+  const parts = [];
+  for (let i = 0; i < sorted.length; ) {
+    let j = i;
+    while (j + 1 < sorted.length && sorted[j + 1] === sorted[j] + 1) j += 1;
+    parts.push(i === j ? `${sorted[i]}` : `${sorted[i]}–${sorted[j]}`);
+    i = j + 1;
+  }
+  return parts.join(", ");
+};
+
+// Member ids end in a random UUID, of which the first eight digits tell members apart.
+export const shortIds = (text) =>
+  (text || "").replace(/([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "$1…");
+
+export const groupLink = (id) => `#/groups/${encodeURIComponent(id)}`;
+export const topicLink = (name) => `#/topics/${encodeURIComponent(name)}`;
+
+// ------------------------------------------------------------------------------------ pieces
+
+const STATES = {
+  Stable: ["stable", "Stable"],
+  PreparingRebalance: ["preparing", "Preparing"],
+  CompletingRebalance: ["completing", "Completing"],
+  Empty: ["empty", "Empty"],
+  Dead: ["empty", "Dead"],
+};
+export function stateBadge(state) {
+  const [kind, word] = STATES[state] || ["empty", state || "gone"];
+  return h("span", { class: `state ${kind}`, title: state }, h("i", { "aria-hidden": "true" }), word);
+}
+
+export function sparkline(values, { width = 120, height = 28, label = "" } = {}) {
+  const box = svg("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label, preserveAspectRatio: "none" });
+  if (values.length < 2) return box;
+  const top = Math.max(...values);
+  const low = Math.min(...values, 0);
+  const step = width / (values.length - 1);
+  const points = values.map((value, i) => {
+    const y = top === low ? height - 2 : height - 2 - ((value - low) / (top - low)) * (height - 5);
+    return `${(i * step).toFixed(1)},${y.toFixed(1)}`;
+  });
+  box.append(
+    svg("path", { class: "area", d: `M0,${height} L${points.join(" L")} L${width},${height} Z` }),
+    svg("polyline", { class: "line", points: points.join(" "), "vector-effect": "non-scaling-stroke" }),
+  );
+  return box;
+}
+
+export const nothing = (...words) => h("p", { class: "nothing" }, ...words);
+
+// A table whose rows the arrow keys walk. columns: [title, class]; rows: [key, cells].
+export function table(caption, columns, rows, more = null) {
+  return h("div", { class: "scroll" },
+    h("table", null,
+      h("caption", { class: "unseen" }, caption),
+      h("thead", null, h("tr", null, columns.map(([title, kind, sort]) =>
+        h("th", { scope: "col", class: kind, "aria-sort": sort ? sort.order : null },
+          sort ? h("button", { class: "sort", type: "button", "data-sort": sort.by }, title) : title)))),
+      h("tbody", null, rows.map(([key, cells, kind]) =>
+        h("tr", { "data-key": key, class: kind || null }, cells.map((cell, i) =>
+          h("td", { class: columns[i][1], "data-title": columns[i][0] }, cell)))))),
+    more);
+}

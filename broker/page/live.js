@@ -1,0 +1,63 @@
+// The live connection: one stream of what is watched, folded into tables.
+import { setClock } from "./dom.js";
+
+export class Watch {
+  // `changed` is called after each whole update; `told` with "live", "waiting" or "full".
+  constructor(what, changed, told) {
+    this.what = what;
+    this.changed = changed;
+    this.told = told;
+    this.head = null;
+    this.tables = new Map();
+    this.source = null;
+    this.retry = 0;
+    this.visible = () => (document.hidden ? this.close() : this.open());
+    document.addEventListener("visibilitychange", this.visible);
+    this.open();
+  }
+
+  open() {
+    if (this.source || this.ended) return;
+    clearTimeout(this.retry);
+    this.source = new EventSource(`/api/live?watch=${encodeURIComponent(this.what)}`);
+    this.source.onmessage = (event) => this.take(JSON.parse(event.data));
+    this.source.onerror = () => {
+      this.told("waiting");
+      // A stream that was refused is not tried again by the browser.
+      if (this.source && this.source.readyState === EventSource.CLOSED) {
+        this.close();
+        this.retry = setTimeout(() => this.open(), 3000);
+      }
+    };
+  }
+
+  close() {
+    if (this.source) this.source.close();
+    this.source = null;
+  }
+
+  end() {
+    this.ended = true;
+    this.close();
+    clearTimeout(this.retry);
+    document.removeEventListener("visibilitychange", this.visible);
+  }
+
+  take(event) {
+    setClock(event.at_ms);
+    if (event.reset) this.tables = new Map();
+    this.head = event.head;
+    for (const [table, key, value] of event.rows) {
+      if (!this.tables.has(table)) this.tables.set(table, new Map());
+      if (value === null) this.tables.get(table).delete(key);
+      else this.tables.get(table).set(key, value);
+    }
+    if (event.more) return;
+    this.told("live");
+    this.changed();
+  }
+
+  rows(table) {
+    return [...(this.tables.get(table) || new Map()).values()];
+  }
+}

@@ -1,0 +1,136 @@
+// The story of a group's rebalances: phases by generation drawn along a line, and each in words.
+import { clock, h, now, nothing, plural, ranges, shortIds, span, svg, ticking } from "./dom.js";
+
+const CAUSES = {
+  member_joined: "A member joined",
+  member_left: "A member left",
+  session_expired: "A session expired",
+  metadata_changed: "Subscriptions changed",
+  leader_rejoined: "The leader rejoined",
+  coordinator_restarted: "The broker restarted",
+  static_member_replaced: "A static member was replaced",
+  sync_timed_out: "A member did not sync in time",
+  new_member_timed_out: "A new member did not come back",
+  disconnected: "A new member went away",
+  group_record_too_large: "The group's record was too large",
+  over_max_size: "The group was too large",
+};
+const HEIGHT = 86;
+const BAR = 26;
+const BAR_Y = 26;
+
+// Milliseconds and days stand beside each other: widths grow with the fourth root.
+const weight = (ms) => Math.max(1, ms) ** 0.25;
+const LEAST = { join: 4, sync: 4, stable: 16, empty: 16 };
+
+function pieces(rebalances) {
+  const at = now();
+  const found = [];
+  rebalances.forEach((each, i) => {
+    const next = rebalances[i + 1];
+    const end = each.ended_ms || at;
+    const join = each.join_ms ?? (each.phase === "join" ? at - each.began_ms : end - each.began_ms);
+    found.push({ kind: "join", ms: join, each });
+    if (each.sync_ms !== null || each.phase === "sync") {
+      found.push({ kind: "sync", ms: each.sync_ms ?? at - each.began_ms - join, each });
+    }
+    if (each.phase === "ended" && each.outcome !== "interrupted") {
+      const kind = each.outcome === "assigned" ? "stable" : "empty";
+      found.push({ kind, ms: (next ? next.began_ms : at) - end, each, open: !next });
+    }
+  });
+  return found;
+}
+
+function ribbon(rebalances) {
+  const width = Math.max(300, Math.min(1120, document.getElementById("main").clientWidth - 2) || 600);
+  const shown = rebalances.slice(-Math.max(2, Math.floor(width / 74)));
+  const parts = pieces(shown);
+  const weights = parts.map((part) => weight(part.ms));
+  const total = weights.reduce((a, b) => a + b, 0);
+  const room = width - parts.reduce((sum, part) => sum + LEAST[part.kind], 0);
+  const box = svg("svg", { class: "ribbon", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img",
+    "aria-label": `${plural(shown.length, "rebalance")}, the last at ${clock(shown.at(-1).began_ms)}: ${shown.at(-1).why}` });
+  let x = 0;
+  let labelled = -1e9;
+  parts.forEach((part, i) => {
+    const wide = LEAST[parts[i].kind] + (weights[i] / total) * Math.max(0, room);
+    const { each, kind } = part;
+    const title = { join: `join phase, ${span(part.ms)}`, sync: `sync phase, ${span(part.ms)}`, stable: `generation ${each.generation}, ${part.open ? "stable for" : "stable, lasted"} ${span(part.ms)}`, empty: `no members for ${span(part.ms)}` }[kind];
+    box.append(svg("rect", { class: `phase ${kind}`, x: x.toFixed(1), y: BAR_Y, width: Math.max(1, wide - 1).toFixed(1), height: BAR, rx: Math.min(4, wide / 3).toFixed(1) },
+      svg("title", null, `${each.why}: ${title}`)));
+    if (kind === "join") {
+      box.append(svg("line", { class: "mark", x1: x + 0.5, x2: x + 0.5, y1: BAR_Y - 5, y2: BAR_Y + BAR + 5 }));
+      if (x - labelled > 66 && x < width - 56) {
+        box.append(svg("text", { class: "when", x: x.toFixed(1), y: 15 }, clock(each.began_ms)));
+        labelled = x;
+      }
+    }
+    if (kind === "stable" && wide > 22) {
+      box.append(svg("text", { class: "inside", x: (x + wide / 2).toFixed(1), y: BAR_Y + 17, "text-anchor": "middle" }, wide > 84 ? `generation ${each.generation}` : String(each.generation)));
+    }
+    if (wide > 52) {
+      const name = kind === "stable" || kind === "empty" ? "" : `${kind} `;
+      box.append(svg("text", { class: "long", x: (x + wide / 2).toFixed(1), y: BAR_Y + BAR + 20, "text-anchor": "middle" }, name + span(Math.round(part.ms / (part.open ? 1000 : 1)) * (part.open ? 1000 : 1))));
+    }
+    x += wide;
+  });
+  return h("figure", { class: "timeline" }, box, h("figcaption", null,
+    ...["join", "sync", "stable", "empty"].map((kind) => h("span", { class: `key ${kind}` }, { join: "join phase", sync: "sync phase", stable: "stable", empty: "no members" }[kind])),
+    h("span", { class: "faint" }, "not to scale: long spans are drawn short")));
+}
+
+function bars(each, longest) {
+  const width = 180;
+  const join = each.join_ms ?? Math.max(0, (each.ended_ms || now()) - each.began_ms);
+  const sync = each.sync_ms ?? 0;
+  const scale = (ms) => (ms > 0 ? Math.max(2, (Math.log10(ms + 1) / Math.log10(longest + 2)) * (width - 4)) : 0);
+  const all = scale(join + sync);
+  const first = join + sync > 0 ? Math.max(join ? 2 : 0, (all * join) / (join + sync)) : 0;
+  return svg("svg", { class: "bars", width, height: 8, viewBox: `0 0 ${width} 8`, "aria-hidden": "true" },
+    svg("rect", { class: "rail", x: 0, y: 3, width, height: 2, rx: 1 }),
+    svg("rect", { class: "phase join", x: 0, y: 0, width: first.toFixed(1), height: 8, rx: 2 }),
+    svg("rect", { class: "phase sync", x: first.toFixed(1), y: 0, width: Math.max(0, all - first).toFixed(1), height: 8, rx: 2 }));
+}
+
+const who = (each) => each.client || shortIds(each.member) || "somebody";
+
+function phases(each) {
+  const words = [];
+  const ends = { all_joined: "all had joined", join_timed_out: "the deadline", initial_delay_ended: "the initial delay ended", nobody_left: "nobody was left" };
+  if (each.join_ms !== null) words.push(`join ${span(each.join_ms)}${each.join_ended_by && each.join_ended_by !== "all_joined" ? `, until ${ends[each.join_ended_by] || each.join_ended_by}` : ""}`);
+  if (each.sync_ms !== null) words.push(`sync ${span(each.sync_ms)}`);
+  if (each.phase === "join") words.push("joining now");
+  if (each.phase === "sync") words.push("syncing now");
+  if (each.outcome === "assigned") words.push(`generation ${each.generation}, ${plural(each.members, "member")}`);
+  else if (each.outcome) words.push(each.outcome === "interrupted" ? "interrupted by the next one" : each.outcome);
+  if (each.awaited.length && each.phase !== "ended") words.push(`waits for ${each.awaited.slice(0, 4).map(who).join(", ")}`);
+  return words.join(" · ");
+}
+
+function entry(each, longest) {
+  const detail = [
+    ...each.changes.map((change) => h("li", null, h("b", null, who(change)), change.host ? ` from ${change.host.replace(/^\//, "")} ` : " ", shortIds(change.what))),
+    each.more_changes ? h("li", { class: "faint" }, `and ${plural(each.more_changes, "more change")}`) : null,
+    each.last_member && each.last_wait_ms > 50 ? h("li", null, "last to join was ", h("b", null, shortIds(each.last_member)), `, ${span(each.last_wait_ms)} after the one before`) : null,
+    ...each.assigned.slice(0, 50).map((member) => h("li", null, h("b", null, who(member)), " got ",
+      Object.entries(member.partitions || {}).filter(([, numbers]) => numbers.length).map(([topic, numbers]) => `${topic} ${ranges(numbers)}`).join("; ") || "nothing")),
+  ].filter(Boolean);
+  return h("li", { "data-key": each.number, class: each.phase === "ended" ? null : "running" },
+    h("details", null,
+      h("summary", null,
+        h("span", { class: "at" }, clock(each.began_ms), h("small", null, ticking("ago", each.began_ms))),
+        h("span", { class: "told" }, h("b", null, CAUSES[each.cause] || each.cause.replaceAll("_", " ")), h("span", { class: "why", title: each.why }, shortIds(each.why)), h("small", null, phases(each))),
+        bars(each, longest)),
+      detail.length ? h("ul", null, detail) : nothing("Nothing more is known of it.")));
+}
+
+export function story(rebalances, journal) {
+  const restored = journal && journal.restored;
+  const before = restored && restored.generations.length
+    ? h("p", { class: "faint" }, `Restored from the log at ${clock(restored.at_ms)} in generation ${restored.generations.at(-1).generation}.`) : null;
+  if (!rebalances.length) return [before || nothing("No rebalance since the broker started.")];
+  const longest = Math.max(1, ...rebalances.map((each) => (each.join_ms || 0) + (each.sync_ms || 0)));
+  return [ribbon(rebalances), h("ol", { class: "story", reversed: true },
+    [...rebalances].reverse().map((each) => entry(each, longest))), before];
+}

@@ -1,0 +1,106 @@
+"""Debian's Chromium, driven by selenium: one browser that opens the page and reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+from tests.absent import program
+from tests.waiting import until
+
+PHONE = (390, 844)
+DESK = (1280, 900)
+
+
+class Browser:
+    """The browser at one broker's page."""
+
+    def __init__(self, driver: webdriver.Chrome, address: str) -> None:
+        self.driver = driver
+        self.address = address
+
+    def open(
+        self, place: str = "#/groups", *, size: tuple[int, int] = DESK, dark: bool = False
+    ) -> None:
+        """Load the page anew at `place`, on a screen of `size` of a light or dark system."""
+        self.system(dark)
+        self.screen(size)
+        self.driver.get("about:blank")
+        self.driver.get(f"http://{self.address}/{place}")
+        until("the page is live", lambda: self.text("#link") == "live")
+        until("the view is drawn", lambda: self.find("main h1"))
+
+    def screen(self, size: tuple[int, int]) -> None:
+        """Make the screen as wide and high as `size`, without a window's frame."""
+        self._command(
+            "Emulation.setDeviceMetricsOverride",
+            width=size[0], height=size[1], deviceScaleFactor=1, mobile=size[0] < 700,
+        )  # fmt: skip
+
+    def system(self, dark: bool) -> None:
+        """Have the system ask for light or dark."""
+        value = "dark" if dark else "light"
+        feature = {"name": "prefers-color-scheme", "value": value}
+        self._command("Emulation.setEmulatedMedia", features=[feature])
+
+    def _command(self, name: str, **arguments: Any) -> Any:
+        return self.driver.execute_cdp_cmd(name, arguments)
+
+    def find(self, selector: str) -> list[WebElement]:
+        """The elements that match."""
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str = "main") -> str:
+        """What a person reads in the first element that matches; "" where there is none."""
+        script = "const e = document.querySelector(arguments[0]); return e ? e.innerText : ''"
+        return str(self.ask(script, selector))
+
+    def ask(self, script: str, *arguments: Any) -> Any:
+        """What `script` returns in the page."""
+        return self.driver.execute_script(script, *arguments)
+
+    def press(self, *keys: str) -> None:
+        """Press and release keys, one after another, wherever the focus is."""
+        for key in keys:
+            ActionChains(self.driver, duration=0).send_keys(key).perform()
+
+    def focused(self) -> str:
+        """The text, or the name, of what has the focus."""
+        script = (
+            "const e = document.activeElement;"
+            "return e.getAttribute('aria-label') || e.innerText || e.id || e.tagName"
+        )
+        return str(self.ask(script)).strip()
+
+    def complaints(self) -> list[str]:
+        """What the console has said since the last call, the policy's refusals among it."""
+        return [json.dumps(entry) for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def browsing(address: str) -> Iterator[Browser]:
+    """A browser without a window, ended with the block."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = program("chromium", "chromium")
+    options.add_argument("--headless=new")
+    options.add_argument("--disable-gpu")
+    options.add_argument("--hide-scrollbars")
+    options.add_argument("--disable-background-networking")
+    options.add_argument("--force-color-profile=srgb")
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(program("chromedriver", "chromium-driver"))
+    driver = webdriver.Chrome(options=options, service=service)
+    try:
+        yield Browser(driver, address)
+    finally:
+        driver.quit()
