@@ -12,17 +12,19 @@ from collections.abc import Iterable
 
 from protocol.errors import INVALID_RECORD
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.varint import encode_varint, read_bits
+from protocol.records.stretch import (
+    DELTAS,
+    LAST_BYTES,
+    NEXT_BYTES,
+    TRIALS_MAX,
+    TWO_BYTES_FROM,
+    leading,
+)
+from protocol.records.varint import read_bits
 
-TRIALS_MAX = 4
-"""Stretches of a batch that may come to nothing before they are no longer looked for."""
 _STRETCH_MIN = 8
-_LAST_BYTES = bytes(range(128))
-_NEXT_BYTES = bytes(range(128, 256))
 _SHAPES_KEPT = 512
 _shapes: dict[tuple[int, int, int], struct.Struct] = {}
-_deltas = b"".join(encode_varint(delta) for delta in range(8192))
-_TWO_BYTES_FROM = 64
 _TOMBSTONE = b"\x01"
 
 
@@ -116,18 +118,18 @@ def _take_stretch(
         return 0
     fixed = [*range(start, body), *range(key_at, key)]
     for at in fixed:  # the bytes of lengths: the same in all
-        count = _leading(section, at + stride, stride, count, section[at : at + 1])
+        count = leading(section, at + stride, stride, count, section[at : at + 1])
     for at in range(body + 1, delta_at):  # the timestamp delta: as many bytes in all
-        kind = _LAST_BYTES if at == delta_at - 1 else _NEXT_BYTES
-        count = _leading(section, at + stride, stride, count, kind)
+        kind = LAST_BYTES if at == delta_at - 1 else NEXT_BYTES
+        count = leading(section, at + stride, stride, count, kind)
     null = section[stop : stop + 1] == _TOMBSTONE
     if null:
-        count = _leading(section, stop + stride, stride, count, _TOMBSTONE)
+        count = leading(section, stop + stride, stride, count, _TOMBSTONE)
     elif _TOMBSTONE in section[stop + stride : stop + stride + count * stride : stride]:
         return 0
     if key_at - delta_at == 2:
-        count = _leading(section, delta_at + stride, stride, count, _NEXT_BYTES)
-    count = _leading(section, key_at - 1 + stride, stride, count, _LAST_BYTES)
+        count = leading(section, delta_at + stride, stride, count, NEXT_BYTES)
+    count = leading(section, key_at - 1 + stride, stride, count, LAST_BYTES)
     if not count:
         return 0
     offsets = _offsets(section, delta_at + stride, key_at - delta_at, stride, count, base_offset)
@@ -140,13 +142,6 @@ def _take_stretch(
     return count
 
 
-def _leading(section: bytes, at: int, stride: int, count: int, kind: bytes) -> int:
-    """How many of ``count`` bytes, ``stride`` apart from ``at`` on, are of ``kind`` until one is
-    not."""
-    column = section[at : at + (count - 1) * stride + 1 : stride] if count else b""
-    return count - len(column.lstrip(kind))
-
-
 def _offsets(
     section: bytes, at: int, size: int, stride: int, count: int, base_offset: int
 ) -> Iterable[int]:
@@ -155,13 +150,13 @@ def _offsets(
     low = section[at:stop:stride]
     first = low[0] >> 1
     if size == 1:
-        if low == _deltas[first : first + count]:
+        if low == DELTAS[first : first + count]:
             return range(base_offset + first, base_offset + first + count)
         return [base_offset + (byte >> 1) for byte in low]
     high = section[at + 1 : stop + 1 : stride]
     first = (low[0] & 0x7F | high[0] << 7) >> 1
-    table = _TWO_BYTES_FROM + 2 * (first - _TWO_BYTES_FROM)
-    due = _deltas[table : table + 2 * count]
+    table = TWO_BYTES_FROM + 2 * (first - TWO_BYTES_FROM)
+    due = DELTAS[table : table + 2 * count]
     if low == due[0::2] and high == due[1::2]:
         return range(base_offset + first, base_offset + first + count)
     return [

@@ -8,10 +8,12 @@ value length, value. Deltas count from the batch's base timestamp and base offse
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from protocol.errors import INVALID_RECORD
 from protocol.records.corrupt import CorruptRecords
+from protocol.records.stretch import STRETCH_MIN, TRIALS_MAX, check_stretch
 from protocol.records.varint import encode_varint, read_bits, read_varint
 
 NO_TIMESTAMP = -1
@@ -206,16 +208,20 @@ def check_section(
     """Check a producer's records section without making records; offset deltas must be 0, 1, 2 ...
 
     Finds the indexes of records without a key when ``find_null_keys`` asks for them. Raises
-    CorruptRecords like ``decode_section``. One tight loop, with short varints read inline, for the
-    records of a produce request are checked one by one.
+    CorruptRecords like ``decode_section``. One tight loop, with short varints read inline; records
+    of one shape that follow each other are checked together (stretch.py).
     """
     null_keys: list[int] = []
     size = len(section)
     position = index = 0
     latest = -1  # largest zigzag form of a delta of 0 or more
     earliest = 0  # the same of a negative one
+    trials = TRIALS_MAX
+    stride = 0  # the bytes of the record before
+    indexes = iter(range(count))
     try:
-        for index in range(count):
+        for index in indexes:
+            start = position
             bits = section[position]
             position += 1
             if bits > 0x7F:
@@ -284,6 +290,19 @@ def check_section(
                 position += 1
             if position != end:
                 break
+            if end - start != stride:
+                stride = end - start
+            elif trials and count - index > STRETCH_MIN:
+                found = check_stretch(section, start, end, index, count - index - 1)
+                if not found.records:
+                    trials -= 1
+                    continue
+                if found.key_is_null and find_null_keys:
+                    null_keys += range(index + 1, index + 1 + found.records)
+                latest = max(latest, found.latest)
+                earliest = max(earliest, found.earliest)
+                position += found.records * stride
+                next(islice(indexes, found.records - 1, None))
         else:
             if position == size:
                 if latest < 0:  # every delta is negative: rare, so the largest is looked for here

@@ -1,0 +1,221 @@
+"""How fast records go in and out, and what the broker spends on them, beside Apache Kafka 4.3.1.
+
+    .venv/bin/python -m bench.throughput [--megabytes 100] [--rounds 3] [--only produce,100,lz4]
+
+Apache's own ProducerPerformance and ConsumerPerformance work on both brokers in turn, round after
+round. Printed are medians: MB/s as the tool says it, the broker's own CPU in milliseconds for each
+megabyte of records, and the ratios of Muster to Kafka. Then each broker's CPU with 1,000 partitions
+that nobody uses. Needs Java and Kafka's jars, as the interop tests do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests import java
+from tests.brokers import Broker, KafkaBroker
+from tests.interop.cluster import Cluster
+
+SIZES = (100, 1000)
+CODECS = ("none", "lz4")
+ACKS = ("1", "all")
+WARM_UP_BYTES = 40 << 20
+IDLE_PARTITIONS = 1000
+IDLE_S = 10.0
+TOOL_TIMEOUT_S = 180.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+# What kafka-server-start.sh gives the broker. The tests' JVMs are for short runs.
+_SERVER_FLAGS = ("-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+
+
+class FullKafka(KafkaBroker):
+    """Apache Kafka with the JVM settings that its own script gives it."""
+
+    def _command(self) -> list[str]:
+        command = [part for part in super()._command() if part not in java.FLAGS]
+        return [command[0], *_SERVER_FLAGS, *command[1:]]
+
+
+class Work(NamedTuple):
+    """One line of the table."""
+
+    what: str
+    record_bytes: int
+    codec: str
+    acks: str
+
+    def __str__(self) -> str:
+        acks = f" acks={self.acks}" if self.what == "produce" else ""
+        return f"{self.what} {self.record_bytes} B {self.codec}{acks}"
+
+
+class Measured(NamedTuple):
+    """Megabytes (1,048,576 bytes) a second, and CPU milliseconds of the broker for each."""
+
+    mb_per_s: float
+    cpu_ms_per_mb: float
+
+
+def all_work() -> Iterator[Work]:
+    """Every combination; what was produced with acks=1 is consumed."""
+    for size in SIZES:
+        for codec in CODECS:
+            for acks in ACKS:
+                yield Work("produce", size, codec, acks)
+            yield Work("consume", size, codec, "1")
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds that a process has used, its threads' together."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def tool(main_class: str, *arguments: str) -> str:
+    """What a tool of Apache's prints; its JVM is as in the tests, the same for both brokers."""
+    line = java.command(java.KAFKA_NEW, f"org.apache.kafka.tools.{main_class}", *arguments)
+    line = [part for part in line if part != "-XX:TieredStopAtLevel=1"]
+    done = subprocess.run(
+        line, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{main_class} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def produce(broker: Broker, topic: str, work: Work, size_bytes: int) -> float:
+    """Fill a topic; megabytes a second."""
+    printed = tool(
+        "ProducerPerformance",
+        "--topic", topic,
+        "--num-records", str(size_bytes // work.record_bytes),
+        "--record-size", str(work.record_bytes),
+        "--throughput", "-1",
+        "--bootstrap-server", broker.bootstrap,
+        "--command-property",
+        f"acks={work.acks}", f"compression.type={work.codec}", "linger.ms=5",
+    )  # fmt: skip
+    return float(re.findall(r"\(([\d.]+) MB/sec\)", printed)[-1])
+
+
+def consume(broker: Broker, topic: str, work: Work, size_bytes: int) -> float:
+    """Read a topic; megabytes a second, the time to join the group not counted."""
+    printed = tool(
+        "ConsumerPerformance",
+        "--topic", topic,
+        "--num-records", str(size_bytes // work.record_bytes),
+        "--bootstrap-server", broker.bootstrap,
+        "--timeout", "60000",
+    )  # fmt: skip
+    titles, values = (line.split(", ") for line in printed.strip().splitlines()[-2:])
+    return float(dict(zip(titles, values, strict=True))["fetch.MB.sec"])
+
+
+def measure(broker: Broker, topic: str, work: Work, size_bytes: int) -> Measured:
+    """Do the work once."""
+    before = cpu_s(broker.pid)
+    run = produce if work.what == "produce" else consume
+    mb_per_s = run(broker, topic, work, size_bytes)
+    return Measured(mb_per_s, (cpu_s(broker.pid) - before) * 1000 / (size_bytes / (1 << 20)))
+
+
+def idle(broker: Broker) -> tuple[float, float]:
+    """CPU milliseconds a second without the idle partitions, and with them."""
+    found = []
+    for partitions in (0, IDLE_PARTITIONS):
+        if partitions:
+            Cluster(broker.bootstrap).create_topic("idle", partitions)
+            time.sleep(IDLE_S / 2)  # making them is not idling
+        before = cpu_s(broker.pid)
+        time.sleep(IDLE_S)
+        found.append((cpu_s(broker.pid) - before) * 1000 / IDLE_S)
+    return found[0], found[1]
+
+
+def table(found: dict[Work, dict[str, list[Measured]]]) -> Iterator[str]:
+    """Medians side by side; a ratio above 1 in both last columns is Muster's."""
+    yield (
+        f"{'':30}{'MB/s':>8}{'Kafka':>8}{'CPU ms/MB':>11}{'Kafka':>8}"
+        f"{'x speed':>9}{'x CPU':>7}"
+    )
+    for work, of_broker in found.items():
+        ours, theirs = (
+            Measured(*(statistics.median(column) for column in zip(*of_broker[name], strict=True)))
+            for name in ("muster", "kafka")
+        )
+        yield (
+            f"{work!s:30}{ours.mb_per_s:8.1f}{theirs.mb_per_s:8.1f}"
+            f"{ours.cpu_ms_per_mb:11.2f}{theirs.cpu_ms_per_mb:8.2f}"
+            f"{ours.mb_per_s / theirs.mb_per_s:9.2f}"
+            f"{theirs.cpu_ms_per_mb / max(ours.cpu_ms_per_mb, 0.01):7.2f}"
+        )
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--megabytes", type=int, default=100, help="records of each line")
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--only", default="", help="words that a line must have: produce,100,lz4")
+    options.add_argument("--no-idle", action="store_true")
+    given = options.parse_args()
+    words = [word for word in given.only.split(",") if word]
+    chosen = [w for w in all_work() if all(word in str(w).split() for word in words)]
+    size_bytes = given.megabytes << 20
+    with tempfile.TemporaryDirectory(prefix="throughput-") as folder:
+        brokers: dict[str, Broker] = {
+            "muster": Broker(Path(folder, "muster")),
+            "kafka": FullKafka(Path(folder, "kafka")),
+        }
+        try:
+            for name, broker in brokers.items():
+                broker.start()
+                if not given.no_idle:
+                    without, with_them = idle(broker)
+                    print(
+                        f"{name}: {without:.1f} ms of CPU a second when idle,"
+                        f" {with_them:.1f} with {IDLE_PARTITIONS} idle partitions",
+                        flush=True,
+                    )
+            print_table(brokers, chosen, size_bytes, given.rounds)
+        finally:
+            for broker in brokers.values():
+                broker.kill()
+
+
+def print_table(
+    brokers: dict[str, Broker], chosen: list[Work], size_bytes: int, rounds: int
+) -> None:
+    """Warm both up, measure in turn, print the medians."""
+    found: dict[Work, dict[str, list[Measured]]] = {w: defaultdict(list) for w in chosen}
+    for round_number in range(rounds + 1):
+        for work in chosen if round_number else chosen[:2]:
+            for name, broker in brokers.items():
+                topic = f"r{round_number}-{work.record_bytes}-{work.codec}-{work.acks}"
+                cluster = Cluster(broker.bootstrap)
+                size = size_bytes if round_number else WARM_UP_BYTES
+                if work.what == "produce" or Work("produce", *work[1:]) not in chosen:
+                    cluster.create_topic(topic, 1)
+                if work.what == "consume" and Work("produce", *work[1:]) not in chosen:
+                    produce(broker, topic, work, size)
+                measured = measure(broker, topic, work, size)
+                if round_number:
+                    found[work][name].append(measured)
+    print("\n".join(table(found)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Stretches: neighbouring records of one shape, checked as tables instead of one by one.
+
+Records that follow each other often differ in nothing but their contents: the lengths of record,
+key and value are the same, and so are the widths of the two deltas. Then each field of all of them
+is a column, a slice of the section with the record's size as its step, and columns are compared as
+bytes. That a stretch fits is exact: each record of it begins where the one before ends, because
+that has the same lengths.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from protocol.records.varint import encode_varint, read_varint
+
+TRIALS_MAX = 4
+"""Stretches of a batch that may come to nothing before they are no longer looked for."""
+STRETCH_MIN = 16
+"""Shorter ones take as long as record by record."""
+LAST_BYTES = bytes(range(128))
+"""What the last byte of a varint may be."""
+NEXT_BYTES = bytes(range(128, 256))
+"""What all bytes before it may be."""
+TWO_BYTES_FROM = 64
+DELTAS_MAX = 8192
+DELTAS = b"".join(encode_varint(delta) for delta in range(DELTAS_MAX))
+"""The offset deltas 0, 1, 2 ... of at most two bytes, one behind the other."""
+
+
+class Stretch(NamedTuple):
+    """So many records behind one that was checked, and the zigzag forms of their timestamp deltas.
+
+    ``latest`` is the largest even one (of 0 or more), ``earliest`` the largest odd one (negative);
+    -1 and 0 when there is none.
+    """
+
+    records: int
+    latest: int = -1
+    earliest: int = 0
+    key_is_null: bool = False
+
+
+NONE = Stretch(0)
+
+
+def leading(section: bytes, at: int, stride: int, count: int, kind: bytes) -> int:
+    """How many of ``count`` bytes, ``stride`` apart from ``at`` on, are of ``kind`` until one is
+    not."""
+    column = section[at : at + (count - 1) * stride + 1 : stride] if count else b""
+    return count - len(column.lstrip(kind))
+
+
+def check_stretch(section: bytes, start: int, end: int, index: int, left: int) -> Stretch:
+    """The records behind the one at ``start`` to ``end``, of its shape and with rising offsets.
+
+    That record is whole and right, has offset delta ``index`` and is followed by ``left`` more.
+    NONE unless there are at least STRETCH_MIN without headers.
+    """
+    stride = end - start
+    count = min(left, (len(section) - end) // stride)
+    count = leading(section, end, stride, count, section[start : start + 1])
+    if count < STRETCH_MIN:
+        return NONE
+    body = _behind(section, start)
+    time = body + 1
+    delta = _behind(section, time)
+    key = _behind(section, delta)
+    key_bytes, behind = read_varint(section, key)
+    value = behind + max(key_bytes, 0)
+    value_bytes, behind_value = read_varint(section, value)
+    tail = behind_value + max(value_bytes, 0)
+    width = key - delta
+    count = min(count, (TWO_BYTES_FROM if width == 1 else DELTAS_MAX) - index - 1)
+    if count < STRETCH_MIN or width > 2 or section[tail]:
+        return NONE
+    fixed = (*range(start + 1, body), *range(key, behind), *range(value, behind_value), tail)
+    for at in fixed:  # the bytes of lengths, and no headers: the same in all
+        count = leading(section, at + stride, stride, count, section[at : at + 1])
+    for first, last in ((time, delta - 1), (delta, key - 1)):  # varints: as many bytes in all
+        for at in range(first, last):
+            count = leading(section, at + stride, stride, count, NEXT_BYTES)
+        count = leading(section, last + stride, stride, count, LAST_BYTES)
+    if count < STRETCH_MIN or not _counts_on(section, delta + stride, width, stride, count, index):
+        return NONE
+    columns = [
+        section[at : at + (count - 1) * stride + 1 : stride]
+        for at in range(time + stride, delta + stride)
+    ]
+    latest, earliest = _extremes(columns)
+    return Stretch(count, latest, earliest, key_bytes < 0)
+
+
+def _behind(section: bytes, position: int) -> int:
+    """Where the varint at ``position`` ends."""
+    while section[position] > 0x7F:
+        position += 1
+    return position + 1
+
+
+def _counts_on(section: bytes, at: int, width: int, stride: int, count: int, index: int) -> bool:
+    """Whether ``count`` offset deltas of ``width`` bytes follow ``index`` one by one."""
+    stop = at + (count - 1) * stride + 1
+    if width == 1:
+        return section[at:stop:stride] == DELTAS[index + 1 : index + 1 + count]
+    table = TWO_BYTES_FROM + 2 * (index + 1 - TWO_BYTES_FROM)
+    due = DELTAS[table : table + 2 * count]
+    return section[at:stop:stride] == due[0::2] and section[at + 1 : stop + 1 : stride] == due[1::2]
+
+
+def _extremes(columns: list[bytes]) -> tuple[int, int]:
+    """The largest even and the largest odd of varints given by columns of their bytes."""
+    latest, earliest = -1, 0
+    for parts in set(zip(*columns, strict=True)):
+        bits = 0
+        for shift, byte in enumerate(parts):
+            bits |= (byte & 0x7F) << 7 * shift
+        if not bits & 1:
+            latest = max(latest, bits)
+        else:
+            earliest = max(earliest, bits)
+    return latest, earliest
