@@ -88,9 +88,7 @@ def tool(main_class: str, *arguments: str) -> str:
     """What a tool of Apache's prints; its JVM is as in the tests, the same for both brokers."""
     line = java.command(java.KAFKA_NEW, f"org.apache.kafka.tools.{main_class}", *arguments)
     line = [part for part in line if part != "-XX:TieredStopAtLevel=1"]
-    done = subprocess.run(
-        line, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False
-    )
+    done = subprocess.run(line, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
     if done.returncode:
         raise SystemExit(f"{main_class} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout
@@ -147,10 +145,7 @@ def idle(broker: Broker) -> tuple[float, float]:
 
 def table(found: dict[Work, dict[str, list[Measured]]]) -> Iterator[str]:
     """Medians side by side; a ratio above 1 in both last columns is Muster's."""
-    yield (
-        f"{'':30}{'MB/s':>8}{'Kafka':>8}{'CPU ms/MB':>11}{'Kafka':>8}"
-        f"{'x speed':>9}{'x CPU':>7}"
-    )
+    yield (f"{'':30}{'MB/s':>8}{'Kafka':>8}{'CPU ms/MB':>11}{'Kafka':>8}{'x speed':>9}{'x CPU':>7}")
     for work, of_broker in found.items():
         ours, theirs = (
             Measured(*(statistics.median(column) for column in zip(*of_broker[name], strict=True)))
