@@ -54,7 +54,8 @@ class Connection:
                 UNREACHABLE,
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._ranges = self._handshake()
+        self.ranges = self._handshake()
+        """Least and greatest version by API key, as the broker told them."""
 
     def _handshake(self) -> dict[int, tuple[int, int]]:
         answer = self._exchange(BY_NAME["ApiVersions"], 0, {}, self.timeout_s)
@@ -64,13 +65,13 @@ class Connection:
 
     def supports(self, name: str, version: int) -> bool:
         """Return whether the broker serves this version of an API."""
-        least, most = self._ranges.get(BY_NAME[name].key, (0, -1))
+        least, most = self.ranges.get(BY_NAME[name].key, (0, -1))
         return least <= version <= most
 
     def version_of(self, name: str) -> int:
         """Return the version to use for an API; CommandError when there is none in common."""
         api = BY_NAME[name]
-        least, most = self._ranges.get(api.key, (0, -1))
+        least, most = self.ranges.get(api.key, (0, -1))
         chosen = min(most, api.versions[-1], VERSION_CAPS.get(name, most))
         if chosen < least:
             raise CommandError(f"the broker at {self.address} does not serve {name} to this client")

@@ -30,11 +30,37 @@ class Api:
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON at a path; CommandError where there is none, or nobody who is Muster."""
+        status, body = self._ask(path, query)
+        try:
+            value = json.loads(body)
+        except ValueError:
+            value = None
+        if status == 200 and isinstance(value, dict):
+            return value
+        if isinstance(value, dict) and isinstance(value.get("error"), str):
+            raise CommandError(value["error"], REFUSED)
+        raise self._no_muster(status)
+
+    def text(self, path: str) -> str:
+        """The text at a path, such as /metrics."""
+        status, body = self._ask(path, {})
+        if status != 200:
+            raise self._no_muster(status)
+        return body.decode(errors="replace")
+
+    def _no_muster(self, status: int) -> CommandError:
+        return CommandError(
+            f"{self.what} needs Muster's HTTP, and what answers at {self.address} is not Muster"
+            f" (status {status}); this works with no other broker",
+            UNREACHABLE,
+        )
+
+    def _ask(self, path: str, query: dict[str, Any]) -> tuple[int, bytes]:
         given = {name: value for name, value in query.items() if value is not None}
         target = f"{path}?{urlencode(given)}" if given else path
         connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
         try:
-            connection.request("GET", target, headers={"Accept": "application/json"})
+            connection.request("GET", target, headers={"Accept": "*/*"})
             answer = connection.getresponse()
             body = answer.read(MAX_ANSWER_BYTES)
         except (OSError, http.client.HTTPException) as error:
@@ -46,16 +72,4 @@ class Api:
             ) from error
         finally:
             connection.close()
-        try:
-            value = json.loads(body)
-        except ValueError:
-            value = None
-        if answer.status == 200 and isinstance(value, dict):
-            return value
-        if isinstance(value, dict) and isinstance(value.get("error"), str):
-            raise CommandError(value["error"], REFUSED)
-        raise CommandError(
-            f"{self.what} needs Muster's HTTP, and what answers at {self.address} is not Muster"
-            f" (status {answer.status}); this works with no other broker",
-            UNREACHABLE,
-        )
+        return answer.status, body

@@ -18,6 +18,8 @@ _COMMANDS = {
     "groups": "cli.groups",
     "offsets": "cli.offsets",
     "configs": "cli.configs",
+    "cluster": "cli.cluster",
+    "top": "cli.top",
     "config": "cli.config_check",
     "logs": "cli.logs",
     "produce": "cli.produce",

@@ -67,15 +67,20 @@ def show_table(rows: Sequence[Row], columns: Iterable[str], empty: str, title: s
         console.width = 10_000
     if title:
         console.print(title)
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    console.print(table(rows, list(columns)))
+
+
+def table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
+    """The table itself, of at least one row."""
+    made = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
         numbers = all(isinstance(row.get(column), int | float | None) for row in rows)
         numbers = numbers and not isinstance(rows[0].get(column), bool)
         justify: JustifyMethod = "right" if numbers else "left"
-        table.add_column(column.upper().replace("_", "-"), justify=justify, overflow="fold")
+        made.add_column(column.upper().replace("_", "-"), justify=justify, overflow="fold")
     for row in rows:
-        table.add_row(*(shown(row.get(column)) for column in columns))
-    console.print(table)
+        made.add_row(*(shown(row.get(column)) for column in columns))
+    return made
 
 
 def progress(items: Iterable[Item], doing: str, total: int | None = None) -> Iterator[Item]:

@@ -5,6 +5,7 @@ The same file holds for both brokers: that is the test that the commands work wi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,6 +88,21 @@ def test_offsets(at_shop: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_configs(at_shop: Broker) -> None:
     check("configs", at_shop)
+
+
+def test_cluster(at_shop: Broker) -> None:
+    line = "muster offsets set billing orders:0=4 --execute"
+    assert until("the group can be committed to", lambda: "changed" in sessions.typed(line))
+    [found] = [json.loads(sessions.typed("muster cluster --json"))]
+    size = found["brokers"][0]["log_bytes"]
+    assert size > 0
+    told = (f"{size:>9}", "     SIZE"), (f'"log_bytes": {size}', '"log_bytes": SIZE')
+    check("cluster", at_shop, (found["cluster"], "CLUSTER"), *told)
+
+    rows = json.loads(sessions.typed("muster cluster --apis --json"))
+    served = {row["api"]: (row["from"], row["to"]) for row in rows}
+    assert served["ApiVersions"][0] == 0
+    assert served["OffsetDelete"] == (0, 0)
 
 
 def test_topics(at_shop: Broker) -> None:

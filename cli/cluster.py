@@ -1,0 +1,100 @@
+"""`muster cluster`: the brokers of any Kafka cluster, what they hold and what they can."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.client import Cluster, Connection
+from cli.errors import check
+from cli.group_reads import list_groups
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from protocol.messages import BY_KEY
+
+_BROKERS = ["broker", "address", "rack", "controller", "leads", "log_bytes"]
+_APIS = ["broker", "api", "key", "from", "to", "ours"]
+
+
+def cluster(
+    apis: Annotated[
+        bool, typer.Option("--apis", help="The APIs and versions of each broker, instead.")
+    ] = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show the cluster: its brokers, and how many topics, partitions and groups there are."""
+    reached = Cluster(bootstrap, timeout_s=timeout)
+    answer = reached.metadata(None)
+    nodes = sorted(answer["brokers"], key=lambda broker: int(broker["node_id"]))
+    connections = {
+        broker["node_id"]: reached.connect(broker["host"], broker["port"])
+        for broker in output.progress(nodes, "asking brokers")
+    }
+    if apis:
+        rows = [row for node, found in connections.items() for row in _apis(node, found)]
+        output.show(rows, _APIS, "no brokers", json)
+        return
+    partitions = [p for topic in answer["topics"] for p in topic["partitions"]]
+    brokers = [
+        {
+            "broker": broker["node_id"],
+            "address": connections[broker["node_id"]].address,
+            "rack": broker["rack"],
+            "controller": broker["node_id"] == answer["controller_id"],
+            "leads": sum(p["leader_id"] == broker["node_id"] for p in partitions),
+            "log_bytes": _log_bytes(connections[broker["node_id"]]),
+        }
+        for broker in nodes
+    ]
+    view = {
+        "cluster": answer["cluster_id"],
+        "topics": len(answer["topics"]),
+        "partitions": len(partitions),
+        "without_leader": sum(p["leader_id"] < 0 for p in partitions),
+        "under_replicated": sum(len(p["isr_nodes"]) < len(p["replica_nodes"]) for p in partitions),
+        "groups": len(list_groups(reached)),
+        "brokers": brokers,
+    }
+    if json:
+        output.show_json(view)
+        return
+    nouns = ("topic", "partition", "group")
+    counts = [output.counted(int(str(view[f"{noun}s"])), noun) for noun in nouns]
+    title = f"cluster {view['cluster'] or 'without an id'}  {'  '.join(counts)}"
+    for trouble in ("without_leader", "under_replicated"):
+        title += f"  {view[trouble]} {trouble.replace('_', ' ')}" if view[trouble] else ""
+    output.show_table(brokers, _BROKERS, "no brokers", title)
+
+
+def _log_bytes(connection: Connection) -> int | None:
+    """The size of all logs of a broker; None where it does not tell."""
+    if not connection.supports("DescribeLogDirs", 1):
+        return None
+    answer = connection.call("DescribeLogDirs", {"topics": None})
+    total = 0
+    for folder in answer["results"]:
+        check(f"log directory {folder['log_dir']}", folder)
+        for topic in folder["topics"]:
+            total += sum(p["partition_size"] for p in topic["partitions"])
+    return total
+
+
+def _apis(node: int, connection: Connection) -> list[output.Row]:
+    rows: list[output.Row] = []
+    for key, (least, most) in sorted(connection.ranges.items()):
+        api = BY_KEY.get(key)
+        ours = None if api is None else f"{api.versions[0]}-{api.versions[-1]}"
+        rows.append(
+            {
+                "broker": node,
+                "api": "unknown" if api is None else api.name,
+                "key": key,
+                "from": least,
+                "to": most,
+                "ours": ours,
+            }
+        )
+    return rows

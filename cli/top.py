@@ -1,0 +1,223 @@
+"""`muster top`: the busiest groups, topics and clients of a Muster, live.
+
+Rates are differences between two looks at the broker's HTTP: `/metrics` for topics, commits and
+requests, `/api/groups` for groups, and of the groups shown their members. A client's rate is that
+of the partitions it owns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from time import monotonic, sleep
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group as Lines
+from rich.live import Live
+from rich.text import Text
+
+from cli import output
+from cli.errors import CommandError
+from cli.http import Api, group_path
+from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout
+
+Value = dict[str, Any]
+Partition = tuple[str, str]
+
+_LINE = re.compile(r"([a-z_]+)(?:\{(.*)\})? ([0-9.eE+-]+)$")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
+_TABLES = {
+    "groups": ["group", "state", "members", "lag", "read_per_s", "rebalances"],
+    "topics": ["topic", "partitions", "written_per_s", "end_offsets"],
+    "clients": ["client", "host", "groups", "partitions", "read_per_s"],
+}
+
+
+@dataclass
+class Look:
+    """What the broker showed at one moment."""
+
+    at_s: float
+    requests: float = 0
+    connections: float = 0
+    ends: dict[Partition, float] = field(default_factory=dict)
+    """End offset by topic and partition."""
+    committed: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    """Committed offset by group, topic and partition."""
+    groups: list[Value] = field(default_factory=list)
+    members: dict[str, list[Value]] = field(default_factory=dict)
+    """Members of the groups that are shown, by group."""
+
+
+def top(
+    once: Annotated[
+        bool, typer.Option("--once", help="Print what two looks show, and end: for scripts.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option("--every", min=0.05, help="Seconds between two looks.")
+    ] = 1.0,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Of each table.")] = 10,
+    http: Http = HTTP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show the busiest groups, topics and clients until Ctrl-C. Needs Muster's HTTP."""
+    api = Api(http, "top", timeout)
+    before = look(api, lines)
+    sleep(every)
+    after = look(api, lines)
+    view = measured(before, after, lines)
+    if once:
+        if json:
+            output.show_json(view)
+        else:
+            _print(view)
+        return
+    with contextlib.suppress(KeyboardInterrupt):
+        if json:
+            while True:
+                output.show_json_line(view)
+                sleep(every)
+                before, after = after, look(api, lines)
+                view = measured(before, after, lines)
+        _live(api, before, after, every, lines)
+
+
+def _live(api: Api, before: Look, after: Look, every: float, lines: int) -> None:
+    drawn: Any = _drawn(measured(before, after, lines))
+    with Live(drawn, auto_refresh=False, screen=True) as live:
+        while True:
+            live.refresh()
+            sleep(every)
+            try:
+                before, after = after, look(api, lines)
+                drawn = _drawn(measured(before, after, lines))
+            except CommandError as error:
+                drawn = Text(str(error))  # a broker that restarts comes back
+            live.update(drawn)
+
+
+def look(api: Api, lines: int) -> Look:
+    """One look at the broker."""
+    seen = Look(monotonic())
+    for line in api.text("/metrics").splitlines():
+        found = _LINE.match(line)
+        if found is None:
+            continue
+        name, number = found[1], float(found[3])
+        if name == "muster_requests_total":
+            seen.requests += number
+        elif name == "muster_connections":
+            seen.connections = number
+        elif name == "kafka_topic_partition_current_offset":
+            labels = _labels(found[2])
+            seen.ends[labels["topic"], labels["partition"]] = number
+        elif name == "kafka_consumergroup_current_offset":
+            labels = _labels(found[2])
+            seen.committed[labels["consumergroup"], labels["topic"], labels["partition"]] = number
+    seen.groups = api.get("/api/groups")["groups"]
+    members = [group for group in seen.groups if group["members"]]
+    for group in sorted(members, key=lambda group: -int(group["lag"] or 0))[:lines]:
+        with contextlib.suppress(CommandError):  # it is gone meanwhile
+            seen.members[group["group"]] = api.get(group_path(group["group"]))["members"]
+    return seen
+
+
+def _labels(text: str | None) -> dict[str, str]:
+    return {
+        name: re.sub(r"\\.", lambda match: _ESCAPES.get(match[0], match[0]), value)
+        for name, value in _LABEL.findall(text or "")
+    }
+
+
+def measured(before: Look, after: Look, lines: int) -> Value:
+    """What happened between two looks, the busiest first."""
+    seconds = max(after.at_s - before.at_s, 1e-3)
+
+    def rate(now: float, then: float | None) -> float:
+        return round(max(0.0, now - then) / seconds, 1) if then is not None else 0.0
+
+    read = {key: rate(now, before.committed.get(key)) for key, now in after.committed.items()}
+    by_group: dict[str, float] = defaultdict(float)
+    for (group, _, _), per_s in read.items():
+        by_group[group] += per_s
+    groups = [
+        {
+            **{name: each[name] for name in ("group", "state", "members", "lag", "rebalances")},
+            "read_per_s": round(by_group[each["group"]], 1),
+        }
+        for each in after.groups
+    ]
+    groups.sort(key=lambda row: (-row["read_per_s"], -(row["lag"] or 0), row["group"]))
+    topics = _topics(
+        after, {key: rate(end, before.ends.get(key)) for key, end in after.ends.items()}
+    )
+    return {
+        "seconds": round(seconds, 3),
+        "requests_per_s": rate(after.requests, before.requests),
+        "connections": int(after.connections),
+        "groups": groups[:lines],
+        "topics": topics[:lines],
+        "clients": _clients(after, read)[:lines],
+    }
+
+
+def _topics(seen: Look, written: dict[Partition, float]) -> list[Value]:
+    rows: dict[str, Value] = {}
+    for (topic, partition), end in seen.ends.items():
+        row = rows.setdefault(
+            topic, {"topic": topic, "partitions": 0, "written_per_s": 0.0, "end_offsets": 0}
+        )
+        row["partitions"] += 1
+        row["end_offsets"] += int(end)
+        row["written_per_s"] = round(row["written_per_s"] + written[topic, partition], 1)
+    return sorted(rows.values(), key=lambda row: (-row["written_per_s"], row["topic"]))
+
+
+def _clients(seen: Look, read: dict[tuple[str, str, str], float]) -> list[Value]:
+    rows: dict[tuple[str, str], Value] = {}
+    for group, members in seen.members.items():
+        for member in members:
+            key = member["client"], member["host"]
+            row = rows.setdefault(
+                key,
+                {
+                    "client": key[0],
+                    "host": key[1],
+                    "groups": [],
+                    "partitions": 0,
+                    "read_per_s": 0.0,
+                },
+            )
+            row["groups"] = sorted({*row["groups"], group})
+            for topic, partitions in (member["partitions"] or {}).items():
+                row["partitions"] += len(partitions)
+                per_s = sum(read.get((group, topic, str(number)), 0.0) for number in partitions)
+                row["read_per_s"] = round(row["read_per_s"] + per_s, 1)
+    return sorted(rows.values(), key=lambda row: (-row["read_per_s"], row["client"], row["host"]))
+
+
+def _head(view: Value) -> str:
+    return (
+        f"{view['requests_per_s']} requests/s  {output.counted(view['connections'], 'connection')}"
+        f"  in {view['seconds']} s"
+    )
+
+
+def _print(view: Value) -> None:
+    output.say(_head(view))
+    for name, columns in _TABLES.items():
+        output.say("")
+        output.show_table(view[name], columns, f"no {name}")
+
+
+def _drawn(view: Value) -> Any:
+    parts: list[Any] = [Text(_head(view))]
+    for name, columns in _TABLES.items():
+        rows = view[name]
+        parts += [Text(""), output.table(rows, columns) if rows else Text(f"no {name}")]
+    return Lines(*parts)

@@ -1,0 +1,124 @@
+"""`muster top`: rates between two looks, from a scripted Muster; and a real one."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import top
+from tests.brokers import KIND, Broker
+from tests.cli import sessions
+
+FIRST = """
+# TYPE muster_requests_total counter
+muster_requests_total{api="Heartbeat",error="NONE"} 100.0
+muster_requests_total{api="Fetch",error="NONE"} 40.0
+muster_connections 7.0
+kafka_topic_partition_current_offset{partition="0",topic="orders"} 1000
+kafka_topic_partition_current_offset{partition="1",topic="orders"} 500
+kafka_topic_partition_current_offset{partition="0",topic="events"} 30
+kafka_consumergroup_current_offset{consumergroup="billing",partition="0",topic="orders"} 900
+kafka_consumergroup_current_offset{consumergroup="billing",partition="1",topic="orders"} 500
+kafka_consumergroup_current_offset{consumergroup="odd \\"group\\"",partition="0",topic="events"} 10
+"""
+SECOND = (
+    FIRST.replace(" 100.0", " 160.0")
+    .replace(" 1000\n", " 1200\n")
+    .replace(" 900\n", " 1130\n")
+    .replace(" 500\nkafka_topic", " 501\nkafka_topic")
+    .replace(" 10\n", " 4\n")
+)
+
+
+def group(name: str, state: str, members: int, lag: int) -> dict[str, Any]:
+    return {"group": name, "state": state, "members": members, "lag": lag, "rebalances": 3}
+
+
+GROUPS = {
+    "groups": [
+        group('odd "group"', "Empty", 0, 26),
+        group("billing", "Stable", 2, 70),
+        group("idle", "Empty", 0, 0),
+    ]
+}
+
+
+def member(client: str, **partitions: list[int]) -> dict[str, Any]:
+    return {"client": client, "host": "/10.0.0.1", "partitions": partitions or None}
+
+
+BILLING = {"members": [member("app", orders=[0, 1]), member("shy")]}
+
+
+class ScriptedApi:
+    """Muster's HTTP, of which the second look and each after it show the same."""
+
+    def __init__(self, address: str, what: str, timeout_s: float) -> None:
+        self.looks = 0
+
+    def text(self, path: str) -> str:
+        assert path == "/metrics"
+        self.looks += 1
+        return FIRST if self.looks == 1 else SECOND
+
+    def get(self, path: str) -> Any:
+        return {"/api/groups": GROUPS, "/api/groups/billing": BILLING}[path]
+
+
+def test_top(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(100.0, 2.0)
+    real = top.Api
+    monkeypatch.setattr(top, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(top, "sleep", lambda _seconds: None)
+
+    def api(address: str, what: str, timeout_s: float) -> Any:
+        real(address, what, timeout_s)  # refuses what is no address
+        return ScriptedApi(address, what, timeout_s)
+
+    monkeypatch.setattr(top, "Api", api)
+
+    sessions.check("top")
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(KIND != "muster", reason="muster top needs Muster's HTTP")
+def test_top_of_a_real_broker_and_of_what_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(tmp_path / "data")
+    words = broker._command()
+    words[words.index("--http") + 1] = "127.0.0.1:0"
+    broker._command = lambda: words  # type: ignore[method-assign]
+    broker.start()
+    try:
+        monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
+        sessions.typed("muster topics create orders -p 2")
+        sessions.typed("muster produce orders -p 0 -v 1 -v 2")
+        sessions.typed("muster offsets set billing orders:0=1 --execute")
+        view = json.loads(
+            sessions.typed(f"muster top --once --every 0.1 --json --http {where(broker)}")
+        )
+        of_kafka = sessions.typed(f"muster top --once --http {broker.bootstrap}")
+    finally:
+        broker.kill()
+
+    assert [row["topic"] for row in view["topics"]][-1] == "orders"
+    assert [(row["group"], row["lag"]) for row in view["groups"]] == [("billing", 1)]
+    assert view["requests_per_s"] >= 0
+    assert "top needs Muster's HTTP" in of_kafka
+    assert "(exit 3)" in of_kafka
+
+
+def where(broker: Broker) -> str:
+    """The address of the broker's HTTP, from the line that says so."""
+    from tests.waiting import until
+
+    def said() -> str:
+        lines = [line for line in list(broker.log) if "/metrics and /healthz are on" in line]
+        return lines[0].rstrip().rpartition("//")[2] if lines else ""
+
+    return until("the broker says where its HTTP is", said)
