@@ -215,10 +215,12 @@ def test_whatever_the_bytes_the_log_is_cut_or_refused(
     fs.put(FIRST, data)
     with suppress(CorruptLog):
         log = open_log(fs, clean=clean, index_interval_bytes=50)
-        for offset in range(log.log_end_offset + 2):
+        for offset in range(14):  # no checksum covers offsets: the end may be anywhere
             log.active.locate(offset)
         log.offset_of_max_timestamp()
         log.offset_for_timestamp(NOW_MS + 60)
         found = values(log)
         if not clean:
-            assert found == [(offset, b"%d" % offset) for offset in range(len(found))]
+            offsets = [offset for offset, _ in found]
+            assert offsets == sorted(set(offsets))
+            assert {value for _, value in found} <= {b"%d" % offset for offset in range(12)}
