@@ -99,8 +99,22 @@ class Config:
         other._check()
         return other
 
+    def with_static(self, fresh: Config, names: Iterable[str]) -> Config:
+        """A copy in which these settings are what ``fresh`` has from before the start.
+
+        Raises BadValue.
+        """
+        other = copy(self)
+        taken = set(names)
+        other.given = {name: text for name, text in self.given.items() if name not in taken}
+        other.given |= {name: text for name, text in fresh.given.items() if name in taken}
+        other._static = {name: each for name, each in self._static.items() if name not in taken}
+        other._static |= {name: each for name, each in fresh._static.items() if name in taken}
+        return other.with_dynamic(self.dynamic_default, self.dynamic_own)
+
     def adopt(self, other: Config) -> None:
-        """Takes over the settings of run time of a copy that `with_dynamic` made."""
+        """Takes over a copy that `with_dynamic` or `with_static` made."""
+        self.given, self._static = other.given, other._static
         self.dynamic_default, self.dynamic_own = other.dynamic_default, other.dynamic_own
         self._values, self._topic_defaults = other._values, other._topic_defaults
 

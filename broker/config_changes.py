@@ -15,7 +15,7 @@ import structlog
 from broker.config import topic_settings
 from broker.config_table import BROKER, TOPIC, Setting
 from broker.config_value import BadValue, render
-from broker.dynamic_settings import broker_setting, check_dynamic, topic_setting
+from broker.dynamic_settings import DYNAMIC, broker_setting, check_dynamic, topic_setting
 from broker.registry import BadTopicName, check_topic_name
 from protocol.errors import (
     INVALID_CONFIG,
@@ -113,10 +113,35 @@ async def _change_broker(broker: Broker, name: str, edit: Edit, validate_only: b
         raise ConfigRefused(INVALID_REQUEST, str(error)) from None
     if not validate_only and configs != before:
         await broker.topics.alter_broker(name and ours, configs)
-        config.adopt(changed)
-        for topic in broker.registry.topics.values():
-            broker.logs.configure(topic)
-        broker.settings_changed()
+        _take(broker, changed)
+
+
+async def reload(broker: Broker, fresh: Config) -> None:
+    """Takes over what may change at run time of properties that were read again; says what.
+
+    What was changed by AlterConfigs stays stronger. Nothing is taken if the whole does not fit.
+    """
+    config = broker.config
+    differ = sorted(name for name in BROKER if fresh.static(name) != config.static(name))
+    taken = [name for name in differ if name in DYNAMIC]
+    waiting = [name for name in differ if name not in DYNAMIC and BROKER[name].has_effect]
+    async with broker.topics.changing:
+        try:
+            changed = config.with_static(fresh, taken)
+            _check_topics(broker, changed)
+        except ValueError as error:
+            logger.error("settings read again are not taken over", reason=str(error))
+            return
+        _take(broker, changed)
+    told = {name: _text(BROKER[name], config[name]) for name in taken}
+    logger.info("settings were read again", changed=told, wait_for_a_restart=waiting)
+
+
+def _take(broker: Broker, changed: Config) -> None:
+    broker.config.adopt(changed)
+    for topic in broker.registry.topics.values():
+        broker.logs.configure(topic)
+    broker.settings_changed()
 
 
 def wrong_broker(ours: str, name: str) -> str | None:

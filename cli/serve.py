@@ -1,4 +1,4 @@
-"""`muster serve`: a broker in this process, until SIGTERM or SIGINT.
+"""`muster serve`: a broker in this process, until SIGTERM or SIGINT; SIGHUP reads settings again.
 
 Whatever keeps it from starting is one sentence on standard error and exit code 1 (2 for wrong use).
 One line on standard output says when it accepts connections, and where; another where /metrics is.
@@ -75,7 +75,7 @@ def serve(words: Sequence[str]) -> int:
     try:
         config = _config(options)
         configure(config["log.format"], config["log.level"])
-        return _run(config)
+        return _run(config, lambda: _config(options))
     except BadConfig as error:
         return _complain(str(error))
     except KeyboardInterrupt:  # before the broker's own handling of signals is in place
@@ -120,7 +120,7 @@ def _config(options: argparse.Namespace) -> Config:
     return load(options.config, os.environ, options.set, flags)
 
 
-def _run(config: Config) -> int:
+def _run(config: Config, reread: Callable[[], Config]) -> int:
     from broker.broker import BadDirectory, Broker, CorruptLog, DirectoryLocked
 
     _raise_file_limit()
@@ -133,7 +133,7 @@ def _run(config: Config) -> int:
         return _complain(f"{error.filename or broker.directory} can't be used: {error.strerror}")
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(broker))
+            return runner.run(_serve(broker, reread))
     finally:
         broker.release()
 
@@ -154,12 +154,13 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(broker: Broker) -> int:
+async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
     from broker.broker import CannotListen
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, broker.stopped.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: broker.spawn(_reload(broker, reread)))
     problem = None
     try:
         await broker.start()
@@ -178,6 +179,23 @@ async def _serve(broker: Broker) -> int:
     await broker.stop()
     problem = problem or broker.fatal
     return _complain(problem) if problem else 0
+
+
+async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
+    """SIGHUP: the properties are read again, and what may change at run time holds."""
+    import structlog
+
+    from broker.config import BadConfig
+    from broker.config_changes import reload
+
+    try:
+        fresh = reread()
+    except BadConfig as error:
+        structlog.get_logger(__name__).error(
+            "settings read again are not taken over", reason=str(error)
+        )
+        return
+    await reload(broker, fresh)
 
 
 def _ready_line(broker: Broker) -> str:

@@ -1,0 +1,83 @@
+"""SIGHUP: the properties are read again; what may change at run time holds, the rest is named."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import KIND, Broker
+from tests.cli import sessions
+from tests.waiting import until
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(KIND != "muster", reason="SIGHUP ends Apache Kafka"),
+]
+
+Hangup = Callable[[str], str]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A broker with a file of settings, `tmp_path/server.properties`."""
+    (tmp_path / "server.properties").write_text("log.retention.ms=1000\n")
+    made = Broker(tmp_path / "data")
+    words = [*made._command(), "--config", str(tmp_path / "server.properties")]
+    made._command = lambda: words  # type: ignore[method-assign]
+    yield made.start()
+    made.kill()
+
+
+@pytest.fixture
+def hangup(broker: Broker, tmp_path: Path) -> Hangup:
+    """Write the file anew, send SIGHUP, and return the line that the broker says."""
+
+    def send(text: str) -> str:
+        (tmp_path / "server.properties").write_text(text)
+        known = len(broker.log)
+        os.kill(broker.pid, signal.SIGHUP)
+
+        def said() -> list[str]:
+            return [line for line in list(broker.log)[known:] if "read again" in line]
+
+        return until("the broker says what it made of it", said)[0]
+
+    return send
+
+
+def value(broker: Broker, setting: str) -> str:
+    line = f"muster configs get {setting} --broker 1 --bootstrap {broker.bootstrap}"
+    return sessions.typed(line).splitlines()[1].split()[1]
+
+
+def test_what_may_change_holds_and_what_may_not_is_named(broker: Broker, hangup: Hangup) -> None:
+    assert value(broker, "log.retention.ms") == "1000"
+
+    said = hangup("log.retention.ms=2000\nlog.segment.bytes=1048576\nnum.partitions=7\n")
+    assert value(broker, "log.retention.ms") == "2000"
+    assert value(broker, "log.segment.bytes") == "1048576"
+    assert value(broker, "num.partitions") == "1"
+    assert "wait_for_a_restart=['num.partitions']" in said
+
+    hangup("")  # back to the defaults
+    assert value(broker, "log.segment.bytes") == "1073741824"
+
+
+def test_a_file_with_a_fault_changes_nothing(broker: Broker, hangup: Hangup) -> None:
+    said = hangup("log.retention.ms=2000\nlog.segment.bytes=many\n")
+
+    assert "not taken over" in said
+    assert "log.segment.bytes=many: it must be a whole number" in said
+    assert value(broker, "log.retention.ms") == "1000"
+
+
+def test_what_was_altered_stays_stronger(broker: Broker, hangup: Hangup) -> None:
+    line = f"muster configs set log.retention.ms=3000 --broker 1 --bootstrap {broker.bootstrap}"
+    assert "3000" in sessions.typed(line)
+
+    hangup("log.retention.ms=2000\n")
+    assert value(broker, "log.retention.ms") == "3000"
