@@ -1,0 +1,50 @@
+"""docs/command-line.md names every command and every exit code, and its example is read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import typer
+
+from cli import errors
+from cli.group_reads import Committed
+from cli.main import _COMMANDS, _app
+from cli.offset_files import read
+
+PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+ROWS = re.findall(r"^\| (`muster .*?) \|", PAGE, re.MULTILINE)
+
+
+def documented() -> set[str]:
+    found = set()
+    for row in ROWS:
+        first, *more = re.findall(r"`(?:muster )?([^`]+)`", row)
+        command = first.split()[0]
+        found.add(first)
+        for other in more:
+            found.add(f"{command} {other}" if " " in first else other)
+    return found
+
+
+def commands() -> set[str]:
+    found = set()
+    app = typer.main.get_command(_app(list(_COMMANDS)))
+    for name, command in app.commands.items():  # type: ignore[attr-defined]
+        below = getattr(command, "commands", None)
+        found |= {name} if below is None else {f"{name} {each}" for each in below}
+    return found
+
+
+def test_every_command_stands_on_the_page_and_no_other() -> None:
+    assert documented() == commands()
+
+
+def test_every_exit_code_stands_on_the_page() -> None:
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
+    assert codes == {0, errors.REFUSED, errors.USAGE, errors.UNREACHABLE, errors.FOUND, 130}
+
+
+def test_the_example_is_a_file_of_offsets() -> None:
+    [example] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    assert read(example, "the page", None) == {"billing": {("orders", 0): Committed(42)}}

@@ -1,0 +1,61 @@
+"""The systemd unit, the container file and the settings beside them fit the program they start."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+from cli.config_check import HONOURED, rows_of
+from cli.serve import _parser
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+UNIT = (DEPLOY / "muster.service").read_text()
+CONTAINER = (DEPLOY / "Containerfile").read_text()
+
+
+def unit(key: str) -> str:
+    found = re.findall(rf"^{key}=(.*)$", UNIT, re.MULTILINE)
+    assert len(found) == 1, f"{key}: {found}"
+    return str(found[0])
+
+
+def container(word: str) -> list[str]:
+    return re.findall(rf"^{word} (.*)$", CONTAINER.replace("\\\n", ""), re.MULTILINE)
+
+
+def test_the_unit_starts_a_broker_that_is_not_root() -> None:
+    program, command, *words = shlex.split(unit("ExecStart"))
+    options = _parser().parse_args(words)
+
+    assert (Path(program).name, command) == ("muster", "serve")
+    assert unit("User") == unit("Group") == "muster"
+    assert options.data == f"/var/lib/{unit('StateDirectory')}"
+    assert str(options.config) == shlex.split(unit("ExecStartPre"))[-1]
+    assert "HUP" in unit("ExecReload")
+
+
+def test_the_settings_beside_it_all_hold() -> None:
+    rows = rows_of(DEPLOY / "server.properties")
+    assert rows
+    assert {row["verdict"] for row in rows} == {HONOURED}
+
+
+def test_the_container_starts_a_broker_that_is_not_root() -> None:
+    words = [*json.loads(container("ENTRYPOINT")[0]), *json.loads(container("CMD")[0])]
+    options = _parser().parse_args(words[2:])
+
+    assert words[:2] == ["muster", "serve"]
+    assert [options.data] == container("VOLUME")
+    assert container("USER") == ["10001:10001"]
+    ports = {options.listen.rpartition(":")[2], options.http.rpartition(":")[2]}
+    assert set(container("EXPOSE")[0].split()) == ports
+
+
+def test_what_the_container_is_built_from_is_there() -> None:
+    sources = [line.split()[-2] for line in container("COPY") if "--from" not in line]
+    assert sources
+    assert all((ROOT / source).exists() for source in sources)
+    assert "setuptools==" in (ROOT / "requirements" / "broker.txt").read_text()
