@@ -17,6 +17,7 @@ from protocol.records.batch import HEADER_BYTES, read_header, records_of
 from protocol.records.compression import decompress
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import crc32c
+from protocol.records.stored import MAGIC_POSITION, read_stored
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -37,7 +38,10 @@ Pace = Callable[[int], None]
 
 
 class Frame(NamedTuple):
-    """A whole batch: bytes ``start`` to ``stop`` of ``chunk``, at ``position`` of its file."""
+    """A whole batch: bytes ``start`` to ``stop`` of ``chunk``, at ``position`` of its file.
+
+    It may be a message of magic 0 or 1 too, described as `protocol.records.stored` does.
+    """
 
     chunk: bytes
     start: int
@@ -83,25 +87,64 @@ def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) ->
         at = 0
         while True:
             left = len(chunk) - at
-            if left < HEADER_BYTES:
-                break
-            fields = _HEADER.unpack_from(chunk, at)
-            stop = at + fields[1] + _OVERHEAD
-            if fields[3] != 2 or fields[1] < HEADER_BYTES - _OVERHEAD or fields[12] < 0:
-                raise CorruptLog(file.path, position + at, "what stands there is no batch")
-            if stop > len(chunk):
-                break
-            if fields[0] <= last_offset or fields[6] < 0:
+            if left < HEADER_BYTES or chunk[at + MAGIC_POSITION] < 2:
+                frame = _message_frame(file.path, chunk, at, position + at)
+                if frame is None:
+                    break
+            else:
+                fields = _HEADER.unpack_from(chunk, at)
+                stop = at + fields[1] + _OVERHEAD
+                if fields[3] != 2 or fields[1] < HEADER_BYTES - _OVERHEAD or fields[12] < 0:
+                    raise CorruptLog(file.path, position + at, "what stands there is no batch")
+                if stop > len(chunk):
+                    break
+                frame = _new_tuple(Frame, (chunk, at, stop, position + at, *fields))
+            if frame.base_offset <= last_offset or frame.last_offset_delta < 0:
                 raise CorruptLog(
-                    file.path, position + at, f"base offset {fields[0]} after {last_offset}"
+                    file.path, position + at, f"base offset {frame.base_offset} after {last_offset}"
                 )
-            last_offset = fields[0] + fields[6]
-            yield _new_tuple(Frame, (chunk, at, stop, position + at, *fields))
-            at = stop
+            last_offset = frame.base_offset + frame.last_offset_delta
+            yield frame
+            at = frame.stop
         if not at:
             chunk_bytes = _longer(file, chunk, position, size)
         position += at
         pace(at)
+
+
+def _message_frame(path: str, chunk: bytes, at: int, position: int) -> Frame | None:
+    """The message of magic 0 or 1 at ``at``; None when it is none, or the chunk cuts it.
+
+    A wrapper's base offset is that of its last message, as everywhere for a `BatchHeader` of one.
+    """
+    left = len(chunk) - at
+    if left <= MAGIC_POSITION or chunk[at + MAGIC_POSITION] > 1:
+        return None
+    if int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True) > left - _OVERHEAD:
+        return None
+    try:
+        header = read_stored(chunk, at)
+    except CorruptRecords as error:
+        raise CorruptLog(path, position, error.message) from None
+    return Frame(
+        chunk,
+        at,
+        header.end,
+        position,
+        header.base_offset,
+        header.batch_length,
+        header.partition_leader_epoch,
+        header.magic,
+        header.crc,
+        header.attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
+    )
 
 
 def _longer(file: File, chunk: bytes, position: int, size: int) -> int:

@@ -8,6 +8,7 @@ nothing: that is for the owner of the log (clean_swap.py). Which records stay is
   it on; nothing without a key;
 - a batch that was not altered keeps its bytes; one without records goes, but for the last of each
   producer, for its sequence, and the last of each new segment, for its offsets;
+- messages of magic 0 and 1 keep their format (clean_messages.py), and the last of each new segment;
 - records of aborted transactions go; a marker goes `delete.retention.ms` after the last record of
   its transaction went. Nothing is cleaned behind the beginning of an open transaction.
 """
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator
 
 from log.clean_batch import cut_records, empty, horizon_of, thin, thin_plain
 from log.clean_job import CleanDone, CleanedGroup, CleanJob
+from log.clean_messages import memory_of, message_with, messages_of
 from log.clean_plan import SegmentFacts, group_segments
 from log.clean_scan import (
     CONTROL_BIT,
@@ -36,6 +38,7 @@ from log.key_reader import note_keys
 from log.leftovers import CLEANED
 from log.offset_map import OffsetMap
 from log.segment import LOG, Segment, file_name
+from protocol.records.batch import Record
 from protocol.records.corrupt import CorruptRecords
 
 WRITE_BYTES = 1024 * 1024
@@ -147,6 +150,8 @@ class _Cleaning:
                 return True
         if frame.attributes & CONTROL_BIT:
             return True
+        if frame.magic < 2:
+            return self._enter_messages(messages_of(frame, path))
         section = section_of(frame, path)
         if not self.map.has_room(len(section), frame.record_count):
             return False
@@ -154,6 +159,12 @@ class _Cleaning:
             self.map.add(section, frame.record_count, frame.base_offset)
         except CorruptRecords as error:
             raise CorruptLog(path, frame.position, error.message) from None
+        return True
+
+    def _enter_messages(self, messages: list[Record]) -> bool:
+        if not self.map.has_room(memory_of(messages), len(messages)):
+            return False
+        self.map.add_records(messages)
         return True
 
     def _freeze(self) -> None:
@@ -195,7 +206,7 @@ class _Cleaning:
             file, size = self._open(base)
             done.bytes_read += size
             for frame in frames(file, size, self.pace):
-                done.records_read += frame.record_count
+                done.records_read += max(frame.record_count, 0)
                 try:
                     batch = self._clean_batch(frame, file.path)
                 except CorruptRecords as error:
@@ -203,6 +214,8 @@ class _Cleaning:
                 is_last = base == group[-1] and frame.position + frame.stop - frame.start == size
                 if batch is not None:
                     yield batch
+                elif is_last and frame.magic < 2:
+                    yield frame.chunk[frame.start : frame.stop]
                 elif is_last or self._is_last_of_producer(frame):
                     yield empty(frame)
 
@@ -211,6 +224,8 @@ class _Cleaning:
         job = self.job
         if frame.base_offset >= self.done.end_offset:
             return self._whole(frame)
+        if frame.magic < 2:
+            return self._clean_messages(frame, path)
         is_marker = bool(frame.attributes & CONTROL_BIT)
         had_records = False
         if frame.attributes & TRANSACTIONAL_BIT:
@@ -294,6 +309,34 @@ class _Cleaning:
         is_new = bool(tombstones) and horizon_ms is None
         return thin(frame, section, kept, self._new_horizon_ms if is_new else None)
 
+    def _clean_messages(self, frame: Frame, path: str) -> bytes | None:
+        """A message of magic 0 or 1, or a wrapper of them."""
+        messages = messages_of(frame, path)
+        if frame.record_count < 0:
+            self.done.records_read += len(messages)
+        tombstones_go = frame.last_offset < self.job.first_dirty_offset
+        kept = [
+            message
+            for message in messages
+            if message.key is not None
+            and self.map.is_last(message.key, message.offset)
+            and not (message.value is None and tombstones_go and self._is_old(message, path))
+        ]
+        self.done.records_kept += len(kept)
+        self.done.tombstones_kept += sum(message.value is None for message in kept)
+        if len(kept) == len(messages):
+            return frame.chunk[frame.start : frame.stop]
+        return message_with(frame, kept) if kept else None
+
+    def _is_old(self, message: Record, path: str) -> bool:
+        """Whether every reader has had `delete.retention.ms` to see a tombstone."""
+        job = self.job
+        time_ms = message.timestamp if message.timestamp >= 0 else self.fs.modified_ms(path)
+        return (
+            time_ms + job.delete_retention_ms <= job.now_ms
+            and message.offset < job.keep_tombstones_from
+        )
+
     @property
     def _new_horizon_ms(self) -> int:
         return self.job.now_ms + self.job.delete_retention_ms
@@ -316,7 +359,7 @@ class _Cleaning:
         return None
 
     def _whole(self, frame: Frame) -> bytes:
-        self.done.records_kept += frame.record_count
+        self.done.records_kept += max(frame.record_count, 0)
         return frame.chunk[frame.start : frame.stop]
 
     def _is_last_of_producer(self, frame: Frame) -> bool:

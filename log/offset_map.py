@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 
 from log.key_reader import note_keys
+from protocol.records.batch import Record
 
 ENTRY_BYTES = 176
 """Memory of one entry besides its key: slot, key object and offset; measured with CPython 3.11."""
@@ -43,6 +45,21 @@ class OffsetMap:
         if new:
             self._bytes_left -= new * ENTRY_BYTES + key_bytes * new // count
         self.records += count
+
+    def add_records(self, records: Sequence[Record]) -> None:
+        """The same for records that are decoded already."""
+        latest = self.latest
+        for record in records:
+            if record.key is not None:
+                if record.key not in latest:
+                    self._bytes_left -= ENTRY_BYTES + len(record.key)
+                latest[record.key] = record.offset if record.value is not None else ~record.offset
+        self.records += len(records)
+
+    def is_last(self, key: bytes, offset: int) -> bool:
+        """Whether no record of the dirty part supersedes the one at ``offset`` with this key."""
+        last = self.latest.get(key)
+        return last is None or (last if last >= 0 else ~last) <= offset
 
     def freeze(self) -> None:
         """Sort the offsets, for `live_in`; nothing is entered any more."""
