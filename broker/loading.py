@@ -37,7 +37,8 @@ SLICE_S = 0.008
 GROUPS_AT_ONCE = 200
 """Groups that come to be, or whose sessions start, between two looks at the clock: about 1 ms."""
 PROBE_MS_FIRST = 200
-PROBE_MS_MAX = 10_000
+PROBE_MS_MAX = 2_000
+"""A disk that has room again takes writes again within so long."""
 _COMMIT_MARKER = 1
 
 

@@ -7,6 +7,7 @@ the event loop; `open_all`, `make` and `close_all` may take long and run where t
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ import structlog
 from broker.config import Config, log_config, timestamp_bounds, topic_settings
 from broker.config_value import BadValue
 from broker.embedded_registry import PARTITION_METADATA_FILE, partition_metadata
-from broker.properties import parse
 from broker.registry import BadDirectory, Topic, partition_name, uuid_bytes
 from log.checkpoint import (
     HIGH_WATERMARK,
@@ -41,6 +41,7 @@ logger = structlog.get_logger(__name__)
 
 DELETED_SUFFIX = "-delete"
 _CLOSING_THREADS = 8
+_WHOLE_METADATA = re.compile(r"version: ?\d+\s+topic_id: ?([A-Za-z0-9_-]{22})\s*")
 _KAFKA_NAMES = {"uncompressed": "none"}
 
 
@@ -196,19 +197,20 @@ class LogManager:
         return TopicLogs(topic, settings, produce_rules(settings), [])
 
     def _check_topic_id(self, topic: Topic, partition: int) -> None:
-        """The directory must be this topic's, or it is marked as such if it says nothing."""
+        """The directory must be this topic's, or it is marked as such if it says nothing.
+
+        The mark is not fsynced when a topic is made: a loss of power may have left a part of it.
+        """
         directory = self._path(partition_name(topic.name, partition))
         path = os.path.join(directory, PARTITION_METADATA_FILE)
-        if not self.fs.exists(path):
+        text = read_whole(self.fs, path).decode("ascii", "replace") if self.fs.exists(path) else ""
+        found = _WHOLE_METADATA.fullmatch(text)
+        if found is None:
             self.fs.make_directory(directory)
             write_whole(self.fs, path, partition_metadata(topic.topic_id), durable=False)
             return
-        written = parse(read_whole(self.fs, path).decode()).get("topic_id", "")
-        try:
-            same = uuid_bytes(written) == topic.topic_id
-        except ValueError:
-            same = False
-        if not same:
+        written = found[1]
+        if uuid_bytes(written) != topic.topic_id:
             raise BadDirectory(
                 f"{directory} has the topic id {written!r}, not that of topic {topic.name};"
                 " move the directory away, or bring back the topics.json that it came with"
@@ -224,9 +226,15 @@ class LogManager:
         """
         with ThreadPoolExecutor(_CLOSING_THREADS, thread_name_prefix="closing") as pool:
             clean = all(list(pool.map(_close, self.all())))
-        self.write_checkpoints()
-        if clean:
-            write_clean_shutdown(self.fs, self.directory)
+        try:
+            self.write_checkpoints()
+            if clean:
+                write_clean_shutdown(self.fs, self.directory)
+        except OSError as error:
+            logger.error(
+                "the checkpoints could not be written; the next start checks the logs",
+                error=str(error),
+            )
 
     def write_checkpoints(self) -> None:
         """Writes recovery points, high watermarks and log start offsets; in any thread."""

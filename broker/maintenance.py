@@ -25,7 +25,8 @@ logger = structlog.get_logger(__name__)
 
 _DAY_MS = 24 * 3_600_000
 PROBE_MS_FIRST = 200
-PROBE_MS_MAX = 10_000
+PROBE_MS_MAX = 2_000
+"""A disk that has room again takes writes again within so long."""
 LOGS_PER_SLICE = 16
 """Logs looked at before others get a turn."""
 

@@ -19,12 +19,16 @@ EPOCH_MAX = 2**31
 def fold(log: PartitionLog) -> None:
     """Load producers and epochs from their files, and what batches add to them from the headers.
 
-    Producer snapshots that are damaged or above the log's end are removed. Raises CorruptLog.
+    Producer snapshots that are of no use are removed. Batches below the log's start that are still
+    in its first segment count for producers, as they do while the process lives: without them a
+    producer's next batch would seem to leave a gap. Raises CorruptLog.
     """
     snapshot_offset = _load_snapshot(log)
     epochs_known = log.epochs.load()
     log.epochs.truncate_from_end(log.log_end_offset + 1)
-    start_offset = snapshot_offset if epochs_known else log.log_start_offset
+    start_offset = snapshot_offset
+    if not epochs_known:
+        start_offset = min(snapshot_offset, log.log_start_offset)
     changed = False
     known = log.recovery.epochs_without_producers
     if start_offset < log.log_end_offset:
@@ -34,7 +38,8 @@ def fold(log: PartitionLog) -> None:
             position = segment.index.lookup(start_offset)
             for batch in headers(segment.file, position, segment.size):
                 if batch.leader_epoch > log.epochs.latest:
-                    changed |= log.epochs.note(batch.leader_epoch, batch.base_offset)
+                    began = max(batch.base_offset, log.log_start_offset)
+                    changed |= log.epochs.note(batch.leader_epoch, began)
                 if batch.producer_id >= 0 and batch.base_offset >= snapshot_offset:
                     log.producers.note(batch)
     known.clear()  # of the segments as they were; what is appended from now on is not in it
@@ -45,14 +50,20 @@ def fold(log: PartitionLog) -> None:
 
 
 def _load_snapshot(log: PartitionLog) -> int:
-    """Load the newest producer snapshot that is of use; return the offset it was made at."""
+    """Load the newest producer snapshot that is of use; return the offset to go on from.
+
+    One from before the first segment is of none: of what came between nothing is known.
+    """
     log.producers.clear()
+    first = log.segments[0].base_offset
     for offset in reversed(snapshot_offsets(log.fs, log.directory)):
         path = _path(log, offset)
-        if offset <= log.log_end_offset and log.producers.restore(read_whole(log.fs, path)):
-            return max(log.log_start_offset, offset)
+        if first <= offset <= log.log_end_offset and log.producers.restore(
+            read_whole(log.fs, path)
+        ):
+            return offset
         log.fs.remove(path)
-    return log.log_start_offset
+    return first
 
 
 def save_producers(log: PartitionLog) -> None:

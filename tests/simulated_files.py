@@ -207,7 +207,7 @@ class SimulatedFiles:
 
     def room(self, more: int) -> int:
         """Bytes left free if a file grew by ``more``; negative when it cannot."""
-        used = sum(len(inode.data) for inode in self.names.values())
+        used = sum(len(inode.data) for inode in list(self.names.values()))
         return self.capacity_bytes - used - more
 
     # -- log.filesystem.FileSystem

@@ -65,6 +65,18 @@ def test_a_directory_of_another_topic_of_that_name_is_refused(tmp_path: Path) ->
         managed(tmp_path).open_all([Topic("t", b"1" * 16, 1)])
 
 
+@pytest.mark.parametrize("left", [0, 1, 30, 46])
+def test_a_mark_that_a_loss_of_power_tore_is_written_anew(tmp_path: Path, left: int) -> None:
+    topic = Topic("t", b"1" * 16, 1)
+    path = tmp_path / "t-0" / "partition.metadata"
+    path.parent.mkdir()
+    path.write_bytes(partition_metadata(topic.topic_id)[:left])
+
+    managed(tmp_path).open_all([topic])
+
+    assert path.read_bytes() == partition_metadata(topic.topic_id)
+
+
 def test_a_partition_whose_directory_is_missing_begins_empty(tmp_path: Path) -> None:
     logs = managed(tmp_path)
 

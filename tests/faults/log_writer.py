@@ -1,8 +1,9 @@
 """A process to be killed: it appends to logs, rolls, flushes, deletes, cleans and restarts them.
 
 For each line on standard input (data directory, file to tell in, seed) it forks a child that does
-so until it is killed, and writes its process id; when that child is dead it writes `dead`. What a
-record holds follows from its topic and offset, so that whoever reads it back knows what is due.
+so until it is killed, and writes its process id; when that child is dead it writes `dead`. One
+that fails leaves its traceback in a file beside, `.failed`. What a record holds follows from its
+topic and offset, so that whoever reads it back knows what is due.
 
 The child tells, a line each: `append TOPIC END` and `start TOPIC OFFSET` when the log's end and its
 start offset have been acknowledged, `delete TOPIC OFFSET` before it deletes below that offset, and
@@ -14,6 +15,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import traceback
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -135,10 +137,13 @@ def main() -> None:
         directory, told, seed = line.split()
         child = os.fork()
         if not child:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # log lines
             try:
                 Writer(directory, told, int(seed)).run()
             finally:
-                os._exit(1)  # reached by a failure alone, whose traceback is on standard error
+                with open(f"{told}.failed", "w") as file:
+                    traceback.print_exc(file=file)
+                os._exit(1)
         print(child, flush=True)
         _, status = os.waitpid(child, 0)
         print("dead" if os.WIFSIGNALED(status) else "failed", flush=True)

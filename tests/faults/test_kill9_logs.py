@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -87,8 +87,11 @@ class Campaign:
         if self.chance.random() < 0.85:  # else it may be killed while it recovers
             waiting.until("it works", lambda: self.told.exists() and self.told.stat().st_size)
         time.sleep(self.chance.uniform(0, 0.03))  # the moment is the test's subject
-        os.kill(child, signal.SIGKILL)
-        assert self.forker.stdout.readline() == "dead\n"
+        with suppress(ProcessLookupError):  # it has failed
+            os.kill(child, signal.SIGKILL)
+        ended = self.forker.stdout.readline()
+        failed = self.told.with_suffix(".failed")
+        assert ended == "dead\n", failed.read_text() if failed.exists() else ended
         if self.told.exists():
             last = "open"
             for line in self.told.read_text().splitlines():

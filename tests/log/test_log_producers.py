@@ -179,3 +179,54 @@ def test_truncation_takes_producers_back() -> None:
 
     assert [batch.base_sequence for batch in headers(log.active.file, 0, log.active.size)] == [0]
     assert log.append(sent(0, 1), 0, NOW_MS).first_offset == 1
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("start", [1, 2, 3])
+def test_deleted_records_leave_no_gap_in_their_producers_sequence(start: int, clean: bool) -> None:
+    """The log begins behind the newest snapshot, inside or at the end of the active segment."""
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    for sequence in range(3):
+        log.append(sent(0, sequence), 0, NOW_MS)
+    log.delete_records(start)
+    if clean:
+        log.close()
+    fs.kill()
+
+    again = open_log(fs, log_start_offset=start, clean=clean)
+
+    assert again.log_start_offset == start
+    assert again.append(sent(0, 2), 0, NOW_MS).duplicate
+    assert again.append(sent(0, 3), 0, NOW_MS).first_offset == 3
+
+
+def test_a_snapshot_from_before_the_first_segment_says_nothing() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs, segment_bytes=100, file_delete_delay_ms=0)
+    for sequence in range(4):
+        log.append(sent(0, sequence), 0, NOW_MS)
+    log.delete_records(4)
+    log.apply_retention(NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [4]
+    fs.kill()
+    old = f"{DIRECTORY}/00000000000000000001.snapshot"
+    fs.rename(f"{DIRECTORY}/00000000000000000004.snapshot", old)
+
+    again = open_log(fs, log_start_offset=4)
+
+    assert len(again.producers) == 0
+    assert not fs.exists(old)
+    assert again.append(sent(0, 9), 0, NOW_MS).first_offset == 4
+
+
+def test_lost_leader_epochs_of_deleted_records_begin_with_the_log() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    for epoch in (0, 2, 2, 3):
+        log.append(batch(), epoch, NOW_MS)
+    del fs.names[f"{DIRECTORY}/leader-epoch-checkpoint"]
+
+    again = open_log(fs, log_start_offset=2)
+
+    assert again.epochs.entries == [(2, 2), (3, 3)]
