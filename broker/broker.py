@@ -329,8 +329,9 @@ class Broker:
         return BrokerNode(self.registry.node_id, endpoint.host, endpoint.port, rack)
 
     def _tell(self, shard: GroupShard, event: Event) -> None:  # noqa: ARG002
-        self.metrics.observe(event)
-        self.journal.observe(event, self.clock.now())
+        now = self.clock.now()
+        self.metrics.observe(event, now)
+        self.journal.observe(event, now)
         write_line(event)
         if self.live is not None:
             self.live.happened()

@@ -46,6 +46,8 @@ class CleanerWorker:
         self._process: Process | None = None
         self._killed: Process | None = None
         self._idle: asyncio.TimerHandle | None = None
+        self.busy = False
+        """Whether it has a job."""
         self.silence_s = SILENCE_S
 
     @property

@@ -78,7 +78,7 @@ class Cleaning:
         an open transaction, or records too young, stand in the way."""
         self._heavy_since: dict[int, int] = {}
         """Since when the dead of an offsets partition outweigh its live (monotonic)."""
-        self._workers = (CleanerWorker(), CleanerWorker())
+        self.workers = (CleanerWorker(), CleanerWorker())
         self._tasks: list[asyncio.Task[None]] = []
         self.swaps = SegmentSwaps(broker)
         self._writing = Lock()
@@ -113,7 +113,7 @@ class Cleaning:
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self.swaps.settled()
-        for worker in self._workers:
+        for worker in self.workers:
             await worker.stop()
         if self._tasks:  # one that is just being written in a thread is waited for, too
             await asyncio.to_thread(self._write_checkpoint)
@@ -159,7 +159,7 @@ class Cleaning:
         if heaviest is None:
             return False
         self._heavy_since.pop(heaviest.partition, None)
-        return await self._clean(heaviest.log, self._workers[0], roll=True)
+        return await self._clean(heaviest.log, self.workers[0], roll=True)
 
     def _is_due(self, host: ShardLog) -> bool:
         if not self.is_heavy(host):
@@ -210,7 +210,7 @@ class Cleaning:
         if not due:
             return False
         _, _, dirtiest = max(due, key=lambda entry: entry[:2])
-        return await self._clean(dirtiest, self._workers[1], roll=False)
+        return await self._clean(dirtiest, self.workers[1], roll=False)
 
     def _roll_overdue(self, log: PartitionLog, now_ms: int) -> None:
         """Rolls a segment whose first record has waited for max.compaction.lag.ms."""

@@ -68,6 +68,22 @@ _MUSTER: Final = (
         "",
         "Where the page, /metrics and /healthz are served: HOST:PORT, or off. Muster's own.",
     ),
+    S(
+        "metrics.compat",
+        LIST,
+        "",
+        "[jmx, kminion, lag_exporter]",
+        "Other exporters whose names /metrics has too, beside kafka_exporter's. Muster's own.",
+    ),
+    S(
+        "metrics.series.max",
+        INT,
+        1_000_000,
+        "[1000,...]",
+        "How many series /metrics has at most of those that grow with groups, members, topics and"
+        " partitions; muster_metrics_series_left_out says how many more there would be."
+        " Muster's own.",
+    ),
     S("log.format", STRING, "console", "[console, json]", "How log lines look. Muster's own."),
     S(
         "log.level",

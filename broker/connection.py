@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, cast
 
 import structlog
@@ -55,6 +56,8 @@ class Connection(OrderedReplies, asyncio.Protocol):
         self.peer = ""
         """The peer's address and port, for log lines."""
         self.last_active_s = server.now_s
+        self.read_ns = 0
+        """When bytes came last, by the performance counter: what request times count from."""
         self.muted_at_s: int | None = None
         """Since when the peer has not read its replies."""
         self.unsent_bytes = 0
@@ -85,7 +88,10 @@ class Connection(OrderedReplies, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Frames what arrived and handles each whole request at once."""
-        self.last_active_s = self.server.now_s
+        server = self.server
+        self.last_active_s = server.now_s
+        self.read_ns = perf_counter_ns()
+        server.bytes_in += len(data)
         if (
             self._backlog
             or self._parked is not None

@@ -1,13 +1,14 @@
 """What `/metrics` shows, read at scrape from the shards, the logs, the routes and the totals.
 
-Here are the families whose size does not grow with groups and topics; `broker/series.py` has the
-others. Nothing is counted here. Every name, its labels and its meaning stand in docs/metrics.md.
+Here are the families whose size does not grow with groups and topics, and the order of the whole;
+`broker/series.py` has the others. Nothing is counted here. Every name, its labels and its meaning
+stand in docs/metrics.md.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import (
@@ -17,10 +18,12 @@ from prometheus_client.core import (
     Metric,
 )
 from prometheus_client.exposition import generate_latest
+from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from broker.dispatch import SERVED
-from broker.series import Series
+from broker.families import Families, label
+from broker.series import NativeView, View, Walk
 from broker.shard_log import Phase
 from coordinator.expiring import DAY_MS, HOUR_MS
 from protocol.errors import NAMES
@@ -30,11 +33,12 @@ if TYPE_CHECKING:
 
 
 class BrokerCollector(Collector):
-    """The families of one scrape; ``series`` has looked at every group already."""
+    """The families of one scrape; ``walk`` has looked at every group already."""
 
-    def __init__(self, broker: Broker, series: Series) -> None:
+    def __init__(self, broker: Broker, walk: Walk, families: Families) -> None:
         self.broker = broker
-        self.series = series
+        self.walk = walk
+        self.families = families
 
     def collect(self) -> Iterator[Metric]:
         """Yields each family."""
@@ -45,6 +49,7 @@ class BrokerCollector(Collector):
         yield from self._conversions()
         yield from self._cleaning()
         yield from self._brokers()
+        yield from self._metrics()
 
     def _requests(self) -> Iterator[Metric]:
         server = self.broker.server
@@ -60,6 +65,12 @@ class BrokerCollector(Collector):
             "muster_connections", "Connections open now.", value=len(server.connections)
         )
         yield CounterMetricFamily(
+            "muster_received_bytes_total", "Bytes that clients sent.", value=server.bytes_in
+        )
+        yield CounterMetricFamily(
+            "muster_sent_bytes_total", "Bytes of replies.", value=server.bytes_out
+        )
+        yield CounterMetricFamily(
             "muster_connections_refused_total",
             "Connections closed on arrival because a limit was reached.",
             value=server.refused,
@@ -73,11 +84,11 @@ class BrokerCollector(Collector):
     def _groups(self) -> Iterator[Metric]:
         totals = self.broker.metrics
         groups = GaugeMetricFamily("muster_groups", "Groups by state.", labels=["state"])
-        for state, count in self.series.states.items():
+        for state, count in self.walk.states.items():
             groups.add_metric([state], count)
         yield groups
         yield GaugeMetricFamily(
-            "muster_group_members", "Members of all groups.", value=self.series.everybody
+            "muster_group_members", "Members of all groups.", value=self.walk.everybody
         )
         rebalances = CounterMetricFamily(
             "muster_rebalances_total", "Rebalances begun.", labels=["cause"]
@@ -151,6 +162,18 @@ class BrokerCollector(Collector):
         for phase, count in phases.items():
             shards.add_metric([phase], count)
         yield shards
+        ends = [(host.log.log_start_offset, host.log.log_end_offset, host) for host in hosts]
+        total = sum(end - start for start, end, _ in ends)
+        left = sum(
+            end - max(start, host.loaded_to)
+            for start, end, host in ends
+            if host.phase is Phase.LOADING
+        )
+        yield GaugeMetricFamily(
+            "muster_load_progress_ratio",
+            "How much of the offsets topic is loaded.",
+            value=1 - left / total if total else 1,
+        )
         yield GaugeMetricFamily(
             "muster_load_seconds",
             "How long it took to load the groups at start.",
@@ -175,15 +198,6 @@ class BrokerCollector(Collector):
 
     def _cleaning(self) -> Iterator[Metric]:
         cleaning = self.broker.cleaning
-        dirty = GaugeMetricFamily(
-            "muster_log_dirty_bytes",
-            "Bytes of the compacted topic that no cleaning has seen.",
-            labels=["topic"],
-        )
-        for topic, logs in self.broker.logs.by_topic():
-            if logs and logs[0].config.compacts:
-                dirty.add_metric([topic], sum(cleaning.dirty_bytes(log) for log in logs))
-        yield dirty
         for name, meaning, value in (
             ("muster_cleaner_runs_total", "Cleanings that ended well.", cleaning.runs),
             ("muster_cleaner_failures_total", "Cleanings that failed.", cleaning.failures),
@@ -195,6 +209,11 @@ class BrokerCollector(Collector):
             ),
         ):
             yield CounterMetricFamily(name, meaning, value=value)
+        yield GaugeMetricFamily(
+            "muster_cleaner_busy",
+            "Partitions that are being cleaned now.",
+            value=sum(worker.busy for worker in cleaning.workers),
+        )
         yield GaugeMetricFamily(
             "muster_cleaner_uncleanable_partitions",
             "Partitions whose last cleaning failed.",
@@ -210,11 +229,72 @@ class BrokerCollector(Collector):
         info.add_metric([str(self.broker.registry.node_id), f"{host}:{port}"], 1)
         yield info
 
+    def _metrics(self) -> Iterator[Metric]:
+        lags = self.broker.lags
+        yield GaugeMetricFamily(
+            "muster_metrics_series_left_out",
+            "Series that are not shown, since metrics.series.max is reached.",
+            value=self.families.left_out,
+        )
+        yield GaugeMetricFamily(
+            "muster_metrics_members_left_out",
+            "Members whose lag is not shown, since their assignment is very long.",
+            value=self.walk.assignments_left_out,
+        )
+        yield CounterMetricFamily(
+            "muster_lag_lookups_total", "Records looked up for their age.", value=lags.lookups
+        )
+        yield GaugeMetricFamily(
+            "muster_lag_lookups_waiting", "Records still to be looked up.", value=lags.waiting
+        )
 
-async def render(broker: Broker) -> bytes:
-    """A scrape in Prometheus' text format, version 0.0.4."""
-    series = Series(broker)
-    grown = await series.collect()
+
+NANOSECONDS = 1_000_000_000
+_TIME_BITS = (14, 35)
+"""16 us to 34 s, counted in nanoseconds."""
+_COUNT_BITS = (0, 13)
+_PHASE_BITS = (3, 19)
+"""8 ms to 9 minutes."""
+
+
+def add_histograms(broker: Broker, families: Families) -> None:
+    """Those of requests, turns, writes and rebalances; APIs that nobody used have none."""
+    requests = families.family(
+        "muster_request_seconds", "From a request's arrival to its answer.", "histogram"
+    )
+    for key, times in broker.server.times.items():
+        if times.total:
+            api = label("api", SERVED[key].api.name)
+            requests.add_histogram(api, times, *_TIME_BITS, NANOSECONDS)
+    turns = families.family("muster_turn_seconds", "The end of a turn.", "histogram")
+    turns.add_histogram("", broker.runtime.turns, *_TIME_BITS, NANOSECONDS)
+    by_log = {"offsets": broker.runtime.writes, "topics": broker.metrics.writes}
+    appends = families.family("muster_append_seconds", "Each append to a log.", "histogram")
+    records = families.family("muster_append_records", "Records of each append.", "histogram")
+    fsyncs = families.family("muster_fsync_seconds", "Each flush of a log.", "histogram")
+    for name, writes in by_log.items():
+        log = label("log", name)
+        appends.add_histogram(log, writes.append, *_TIME_BITS, NANOSECONDS)
+        records.add_histogram(log, writes.records, *_COUNT_BITS, 1)
+        fsyncs.add_histogram(log, writes.fsync, *_TIME_BITS, NANOSECONDS)
+    phases = families.family(
+        "muster_rebalance_phase_seconds", "Each phase of a rebalance that ended well.", "histogram"
+    )
+    for phase, lengths in broker.metrics.phases.items():
+        phases.add_histogram(label("phase", phase), lengths, *_PHASE_BITS, 1000)
+
+
+async def render(broker: Broker) -> AsyncIterator[bytes]:
+    """A scrape in Prometheus' text format, version 0.0.4, piece by piece."""
+    families = Families(broker.config["metrics.series.max"])
+    native = NativeView(broker, families)
+    views: list[View] = [native]
+    walk = Walk(broker, views)
+    await walk.run()
+    add_histograms(broker, families)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(BrokerCollector(broker, series))
-    return generate_latest(registry) + grown
+    registry.register(BrokerCollector(broker, walk, families))
+    ProcessCollector(registry=registry)
+    yield generate_latest(registry)
+    for chunk in families.chunks():
+        yield chunk

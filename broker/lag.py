@@ -94,6 +94,11 @@ class Lags:
         self._running: asyncio.Task[None] | None = None
         self._stopped = False
 
+    @property
+    def waiting(self) -> int:
+        """Records still to be looked up."""
+        return len(self._wanted)
+
     # -- what is asked
 
     def of_group(self, host: ShardLog, group_id: str) -> Iterator[PartitionLag]:
@@ -113,9 +118,11 @@ class Lags:
         retention_ms = self.broker.runtime.settings.groups.offsets_retention_ms
         entry = self.broker.logs.topics.get(topic)
         topic_id = b"" if entry is None else entry.topic.topic_id
-        stamps = list(columns.stamps())
-        offsets = columns.fetch([partition for partition, _, _ in stamps])[0]
-        for (partition, committed_ms, asked_ms), offset in zip(stamps, offsets, strict=True):
+        for partition in columns.partitions():
+            kept = columns.get(partition)
+            if kept is None:  # it went since this began
+                continue
+            offset, _, _, committed_ms, asked_ms, _ = kept
             expires_ms = None
             if rule is not None:
                 expires_ms = expires_at(rule, committed_ms, asked_ms, retention_ms=retention_ms)
@@ -144,89 +151,30 @@ class Lags:
 
     def of_members(
         self, group: Group, lags: Mapping[TopicPartition, PartitionLag]
-    ) -> list[MemberLag]:
+    ) -> Iterator[MemberLag]:
         """What each member of a "consumer" group is behind, from the lags of its group.
 
         Nothing for members whose assignment is in another form.
         """
-        found = []
-        for member in group.members.values():
-            owned = owned_by(group, member)
-            if owned is None:
-                continue
-            mine = [lags[each] for each in owned if each in lags]
-            seconds = [lag.seconds for lag in mine if lag.seconds is not None]
-            records = sum(lag.records or 0 for lag in mine)
-            oldest = max(seconds, default=None)
-            found.append(MemberLag(member, len(owned), len(mine), records, oldest))
-        return found
+        for member in list(group.members.values()):
+            lag = self.of_member(group, member, lags)
+            if lag is not None:
+                yield lag
 
-    # -- times of records
+    def of_member(
+        self, group: Group, member: Member, lags: Mapping[TopicPartition, PartitionLag]
+    ) -> MemberLag | None:
+        """The same of one member."""
+        owned = self.owned_by(group, member)
+        if owned is None:
+            return None
+        mine = [lags[each] for each in owned if each in lags]
+        seconds = [lag.seconds for lag in mine if lag.seconds is not None]
+        records = sum([lag.records or 0 for lag in mine])
+        return MemberLag(member, len(owned), len(mine), records, max(seconds, default=None))
 
-    def _time(self, key: Key, log: PartitionLog) -> RecordTime | None:
-        """None while it is not known; it is looked up then."""
-        time = self._times.get(key)
-        if time is None:
-            time = self._older.get(key)
-            if time is not None:
-                self._keep(key, time)
-            elif len(self._wanted) < WANTED_MAX:
-                self._wanted[key] = log
-                if self._running is None and not self._stopped:
-                    self._running = asyncio.get_running_loop().create_task(self._look_up())
-        return time
-
-    def _keep(self, key: Key, time: RecordTime) -> None:
-        if len(self._times) >= KEPT_MIN:
-            live = sum(host.shard.cache.offsets() for host in self.broker.runtime.hosts)
-            if len(self._times) >= 2 * live:
-                self._older, self._times = self._times, {}
-        self._times[key] = time
-
-    async def _look_up(self) -> None:
-        """Works off what is wanted, with rests; ends when nothing is."""
-        try:
-            while self._wanted and not self._stopped:
-                step = list(islice(self._wanted.items(), LOOKUPS_PER_STEP))
-                began = perf_counter()
-                for key, time in await asyncio.to_thread(_look_up, step):
-                    self._keep(key, time)
-                for key, _ in step:
-                    del self._wanted[key]
-                self.lookups += len(step)
-                if self._wanted:
-                    await asyncio.sleep(REST * (perf_counter() - began))
-        finally:
-            self._running = None
-
-    async def settled(self) -> None:
-        """Returns when all that has been asked for so far has been looked up."""
-        while (task := self._running) is not None:
-            await asyncio.wait([task])
-
-    async def stop(self) -> None:
-        """Looks nothing more up."""
-        self._stopped = True
-        await self.settled()
-
-
-def expiry_rule(group: Group | None) -> ExpiryRule | None:
-    """The rule by which a group's offsets expire now; None where they do not."""
-    return rule_for(GroupCondition() if group is None else condition_of(group))
-
-
-def owned_by(group: Group, member: Member) -> list[TopicPartition] | None:
-    """The partitions that a member is assigned; None when its bytes are not a consumer's."""
-    if group.protocol_type != CONSUMER:
-        return None
-    try:
-        assigned = assigned_partitions(member.assignment)
-    except ProtocolError:
-        return None
-    return [(topic, each) for topic, partitions in assigned.items() for each in partitions]
-
-
-def _look_up(step: list[tuple[Key, PartitionLog]]) -> list[tuple[Key, RecordTime]]:
+    @staticmethod
+    def _look_up(step: list[tuple[Key, PartitionLog]]) -> list[tuple[Key, RecordTime]]:
     """In a thread. What is not there (yet) or can't be read now is left out."""
     found = []
     for key, log in step:

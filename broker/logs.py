@@ -53,6 +53,10 @@ class TopicLogs:
     settings: dict[str, Any]
     rules: ProduceRules
     logs: list[PartitionLog]
+    bytes_in: int = 0
+    """Bytes of batches that producers appended since the process began."""
+    bytes_out: int = 0
+    """Bytes of batches that consumers were given."""
 
     def log(self, partition: int) -> PartitionLog | None:
         """The log of a partition, None when there is no such partition."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 import structlog
@@ -150,7 +151,9 @@ class Maintenance:
         reason: str | None = None
         while waiting:
             try:
+                began_ns = perf_counter_ns()
                 reached = await asyncio.to_thread(log.flush)
+                self.broker.metrics.writes.fsync.add(perf_counter_ns() - began_ns)
             except LogPoisoned as error:
                 self.poisoned(log, error)
                 reached, reason = LONG_MAX, str(error)

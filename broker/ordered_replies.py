@@ -92,6 +92,7 @@ class OrderedReplies:
         out = self._out
         if not out or self.closed:
             return
+        self.server.bytes_out += self._out_bytes
         if len(out) == 1:
             self._transport.write(out[0])
         elif self._out_bytes < _CHUNKED_BYTES:

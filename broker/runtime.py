@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 import structlog
 
 from broker.clock import Clock
+from broker.histogram import Histogram
 from broker.shard_keeper import OFFSETS_TOPIC, Observer, RuntimeSettings, ShardKeeper
 from broker.shard_log import Phase, ShardLog
 from coordinator.calls import (
@@ -54,6 +56,8 @@ class Runtime(ShardKeeper):
         super().__init__(settings, clock)
         self.commits = 0
         """OffsetCommits handled."""
+        self.turns = Histogram()
+        """Nanoseconds of each turn's end: its appends and replies."""
         self._by_group: dict[str, ShardLog] = {}
         self._touched: list[ShardLog] = []
         self._turn: Handle | None = None
@@ -191,6 +195,7 @@ class Runtime(ShardKeeper):
 
     def _end_turn(self) -> None:
         """One append per touched partition; then what is stable by now is answered."""
+        began_ns = perf_counter_ns()
         self._turn = None
         touched, self._touched = self._touched, []
         self.before_replies()
@@ -198,15 +203,25 @@ class Runtime(ShardKeeper):
         for host in touched:
             host.touched = False
             if host.accepted > host.appended:
-                try:
-                    host.append(wall_ms, self.settings.groups.max_record_bytes)
-                except Exception as error:  # noqa: BLE001 - whatever the disk says, the shard stops
-                    self._append_failed(host, error)
+                if not self._append(host, wall_ms):
                     continue
                 self._settle(host)
             host.release()
             self._arm(host)
         self.after_replies()
+        self.turns.add(perf_counter_ns() - began_ns)
+
+    def _append(self, host: ShardLog, wall_ms: int) -> bool:
+        """Writes what a shard has accepted; False when that failed, which is dealt with."""
+        before, began_ns = host.appended, perf_counter_ns()
+        try:
+            host.append(wall_ms, self.settings.groups.max_record_bytes)
+        except Exception as error:  # noqa: BLE001 - whatever the disk says, the shard stops
+            self._append_failed(host, error)
+            return False
+        self.writes.append.add(perf_counter_ns() - began_ns)
+        self.writes.records.add(host.appended - before)
+        return True
 
     def append_foreign(self, partition: int, append: Callable[[], AppendInfo]) -> AppendInfo | None:
         """Lets somebody else write a shard's log, as Kafka's admin client may; then loads it anew.

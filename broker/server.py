@@ -18,6 +18,7 @@ import structlog
 
 from broker.connection import Connection
 from broker.dispatch import SERVED
+from broker.histogram import Histogram
 from broker.ordered_replies import OrderedReplies
 from broker.partial_requests import PartialRequests
 from broker.request import Route, ServedApi
@@ -76,6 +77,10 @@ class Server:
         """API key and version, as the one number in a request's header, to what serves it."""
         self.errors: dict[int, dict[int, int]] = {}
         """Requests answered: API key to error code to count."""
+        self.times: dict[int, Histogram] = {}
+        """API key to nanoseconds from a request's arrival to its answer."""
+        self.bytes_in = self.bytes_out = 0
+        """Of all connections, replies counted when they are handed to the transport."""
         self._served = served
         for key, row in served.items():
             self._add_routes(key, row)
@@ -103,9 +108,10 @@ class Server:
 
     def _add_routes(self, key: int, served: ServedApi) -> None:
         errors = self.errors[key] = defaultdict(int)
+        times = self.times[key] = Histogram()
         for version in range(served.min_version, served.max_version + 1):
             flexible = served.api.is_flexible(version)
-            self.routes[key << 16 | version] = Route(served, version, flexible, errors)
+            self.routes[key << 16 | version] = Route(served, version, flexible, errors, times)
 
     def api_name(self, key: int) -> str:
         """The name of a served API, such as ``OffsetCommit``."""

@@ -12,11 +12,13 @@ import gc
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from broker.clock import Clock
+from broker.histogram import Writes
 from broker.loading import load, wait_until_writable
 from broker.shard_log import Phase, ShardLog
 from broker.snapshots import NEEDED_BY_NONE, Snapshots
@@ -74,6 +76,8 @@ class ShardKeeper(ABC):
         """Around the replies of a turn, so that each connection writes once."""
         self.fatal: str | None = None
         self.snapshots: Snapshots | None = None
+        self.writes = Writes()
+        """What appends to the offsets topic cost."""
         self.cleaned_to: Callable[[int], int] = lambda partition: 0  # noqa: ARG005
         """Told by the cleaner: partition to the offset below which it has been at its log."""
         self._loads: set[Task[None]] = set()
@@ -157,7 +161,9 @@ class ShardKeeper(ABC):
         """Flushes in a thread; what is appended meanwhile shares the next flush."""
         try:
             while host.stable < host.appended:
+                began_ns = perf_counter_ns()
                 flushed = await asyncio.to_thread(host.log.flush)
+                self.writes.fsync.add(perf_counter_ns() - began_ns)
                 if not host.log.flush_due:
                     flushed = host.appended
                 host.stable = max(host.stable, min(flushed, host.appended))

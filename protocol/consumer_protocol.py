@@ -71,7 +71,8 @@ def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
     assigned: dict[str, list[int]] = {}
     for _ in range(reader.count(6)):
         topic = reader.string()
-        assigned[topic] = [reader.int32() for _ in range(reader.count(4))]
+        count = reader.count(4)
+        assigned[topic] = list(struct.unpack(f">{count}i", reader.take(4 * count)))
     return assigned
 
 

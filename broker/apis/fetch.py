@@ -12,7 +12,7 @@ without enough bytes waits for appends until max_wait_ms.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from broker.fetch_reading import Reader
@@ -181,10 +181,21 @@ class _Fetch:
             for wanted, entry in zip(self.wanted, fetched, strict=True):
                 if entry.size_bytes:
                     self.session.gave_data(wanted.key)
+        self._count(topics)
         frame = fetch_frame(
             request.api_version, request.correlation_id, NONE, session_id, list(topics.items())
         )
         request.complete(frame, worst)
+
+
+    def _count(self, topics: Mapping[TopicKey, list[Fetched]]) -> None:
+        for key, entries in topics.items():
+            size_bytes = sum([entry.size_bytes for entry in entries])
+            if size_bytes:
+                name = self.broker.registry.topic_name(key) if isinstance(key, bytes) else key
+                topic = None if name is None else self.broker.logs.topics.get(name)
+                if topic is not None:
+                    topic.bytes_out += size_bytes
 
 
 def _is_news(wanted: Wanted, entry: Fetched) -> bool:

@@ -13,6 +13,7 @@ retries.
 from __future__ import annotations
 
 from functools import partial
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.logs import TopicLogs
@@ -132,7 +133,13 @@ class _Producing:
             raise _Refused(INVALID_TXN_STATE, "This broker has no transactions.")
         if not produced.batches:
             return _Done(_appended(log.partition, -1, -1, log.log_start_offset))
+        began_ns = perf_counter_ns()
         info = self._write(log, produced.data)
+        writes = self.broker.metrics.writes
+        writes.append.add(perf_counter_ns() - began_ns)
+        if not info.duplicate:
+            writes.records.add(info.last_offset - info.first_offset + 1)
+            entry.bytes_in += len(produced.data)
         if produced.converted:
             self.broker.metrics.produce_conversions += produced.converted
         if not info.duplicate:

@@ -175,7 +175,7 @@ async def test_what_each_member_is_behind(tmp_path: Path) -> None:
         member_id = await join_with(served, {"orders": [0, 1, 2]})
         lags = {(lag.topic, lag.partition): lag for lag in await known(served)}
         group = served.host.shard.groups[GROUP]
-        (member,) = served.broker.lags.of_members(group, lags)
+        (member,) = list(served.broker.lags.of_members(group, lags))
 
     assert member.member.member_id == member_id
     assert (member.partitions, member.committed) == (3, 2)
@@ -186,7 +186,7 @@ async def test_members_of_other_protocols_have_none(tmp_path: Path) -> None:
     async with serving(tmp_path, AT_ONCE) as served:
         await served.client.join_alone(GROUP)
         group = served.host.shard.groups[GROUP]
-        assert served.broker.lags.of_members(group, {}) == [], "their bytes are their own"
+        assert list(served.broker.lags.of_members(group, {})) == [], "their bytes are their own"
 
 
 async def test_old_times_go_and_used_ones_stay(

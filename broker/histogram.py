@@ -1,0 +1,73 @@
+"""Histograms that cost a hot path next to nothing: a list of counts, a bucket for each power of two.
+
+Values are whole numbers of some small unit (nanoseconds, records). Bucket n counts those of n bits,
+which are less than 2**n; one increment is a `bit_length` and two additions. Which buckets are
+shown, and in which unit, is said at scrape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+BUCKETS = 64
+
+
+class Histogram:
+    """Counts by powers of two, and the sum."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * BUCKETS
+        """Index n: values with n bits. Hot paths add to it themselves."""
+        self.total = 0
+        """Sum of the values."""
+
+    def add(self, value: int) -> None:
+        """Count one value, at least 0 and below 2**63."""
+        self.counts[value.bit_length()] += 1
+        self.total += value
+
+    @property
+    def count(self) -> int:
+        """How many values were counted."""
+        return sum(self.counts)
+
+    def cumulative(self, first_bits: int, last_bits: int) -> list[tuple[int, int]]:
+        """(bound, values below it), bounds 2**n from ``first_bits`` to ``last_bits``."""
+        below = sum(self.counts[:first_bits])
+        found = []
+        for bits in range(first_bits, last_bits + 1):
+            below += self.counts[bits]
+            found.append((1 << bits, below))
+        return found
+
+    def quantiles(self, shares: Sequence[float]) -> list[float]:
+        """For each share of 1 the value below which so many lie, straight between two bounds."""
+        count = self.count
+        found = []
+        for share in shares:
+            wanted = share * count
+            low, below = 0.0, 0
+            for bits, here in enumerate(self.counts):
+                high = float(1 << bits) if bits else 0.0
+                if here and below + here >= wanted:
+                    low += (high - low) * (wanted - below) / here
+                    break
+                below += here
+                low = high
+            found.append(low if count else 0.0)
+        return found
+
+
+@dataclass(slots=True)
+class Writes:
+    """What the appends to some logs cost."""
+
+    append: Histogram = field(default_factory=Histogram)
+    """Nanoseconds of each append."""
+    records: Histogram = field(default_factory=Histogram)
+    """Records of each append."""
+    fsync: Histogram = field(default_factory=Histogram)
+    """Nanoseconds of each flush, as those who waited for it saw it."""
