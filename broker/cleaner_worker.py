@@ -66,11 +66,13 @@ class CleanerWorker:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
+        self.busy = True
         try:
             return await self._converse(job, on_group)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CleaningFailed(f"the cleaner process: {error}") from error
         finally:
+            self.busy = False
             if self._process is not None:
                 self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._end)
 

@@ -23,8 +23,9 @@ from prometheus_client.registry import Collector
 
 from broker.dispatch import SERVED
 from broker.families import Families, label
-from broker.series import NativeView, View, Walk
+from broker.series import NativeView
 from broker.shard_log import Phase
+from broker.walk import View, Walk
 from coordinator.expiring import DAY_MS, HOUR_MS
 from protocol.errors import NAMES
 
@@ -143,8 +144,8 @@ class BrokerCollector(Collector):
         soon: Counter[int] = Counter()
         for host in self.broker.runtime.hosts:
             soon.update(host.shard.expiring_counts())
-        for label, within_ms in (("1d", DAY_MS), ("1h", HOUR_MS)):
-            expiring.add_metric([label], soon[within_ms])
+        for within, within_ms in (("1d", DAY_MS), ("1h", HOUR_MS)):
+            expiring.add_metric([within], soon[within_ms])
         yield expiring
         yield GaugeMetricFamily(
             "muster_offsets_cached",
@@ -198,6 +199,9 @@ class BrokerCollector(Collector):
 
     def _cleaning(self) -> Iterator[Metric]:
         cleaning = self.broker.cleaning
+        yield GaugeMetricFamily(
+            "muster_logs_poisoned", "Logs that take no writes.", value=self.walk.poisoned
+        )
         for name, meaning, value in (
             ("muster_cleaner_runs_total", "Cleanings that ended well.", cleaning.runs),
             ("muster_cleaner_failures_total", "Cleanings that failed.", cleaning.failures),

@@ -1,4 +1,4 @@
-"""Histograms that cost a hot path next to nothing: a list of counts, a bucket for each power of two.
+"""Histograms that cost a hot path next to nothing: a list of counts, one for each power of two.
 
 Values are whole numbers of some small unit (nanoseconds, records). Bucket n counts those of n bits,
 which are less than 2**n; one increment is a `bit_length` and two additions. Which buckets are

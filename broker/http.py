@@ -9,19 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Health = Callable[[], dict[str, Any]]
-Render = Callable[[], Awaitable[bytes]]
+Render = Callable[[], AsyncIterator[bytes]]
 
 
 class _QuietServer(uvicorn.Server):
@@ -40,7 +40,7 @@ def application(health: Health, render: Render, more: Sequence[Route] = ()) -> S
         return JSONResponse(report, 200 if report["state"] == "ready" else 503)
 
     async def metrics(_request: Request) -> Response:
-        return Response(await render(), media_type=None, headers={"content-type": CONTENT_TYPE})
+        return StreamingResponse(render(), headers={"content-type": CONTENT_TYPE})
 
     return Starlette(
         routes=[

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 LOOKUPS_PER_STEP = 64
-"""Records looked up in the thread at once: some milliseconds."""
+STEP_S = 0.002
+"""The thread looks for so long, or for so many records, before it rests: it holds the GIL."""
 REST = 3
 """The thread rests so many times as long as a step took: a quarter of a core at most."""
 WANTED_MAX = 200_000
@@ -116,6 +117,7 @@ class Lags:
         if rule is not None and topic in rule.kept_topics:
             rule = None
         retention_ms = self.broker.runtime.settings.groups.offsets_retention_ms
+        times = self._times
         entry = self.broker.logs.topics.get(topic)
         topic_id = b"" if entry is None else entry.topic.topic_id
         for partition in columns.partitions():
@@ -139,7 +141,8 @@ class Lags:
             approximate = False
             if first < end:
                 seconds = None
-                time = self._time((topic_id, partition, first), log)
+                key = (topic_id, partition, first)
+                time = times.get(key) or self._time(key, log)
                 if time is not None:
                     approximate = time.approximate
                     if time.timestamp_ms >= 0:
@@ -174,10 +177,81 @@ class Lags:
         return MemberLag(member, len(owned), len(mine), records, max(seconds, default=None))
 
     @staticmethod
-    def _look_up(step: list[tuple[Key, PartitionLog]]) -> list[tuple[Key, RecordTime]]:
-    """In a thread. What is not there (yet) or can't be read now is left out."""
-    found = []
-    for key, log in step:
+    def owned_by(group: Group, member: Member) -> list[TopicPartition] | None:
+        """The partitions that a member is assigned; None when its bytes are not a consumer's."""
+        if group.protocol_type != CONSUMER:
+            return None
+        try:
+            assigned = assigned_partitions(member.assignment)
+        except ProtocolError:
+            return None
+        return [(topic, each) for topic, partitions in assigned.items() for each in partitions]
+
+    # -- times of records
+
+    def _time(self, key: Key, log: PartitionLog) -> RecordTime | None:
+        """None while it is not known; it is looked up then."""
+        time = self._times.get(key)
+        if time is None:
+            time = self._older.get(key)
+            if time is not None:
+                self._keep(key, time)
+            elif len(self._wanted) < WANTED_MAX:
+                self._wanted[key] = log
+                if self._running is None and not self._stopped:
+                    self._running = asyncio.get_running_loop().create_task(self._look_up())
+        return time
+
+    def _keep(self, key: Key, time: RecordTime) -> None:
+        if len(self._times) >= KEPT_MIN:
+            live = sum(host.shard.cache.offsets() for host in self.broker.runtime.hosts)
+            if len(self._times) >= 2 * live:
+                self._older, self._times = self._times, {}
+        self._times[key] = time
+
+    async def _look_up(self) -> None:
+        """Works off what is wanted, with rests; ends when nothing is."""
+        try:
+            while self._wanted and not self._stopped:
+                step = list(islice(self._wanted.items(), LOOKUPS_PER_STEP))
+                began = perf_counter()
+                tried, found = await asyncio.to_thread(_look_up, step)
+                for key, time in found:
+                    self._keep(key, time)
+                for key, _ in step[:tried]:
+                    del self._wanted[key]
+                self.lookups += tried
+                if self._wanted:
+                    await asyncio.sleep(REST * (perf_counter() - began))
+        finally:
+            self._running = None
+
+    async def settled(self) -> None:
+        """Returns when all that has been asked for so far has been looked up."""
+        while (task := self._running) is not None:
+            await asyncio.wait([task])
+
+    async def stop(self) -> None:
+        """Looks nothing more up."""
+        self._stopped = True
+        await self.settled()
+
+
+def expiry_rule(group: Group | None) -> ExpiryRule | None:
+    """The rule by which a group's offsets expire now; None where they do not."""
+    return rule_for(GroupCondition() if group is None else condition_of(group))
+
+
+def _look_up(step: list[tuple[Key, PartitionLog]]) -> tuple[int, list[tuple[Key, RecordTime]]]:
+    """In a thread: how many were tried before its time was over, at least one, and what was found.
+
+    What is not there (yet) or can't be read now is left out.
+    """
+    found: list[tuple[Key, RecordTime]] = []
+    end = perf_counter() + STEP_S
+    for tried, (key, log) in enumerate(step):
+        if tried and perf_counter() > end:
+            return tried, found
         try:
             time = first_record_time(log, key[2])
         except CorruptLog:
@@ -186,4 +260,4 @@ class Lags:
             continue
         if time is not None:
             found.append((key, time))
-    return found
+    return len(step), found

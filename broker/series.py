@@ -1,164 +1,24 @@
-"""Series of which there is one a group, member, topic or partition: read and written in slices.
+"""Series of which there is one a group, member, topic or partition: kafka_exporter's and ours.
 
-A broker may have hundreds of thousands of them, and answers nobody else while it writes one slice.
-`Walk` looks at everything once, in steps of bounded work, and shows each thing to its views: here to
-the one with kafka_exporter's names and ours, and to those of ``metrics.compat`` (compat.py).
 Nothing is counted here; names, labels and meanings stand in docs/metrics.md.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from broker.families import Families, label
 from broker.lag import MemberLag, PartitionLag, TopicPartition
 from broker.logs import TopicLogs
-from broker.shard_log import ShardLog
+from broker.walk import Seen
 from coordinator.calls import Now
-from coordinator.group import CONSUMER, Group
+from coordinator.group import Group
 from coordinator.member import Member
-from coordinator.states import State
 from log.partition_log import PartitionLog
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-
-SLICE_S = 0.004
-"""How long one slice may hold the loop, less the last of its steps."""
-STEP = 128
-"""Offsets, members or partitions in one step at most."""
-ASSIGNMENT_BYTES_MAX = 64 * 1024
-"""The lag of a member with a longer assignment (16,000 partitions) is left out."""
-
-
-class Seen(NamedTuple):
-    """A group as a walk shows it; ``group`` is None where only its offsets are there."""
-
-    host: ShardLog
-    group_id: str
-    group: Group | None
-
-
-class View(Protocol):
-    """What is shown to a view, in this order: a group, its offsets, its members; then topics."""
-
-    def begin_group(self, seen: Seen) -> None:
-        """A group."""
-
-    def offsets(self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, Member]) -> None:
-        """Some of its offsets, all in one topic; whose each is, where the view asked for that."""
-
-    def end_topic(self, topic: str) -> None:
-        """That was all in this topic."""
-
-    def members(self, lags: Sequence[MemberLag]) -> None:
-        """Some of its members."""
-
-    def end_group(self) -> None:
-        """That was all of the group."""
-
-    def partitions(self, entry: TopicLogs, logs: Sequence[PartitionLog]) -> None:
-        """Some partitions of a topic."""
-
-    def topic(self, entry: TopicLogs) -> None:
-        """A topic, behind its partitions."""
-
-
-class Walk:
-    """One look at all groups and topics."""
-
-    def __init__(self, broker: Broker, views: Sequence[View], with_owners: bool = False) -> None:
-        self.broker = broker
-        self.views = views
-        self.with_owners = with_owners
-        self.states: Counter[str] = Counter({state.value: 0 for state in State})
-        """Groups by state."""
-        self.everybody = 0
-        """Members of all groups."""
-        self.assignments_left_out = 0
-        """Members whose assignment was too long to be read here."""
-
-    async def run(self) -> None:
-        """All of it; others get their turn between two slices.
-
-        What changes meanwhile is seen as it was or as it is.
-        """
-        since = perf_counter()
-        for _ in self.steps():
-            if perf_counter() - since > SLICE_S:
-                await asyncio.sleep(0)
-                since = perf_counter()
-
-    def steps(self) -> Iterator[int]:
-        """Does it step by step; yields how much each looked at, at most STEP or one member."""
-        for host in list(self.broker.runtime.hosts):
-            alone = [each for each in host.shard.cache.groups() if each not in host.shard.groups]
-            yield 1
-            for group in list(host.shard.groups.values()):
-                self.states[group.state.value] += 1
-                self.everybody += len(group.members)
-                yield from self._group(Seen(host, group.group_id, group))
-            for group_id in alone:
-                yield from self._group(Seen(host, group_id, None))
-        for entry in list(self.broker.logs.topics.values()):
-            yield from self._topic(entry)
-
-    def _group(self, seen: Seen) -> Iterator[int]:
-        views = self.views
-        for view in views:
-            view.begin_group(seen)
-        owners: dict[TopicPartition, Member] = {}
-        members = self._readable_members(seen.group)
-        lags = self.broker.lags
-        if self.with_owners and seen.group is not None:
-            for member in members:
-                owned = lags.owned_by(seen.group, member) or ()
-                owners.update(dict.fromkeys(owned, member))
-                yield 1
-        found: dict[TopicPartition, PartitionLag] = {}
-        for topic in list(seen.host.shard.cache.topics(seen.group_id)):
-            offsets = lags.of_topic(seen.host, seen.group_id, topic)
-            while some := list(islice(offsets, STEP)):
-                for view in views:
-                    view.offsets(some, owners)
-                if members:
-                    found.update([((lag.topic, lag.partition), lag) for lag in some])
-                yield len(some)
-            for view in views:
-                view.end_topic(topic)
-        if seen.group is not None:
-            for member in members:
-                lag = lags.of_member(seen.group, member, found)
-                if lag is not None:
-                    for view in views:
-                        view.members((lag,))
-                yield 1
-        for view in views:
-            view.end_group()
-        yield 1
-
-    def _readable_members(self, group: Group | None) -> list[Member]:
-        if group is None or group.protocol_type != CONSUMER:
-            return []
-        members = list(group.members.values())
-        short = [each for each in members if len(each.assignment) <= ASSIGNMENT_BYTES_MAX]
-        self.assignments_left_out += len(members) - len(short)
-        return short
-
-    def _topic(self, entry: TopicLogs) -> Iterator[int]:
-        for start in range(0, len(entry.logs), STEP):
-            logs = entry.logs[start : start + STEP]
-            for view in self.views:
-                view.partitions(entry, logs)
-            yield len(logs)
-        for view in self.views:
-            view.topic(entry)
-        yield 1
 
 
 class NativeView:
@@ -256,32 +116,49 @@ class NativeView:
         if age_s is not None:
             self._state_age.add(f'{self._group},state="{group.state.value}"', age_s)
 
-    def offsets(self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, Member]) -> None:
+    def offsets(
+        self,
+        lags: Sequence[PartitionLag],
+        owners: dict[TopicPartition, Member],  # noqa: ARG002 - other views want them
+    ) -> None:
         """Committed offset, lag in records and in seconds of each."""
-        has_room = self.families.has_room(3 * len(lags))
-        ending = f",{label('topic', lags[0].topic)}"
-        for _, partition, offset, _, _, records, seconds, approximate, at_ms, expires_ms in lags:
-            self._sum += offset
-            if at_ms > self._last_commit_ms:
-                self._last_commit_ms = at_ms
-            if expires_ms is not None and (
-                self._first_expiry_ms is None or expires_ms < self._first_expiry_ms
-            ):
-                self._first_expiry_ms = expires_ms
-            if seconds is not None and (self._oldest is None or seconds > self._oldest):
-                self._oldest = seconds
-            if records is not None:
-                self._behind_sum += records
-            if not has_room:
-                continue
-            labels = f'{self._group},partition="{partition}"{ending}'
-            self._committed.add(labels, offset)
-            if records is not None:
-                self._lag.add(labels, records)
-            if seconds is not None:
-                self._seconds.add(labels, seconds)
-                if approximate:
-                    self._approximate.add(labels, 1)
+        self._sum += sum([lag.offset for lag in lags])
+        self._behind_sum += sum([lag.records for lag in lags if lag.records is not None])
+        self._last_commit_ms = max(self._last_commit_ms, *[lag.committed_ms for lag in lags])
+        self._first_expiry_ms = least(
+            [self._first_expiry_ms, *[lag.expires_ms for lag in lags]],
+        )
+        known = [lag.seconds for lag in lags if lag.seconds is not None]
+        if known:
+            self._oldest = max(*known, self._oldest or 0.0)
+        if not self.families.has_room(3 * len(lags)):
+            return
+        start, end = f'{{{self._group},partition="', f'",{label("topic", lags[0].topic)}}}'
+        rows = [(f"{start}{lag.partition}{end}", lag) for lag in lags]
+        self._committed.add_lines(
+            [f"kafka_consumergroup_current_offset{at} {lag.offset}\n" for at, lag in rows]
+        )
+        self._lag.add_lines(
+            [
+                f"kafka_consumergroup_lag{at} {lag.records}\n"
+                for at, lag in rows
+                if lag.records is not None
+            ]
+        )
+        self._seconds.add_lines(
+            [
+                f"muster_consumergroup_lag_seconds{at} {lag.seconds}\n"
+                for at, lag in rows
+                if lag.seconds is not None
+            ]
+        )
+        self._approximate.add_lines(
+            [
+                f"muster_consumergroup_lag_seconds_approximate{at} 1\n"
+                for at, lag in rows
+                if lag.approximate
+            ]
+        )
 
     def end_topic(self, topic: str) -> None:
         """What is one a group and topic."""
@@ -364,3 +241,8 @@ def state_age_s(group: Group, now: Now) -> float | None:
 def seconds_between(wall_ms: int, now: Now) -> float:
     """From a wall time to now, at least 0."""
     return max(0, now.wall_ms - wall_ms) / 1000
+
+
+def least(values: Iterable[int | None]) -> int | None:
+    """The least of those that are not None."""
+    return min([value for value in values if value is not None], default=None)

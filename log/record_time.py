@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from log.batch_scan import Header, headers
 from log.errors import CorruptLog
+from log.filesystem import Buffer
 from log.segment import Segment
-from protocol.records.batch import HEADER_BYTES
+from protocol.records.batch import HEADER_BYTES, section_of
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import read_stored, stored_records
 
@@ -79,16 +80,50 @@ def _of_batch(segment: Segment, batch: Header, offset: int) -> RecordTime | None
             if whole and batch.base_offset >= offset:
                 return RecordTime(base_ms, False)
         too_long = too_long or count > RECORDS_MAX
+    else:
+        whole = False
+        base_ms = -1
     if too_long:
         return RecordTime(first_ms, True)
     data = segment.file.read(batch.position, size)
     try:
+        if batch.magic == 2 and whole and not attributes & _DELETE_HORIZON:
+            section = section_of(data, read_stored(data), OPENED_BYTES_MAX)
+            return RecordTime(
+                base_ms + _timestamp_delta(section, offset - batch.base_offset), False
+            )
         records = stored_records(data, read_stored(data), OPENED_BYTES_MAX)
-    except CorruptRecords as error:
+    except (CorruptRecords, IndexError) as error:
         if attributes & _CODEC:  # or it opens to more than is wanted here
             return RecordTime(first_ms, True)
-        raise CorruptLog(segment.file.path, batch.position, error.message) from None
+        raise CorruptLog(
+            segment.file.path, batch.position, f"its records end early: {error}"
+        ) from None
     for record in records:
         if record.offset >= offset:
             return RecordTime(record.timestamp, False)
     return None
+
+
+def _timestamp_delta(section: Buffer, index: int) -> int:
+    """That of record ``index`` of a section; those before it are stepped over by their lengths."""
+    position = 0
+    for _ in range(index):
+        length, position = _varint(section, position)
+        position += length
+    _, position = _varint(section, position)
+    return _varint(section, position + 1)[0]
+
+
+def _varint(section: Buffer, position: int) -> tuple[int, int]:
+    """A zigzag number and the position behind it; IndexError where the bytes end."""
+    byte = section[position]
+    position += 1
+    value = byte & 0x7F
+    shift = 7
+    while byte & 0x80:
+        byte = section[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return (value >> 1) ^ -(value & 1), position

@@ -187,7 +187,6 @@ class _Fetch:
         )
         request.complete(frame, worst)
 
-
     def _count(self, topics: Mapping[TopicKey, list[Fetched]]) -> None:
         for key, entries in topics.items():
             size_bytes = sum([entry.size_bytes for entry in entries])

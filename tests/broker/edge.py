@@ -222,7 +222,7 @@ class Client:
             group_id=group_id,
             generation_id=generation_id,
             member_id=member_id,
-            assignments=[{"member_id": member_id, "assignment": b"mine"}],
+            assignments=[{"member_id": member_id, "assignment": more.get("assignment", b"mine")}],
         )
         assert synced["error_code"] == 0, synced
         return member_id, generation_id

@@ -13,8 +13,6 @@ from log.partition_log import PartitionLog
 from log.record_time import RecordTime
 from protocol.consumer_protocol import encode_assignment
 from protocol.errors import NONE
-from protocol.messages.join_group import API as JOIN_GROUP
-from protocol.messages.sync_group import API as SYNC_GROUP
 from protocol.records.batch import Record, encode_batch
 from tests.settings.served import GROUP, Served, serving
 
@@ -172,7 +170,8 @@ async def test_what_each_member_is_behind(tmp_path: Path) -> None:
         for partition, count in enumerate((10, 5, 7)):
             fill(served, count, partition)
         assert await served.client.commit(GROUP, 4, partitions=2) == NONE
-        member_id = await join_with(served, {"orders": [0, 1, 2]})
+        assignment = encode_assignment({"orders": [0, 1, 2]})
+        member_id, _ = await served.client.join_alone(GROUP, assignment=assignment)
         lags = {(lag.topic, lag.partition): lag for lag in await known(served)}
         group = served.host.shard.groups[GROUP]
         (member,) = list(served.broker.lags.of_members(group, lags))
@@ -205,28 +204,3 @@ async def test_old_times_go_and_used_ones_stay(
 
         assert lags.lookups == 100, "offset 0 is both groups'"
         assert len(lags._times) + len(lags._older) <= 20
-
-
-async def join_with(served: Served, assignment: dict[str, list[int]]) -> str:
-    """A member of GROUP that is assigned these partitions; its id."""
-    joined = await served.client.call(
-        JOIN_GROUP.key,
-        3,
-        group_id=GROUP,
-        session_timeout_ms=30_000,
-        rebalance_timeout_ms=30_000,
-        member_id="",
-        protocol_type="consumer",
-        protocols=[{"name": "range", "metadata": b""}],
-    )
-    member_id: str = joined["member_id"]
-    synced = await served.client.call(
-        SYNC_GROUP.key,
-        3,
-        group_id=GROUP,
-        generation_id=joined["generation_id"],
-        member_id=member_id,
-        assignments=[{"member_id": member_id, "assignment": encode_assignment(assignment)}],
-    )
-    assert synced["error_code"] == NONE
-    return member_id

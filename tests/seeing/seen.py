@@ -31,7 +31,10 @@ class Scrape:
                 key = (sample.name, pairs)
                 assert key not in self.values, f"{key} is there twice"
                 self.values[key] = sample.value
-                self.labels.setdefault(sample.name, set()).add(frozenset(sample.labels))
+                name = re.sub("_(bucket|sum|count)$", "", sample.name)
+                if self.types.get(name) != "histogram":
+                    name = sample.name
+                self.labels.setdefault(name, set()).add(frozenset(sample.labels) - {"le"})
 
     def __getitem__(self, key: str | tuple[str, ...]) -> float | None:
         name, *labels = (key,) if isinstance(key, str) else key
@@ -83,7 +86,7 @@ def documented() -> dict[str, tuple[str, frozenset[str], str]]:
     rows = {}
     for line in PAGE.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        found = re.fullmatch(r"`((?:muster|kafka)_\w+)`", cells[0])
+        found = re.fullmatch(r"`((?:muster|kafka|process)_\w+)`", cells[0])
         if found is None or not line.startswith("|"):
             continue
         kind, labels, meaning = cells[1:] if len(cells) == 4 else ("gauge", *cells[1:])

@@ -9,51 +9,31 @@ from typing import Any
 
 import pytest
 
-from broker import series
-from protocol.errors import ILLEGAL_GENERATION, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from broker import families, walk
+from broker.exposition import render
+from protocol.errors import NONE
 from protocol.messages.delete_groups import API as DELETE_GROUPS
 from protocol.messages.fetch import API as FETCH
 from protocol.messages.metadata import API as METADATA
-from protocol.messages.produce import API as PRODUCE
 from protocol.records.message_set import Record
 from protocol.records.message_set import encode as encode_set
 from tests.broker.edge import eventually
-from tests.seeing.seen import PAGE, Scrape, Seen, documented, seeing
-from tests.wire import batch
+from tests.seeing.seen import PAGE, Scrape, documented, seeing
+from tests.seeing.stories import SESSION_MS, a_busy_day, one_that_is_behind, produce
 
-SESSION_MS = 10_000
 AUDITORS, ORDERS = "consumergroup=auditors", "topic=orders"
 
 
-async def produce(
-    seen: Seen, records: int, partition: int = 0, version: int = 9, data: bytes = b""
+async def test_names_types_and_labels_are_those_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = data or batch(*[b"v"] * records)
-    topic = {"name": "orders", "partition_data": [{"index": partition, "records": data}]}
-    reply = await seen.client.call(
-        PRODUCE.key, version, acks=-1, timeout_ms=1000, topic_data=[topic]
-    )
-    assert reply["responses"][0]["partition_responses"][0]["error_code"] == NONE
-
-
-async def a_busy_day(seen: Seen) -> None:
-    """Five records; a member that joins, commits, is told off once and goes silent; a reader."""
-    client = seen.client
-    await produce(seen, 5)
-    member_id, generation = await client.join_alone("auditors", session_timeout_ms=SESSION_MS)
-    mine = {"member_id": member_id, "generation_id": generation}
-    assert await client.commit("auditors", 2, partitions=2, **mine) == NONE
-    assert await client.heartbeat("auditors", member_id, generation) == NONE
-    wrong = {"member_id": member_id, "generation_id": generation + 7}
-    assert await client.commit("auditors", 9, **wrong) == ILLEGAL_GENERATION
-    assert await client.commit("readers", 4) == NONE
-    assert await client.commit("readers", 1, topic="unheard-of") == UNKNOWN_TOPIC_OR_PARTITION
-
-
-async def test_names_types_and_labels_are_those_of_the_page(tmp_path: Path) -> None:
+    monkeypatch.setattr("log.record_time.COMPRESSED_BYTES_MAX", 10)
     async with seeing(tmp_path) as seen:
         await a_busy_day(seen)
         await seen.client.call(DELETE_GROUPS.key, 2, groups_names=["readers"])
+        await one_that_is_behind(seen)
+        await seen.scrape()
+        await seen.broker.lags.settled()
         scrape = await seen.scrape()
     page = documented()
 
@@ -254,8 +234,8 @@ async def test_clients_are_served_while_a_scrape_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every slice ends for whoever waits: with slices of no length, after each topic of a group."""
-    monkeypatch.setattr(series, "SLICE_S", 0)
-    monkeypatch.setattr(series, "LINES_PER_CHUNK", 7)
+    monkeypatch.setattr(walk, "SLICE_S", 0)
+    monkeypatch.setattr(families, "LINES_PER_CHUNK", 7)
     async with seeing(tmp_path) as seen:
         for number in range(50):
             assert await seen.client.commit(f"group-{number}", 1) == NONE
@@ -270,7 +250,7 @@ async def test_clients_are_served_while_a_scrape_is_read(
 
         loop = asyncio.get_running_loop()
         loop.call_soon(turn)
-        text = (await series.Series(seen.broker).collect()).decode()
+        text = b"".join([chunk async for chunk in render(seen.broker)]).decode()
         reading = False
 
     assert turns > 50
@@ -280,4 +260,4 @@ async def test_clients_are_served_while_a_scrape_is_read(
 def test_the_page_says_what_each_name_means() -> None:
     rows: dict[str, Any] = documented()
     assert all(meaning for _, _, meaning in rows.values())
-    assert {kind for kind, _, _ in rows.values()} == {"counter", "gauge"}
+    assert {kind for kind, _, _ in rows.values()} == {"counter", "gauge", "histogram"}

@@ -1,0 +1,161 @@
+"""One look at everything of which there are many: groups, their offsets and members, topics.
+
+A broker may have hundreds of thousands of them, and answers nobody else during one step. `Walk`
+goes in steps of bounded work and shows each thing to its views, which write series of it: those of
+series.py, and of compat.py where ``metrics.compat`` asks for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from broker.lag import MemberLag, PartitionLag, TopicPartition
+from broker.logs import TopicLogs
+from broker.shard_log import ShardLog
+from coordinator.group import CONSUMER, Group
+from coordinator.member import Member
+from coordinator.states import State
+from log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+SLICE_S = 0.004
+"""How long one slice may hold the loop, less the last of its steps."""
+STEP = 128
+"""Offsets, members or partitions in one step at most."""
+ASSIGNMENT_BYTES_MAX = 64 * 1024
+"""The lag of a member with a longer assignment (16,000 partitions) is left out."""
+
+
+class Seen(NamedTuple):
+    """A group as a walk shows it; ``group`` is None where only its offsets are there."""
+
+    host: ShardLog
+    group_id: str
+    group: Group | None
+
+
+class View(Protocol):
+    """What is shown to a view, in this order: a group, its offsets, its members; then topics."""
+
+    def begin_group(self, seen: Seen) -> None:
+        """A group."""
+
+    def offsets(self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, Member]) -> None:
+        """Some of its offsets, all in one topic; whose each is, where the view asked for that."""
+
+    def end_topic(self, topic: str) -> None:
+        """That was all in this topic."""
+
+    def members(self, lags: Sequence[MemberLag]) -> None:
+        """Some of its members."""
+
+    def end_group(self) -> None:
+        """That was all of the group."""
+
+    def partitions(self, entry: TopicLogs, logs: Sequence[PartitionLog]) -> None:
+        """Some partitions of a topic."""
+
+    def topic(self, entry: TopicLogs) -> None:
+        """A topic, behind its partitions."""
+
+
+class Walk:
+    """One look at all groups and topics."""
+
+    def __init__(self, broker: Broker, views: Sequence[View], with_owners: bool = False) -> None:
+        self.broker = broker
+        self.views = views
+        self.with_owners = with_owners
+        self.states: Counter[str] = Counter({state.value: 0 for state in State})
+        """Groups by state."""
+        self.everybody = 0
+        """Members of all groups."""
+        self.assignments_left_out = 0
+        """Members whose assignment was too long to be read here."""
+        self.poisoned = 0
+        """Logs that take no writes."""
+
+    async def run(self) -> None:
+        """All of it; others get their turn between two slices.
+
+        What changes meanwhile is seen as it was or as it is.
+        """
+        since = perf_counter()
+        for _ in self.steps():
+            if perf_counter() - since > SLICE_S:
+                await asyncio.sleep(0)
+                since = perf_counter()
+
+    def steps(self) -> Iterator[int]:
+        """Does it step by step; yields how much each looked at, at most STEP or one member."""
+        for host in list(self.broker.runtime.hosts):
+            alone = [each for each in host.shard.cache.groups() if each not in host.shard.groups]
+            yield 1
+            for group in list(host.shard.groups.values()):
+                self.states[group.state.value] += 1
+                self.everybody += len(group.members)
+                yield from self._group(Seen(host, group.group_id, group))
+            for group_id in alone:
+                yield from self._group(Seen(host, group_id, None))
+        for entry in list(self.broker.logs.topics.values()):
+            yield from self._topic(entry)
+
+    def _group(self, seen: Seen) -> Iterator[int]:
+        views = self.views
+        for view in views:
+            view.begin_group(seen)
+        owners: dict[TopicPartition, Member] = {}
+        members = self._readable_members(seen.group)
+        lags = self.broker.lags
+        if self.with_owners and seen.group is not None:
+            for member in members:
+                owned = lags.owned_by(seen.group, member) or ()
+                owners.update(dict.fromkeys(owned, member))
+                yield 1
+        found: dict[TopicPartition, PartitionLag] = {}
+        for topic in list(seen.host.shard.cache.topics(seen.group_id)):
+            offsets = lags.of_topic(seen.host, seen.group_id, topic)
+            while some := list(islice(offsets, STEP)):
+                for view in views:
+                    view.offsets(some, owners)
+                if members:
+                    found.update([((lag.topic, lag.partition), lag) for lag in some])
+                yield len(some)
+            for view in views:
+                view.end_topic(topic)
+        if seen.group is not None:
+            for member in members:
+                lag = lags.of_member(seen.group, member, found)
+                if lag is not None:
+                    for view in views:
+                        view.members((lag,))
+                yield 1
+        for view in views:
+            view.end_group()
+        yield 1
+
+    def _readable_members(self, group: Group | None) -> list[Member]:
+        if group is None or group.protocol_type != CONSUMER:
+            return []
+        members = list(group.members.values())
+        short = [each for each in members if len(each.assignment) <= ASSIGNMENT_BYTES_MAX]
+        self.assignments_left_out += len(members) - len(short)
+        return short
+
+    def _topic(self, entry: TopicLogs) -> Iterator[int]:
+        for start in range(0, len(entry.logs), STEP):
+            logs = entry.logs[start : start + STEP]
+            self.poisoned += sum([log.poisoned is not None for log in logs])
+            for view in self.views:
+                view.partitions(entry, logs)
+            yield len(logs)
+        for view in self.views:
+            view.topic(entry)
+        yield 1
