@@ -21,11 +21,12 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from broker.compat import compat_views, wants_owners
 from broker.dispatch import SERVED
 from broker.families import Families, label
 from broker.series import NativeView
 from broker.shard_log import Phase
-from broker.walk import View, Walk
+from broker.walk import Walk
 from coordinator.expiring import DAY_MS, HOUR_MS
 from protocol.errors import NAMES
 
@@ -292,9 +293,11 @@ async def render(broker: Broker) -> AsyncIterator[bytes]:
     """A scrape in Prometheus' text format, version 0.0.4, piece by piece."""
     families = Families(broker.config["metrics.series.max"])
     native = NativeView(broker, families)
-    views: list[View] = [native]
-    walk = Walk(broker, views)
+    others = compat_views(broker, families)
+    walk = Walk(broker, [native, *others], wants_owners(others))
     await walk.run()
+    for each in others:
+        each.end(walk)
     add_histograms(broker, families)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(BrokerCollector(broker, walk, families))

@@ -83,6 +83,9 @@ class Families:
         found = self._families[name] = Family(name, meaning, kind)
         return found
 
+    def __getitem__(self, name: str) -> Family:
+        return self._families[name]
+
     def has_room(self, series: int) -> bool:
         """Whether ``series`` more may be written; counts them either way."""
         if series > self.room:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from time import perf_counter
@@ -76,6 +77,8 @@ class MemberLag(NamedTuple):
     """How many it owns."""
     committed: int
     """How many of them have a committed offset."""
+    topics: Mapping[str, int]
+    """How many it owns of each topic."""
     records: int
     seconds: float | None
     """The largest of those known; None when none is."""
@@ -174,7 +177,9 @@ class Lags:
         mine = [lags[each] for each in owned if each in lags]
         seconds = [lag.seconds for lag in mine if lag.seconds is not None]
         records = sum([lag.records or 0 for lag in mine])
-        return MemberLag(member, len(owned), len(mine), records, max(seconds, default=None))
+        topics = Counter(topic for topic, _ in owned)
+        oldest = max(seconds, default=None)
+        return MemberLag(member, len(owned), len(mine), topics, records, oldest)
 
     @staticmethod
     def owned_by(group: Group, member: Member) -> list[TopicPartition] | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.seeing.seen import Scrape, seeing
+import pytest
+
+from tests.seeing.seen import Scrape, documented, seeing
 from tests.seeing.stories import a_busy_day, one_that_is_behind
 
 NAMES = json.loads((Path(__file__).parents[1] / "data" / "metrics" / "names.json").read_text())
@@ -43,3 +45,51 @@ async def test_kafka_exporter(tmp_path: Path) -> None:
         assert set(scrape.of(f"kafka_topic_partition_{name}")) == {
             frozenset({f"topic={topic}", f"partition={partition}"}) for topic, partition in logs
         }
+
+
+@pytest.mark.parametrize("exporter", ["kminion", "lag_exporter", "jmx"])
+async def test_views_under_other_names(tmp_path: Path, exporter: str) -> None:
+    """Every recorded name is there with its labels, and nothing else that is not there without."""
+    async with seeing(tmp_path, {"metrics.compat": exporter}) as seen:
+        await a_busy_day(seen)
+        await one_that_is_behind(seen)
+        await seen.scrape()
+        await seen.broker.lags.settled()
+        scrape = await seen.scrape()
+
+    recorded = {name: {frozenset(labels)} for name, labels in NAMES[exporter].items()}
+    assert names_of(scrape, exporter) == recorded
+    ours = set(scrape.labels) - set(documented())
+    assert ours == set(recorded)
+
+
+async def test_the_views_show_the_same_numbers(tmp_path: Path) -> None:
+    async with seeing(tmp_path, {"metrics.compat": "jmx,kminion,lag_exporter"}) as seen:
+        await a_busy_day(seen)
+        await one_that_is_behind(seen)
+        await seen.scrape()
+        await seen.broker.lags.settled()
+        seen.pass_ms(2000)
+        scrape = await seen.scrape()
+        member_id = next(iter(seen.broker.runtime.shard_for("behind").groups["behind"].members))  # type: ignore[union-attr]
+        cluster = f"cluster_name={seen.broker.registry.cluster_id}"
+
+    behind = ("group_id=behind", "topic_name=orders")
+    assert (
+        scrape["kminion_kafka_consumer_group_topic_partition_lag", *behind, "partition_id=2"] == 6
+    )
+    assert scrape["kminion_kafka_consumer_group_topic_assigned_partitions", *behind] == 1
+    assert scrape["kminion_kafka_consumer_group_empty_members", "group_id=behind"] == 0
+    at = (cluster, "group=behind", "topic=orders", "partition=2")
+    whose = ("member_host=/127.0.0.1", f"consumer_id={member_id}", "client_id=tester")
+    assert scrape["kafka_consumergroup_group_lag", *at, *whose] == 6
+    native = ("consumergroup=behind", "topic=orders", "partition=2")
+    seconds = scrape["muster_consumergroup_lag_seconds", *native]
+    assert scrape["kafka_consumergroup_group_lag_seconds", *at, *whose] == seconds
+    nobody = ("member_host=", "consumer_id=", "client_id=")
+    first = (cluster, "group=behind", "topic=orders", "partition=0")
+    assert scrape["kafka_consumergroup_group_offset", *first, *nobody] == 3
+    assert scrape["kafka_coordinator_group_groupmetadatamanager_numgroupsstable"] == 2
+    assert scrape["kafka_server_brokertopicmetrics_messagesin_total", "topic=orders"] == 14
+    beats = "kafka_network_requestmetrics_totaltimems_count", "request=Heartbeat"
+    assert scrape[beats] == 1
