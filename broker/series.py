@@ -66,6 +66,14 @@ class NativeView:
         self._member_partitions = family(
             "muster_consumergroup_member_partitions", "Partitions assigned to the member."
         )
+        self._topic_families()
+        self._group = ""
+        self._group_id = ""
+        self._reset_topic()
+        self._topic_size = self._topic_segments = self._topic_dirty = 0
+
+    def _topic_families(self) -> None:
+        family = self.families.family
         self._size = family("muster_log_size_bytes", "Size of the topic's segments.")
         self._segments = family("muster_log_segments", "Number of the topic's segments.")
         self._dirty = family(
@@ -93,10 +101,6 @@ class NativeView:
         self._behind = family(
             "kafka_topic_partition_under_replicated_partition", "1 if a replica is behind."
         )
-        self._group = ""
-        self._group_id = ""
-        self._reset_topic()
-        self._topic_size = self._topic_segments = self._topic_dirty = 0
 
     def _reset_topic(self) -> None:
         self._sum = self._behind_sum = 0

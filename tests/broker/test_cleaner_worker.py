@@ -80,7 +80,7 @@ async def test_a_cleaner_that_hangs_is_told_ended_and_replaced(tmp_path: Path) -
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(5), 100)
-        worker = broker.cleaning._workers[1]
+        worker = broker.cleaning.workers[1]
         worker.silence_s = 0.3
 
         async def hang(log: PartitionLog, group: CleanedGroup) -> None:
@@ -187,17 +187,17 @@ async def test_retention_that_comes_before_the_cleaner_is_no_failure(tmp_path: P
         log = make_topic(broker, cleanup_policy="compact,delete", retention_ms="1000000000")
         write(log, random.Random(9), 100)
         cleaning = broker.cleaning
-        real = cleaning._workers[1].clean
+        real = cleaning.workers[1].clean
 
         async def late(job: CleanJob, on_group: Any) -> CleanDone:
             log.delete_records(log.segments[1].base_offset)
             assert log.apply_retention(1000) == [0]
             return await real(job, on_group)
 
-        cleaning._workers[1].clean = late  # type: ignore[method-assign]
+        cleaning.workers[1].clean = late  # type: ignore[method-assign]
         assert not await cleaning.clean_dirtiest()
         assert (cleaning.failures, cleaning.troubles) == (0, {})
-        cleaning._workers[1].clean = real  # type: ignore[method-assign]
+        cleaning.workers[1].clean = real  # type: ignore[method-assign]
         assert await cleaning.clean_dirtiest()
         await cleaning.stop()
 
