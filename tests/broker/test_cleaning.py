@@ -170,6 +170,27 @@ async def test_records_wait_for_min_compaction_lag_and_old_ones_for_no_ratio(
         await cleaning.stop()
 
 
+async def test_compact_and_delete_together(tmp_path: Path) -> None:
+    """Retention takes whole old segments, cleaning the superseded records of those that stay."""
+    with opened(tmp_path) as broker:
+        log = make_topic(broker, cleanup_policy="compact,delete", retention_bytes="200000")
+        write(log, random.Random(9), 50, keys=1_000_000)
+        write(log, random.Random(10), 100)
+        assert await broker.cleaning.clean_dirtiest()
+        cleaned = all_records(log)
+        log.apply_retention(2000)
+        assert log.size_bytes <= 300_000, "but for what is in the segment at the limit"
+        kept = all_records(log)
+        assert kept == cleaned[-len(kept) :], "the oldest went, whatever their keys"
+        assert 0 < len(kept) < len(cleaned)
+
+        write(log, random.Random(11), 50)
+        await broker.cleaning.clean_dirtiest()
+        closed = [record for record in all_records(log) if record.offset < log.active.base_offset]
+        assert len({record.key for record in closed}) == len(closed)
+        await broker.cleaning.stop()
+
+
 async def test_switched_off_nothing_is_cleaned(tmp_path: Path) -> None:
     with opened(tmp_path, log_cleaner_enable="false") as broker:
         broker.cleaning.start()

@@ -7,6 +7,7 @@ prints its seed.
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import pytest
 
@@ -14,6 +15,7 @@ from log.clean_job import CleanDone, CleanProgress
 from log.cleaner import clean
 from log.cleaner_process import Throttle
 from log.errors import CorruptLog
+from log.offset_map import OffsetMap
 from log.partition_log import PartitionLog
 from log.segment import LOG
 from protocol.records.batch import (
@@ -25,6 +27,7 @@ from protocol.records.batch import (
     iter_batches,
     records_of,
 )
+from protocol.records.section import encode_section
 from tests.log.cleaning_tools import (
     RETENTION_MS,
     SETTINGS,
@@ -190,6 +193,27 @@ def batches(log: PartitionLog) -> list[tuple[int, int, int, int | None]]:
         (header.base_offset, header.last_offset, header.record_count, header.delete_horizon_ms)
         for _, header in log.scan()
     ]
+
+
+@pytest.mark.parametrize("key_bytes", [4, 36, 1000])
+def test_the_map_takes_no_more_memory_than_it_may(key_bytes: int) -> None:
+    bytes_max = 1 << 20
+    chance = random.Random(3)
+    tracemalloc.start()
+    try:
+        offsets = OffsetMap(bytes_max)
+        while True:
+            section, count = encode_section(
+                [Record(n, 0, chance.randbytes(key_bytes), b"") for n in range(100)], 0, 0
+            )
+            if not offsets.has_room(len(section), count):
+                break
+            offsets.add(section, count, 100 * offsets.records)
+        del section
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert bytes_max / 4 < used < bytes_max
 
 
 def test_a_batch_that_stays_whole_keeps_its_bytes() -> None:
