@@ -16,6 +16,7 @@ REFUSED = 1
 USAGE = 2
 UNREACHABLE = 3
 FOUND = 4
+INTERRUPTED = 130
 
 _HINTS = {
     "UNKNOWN_TOPIC_OR_PARTITION": "`muster topics list` shows the topics there are",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import typer
@@ -40,16 +40,33 @@ def main() -> None:
 
 def run_client(words: list[str]) -> int:
     """Run any command but ``serve``; its exit code, unless typer ends the process with one."""
-    from cli.errors import CommandError
+    from typer.exceptions import Abort, TyperException
+
+    from cli.errors import INTERRUPTED, CommandError
 
     wanted = words[0] if words and words[0] in _COMMANDS else None
     app = _app([wanted] if wanted else list(_COMMANDS))
     try:
-        app(words, prog_name="muster")
+        return int(app(words, prog_name="muster", standalone_mode=False) or 0)
     except CommandError as error:
         print(f"muster: {error}", file=sys.stderr)
         return error.exit_code
-    return 0
+    except TyperException as error:
+        return _wrong_use(error)
+    except Abort:  # Ctrl-C or the end of input at a question
+        print("muster: interrupted, nothing was done", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _wrong_use(error: Any) -> int:
+    """Say in a sentence what typer found wrong with the words; without any it showed the help."""
+    sentence = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "muster"
+    if sentence:
+        then = " See" if sentence.endswith("?") else "; see"
+        print(f"muster: {sentence}{then} {command} --help", file=sys.stderr)
+    return int(error.exit_code)
 
 
 def _app(names: list[str]) -> typer.Typer:

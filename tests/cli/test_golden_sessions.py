@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 
 from cli import group_member
 from cli.client import Cluster
@@ -88,6 +89,32 @@ def test_offsets(at_shop: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_configs(at_shop: Broker) -> None:
     check("configs", at_shop)
+
+
+def test_a_group_of_the_new_protocol_is_shown_and_guarded_like_any(at_shop: Broker) -> None:
+    served = {row["api"] for row in json.loads(sessions.typed("muster cluster --apis --json"))}
+    assert isinstance(at_shop, KafkaBroker) <= ("ConsumerGroupHeartbeat" in served)
+    if "ConsumerGroupHeartbeat" not in served:
+        return  # there are no such groups
+    settings = {"bootstrap.servers": at_shop.bootstrap, "group.id": "modern", "client.id": "app"}
+    member = Consumer({**settings, "group.protocol": "consumer"})
+    member.subscribe(["orders"])
+
+    def owned() -> list[str]:
+        member.poll(0.1)
+        shown = sessions.typed("muster groups members modern --json")
+        rows = json.loads(shown) if shown.startswith("[") else []
+        return rows[0]["partitions"] if rows else []
+
+    try:
+        assert until("the member owns the topic", owned) == ["orders:0,1,2"]
+        refused = sessions.typed("muster groups reset modern --topic orders --to-latest --execute")
+    finally:
+        member.close()
+
+    assert "NON_EMPTY_GROUP" in refused
+    line = "muster groups reset modern --topic orders --to-latest --execute"
+    assert until("it can be reset", lambda: "changed 3 offsets" in sessions.typed(line))
 
 
 def test_cluster(at_shop: Broker) -> None:

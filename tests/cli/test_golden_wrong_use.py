@@ -1,0 +1,46 @@
+"""Wrong words and interruptions: sentences and exit codes, no boxes, no tracebacks."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from cli import output
+from tests.cli import sessions
+
+
+def test_wrong_use() -> None:
+    sessions.check("wrong_use")
+
+
+def test_a_command_without_words_shows_its_help() -> None:
+    shown = sessions.typed("muster groups")
+    assert "Usage: muster groups" in shown
+    assert shown.endswith("(exit 2)\n")
+
+
+def interrupted(*_arguments: object, **_more: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cli.topics.Cluster", interrupted)
+    assert sessions.typed("muster topics list") == "(exit 130)\n"
+
+
+def test_long_work_shows_how_far_it_is_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert list(output.progress(range(3), "counting")) == [0, 1, 2]
+    assert capsys.readouterr() == ("", "")
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stderr", shown := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(output, "_PATIENCE_S", 0)
+    assert list(output.progress(range(3), "counting")) == [0, 1, 2]
+    assert "counting" in shown.getvalue()
