@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from typing import Annotated
 
 import typer
 
 from cli import output
-from cli.client import Cluster
+from cli.client import RETRY_S, Cluster
 from cli.errors import USAGE, CommandError, check
 from cli.offsets_at import EARLIEST, LATEST, offsets_at
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
@@ -69,11 +70,28 @@ def create(
         exists = topic["error_code"] == TOPIC_ALREADY_EXISTS
         check(f"topic {topic['name']}", topic, *([TOPIC_ALREADY_EXISTS] if if_not_exists else []))
         rows.append({"topic": topic["name"], "created": not exists})
+    for topic in topics:
+        _settled(cluster, topic, 1)
     if json:
         output.show_json(rows)
         return
     for row in rows:
         output.say(f"{'made' if row['created'] else 'there already:'} {row['topic']}")
+
+
+def _settled(cluster: Cluster, topic: str, least: int) -> None:
+    """Wait until the broker asked knows a topic's partitions and their leaders; 0: that it is gone.
+
+    Kafka answers an order when its controller has taken it; brokers hear of it a little later.
+    All topics are asked for, since before Kafka 0.11 to name one is to create it.
+    """
+    deadline = time.monotonic() + cluster.timeout_s
+    while time.monotonic() < deadline:
+        found = [each for each in cluster.metadata(None)["topics"] if each["name"] == topic]
+        leaders = [p["leader_id"] for each in found for p in each["partitions"]]
+        if (len(leaders) >= least and min(leaders) >= 0) if least else not found:
+            return
+        time.sleep(RETRY_S)
 
 
 @app.command("list")
@@ -191,6 +209,8 @@ def grow(
     }
     [answer] = cluster.controller().call("CreatePartitions", asked, timeout + 5)["results"]
     check(f"topic {topic}", answer)
+    if not dry_run:
+        _settled(cluster, topic, partitions)
     if json:
         output.show_json(
             {"topic": topic, "before": before, "after": partitions, "made": not dry_run}
@@ -217,6 +237,8 @@ def delete(
     answer = cluster.controller().call("DeleteTopics", asked, timeout + 5)
     for topic in answer["responses"]:
         check(f"topic {topic['name']}", topic)
+    for topic in topics:
+        _settled(cluster, topic, 0)
     if json:
         output.show_json([{"topic": topic, "deleted": True} for topic in topics])
         return
