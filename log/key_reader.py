@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from itertools import chain
 
 from protocol.errors import INVALID_RECORD
 from protocol.records.corrupt import CorruptRecords
@@ -138,7 +139,7 @@ def _take_stretch(
     )
     if null:
         offsets = [~offset for offset in offsets]
-    latest.update(zip([found for (found,) in keys], offsets, strict=True))
+    latest.update(zip(chain.from_iterable(keys), offsets, strict=True))
     return count
 
 

@@ -63,9 +63,13 @@ class OffsetMap:
 
     def freeze(self) -> None:
         """Sort the offsets, for `live_in`; nothing is entered any more."""
-        values = self.latest.values()
-        self._live = array("q", sorted(value if value >= 0 else ~value for value in values))
-        self._tombstones = array("q", sorted(~value for value in values if value < 0))
+        values = sorted(self.latest.values())
+        first_live = bisect_left(values, 0)
+        tombstones = [~value for value in values[first_live - 1 :: -1]] if first_live else []
+        self._live = array("q", values)
+        if tombstones:
+            self._live = array("q", sorted(values[first_live:] + tombstones))
+        self._tombstones = array("q", tombstones)
 
     def live_in(self, first: int, last: int) -> array[int]:
         """Offsets of the records from ``first`` to ``last`` that are the last of their key."""

@@ -9,6 +9,8 @@ that has the same lengths.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import compress
 from typing import NamedTuple
 
 from protocol.records.varint import encode_varint, read_varint
@@ -21,6 +23,7 @@ LAST_BYTES = bytes(range(128))
 """What the last byte of a varint may be."""
 NEXT_BYTES = bytes(range(128, 256))
 """What all bytes before it may be."""
+_EVEN_BYTES = bytes(range(0, 256, 2))
 TWO_BYTES_FROM = 64
 DELTAS_MAX = 8192
 DELTAS = b"".join(encode_varint(delta) for delta in range(DELTAS_MAX))
@@ -109,13 +112,25 @@ def _counts_on(section: bytes, at: int, width: int, stride: int, count: int, ind
 
 def _extremes(columns: list[bytes]) -> tuple[int, int]:
     """The largest even and the largest odd of varints given by columns of their bytes."""
+    low, *others = columns
+    if len(others) <= 1 and not low.translate(None, _EVEN_BYTES):
+        if not others:
+            return max(low), 0
+        top = max(others[0])
+        return (max(compress(low, map(top.__eq__, others[0]))) & 0x7F) | top << 7, 0
     latest, earliest = -1, 0
     for parts in set(zip(*columns, strict=True)):
-        bits = 0
-        for shift, byte in enumerate(parts):
-            bits |= (byte & 0x7F) << 7 * shift
+        bits = _joined(parts)
         if not bits & 1:
             latest = max(latest, bits)
         else:
             earliest = max(earliest, bits)
     return latest, earliest
+
+
+def _joined(parts: Iterable[int]) -> int:
+    """The number that a varint's bytes stand for."""
+    bits = 0
+    for shift, byte in enumerate(parts):
+        bits |= (byte & 0x7F) << 7 * shift
+    return bits
