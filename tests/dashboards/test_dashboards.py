@@ -1,0 +1,251 @@
+"""The dashboards are up to date, and every panel of theirs shows something.
+
+A real Prometheus scrapes a broker on which everything happens that panels tell of, and each query
+of each panel must find data there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import pytest
+
+from protocol.consumer_protocol import encode_assignment
+from tests.absent import program
+from tests.brokers import Broker, free_port
+from tests.waiting import until
+from tests.wire import Wire, batch
+from tools.make_dashboards import DASHBOARDS, FOLDER, Dashboard, render
+
+RULES = FOLDER.parent / "prometheus"
+VARIABLES = {"$__rate_interval": "20s", "$instance": ".*", "$group": ".*"}
+PAUSE_S = 0.1
+QUERIES = [
+    pytest.param(expression, id=f"{dashboard.name}: {panel.title}: {legend}")
+    for dashboard in DASHBOARDS
+    for row in dashboard.rows
+    for panel in row
+    for expression, legend in panel.queries
+]
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
+def test_files_are_up_to_date(dashboard: Dashboard) -> None:
+    written = (FOLDER / f"{dashboard.name}.json").read_text()
+    assert written == render(dashboard), "make dashboards writes them anew"
+
+
+def test_there_is_no_other_file() -> None:
+    assert {path.stem for path in FOLDER.iterdir()} == {each.name for each in DASHBOARDS}
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
+def test_panels_do_not_overlap_and_have_numbers_of_their_own(dashboard: Dashboard) -> None:
+    panels = json.loads(render(dashboard))["panels"]
+    taken = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells = {
+            (place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])
+        }
+        assert not taken & cells
+        taken |= cells
+    assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+class SeenBroker(Broker):
+    """A broker process with HTTP on a free port."""
+
+    def _command(self) -> list[str]:
+        return ["127.0.0.1:0" if word == "off" else word for word in super()._command()]
+
+    def http(self) -> str:
+        """HOST:PORT of /metrics."""
+        found = until(
+            "the line that says where /metrics is",
+            lambda: re.search(r"http://(127[^/\s]+)", self.tail(), re.M),
+        )
+        return found[1]
+
+
+class Busy(threading.Thread):
+    """Clients that produce, fetch, join, leave, commit, are refused and go back."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self.port = port
+        self.done = threading.Event()
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        """Rounds of all of it until `done`."""
+        try:
+            with Wire(self.port, "busy") as wire:
+                topic = {"name": "orders", "num_partitions": 2, "replication_factor": 1}
+                topics = [{**topic, "assignments": [], "configs": []}]
+                wire.call("CreateTopics", 4, {"topics": topics, "timeout_ms": 10_000})
+                wire.call("FindCoordinator", 1, {"key": "team", "key_type": 0})
+                offset = 0
+                while not self.done.wait(PAUSE_S):
+                    offset += 1
+                    self.round(wire, offset)
+        except Exception as failure:  # noqa: BLE001 - told by the test that waits for its work
+            self.failure = failure
+
+    def round(self, wire: Wire, offset: int) -> None:
+        """Two records come, one is read; the group is one generation further."""
+        data = {"name": "orders", "partition_data": [{"index": 0, "records": batch(b"a", b"b")}]}
+        wire.call("Produce", 9, {"acks": -1, "timeout_ms": 5000, "topic_data": [data]})
+        read = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1000}
+        wanted = [{"topic": "orders", "partitions": [read]}]
+        wire.call(
+            "Fetch", 4, {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1000, "topics": wanted}
+        )
+        if offset % 20 == 1:
+            self.member = self.joined(wire)
+        self.commit(wire, "team", offset, *self.member)
+        self.commit(wire, "team", offset, self.member[0], 999)
+        self.commit(wire, "reader", offset)
+        self.commit(wire, "rewinder", 5 if offset % 2 else 3)
+
+    def joined(self, wire: Wire) -> tuple[str, int]:
+        """The only member of team, in a generation of its own."""
+        if getattr(self, "member", None) is not None:
+            wire.call("LeaveGroup", 2, {"group_id": "team", "member_id": self.member[0]})
+        answer = wire.call(
+            "JoinGroup",
+            3,
+            {
+                "group_id": "team",
+                "session_timeout_ms": 30_000,
+                "rebalance_timeout_ms": 30_000,
+                "member_id": "",
+                "protocol_type": "consumer",
+                "protocols": [{"name": "range", "metadata": b""}],
+            },
+        )
+        member_id, generation = answer["member_id"], answer["generation_id"]
+        assignment = {
+            "member_id": member_id,
+            "assignment": encode_assignment({"orders": [0, 1]}),
+        }
+        sync = {"group_id": "team", "generation_id": generation, "member_id": member_id}
+        wire.call("SyncGroup", 3, {**sync, "assignments": [assignment]})
+        return member_id, generation
+
+    @staticmethod
+    def commit(
+        wire: Wire, group_id: str, offset: int, member_id: str = "", generation: int = -1
+    ) -> None:
+        """A commit, whatever becomes of it."""
+        row = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+        wire.call(
+            "OffsetCommit",
+            7,
+            {
+                "group_id": group_id,
+                "generation_id_or_member_epoch": generation,
+                "member_id": member_id,
+                "topics": [{"name": "orders", "partitions": [row]}],
+            },
+        )
+
+
+class Prometheus:
+    """A running Prometheus with our rules."""
+
+    def __init__(self, port: int) -> None:
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20)
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """The result of an instant query; AssertionError when it is no good."""
+        answer = self.client.get("/api/v1/query", params={"query": expression}).json()
+        assert answer["status"] == "success", answer
+        result = answer["data"]["result"]
+        return [result] if answer["data"]["resultType"] == "scalar" else result
+
+    def ready(self) -> bool:
+        """Whether it has scraped for a while."""
+        with suppress(httpx.TransportError):
+            scrapes = self.client.get(
+                "/api/v1/query", params={"query": "count_over_time(up[1m]) >= 4"}
+            )
+            return scrapes.status_code == 200 and bool(scrapes.json()["data"]["result"])
+        return False
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    command = program("prometheus", "prometheus")
+    folder = tmp_path_factory.mktemp("prometheus")
+    settings = {"offsets.topic.num.partitions": "4", "log.flush.interval.messages": "1"}
+    broker = SeenBroker(folder / "data", settings).start()
+    busy = Busy(broker.port)
+    busy.start()
+    port = free_port()
+    (folder / "prometheus.yml").write_text(
+        f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n"
+        f"rule_files: ['{RULES}/recording.yml', '{RULES}/alerts.yml']\n"
+        "scrape_configs:\n"
+        f"  - {{job_name: muster, static_configs: [{{targets: ['{broker.http()}']}}]}}\n"
+    )
+    server = subprocess.Popen(
+        [
+            command,
+            f"--config.file={folder}/prometheus.yml",
+            f"--storage.tsdb.path={folder}/tsdb",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        running = Prometheus(port)
+        until("Prometheus has scraped the broker a few times", running.ready, within_s=40)
+        assert busy.failure is None, busy.failure
+        yield running
+    finally:
+        server.terminate()
+        server.wait(20)
+        busy.done.set()
+        busy.join(10)
+        broker.kill()
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("expression", QUERIES)
+def test_every_panel_shows_something(prometheus: Prometheus, expression: str) -> None:
+    for name, value in VARIABLES.items():
+        expression = expression.replace(name, value)
+    until(f"there is data for {expression}", lambda: prometheus.query(expression), within_s=15)
+
+
+@pytest.mark.interop
+def test_every_recording_rule_has_a_result(prometheus: Prometheus) -> None:
+    names = re.findall(r"record: (\S+)", (RULES / "recording.yml").read_text())
+    assert len(names) >= 5
+    for name in names:
+        until(f"{name} has a result", lambda name=name: prometheus.query(name), within_s=15)
+
+
+@pytest.mark.interop
+def test_every_series_of_a_rule_exists(prometheus: Prometheus) -> None:
+    """Unlike its condition, each series that an alert asks for is there on any busy broker."""
+    text = (RULES / "alerts.yml").read_text() + (RULES / "recording.yml").read_text()
+    expressions = re.findall(r"expr: (?:>-\n\s+)?(.+)", text)
+    names = {
+        name
+        for expression in expressions
+        for name in re.findall(r"\b((?:muster|kafka)_\w+)", expression)
+    }
+    assert len(names) >= 12
+    for name in sorted(names):
+        until(f"{name} exists", lambda name=name: prometheus.query(name), within_s=15)

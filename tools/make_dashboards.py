@@ -1,0 +1,429 @@
+"""Writes dashboards/grafana/*.json from the one description in this file: `make dashboards`.
+
+A dashboard is a list of rows, a row a list of panels side by side, a panel a title, a unit and its
+queries. Every query is limited to ``$instance``; docs/metrics.md says what the series mean.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FOLDER = Path(__file__).parents[1] / "dashboards" / "grafana"
+WIDTH = 24
+HEIGHT = 8
+
+
+class Panel(NamedTuple):
+    """One graph; ``queries`` are (expression, legend)."""
+
+    title: str
+    unit: str
+    queries: tuple[tuple[str, str], ...]
+    kind: str = "timeseries"
+
+
+class Dashboard(NamedTuple):
+    """One page; ``variables`` are (name, query) beside the data source and the instance."""
+
+    name: str
+    title: str
+    rows: tuple[tuple[Panel, ...], ...]
+    variables: tuple[tuple[str, str], ...] = ()
+
+
+ME = 'instance=~"$instance"'
+GROUP = f'{ME},consumergroup=~"$group"'
+RATE = "[$__rate_interval]"
+
+
+def one(title: str, unit: str, query: str, legend: str = "", kind: str = "timeseries") -> Panel:
+    """A panel of one query."""
+    return Panel(title, unit, ((query, legend),), kind)
+
+
+def quantiles(title: str, histogram: str, by: str, where: str = ME, unit: str = "s") -> Panel:
+    """Median and 99th percentile of a histogram."""
+    labels = ", ".join(filter(None, (by, "le")))
+    legend = f"{{{{{by}}}}} " if by else ""
+    return Panel(
+        title,
+        unit,
+        tuple(
+            (
+                f"histogram_quantile({share}, sum by ({labels})"
+                f" (rate({histogram}_bucket{{{where}}}{RATE})))",
+                f"{legend}{name}",
+            )
+            for share, name in ((0.5, "median"), (0.99, "p99"))
+        ),
+    )
+
+
+OVERVIEW = Dashboard(
+    "overview",
+    "Muster: overview",
+    (
+        (
+            one("Groups", "short", f"sum(muster_groups{{{ME}}})", kind="stat"),
+            one("Members", "short", f"sum(muster_group_members{{{ME}}})", kind="stat"),
+            one("Connections", "short", f"sum(muster_connections{{{ME}}})", kind="stat"),
+            one(
+                "Records behind", "short", f"sum(kafka_consumergroup_lag_sum{{{ME}}})", kind="stat"
+            ),
+            one("Loaded", "percentunit", f"min(muster_load_progress_ratio{{{ME}}})", kind="stat"),
+            one("Poisoned logs", "short", f"sum(muster_logs_poisoned{{{ME}}})", kind="stat"),
+        ),
+        (
+            one(
+                "Requests a second",
+                "reqps",
+                f"sum by (api) (rate(muster_requests_total{{{ME}}}{RATE}))",
+                "{{api}}",
+            ),
+            one(
+                "Bytes a second",
+                "Bps",
+                f"rate(muster_received_bytes_total{{{ME}}}{RATE})",
+                "in",
+            )._replace(
+                queries=(
+                    (f"rate(muster_received_bytes_total{{{ME}}}{RATE})", "in"),
+                    (f"rate(muster_sent_bytes_total{{{ME}}}{RATE})", "out"),
+                )
+            ),
+        ),
+        (
+            one(
+                "CPU",
+                "percentunit",
+                f"rate(process_cpu_seconds_total{{{ME}}}{RATE})",
+                "{{instance}}",
+            ),
+            one("Memory", "bytes", f"process_resident_memory_bytes{{{ME}}}", "{{instance}}"),
+        ),
+        (
+            one(
+                "Most seconds behind",
+                "s",
+                f"topk(10, max by (consumergroup) (muster_consumergroup_lag_seconds_max{{{ME}}}))",
+                "{{consumergroup}}",
+            ),
+            one(
+                "Most records behind",
+                "short",
+                f"topk(10, sum by (consumergroup) (kafka_consumergroup_lag_sum{{{ME}}}))",
+                "{{consumergroup}}",
+            ),
+        ),
+    ),
+)
+
+GROUPS = Dashboard(
+    "groups",
+    "Muster: groups",
+    (
+        (
+            one("Groups by state", "short", f"sum by (state) (muster_groups{{{ME}}})", "{{state}}"),
+            one(
+                "Rebalances a minute, by cause",
+                "short",
+                f"60 * sum by (cause) (rate(muster_rebalances_total{{{ME}}}{RATE}))",
+                "{{cause}}",
+            ),
+        ),
+        (
+            quantiles("Length of rebalances, by phase", "muster_rebalance_phase_seconds", "phase"),
+            one(
+                "Generations in 10 minutes",
+                "short",
+                "topk(10, sum by (consumergroup)"
+                f" (delta(muster_consumergroup_generation{{{ME}}}[10m])))",
+                "{{consumergroup}}",
+            ),
+        ),
+        (
+            one("Commits a second", "short", f"sum(rate(muster_commits_total{{{ME}}}{RATE}))"),
+            one(
+                "Commits refused a second, by error",
+                "short",
+                f"sum by (error) (rate(muster_commits_rejected_total{{{ME}}}{RATE}))",
+                "{{error}}",
+            ),
+            one(
+                "Commits that moved back, a minute",
+                "short",
+                f"60 * sum(rate(muster_commits_moved_back_total{{{ME}}}{RATE}))",
+            ),
+        ),
+        (
+            one(
+                "Longest in a rebalance",
+                "s",
+                "topk(10, max by (consumergroup, state) (muster_consumergroup_state_seconds"
+                f'{{{ME},state=~".*Rebalance"}})) or vector(0)',
+                "{{consumergroup}} {{state}}",
+            ),
+            one(
+                "Soonest to expire",
+                "s",
+                "bottomk(10, min by (consumergroup)"
+                f" (muster_consumergroup_offsets_expire_seconds{{{ME}}}))",
+                "{{consumergroup}}",
+            ),
+        ),
+    ),
+)
+
+ONE_GROUP = Dashboard(
+    "group",
+    "Muster: one group",
+    (
+        (
+            one("Members", "short", f"kafka_consumergroup_members{{{GROUP}}}", kind="stat"),
+            one("Generation", "short", f"muster_consumergroup_generation{{{GROUP}}}", kind="stat"),
+            one(
+                "In its state for",
+                "s",
+                f"muster_consumergroup_state_seconds{{{GROUP}}}",
+                "{{state}}",
+                kind="stat",
+            ),
+            one(
+                "Since the last commit",
+                "s",
+                f"min(muster_consumergroup_commit_age_seconds{{{GROUP}}})",
+                kind="stat",
+            ),
+        ),
+        (
+            one(
+                "Records behind, by topic",
+                "short",
+                f"kafka_consumergroup_lag_sum{{{GROUP}}}",
+                "{{topic}}",
+            ),
+            one(
+                "Seconds behind, by topic",
+                "s",
+                f"muster_consumergroup_lag_seconds_max{{{GROUP}}}",
+                "{{topic}}",
+            ),
+        ),
+        (
+            Panel(
+                "Produced and committed a second",
+                "short",
+                (
+                    (
+                        f"sum by (topic) (rate(kafka_topic_partition_current_offset{{{ME}}}{RATE}))"
+                        f" and on (topic) sum by (topic) (kafka_consumergroup_lag_sum{{{GROUP}}})",
+                        "produced {{topic}}",
+                    ),
+                    (
+                        "sum by (topic)"
+                        f" (rate(kafka_consumergroup_current_offset{{{GROUP}}}{RATE}))",
+                        "committed {{topic}}",
+                    ),
+                ),
+            ),
+            one(
+                "Records behind, by member",
+                "short",
+                f"muster_consumergroup_member_lag{{{GROUP}}}",
+                "{{member}} {{host}}",
+            ),
+        ),
+        (
+            one(
+                "Records behind, by partition",
+                "short",
+                f"kafka_consumergroup_lag{{{GROUP}}}",
+                "{{topic}} {{partition}}",
+            ),
+            one(
+                "Seconds behind, by partition",
+                "s",
+                f"muster_consumergroup_lag_seconds{{{GROUP}}}",
+                "{{topic}} {{partition}}",
+            ),
+        ),
+    ),
+    (("group", f"label_values(kafka_consumergroup_members{{{ME}}}, consumergroup)"),),
+)
+
+LOG = Dashboard(
+    "log",
+    "Muster: log",
+    (
+        (
+            quantiles("Appends", "muster_append_seconds", "log"),
+            quantiles("Records of an append", "muster_append_records", "log", unit="short"),
+            one(
+                "Flushes a second",
+                "short",
+                f"sum by (log) (rate(muster_fsync_seconds_count{{{ME}}}{RATE}))",
+                "{{log}}",
+            ),
+        ),
+        (
+            one("Size", "bytes", f"topk(20, muster_log_size_bytes{{{ME}}})", "{{topic}}"),
+            one("Segments", "short", f"topk(20, muster_log_segments{{{ME}}})", "{{topic}}"),
+        ),
+        (
+            one(
+                "Bytes produced a second",
+                "Bps",
+                f"topk(20, rate(muster_topic_bytes_in_total{{{ME}}}{RATE}))",
+                "{{topic}}",
+            ),
+            one(
+                "Bytes consumed a second",
+                "Bps",
+                f"topk(20, rate(muster_topic_bytes_out_total{{{ME}}}{RATE}))",
+                "{{topic}}",
+            ),
+        ),
+        (
+            one("Not cleaned yet", "bytes", f"muster_log_dirty_bytes{{{ME}}}", "{{topic}}"),
+            one("Cleanings", "short", f"increase(muster_cleaner_runs_total{{{ME}}}{RATE})"),
+            one(
+                "Partitions that can't be cleaned",
+                "short",
+                f"muster_cleaner_uncleanable_partitions{{{ME}}}",
+            ),
+        ),
+        (
+            one("Offsets kept", "short", f"muster_offsets_cached{{{ME}}}"),
+            one("Time to load", "s", f"muster_load_seconds{{{ME}}}"),
+            one("Loaded", "percentunit", f"muster_load_progress_ratio{{{ME}}}"),
+        ),
+    ),
+)
+
+REQUESTS = Dashboard(
+    "requests",
+    "Muster: requests",
+    (
+        (
+            one(
+                "Requests a second",
+                "reqps",
+                f"sum by (api) (rate(muster_requests_total{{{ME}}}{RATE}))",
+                "{{api}}",
+            ),
+            one(
+                "Errors a second",
+                "reqps",
+                f'sum by (api, error) (rate(muster_requests_total{{{ME},error!="NONE"}}{RATE}))',
+                "{{api}} {{error}}",
+            ),
+        ),
+        (
+            quantiles("Time of requests", "muster_request_seconds", "api"),
+            quantiles("Ends of turns", "muster_turn_seconds", ""),
+        ),
+        (
+            one("Connections", "short", f"muster_connections{{{ME}}}"),
+            Panel(
+                "Connections refused or closed over nonsense, a second",
+                "short",
+                (
+                    (f"rate(muster_connections_refused_total{{{ME}}}{RATE})", "refused"),
+                    (f"rate(muster_protocol_errors_total{{{ME}}}{RATE})", "nonsense"),
+                ),
+            ),
+        ),
+        (
+            one("Series left out", "short", f"muster_metrics_series_left_out{{{ME}}}"),
+            one("Ages still to be looked up", "short", f"muster_lag_lookups_waiting{{{ME}}}"),
+        ),
+    ),
+)
+
+DASHBOARDS = (OVERVIEW, GROUPS, ONE_GROUP, LOG, REQUESTS)
+
+
+def render(dashboard: Dashboard) -> str:
+    """The dashboard as Grafana imports it."""
+    panels: list[dict[str, Any]] = []
+    for y, row in enumerate(dashboard.rows):
+        width = WIDTH // len(row)
+        for x, panel in enumerate(row):
+            place = {"h": HEIGHT, "w": width, "x": x * width, "y": y * HEIGHT}
+            panels.append(_panel(len(panels) + 1, panel, place))
+    model = {
+        "uid": f"muster-{dashboard.name}",
+        "title": dashboard.title,
+        "tags": ["muster", "kafka"],
+        "schemaVersion": 39,
+        "editable": True,
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "templating": {"list": _variables(dashboard)},
+        "links": [
+            {"title": "Muster", "type": "dashboards", "tags": ["muster"], "asDropdown": True}
+        ],
+        "panels": panels,
+    }
+    return json.dumps(model, indent=2, ensure_ascii=False) + "\n"
+
+
+def _variables(dashboard: Dashboard) -> list[dict[str, Any]]:
+    variables: list[dict[str, Any]] = [
+        {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
+    ]
+    for name, query in (
+        ("instance", "label_values(kafka_brokers, instance)"),
+        *dashboard.variables,
+    ):
+        variables.append(
+            {
+                "name": name,
+                "label": name.capitalize(),
+                "type": "query",
+                "datasource": {"type": "prometheus", "uid": "${datasource}"},
+                "query": {"query": query, "refId": name},
+                "refresh": 2,
+                "sort": 1,
+                "includeAll": name == "instance",
+                "multi": name == "instance",
+            }
+        )
+    return variables
+
+
+def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
+    source = {"type": "prometheus", "uid": "${datasource}"}
+    return {
+        "id": number,
+        "type": panel.kind,
+        "title": panel.title,
+        "gridPos": place,
+        "datasource": source,
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "options": {}
+        if panel.kind == "timeseries"
+        else {"reduceOptions": {"calcs": ["lastNotNull"]}},
+        "targets": [
+            {
+                "refId": chr(ord("A") + index),
+                "datasource": source,
+                "expr": expression,
+                "legendFormat": legend or "__auto",
+            }
+            for index, (expression, legend) in enumerate(panel.queries)
+        ],
+    }
+
+
+def main() -> None:
+    """Write them all."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for dashboard in DASHBOARDS:
+        (FOLDER / f"{dashboard.name}.json").write_text(render(dashboard))
+
+
+if __name__ == "__main__":
+    main()
