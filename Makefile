@@ -13,7 +13,7 @@ ROOMS := protocol offsets coordinator log broker cli
 CODE := $(ROOMS) tests tools bench
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check unit interop soak lock codecs golden coverage pictures format clean
+.PHONY: help run test check unit interop soak lock codecs golden coverage dashboards pictures format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -66,6 +66,9 @@ coverage: $(VENV)/test.done ## write docs/coverage.md anew from the table of ser
 
 pictures: $(VENV)/test.done ## take the pictures of the page in README anew (needs Chromium)
 	$(BIN)/python tests/page/pictures.py
+
+dashboards: $(VENV)/test.done ## write dashboards/grafana anew from their description
+	$(BIN)/python tools/make_dashboards.py
 
 format: $(VENV)/test.done ## let ruff format the code
 	$(BIN)/ruff check --fix $(CODE)

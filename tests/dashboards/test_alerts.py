@@ -12,13 +12,13 @@ from tests.absent import program
 
 CHECKOUT = Path(__file__).parents[2]
 RULES = CHECKOUT / "dashboards" / "prometheus"
-NAMES = re.findall(r"alert: (\w+)", (RULES / "alerts.yml").read_text())
+NAMES = re.findall(r"alert: (\w+)", (RULES / "rules.yml").read_text())
 
 
 @pytest.mark.interop
 @pytest.mark.parametrize(
     "command",
-    [("check", "rules", "recording.yml", "alerts.yml"), ("test", "rules", "alerts_test.yml")],
+    [("check", "rules", "rules.yml"), ("test", "rules", "alerts_test.yml")],
     ids=lambda command: command[0],
 )
 def test_promtool(command: tuple[str, ...]) -> None:
@@ -38,7 +38,7 @@ def test_each_fires_and_is_quiet_in_a_test(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_has_a_runbook_that_says_what_to_do(name: str) -> None:
-    assert f"runbook: docs/runbooks/{name}.md\n" in (RULES / "alerts.yml").read_text()
+    assert f"runbook: docs/runbooks/{name}.md\n" in (RULES / "rules.yml").read_text()
     page = (CHECKOUT / "docs" / "runbooks" / f"{name}.md").read_text()
     assert page.startswith(f"# {name}\n")
     assert re.search(r"^## What to do\n\n1\. ", page, re.M)
