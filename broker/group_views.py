@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from broker.lag import PartitionLag
 from broker.shard_log import Phase, ShardLog
 from coordinator.calls import Now
 from coordinator.deadlines import NEVER
@@ -163,25 +164,23 @@ def rebalances(
 
 def offset_rows(broker: Broker, host: ShardLog, group_id: str) -> Iterator[View]:
     """The committed offsets of a group, with the lag of each."""
-    for topic, partition, entry in host.shard.cache.entries(group_id):
-        yield offset_view(broker, topic, partition, entry)
+    for lag in broker.lags.of_group(host, group_id):
+        entry = host.shard.cache.get(group_id, lag.topic, lag.partition)
+        yield offset_view(lag, entry)
 
 
-def offset_view(broker: Broker, topic: str, partition: int, entry: CachedOffset) -> View:
-    """One committed offset with its lag."""
-    log = broker.logs.get(topic, partition)
-    lag = None
-    if log is not None:
-        lag = max(0, log.high_watermark - max(entry.offset, log.log_start_offset))
+def offset_view(lag: PartitionLag, entry: CachedOffset | None) -> View:
+    """One committed offset with its lag; ``entry`` for its metadata."""
     return {
-        "topic": topic,
-        "partition": partition,
-        "offset": entry.offset,
-        "log_start_offset": None if log is None else log.log_start_offset,
-        "log_end_offset": None if log is None else log.high_watermark,
-        "lag": lag,
-        "metadata": entry.metadata or None,
-        "committed_ms": entry.commit_timestamp_ms,
+        "topic": lag.topic,
+        "partition": lag.partition,
+        "offset": lag.offset,
+        "log_start_offset": lag.log_start_offset,
+        "log_end_offset": lag.log_end_offset,
+        "lag": lag.records,
+        "lag_seconds": lag.seconds,
+        "metadata": (entry.metadata or None) if entry is not None else None,
+        "committed_ms": lag.committed_ms,
     }
 
 

@@ -88,6 +88,7 @@ class Channel:
         self._wall_ms = wall_ms
         self._head = ""
         self._rows: dict[Place, tuple[object, str]] = {}
+        """Token, and the row as it stands in an event."""
 
     async def run(self) -> None:
         """Look again and again; ended by cancelling."""
@@ -117,10 +118,10 @@ class Channel:
                 seen.add(place)
                 known = before.get(place)
                 if known is None or row.token is None or known[0] != row.token:
-                    text = _text(row.make())
+                    text = _row_text(place, _text(row.make()))
                     before[place] = (row.token, text)
                     if known is None or known[1] != text:
-                        changes.append(_row_text(place, text))
+                        changes.append(text)
             if slices.over:
                 await slices.pause()
         for place in [place for place in before if place not in seen]:
@@ -132,12 +133,13 @@ class Channel:
             for event in self._events(changes, reset=False):
                 for client in self.clients:
                     client.offer(event)
+                if slices.over:
+                    await slices.pause()
         return slices.end()
 
     def everything(self) -> Iterator[bytes]:
         """The events that tell all there is, as of now."""
-        rows = [_row_text(place, text) for place, (_, text) in self._rows.items()]
-        return self._events(rows, reset=True)
+        return self._events([text for _, text in self._rows.values()], reset=True)
 
     def _events(self, rows: list[str], *, reset: bool) -> Iterator[bytes]:
         head, at_ms = self._head, self._wall_ms()

@@ -22,6 +22,7 @@ from broker.group_views import (
     rebalances,
     summary,
 )
+from broker.lag import PartitionLag
 from broker.live import Row, Source
 from broker.shard_log import Phase, ShardLog
 from broker.topic_views import (
@@ -33,6 +34,7 @@ from broker.topic_views import (
 )
 from coordinator.group import Group
 from coordinator.member import Member
+from offsets.cache import CachedOffset
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -152,21 +154,24 @@ class OneGroup:
         return row
 
     def _offsets(self, host: ShardLog) -> Iterator[Row]:
-        logs = self.broker.logs
         cache = host.shard.cache
-        places = [
-            (topic, partition)
-            for topic, columns in cache.columns(self.group_id)
-            for partition in columns.partitions()
-        ]
-        for topic, partition in places:  # others may commit between two slices
-            entry = cache.get(self.group_id, topic, partition)
-            if entry is None:
-                continue
-            log = logs.get(topic, partition)
-            ends = None if log is None else (log.log_start_offset, log.high_watermark)
-            make = partial(offset_view, self.broker, topic, partition, entry)
-            yield Row("offset", f"{topic}-{partition}", (entry, ends), make)
+        wall_ms = self.broker.clock.now().wall_ms
+        for lag in self.broker.lags.of_group(host, self.group_id):
+            since_ms = None
+            if lag.records and lag.seconds is not None:
+                since_ms = _steady(wall_ms - round(lag.seconds * 1000))
+            ends = (lag.log_start_offset, lag.log_end_offset)
+            token = (lag.offset, lag.committed_ms, ends, since_ms)
+            entry = cache.get(self.group_id, lag.topic, lag.partition)
+            make = partial(_offset, lag, entry, since_ms)
+            yield Row("offset", f"{lag.topic}-{lag.partition}", token, make)
+
+
+def _offset(lag: PartitionLag, entry: CachedOffset | None, since_ms: int | None) -> View:
+    row = offset_view(lag, entry)
+    del row["lag_seconds"]
+    row["unread_since_ms"] = since_ms
+    return row
 
 
 class Topics:

@@ -46,13 +46,14 @@ function offsetsTable(rows, memberRows) {
     }
   }
   const most = Math.max(1, ...rows.map((each) => each.lag || 0));
-  return table("Committed offsets", [["Topic", "name"], ["Partition", "number"], ["Owner", "still"], ["Committed", "number"], ["End", "number"], ["Lag", "number"], ["Share", "chart"], ["Last commit", "still"]],
+  return table("Committed offsets", [["Topic", "name"], ["Partition", "number"], ["Owner", "still"], ["Committed", "number"], ["End", "number"], ["Lag", "number"], ["Unread for", "number"], ["Share", "chart"], ["Last commit", "still"]],
     rows.slice(0, OFFSETS_SHOWN).map((each) => {
       const member = owner.get(`${each.topic}\n${each.partition}`);
       return [`${each.topic}\n${each.partition}`, [
         h("a", { href: topicLink(each.topic) }, each.topic), String(each.partition),
         member ? h("span", { title: member.member }, member.client || shortIds(member.member)) : h("span", { class: "faint" }, "nobody"),
         count(each.offset), count(each.log_end_offset), count(each.lag),
+        each.unread_since_ms ? ticking("for", each.unread_since_ms) : h("span", { class: "faint" }, each.lag ? "–" : "read"),
         h("meter", { min: 0, max: most, value: each.lag || 0, "aria-label": `lag ${each.lag || 0}` }),
         ticking("ago", each.committed_ms),
       ]];
@@ -84,6 +85,7 @@ export function groupView() {
     }
     const rows = watch.rows("member").sort((a, b) => (a.client || "").localeCompare(b.client || "") || (a.member < b.member ? -1 : 1));
     const offsets = watch.rows("offset").sort((a, b) => (a.topic === b.topic ? a.partition - b.partition : a.topic < b.topic ? -1 : 1));
+    const oldest = Math.min(...offsets.map((each) => each.unread_since_ms || Infinity));
     const facts = [`generation ${head.generation}`, head.protocol && `assigned by ${head.protocol}`, plural(rows.length, "member")].filter(Boolean).join(", ");
     return [
       crumbs,
@@ -92,6 +94,7 @@ export function groupView() {
       banner(head),
       h("div", { class: "tiles" },
         h("section", { class: "tile wide" }, h("h3", null, "Records behind"), h("p", { class: "big" }, brief(head.lag)),
+          h("p", { class: "faint" }, Number.isFinite(oldest) ? ["the oldest for ", ticking("for", oldest)] : "\u00a0"),
           sparkline([...head.trend, head.lag], { width: 420, height: 48, label: `lag over ten minutes, now ${head.lag}` }))),
       h("h2", null, "Rebalances"),
       story(rebalances, journal),

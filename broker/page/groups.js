@@ -14,7 +14,8 @@ export function groupsView({ redraw }) {
   let filter = "";
   let by = "group";
   let limit = SHOWN;
-  const search = h("input", {
+  // Made anew at each look, but the one that is there stays (data-own), with what is typed in it.
+  const search = () => h("input", {
     type: "search", placeholder: "Filter groups", "aria-label": "Filter groups", spellcheck: "false",
     "data-own": "", oninput: (event) => { filter = event.target.value.toLowerCase(); redraw(); },
   });
@@ -40,7 +41,7 @@ export function groupsView({ redraw }) {
           `${plural(all.length, "group")}, ${plural(members, "member")}, ${brief(lag)} records behind`,
           restless ? h("b", null, `, ${restless} rebalancing`) : "")),
       watch.head.loading ? h("p", { class: "note" }, "The broker is still loading: groups are missing.") : null,
-      search,
+      search(),
       found.length
         ? table("Consumer groups", [
           sortable("group", "Group", "name"), sortable("state", "State", "still"),

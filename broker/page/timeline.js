@@ -69,9 +69,9 @@ function ribbon(rebalances) {
     if (kind === "stable" && wide > 22) {
       box.append(svg("text", { class: "inside", x: (x + wide / 2).toFixed(1), y: BAR_Y + 17, "text-anchor": "middle" }, wide > 84 ? `generation ${each.generation}` : String(each.generation)));
     }
-    if (wide > 52) {
-      const name = kind === "stable" || kind === "empty" ? "" : `${kind} `;
-      box.append(svg("text", { class: "long", x: (x + wide / 2).toFixed(1), y: BAR_Y + BAR + 20, "text-anchor": "middle" }, name + span(Math.round(part.ms / (part.open ? 1000 : 1)) * (part.open ? 1000 : 1))));
+    if (wide > 50) {
+      const ms = part.open ? Math.floor(part.ms / 1000) * 1000 : part.ms;
+      box.append(svg("text", { class: "long", x: (x + wide / 2).toFixed(1), y: BAR_Y + BAR + 20, "text-anchor": "middle" }, span(ms)));
     }
     x += wide;
   });

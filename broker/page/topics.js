@@ -6,20 +6,21 @@ function rateOf(seen, name, value) {
   const at = now();
   const known = seen.get(name);
   if (!known) {
-    seen.set(name, { at, value, rate: 0 });
-    return 0;
+    seen.set(name, { at, value, rate: null });
+    return "–";
   }
   if (at - known.at >= 2000) {
     known.rate = Math.max(0, ((value - known.value) * 1000) / (at - known.at));
     Object.assign(known, { at, value });
   }
-  return known.rate;
+  return known.rate === null ? "–" : `${brief(known.rate)}/s`;
 }
 
 export function topicsView({ redraw }) {
   let filter = "";
   const seen = new Map();
-  const search = h("input", {
+  // Made anew at each look, but the one that is there stays (data-own), with what is typed in it.
+  const search = () => h("input", {
     type: "search", placeholder: "Filter topics", "aria-label": "Filter topics", spellcheck: "false",
     "data-own": "", oninput: (event) => { filter = event.target.value.toLowerCase(); redraw(); },
   });
@@ -32,13 +33,13 @@ export function topicsView({ redraw }) {
     return [
       h("div", { class: "title" }, h("h1", null, "Topics"),
         h("p", { class: "sub" }, `${plural(all.length, "topic")}, ${plural(partitions, "partition")}, ${bytes(size)}`)),
-      search,
+      search(),
       found.length ? table("Topics", [
         ["Topic", "name"], ["Partitions", "number"], ["Records", "number"], ["Written", "number"], ["Size", "number"], ["Segments", "number"], ["Cleanup", "still"],
       ], found.map((each) => [each.topic, [
         h("a", { href: topicLink(each.topic) }, each.topic),
         count(each.partitions), h("span", { title: count(each.records) }, brief(each.records)),
-        `${brief(rateOf(seen, each.topic, each.end_offsets))}/s`, bytes(each.size_bytes), count(each.segments),
+        rateOf(seen, each.topic, each.end_offsets), bytes(each.size_bytes), count(each.segments),
         each.poisoned ? h("span", { class: "bad" }, `${each.poisoned} take no writes`) : h("span", { class: "faint" }, each.internal ? `${each.cleanup_policy}, internal` : each.cleanup_policy),
       ]])) : nothing(all.length ? `None of ${plural(all.length, "topic")} matches.` : "There is no topic yet."),
     ];
@@ -66,7 +67,7 @@ export function topicView() {
         partitions.slice(0, 1000).map((each) => [each.partition, [
           each.poisoned ? h("span", { class: "bad", title: each.poisoned }, `${each.partition} takes no writes`) : String(each.partition),
           count(each.log_start_offset), count(each.log_end_offset), count(each.log_end_offset - each.log_start_offset),
-          `${brief(rateOf(seen, each.partition, each.log_end_offset))}/s`, bytes(each.size_bytes), count(each.segments)]])),
+          rateOf(seen, each.partition, each.log_end_offset), bytes(each.size_bytes), count(each.segments)]])),
     ];
   };
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import time
@@ -14,7 +13,23 @@ from tests.page.browser import PHONE, browsing
 from tests.page.scene import shop
 from tests.waiting import until
 
-IMAGES = Path(os.environ.get("MUSTER_IMAGES") or Path(__file__).parents[2] / "docs" / "images")
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+
+PICTURES = (
+    ("groups", "#/groups", (1180, 560), False),
+    ("group", "#/groups/billing", (1180, 890), False),
+    ("members", "#/groups/billing", (1180, 880), True),
+    ("broker", "#/broker", (1180, 760), True),
+    ("phone", "#/groups/billing", PHONE, False),
+)
+IS_KNOWN = """
+    const text = document.querySelector('main').innerText;
+    return !text.includes('–/s') && (!text.includes('Records behind') || text.includes('the oldest'));
+"""
+TO_MEMBERS = """
+    const of = [...document.querySelectorAll('h2')].find((each) => each.innerText === 'Members');
+    window.scrollTo(0, of.getBoundingClientRect().top - 70);
+"""
 
 
 def main() -> None:
@@ -33,28 +48,16 @@ def main() -> None:
         pause(9)
         life.start("billing", "billing-4")
         life.members["fraud-check"].pop().leave()
-        pause(float(os.environ.get("MUSTER_SCENE_S", "25")))
+        pause(25)
         with browsing(broker.http) as browser:
-            for name, place, size, dark in (
-                ("groups", "#/groups", (1180, 560), False),
-                ("group", "#/groups/billing", (1180, 980), False),
-                ("group-dark", "#/groups/billing", (1180, 980), True),
-                ("phone", "#/groups/billing", PHONE, False),
-                ("phone-groups", "#/groups", PHONE, True),
-                ("broker", "#/broker", (1180, 760), False),
-                ("topics", "#/topics", (1180, 560), True),
-                ("topic", "#/topics/orders", (1180, 860), False),
-            ):
+            for name, place, size, dark in PICTURES:
                 browser.open(place, size=size, dark=dark)
-                if place == "#/broker":
-                    pause(3)
+                until("rates and lag are known", lambda: browser.ask(IS_KNOWN), 10)
+                if name == "members":
+                    browser.ask(TO_MEMBERS)
                 browser.driver.save_screenshot(str(IMAGES / f"{name}.png"))
             for line in browser.complaints():
                 print(line)
-        hold = os.environ.get("MUSTER_HOLD")
-        if hold:
-            Path(hold).write_text(broker.http)
-            until("the file is gone", lambda: not Path(hold).exists(), 1e6)
 
 
 def pause(seconds: float) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.brokers import Broker, free_port
 from tests.interop.cluster import Cluster, Feed
 from tests.interop.group_members import Group, Member
+from tests.waiting import until
 
 TOPICS = {"orders": 6, "payments": 3, "clicks": 4}
 GROUPS = {
@@ -22,6 +23,12 @@ class PageBroker(Broker):
     """A broker whose HTTP side is open on `http`."""
 
     http = ""
+
+    def start(self) -> Broker:
+        """As a broker's, and wait until the HTTP side is open too."""
+        super().start()
+        until("the page is served", lambda: f"http://{self.http}" in self.tail())
+        return self
 
     def _command(self) -> list[str]:
         self.http = self.http or f"127.0.0.1:{free_port()}"

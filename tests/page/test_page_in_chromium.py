@@ -1,0 +1,319 @@
+"""The page in a real browser: real clients join, one is killed; keys, themes, a phone's width."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.brokers import KIND
+from tests.interop.cluster import Cluster, Feed
+from tests.interop.group_members import Group
+from tests.page.browser import PHONE, Browser, browsing
+from tests.page.scene import PageBroker
+from tests.waiting import until
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(KIND != "muster", reason="the page is Muster's own"),
+    pytest.mark.xdist_group("chromium"),
+]
+
+TOPIC = "orders"
+INVOICES = "invoices"
+PARTITIONS = 4
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&"
+SHOWN_WITHIN_S = 2.0
+TOO_WIDE = """
+    return [...document.querySelectorAll('body *')]
+        .filter((each) => !each.children.length)
+        .filter((each) => each.getBoundingClientRect().right > arguments[0])
+        .map((each) => each.outerHTML)
+"""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
+    broker = PageBroker(tmp_path_factory.mktemp("page") / "data")
+    broker.start()
+    for topic in (TOPIC, INVOICES):
+        Cluster(broker.bootstrap).create_topic(topic, PARTITIONS)
+        Feed(broker.bootstrap, topic, PARTITIONS).send(10 * PARTITIONS)
+    yield broker
+    assert broker.stop() == 0, broker.tail()
+
+
+@pytest.fixture(scope="module")
+def chromium(broker: PageBroker) -> Iterator[Browser]:
+    with browsing(broker.http) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[Browser]:
+    """The one browser; whatever its console says beside the test's own doing is a failure."""
+    chromium.complaints()
+    yield chromium
+    assert chromium.complaints() == []
+
+
+def group_page(group: str) -> str:
+    return "#/groups/" + quote(group, safe="")
+
+
+def asked(broker: PageBroker, path: str) -> Any:
+    with urllib.request.urlopen(f"http://{broker.http}{path}", timeout=10) as answer:
+        return json.load(answer)
+
+
+def rows(browser: Browser, heading: str) -> list[str]:
+    """The rows of the table under a caption, each as one line."""
+    script = """
+        const table = [...document.querySelectorAll('table')].find(
+            (each) => each.caption && each.caption.textContent === arguments[0]);
+        return table ? [...table.tBodies[0].rows].map((row) => row.innerText) : [];
+    """
+    found: list[str] = browser.ask(script, heading)
+    return [" ".join(row.split()) for row in found]
+
+
+def settled(group: Group, broker: PageBroker, members: int) -> None:
+    path = f"/api/groups/{quote(group.name, safe='')}"
+    until(
+        f"{group.name} is stable with {members}",
+        lambda: (
+            (view := asked(broker, path))["state"] == "Stable"
+            and len(view["members"]) == members
+            and all(each["partitions"] for each in view["members"])
+        ),
+    )
+
+
+def test_members_join_one_is_killed_and_the_page_tells(
+    browser: Browser, broker: PageBroker
+) -> None:
+    browser.open(group_page("billing"))
+    assert "There is no such group" in browser.text()
+    with Group(
+        "confluent", broker.bootstrap, "billing", topics=[INVOICES], session_timeout_ms=1500
+    ) as group:
+        group.start("left-hand")
+        doomed = group.start("right-hand")
+        settled(group, broker, 2)
+        until("both are shown", lambda: len(rows(browser, "Members")) == 2, SHOWN_WITHIN_S)
+        until(
+            "both own some",
+            lambda: browser.text("table").count(f"{INVOICES} ") == 2,
+            SHOWN_WITHIN_S,
+        )
+        left, right = rows(browser, "Members")
+        assert left.startswith("left-hand")
+        assert right.startswith("right-hand")
+        assert "127.0.0.1" in left
+        assert "Stable" in browser.text(".title")
+
+        doomed.kill()
+        path = "/api/groups/billing/journal?last=1"
+        until(
+            "the broker knows",
+            lambda: asked(broker, path)["rebalances"][-1]["cause"] == "session_expired",
+        )
+        known_s = time.monotonic()
+        until("the page knows", lambda: "A session expired" in browser.text(".story"), 5)
+        took_s = time.monotonic() - known_s
+        assert took_s < SHOWN_WITHIN_S
+        story = browser.text(".story li")
+        assert "session of right-hand-" in story
+        assert "expired after 1.5 s" in story
+        settled(group, broker, 1)
+        until("one is left", lambda: len(rows(browser, "Members")) == 1, SHOWN_WITHIN_S)
+        assert len(browser.find("svg.ribbon rect.phase.join")) >= 2
+
+        def all_is_committed() -> bool:
+            group.members["left-hand"].commit()
+            shown = rows(browser, "Committed offsets")
+            return [
+                row.startswith(f"{INVOICES} {n} left-hand 10 10 0 read")
+                for n, row in enumerate(shown)
+            ] == [True] * PARTITIONS
+
+        until("its offsets, all read", all_is_committed, 10)
+
+
+def test_hostile_names_are_only_text(browser: Browser, broker: PageBroker) -> None:
+    with Group("confluent", broker.bootstrap, HOSTILE, topics=[TOPIC]) as group:
+        group.start(HOSTILE)
+        settled(group, broker, 1)
+        browser.open()
+        until("it is listed", lambda: HOSTILE in browser.text("table"))
+        assert browser.ask("return document.title") == "Groups – Muster"
+        link = next(each for each in browser.find("tbody a") if each.text == HOSTILE)
+        link.click()
+        until("it is opened", lambda: browser.text("h1") == HOSTILE)
+        until("its member", lambda: HOSTILE in browser.text("table"))
+        assert browser.ask("return document.title") == f"{HOSTILE} – Muster"
+        assert browser.find("main img, main script") == []
+
+
+def test_the_browser_itself_refuses_markup_and_foreign_scripts(chromium: Browser) -> None:
+    chromium.open()
+    refused = chromium.ask(
+        "const s = document.createElement('script');"
+        "try { s.text = 'window.owned = 1'; document.body.append(s); } catch (e) { return e.name }"
+        "return window.owned ? 'ran' : 'silent'"
+    )
+    assert refused in ("TypeError", "silent")
+    assert chromium.ask(
+        "try { document.body.innerHTML = '<b>x</b>'; return 'set' } catch (e) { return e.name }"
+    ) == "TypeError"  # fmt: skip
+    assert chromium.complaints() != []
+
+
+def test_everything_is_reached_by_keys(browser: Browser, broker: PageBroker) -> None:
+    for name in ("keys-a", "keys-b"):
+        commit(broker, name)
+    browser.open()
+    until(
+        "both",
+        lambda: len([row for row in rows(browser, "Consumer groups") if "keys-" in row]) == 2,
+    )
+    browser.press("\ue004")  # Tab
+    assert browser.focused() == "Skip to content"
+    order = []
+    for _ in range(7):
+        browser.press("\ue004")
+        order.append(browser.focused())
+    assert order[:4] == ["Muster, all groups", "Groups", "Topics", "Broker"]
+    assert order[4].startswith("Theme: ")
+    assert "Filter groups" in order
+
+    browser.press("/")
+    assert browser.focused() == "Filter groups"
+    browser.press("k", "e", "y", "s", "-")
+    until("two are left", lambda: len(rows(browser, "Consumer groups")) == 2)
+    browser.press("\ue015")  # ArrowDown
+    assert browser.focused() == "keys-a"
+    browser.press("\ue015")
+    assert browser.focused() == "keys-b"
+    outline = browser.ask("return getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    browser.press("\ue007")  # Enter
+    until("it opens", lambda: browser.text("h1") == "keys-b")
+    browser.press("\ue00c")  # Escape
+    until("back", lambda: browser.text("h1") == "Groups")
+    browser.press("t")
+    until("topics", lambda: browser.text("h1") == "Topics")
+    browser.press("b")
+    until("the broker", lambda: browser.text("h1").startswith("Broker "))
+    browser.press("g")
+    until("groups", lambda: browser.text("h1") == "Groups")
+
+
+def test_the_focus_outlives_an_update(browser: Browser, broker: PageBroker) -> None:
+    commit(broker, "focus-1")
+    browser.open()
+    until("it is there", lambda: "focus-1" in browser.text("table"))
+    browser.press("/", *"focus", "\ue015")
+    assert browser.focused() == "focus-1"
+    commit(broker, "focus-0")
+    until("the other one", lambda: "focus-0" in browser.text("table"), 5)
+    assert browser.focused() == "focus-1"
+    assert browser.ask("return document.querySelector('input').value") == "focus"
+
+
+def test_dark_and_light_by_the_system_and_by_the_switch(browser: Browser) -> None:
+    def brightness() -> int:
+        color = browser.ask("return getComputedStyle(document.body).backgroundColor")
+        return sum(int(part) for part in color[4:-1].split(","))
+
+    browser.open(dark=False)
+    assert brightness() > 600
+    browser.open(dark=True)
+    assert brightness() < 200
+    button = browser.find("#theme")[0]
+    button.click()
+    assert (button.text, brightness() > 600) == ("Light", True)
+    browser.open(dark=True)  # it is remembered
+    assert brightness() > 600
+    button = browser.find("#theme")[0]
+    button.click()
+    assert (button.text, brightness() < 200) == ("Dark", True)
+    browser.system(dark=False)
+    assert brightness() < 200
+    button.click()
+    assert (button.text, brightness() > 600) == ("Auto", True)
+
+
+def test_a_phone_scrolls_down_only(browser: Browser, broker: PageBroker) -> None:
+    long = "a-group-whose-name-is-as-long-as-names-get-" + "x" * 120
+    commit(broker, long)
+    for place in ("#/groups", group_page(long), "#/topics", f"#/topics/{TOPIC}", "#/broker"):
+        browser.open(place, size=PHONE)
+        assert browser.ask("return document.documentElement.scrollWidth") <= PHONE[0], (
+            place,
+            browser.ask(TOO_WIDE, PHONE[0]),
+        )
+        least = browser.ask(
+            "return Math.min(...[...document.querySelectorAll('nav a')]"
+            ".map((each) => each.getBoundingClientRect().height))"
+        )
+        assert least >= 30
+
+
+def test_topics_and_the_broker(browser: Browser, broker: PageBroker) -> None:
+    commit(broker, "readers")
+    browser.open("#/topics")
+    until(
+        "the topic", lambda: any(row.startswith(f"{TOPIC} 4 ") for row in rows(browser, "Topics"))
+    )
+    browser.open(f"#/topics/{TOPIC}")
+    assert len(rows(browser, "Partitions")) == PARTITIONS
+    readers = rows(browser, "Groups that read this topic")
+    assert "readers Empty 0 1 9" in readers
+    Feed(broker.bootstrap, TOPIC, PARTITIONS).send(4)
+    until("11 records", lambda: rows(browser, "Partitions")[0].startswith("0 0 11 11"), 5)
+    browser.open("#/broker")
+    until(
+        "requests", lambda: any("OffsetCommit" in row for row in rows(browser, "Requests by API"))
+    )
+    assert "ready" in browser.text(".title")
+
+
+def test_a_broker_that_is_gone_is_told_and_found_again(chromium: Browser, tmp_path: Path) -> None:
+    other = PageBroker(tmp_path / "data")
+    other.start()
+    held, chromium.address = chromium.address, other.http
+    try:
+        chromium.open()
+        other.kill()
+        until("it says so", lambda: "not reached" in chromium.text("#link"), 10)
+        other.start()
+        until("it is live again", lambda: chromium.text("#link") == "live", 15)
+    finally:
+        chromium.address = held
+        other.kill()
+        chromium.complaints()
+
+
+def commit(broker: PageBroker, group: str) -> None:
+    """A group without members that has read one record of partition 0."""
+    topics = [
+        {
+            "name": TOPIC,
+            "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}],
+        }
+    ]
+    cluster = Cluster(broker.bootstrap)
+    cluster.call("FindCoordinator", 0, key=group)  # the first one makes the offsets topic
+
+    def taken() -> bool:
+        reply = cluster.call("OffsetCommit", 7, group_id=group, topics=topics)
+        return bool(reply["topics"][0]["partitions"][0]["error_code"] == 0)
+
+    until(f"{group} commits", taken)
