@@ -51,6 +51,10 @@ class Row(NamedTuple):
 class Source(Protocol):
     """What a channel shows; read in the loop's own thread."""
 
+    async def prepare(self, slices: Slices) -> None:
+        """Have ready what takes a moment; for most that is nothing."""
+        del slices
+
     def head(self) -> dict[str, Any]:
         """The small part."""
 
@@ -112,6 +116,7 @@ class Channel:
         before = self._rows
         seen: set[Place] = set()
         changes: list[str] = []
+        await self.source.prepare(slices)
         for row in self.source.rows():
             if row is not None:
                 place = (row.table, row.key)

@@ -25,6 +25,7 @@ from broker.group_views import (
 from broker.lag import PartitionLag
 from broker.live import Row, Source
 from broker.shard_log import Phase, ShardLog
+from broker.slices import Slices
 from broker.topic_views import (
     api_rows,
     broker_view,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 REBALANCES_SHOWN = 24
+LOOKUP_S_MAX = 0.2
+"""How long a look may wait for ages of unread records; what comes later is in the next one."""
 
 
 def find(broker: Broker, watch: str) -> Source | None:
@@ -52,7 +55,7 @@ def find(broker: Broker, watch: str) -> Source | None:
     return TheBroker(broker) if watch == "broker" else None
 
 
-class Groups:
+class Groups(Source):
     """Every group in a line: table ``group``."""
 
     def __init__(self, broker: Broker) -> None:
@@ -87,12 +90,21 @@ class Groups:
         return row
 
 
-class OneGroup:
+class OneGroup(Source):
     """A group: tables ``member``, ``offset``, ``rebalance``, and ``journal`` of one row."""
 
     def __init__(self, broker: Broker, group_id: str) -> None:
         self.broker = broker
         self.group_id = group_id
+
+    async def prepare(self, slices: Slices) -> None:
+        """Have looked up how old the first unread records are; a busy group's change always."""
+        found = self._group()
+        if found is not None:
+            for _ in self.broker.lags.of_group(found[0], self.group_id):
+                if slices.over:
+                    await slices.pause()
+            await slices.wait_for(self.broker.lags.settled(), LOOKUP_S_MAX)
 
     def _host(self) -> ShardLog | None:
         return self.broker.runtime.host_for(self.group_id)
@@ -174,7 +186,7 @@ def _offset(lag: PartitionLag, entry: CachedOffset | None, since_ms: int | None)
     return row
 
 
-class Topics:
+class Topics(Source):
     """Every topic in a line: table ``topic``."""
 
     def __init__(self, broker: Broker) -> None:
@@ -190,7 +202,7 @@ class Topics:
             yield Row("topic", name, None, partial(topic_summary, entry))
 
 
-class OneTopic:
+class OneTopic(Source):
     """A topic: tables ``partition`` and ``group``, who reads it."""
 
     def __init__(self, broker: Broker, name: str) -> None:
@@ -215,7 +227,7 @@ class OneTopic:
             yield None if reader is None else Row("group", reader["group"], None, _given(reader))
 
 
-class TheBroker:
+class TheBroker(Source):
     """The broker: table ``api``."""
 
     def __init__(self, broker: Broker) -> None:

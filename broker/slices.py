@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
 from time import perf_counter
 
 SLICE_S = 0.004
@@ -33,4 +35,12 @@ class Slices:
         """Let the others have their turn."""
         self.end()
         await asyncio.sleep(0)
+        self._since = perf_counter()
+
+    async def wait_for(self, what: Awaitable[object], at_most_s: float) -> None:
+        """Wait for what others do, and not for longer than that; it does not count as held."""
+        self.end()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most_s):
+                await what
         self._since = perf_counter()

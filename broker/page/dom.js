@@ -102,7 +102,7 @@ export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value
 export function span(ms) {
   if (ms === null || ms === undefined) return "–";
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
-  if (ms < 60000) return `${(ms / 1000).toFixed(ms < 10000 ? 1 : 0)} s`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(ms < 10000 && ms % 1000 ? 1 : 0)} s`;
   if (ms < 3600000) return `${Math.floor(ms / 60000)} min ${Math.floor(ms / 1000) % 60} s`;
   if (ms < 172800000) return `${Math.floor(ms / 3600000)} h ${Math.floor(ms / 60000) % 60} min`;
   return `${Math.floor(ms / 86400000)} days`;
@@ -132,7 +132,10 @@ export const ticking = (kind, ms) =>
   h("time", { "data-tick": kind, "data-ms": ms ?? "", title: ms ? clock(ms) : null }, tickText(kind, ms));
 export function tickText(kind, ms) {
   if (!ms) return "–";
-  if (kind === "for") return span(Math.max(0, Math.floor((now() - ms) / 1000) * 1000) || 0);
+  if (kind === "for") {
+    const whole = Math.floor((now() - ms) / 1000) * 1000;
+    return whole < 1000 ? "under 1 s" : span(whole);
+  }
   if (kind === "until") return span(Math.max(0, ms - now()));
   return ago(ms);
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,17 @@ def test_every_room_is_installed() -> None:
     }
 
     assert listed == present
+
+
+def test_every_file_of_the_page_is_installed() -> None:
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][
+        "package-data"
+    ]
+    there = [path for path in (ROOT / "broker" / "page").rglob("*") if path.is_file()]
+    taken = {path for pattern in data["broker"] for path in (ROOT / "broker").glob(pattern)}
+
+    assert len(there) > 5
+    assert set(there) <= taken
 
 
 def test_every_metric_name_has_its_line_in_the_docs() -> None:

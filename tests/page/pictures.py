@@ -24,7 +24,7 @@ PICTURES = (
 )
 IS_KNOWN = """
     const text = document.querySelector('main').innerText;
-    return !text.includes('–/s') && (!text.includes('Records behind') || text.includes('the oldest'));
+    return !text.includes('–/s') && (text.includes('the oldest') || !text.includes('Partitions'));
 """
 TO_MEMBERS = """
     const of = [...document.querySelectorAll('h2')].find((each) => each.innerText === 'Members');

@@ -14,8 +14,10 @@ import httpx
 import pytest
 
 from broker import live, slices
-from broker.live import Channel, Client, Row
+from broker.live import Channel, Client, Row, Source
+from protocol.messages.produce import API as PRODUCE
 from tests.seeing.seen import Seen, seeing
+from tests.wire import batch
 
 DOCS = Path(__file__).parents[2] / "docs" / "http-api.md"
 
@@ -103,6 +105,19 @@ async def test_one_group_with_its_tables(tmp_path: Path) -> None:
             await stream.until("9", lambda: stream.tables["offset"][key]["offset"] == 9)
 
 
+async def test_how_long_a_record_is_unread_is_told_at_the_first_look(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        data = batch(b"first", b"second")
+        topic = {"name": "orders", "partition_data": [{"index": 0, "records": data}]}
+        await seen.client.call(PRODUCE.key, 9, acks=-1, timeout_ms=1000, topic_data=[topic])
+        await seen.client.commit("readers", 1)
+        async with watching(seen, "groups/readers") as stream:
+            unread = [each for each in stream.tables["offset"].values() if each["partition"] == 0]
+            assert [(each["lag"], each["unread_since_ms"] is None) for each in unread] == [
+                (1, False)
+            ]
+
+
 async def test_a_group_that_is_not_there_yet_appears(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen, watching(seen, "groups/later") as stream:
         assert not stream.head["exists"]
@@ -183,7 +198,7 @@ async def test_a_broker_stops_at_once_with_clients_looking_on(tmp_path: Path) ->
 # --------------------------------------------------------------------------------- one channel
 
 
-class Table:
+class Table(Source):
     """A source that a test changes by hand, and that counts how often a row was made."""
 
     def __init__(self, rows: int) -> None:
