@@ -16,7 +16,7 @@ from tests.waiting import until
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 PICTURES = (
-    ("groups", "#/groups", (1180, 560), False),
+    ("groups", "#/groups", (1180, 575), False),
     ("group", "#/groups/billing", (1180, 890), False),
     ("members", "#/groups/billing", (1180, 880), True),
     ("broker", "#/broker", (1180, 760), True),
