@@ -137,8 +137,21 @@ _KAFKA: Final = (
     S("broker.rack", STRING, None, "", "The rack that Metadata tells of this broker."),
     S("broker.session.timeout.ms", INT, 9000, ""),
     S("client.quota.callback.class", CLASS, None, ""),
-    S("compression.gzip.level", INT, -1, "[1,...,9] or -1"),
-    S("compression.lz4.level", INT, 9, "[1,...,17]"),
+    S(
+        "compression.gzip.level",
+        INT,
+        -1,
+        "[1,...,9] or -1",
+        "How hard batches are compressed that compression.type brings into gzip; -1 is zlib's 6.",
+    ),
+    S(
+        "compression.lz4.level",
+        INT,
+        9,
+        "[1,...,17]",
+        "How hard batches are compressed that compression.type brings into lz4; 9 is the fast way,"
+        " any other a thorough one.",
+    ),
     S(
         "compression.type",
         STRING,
@@ -146,7 +159,13 @@ _KAFKA: Final = (
         "[uncompressed, zstd, lz4, snappy, gzip, producer]",
         "Codec of stored batches; producer keeps what came.",
     ),
-    S("compression.zstd.level", INT, 3, "[-131072,...,22]"),
+    S(
+        "compression.zstd.level",
+        INT,
+        3,
+        "[-131072,...,22]",
+        "How hard batches are compressed that compression.type brings into zstd.",
+    ),
     S("connection.failed.authentication.delay.ms", INT, 100, "[0,...]"),
     S(
         "connections.max.idle.ms",
@@ -894,8 +913,21 @@ _TOPIC: Final = (
         "[compact, delete]",
         "delete removes old segments, compact keeps the last record of each key.",
     ),
-    S("compression.gzip.level", INT, -1, "[1,...,9] or -1"),
-    S("compression.lz4.level", INT, 9, "[1,...,17]"),
+    S(
+        "compression.gzip.level",
+        INT,
+        -1,
+        "[1,...,9] or -1",
+        "How hard batches are compressed that compression.type brings into gzip; -1 is zlib's 6.",
+    ),
+    S(
+        "compression.lz4.level",
+        INT,
+        9,
+        "[1,...,17]",
+        "How hard batches are compressed that compression.type brings into lz4; 9 is the fast way,"
+        " any other a thorough one.",
+    ),
     S(
         "compression.type",
         STRING,
@@ -903,7 +935,13 @@ _TOPIC: Final = (
         "[uncompressed, zstd, lz4, snappy, gzip, producer]",
         "Codec of stored batches; producer keeps what came.",
     ),
-    S("compression.zstd.level", INT, 3, "[-131072,...,22]"),
+    S(
+        "compression.zstd.level",
+        INT,
+        3,
+        "[-131072,...,22]",
+        "How hard batches are compressed that compression.type brings into zstd.",
+    ),
     S(
         "delete.retention.ms",
         LONG,

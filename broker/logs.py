@@ -34,7 +34,7 @@ from log.config import LogConfig, format_magic
 from log.errors import CorruptLog, LogPoisoned
 from log.filesystem import FileSystem, read_whole, write_whole
 from log.partition_log import PartitionLog
-from protocol.records.compression import NAMES
+from protocol.records.compression import GZIP, LZ4, NAMES, ZSTD
 from protocol.records.produce import ProduceRules
 
 logger = structlog.get_logger(__name__)
@@ -43,6 +43,11 @@ DELETED_SUFFIX = "-delete"
 _CLOSING_THREADS = 8
 _WHOLE_METADATA = re.compile(r"version: ?\d+\s+topic_id: ?([A-Za-z0-9_-]{22})\s*")
 _KAFKA_NAMES = {"uncompressed": "none"}
+_LEVELS = {
+    GZIP: "compression.gzip.level",
+    LZ4: "compression.lz4.level",
+    ZSTD: "compression.zstd.level",
+}
 
 
 @dataclass(slots=True)
@@ -305,12 +310,14 @@ class LogManager:
 def produce_rules(settings: Mapping[str, Any]) -> ProduceRules:
     """What validation of produced records reads of a topic's settings."""
     before, after = timestamp_bounds(settings)
+    codec = codec_of(settings["compression.type"])
     return ProduceRules(
         max_message_bytes=settings["max.message.bytes"],
         segment_bytes=settings["segment.bytes"],
         compacted="compact" in settings["cleanup.policy"].split(","),
-        timestamp_type=int(settings["message.timestamp.type"] == "LogAppendTime"),
-        compression=codec_of(settings["compression.type"]),
+        timestamp_type=timestamp_type_of(settings),
+        compression=codec,
+        compression_level=level_of(codec, settings),
         timestamp_before_max_ms=before,
         timestamp_after_max_ms=after,
         magic=format_magic(settings["message.format.version"]),
@@ -326,6 +333,16 @@ def codec_of(compression_type: str) -> int | None:
     if compression_type == "producer":
         return None
     return NAMES.index(_KAFKA_NAMES.get(compression_type, compression_type))
+
+
+def level_of(codec: int | None, settings: Mapping[str, Any]) -> int | None:
+    """The topic's level for a codec; None for one without levels, and where none is named."""
+    return None if codec not in _LEVELS else int(settings[_LEVELS[codec]])
+
+
+def timestamp_type_of(settings: Mapping[str, Any]) -> int:
+    """A topic's ``message.timestamp.type`` as the attribute bit of a batch."""
+    return int(settings["message.timestamp.type"] == "LogAppendTime")
 
 
 def _close(log: PartitionLog) -> bool:

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from broker.config import Config
-from broker.logs import codec_of
+from broker.logs import codec_of, level_of, timestamp_type_of
 from broker.runtime import RuntimeSettings
 from broker.server import Limits
 from coordinator.config import GroupConfig
+from protocol.records.batch import CREATE_TIME
 
 _MINUTE_MS = 60_000
 
@@ -37,9 +38,13 @@ def runtime_settings(
     """What the turns read; ``offsets_topic`` are the settings of that topic, once it is there."""
     groups = group_config(config)
     codec: int | None = None
+    level: int | None = None
+    timestamp_type = CREATE_TIME
     if offsets_topic is not None:
         groups = replace(groups, max_record_bytes=offsets_topic["max.message.bytes"])
         codec = codec_of(offsets_topic["compression.type"])
+        level = level_of(codec, offsets_topic)
+        timestamp_type = timestamp_type_of(offsets_topic)
     if codec is None:
         codec = config["offsets.topic.compression.codec"]
     return RuntimeSettings(
@@ -48,6 +53,8 @@ def runtime_settings(
         commit_required_acks=config["offsets.commit.required.acks"],
         load_buffer_bytes=config["offsets.load.buffer.size"],
         compression=codec,
+        compression_level=level,
+        timestamp_type=timestamp_type,
         append_linger_ms=config["group.coordinator.append.linger.ms"],
         loads_at_once=config["group.coordinator.threads"],
     )

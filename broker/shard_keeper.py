@@ -53,10 +53,18 @@ class RuntimeSettings:
     """offsets.load.buffer.size"""
     compression: int = 0
     """offsets.topic.compression.codec"""
+    compression_level: int | None = None
+    """That of the topic's own compression.type; None for the codec's default"""
+    timestamp_type: int = 0
+    """The offsets topic's message.timestamp.type, as the bit of a batch"""
     append_linger_ms: int = 0
     """group.coordinator.append.linger.ms"""
     loads_at_once: int = 1
     """group.coordinator.threads"""
+
+    def write_as(self, host: ShardLog) -> None:
+        """Has the host write batches in the form that these settings say."""
+        host.write_as(self.compression, self.compression_level, self.timestamp_type)
 
 
 class ShardKeeper(ABC):
@@ -93,7 +101,9 @@ class ShardKeeper(ABC):
         self._loop = asyncio.get_running_loop()
         for partition, log in enumerate(logs):
             shard = GroupShard(self.settings.groups)
-            self.hosts.append(ShardLog(partition, shard, log, self.settings.compression))
+            host = ShardLog(partition, shard, log)
+            self.settings.write_as(host)
+            self.hosts.append(host)
         if topic_id is not None:
             self.snapshots = Snapshots(topic_id, self.cleaned_to)
             self._spawn(self.snapshots.run(self.hosts), self._loads)
@@ -114,7 +124,7 @@ class ShardKeeper(ABC):
         self.settings = settings
         for host in self.hosts:
             host.shard.configure(settings.groups)
-            host.compression = settings.compression
+            settings.write_as(host)
 
     def oldest_needed(self, log: PartitionLog) -> int:
         """The offset at and above which no tombstone of an offsets log may go."""

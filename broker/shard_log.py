@@ -9,8 +9,9 @@ the moment it was made and is held until stable reaches it (law 2).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from broker.refusals import timed_out, write_failed
@@ -20,7 +21,12 @@ from coordinator.shard import GroupShard
 from log.partition_log import PartitionLog
 from offsets.record_codec import run_records
 from offsets.runs import OffsetTombstones, Run
-from protocol.records.batch import HEADER_BYTES, assemble_batch
+from protocol.records.batch import (
+    HEADER_BYTES,
+    LOG_APPEND_BIT,
+    LOG_APPEND_TIME,
+    assemble_batch,
+)
 
 TOMBSTONES_PER_RUN = 1000
 """Deletions of one step are split into runs of this many, which may go to several batches."""
@@ -47,14 +53,12 @@ Held = tuple[int, int, Ticket, Reply]
 class ShardLog:
     """A `GroupShard`, the log of its partition, and what lies between the two."""
 
-    def __init__(
-        self, partition: int, shard: GroupShard, log: PartitionLog, compression: int = 0
-    ) -> None:
+    def __init__(self, partition: int, shard: GroupShard, log: PartitionLog) -> None:
         self.partition = partition
         self.shard = shard
         self.log = log
-        self.compression = compression
-        """offsets.topic.compression.codec"""
+        self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
+        """What makes a batch: its section, count, first offset, and its two times."""
         self.phase = Phase.LOADING
         self.accepted = self.appended = self.stable = 0
         self.held: deque[Held] = deque()
@@ -76,6 +80,18 @@ class ShardLog:
         self._units: list[Sequence[Run]] = []
         """The runs accepted and not yet appended, those of one request together."""
         self.reset(shard)
+
+    def write_as(self, compression: int, level: int | None, timestamp_type: int) -> None:
+        """In which form batches are written from now on. Each has the time of its append, whatever
+        type of timestamp it says; ``level`` is None for the codec's default."""
+        self._batch = assemble_batch
+        if compression or timestamp_type:
+            self._batch = partial(
+                assemble_batch,
+                compression=compression,
+                compression_level=level,
+                attributes=LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0,
+            )
 
     def accept(self, records: Sequence[Run]) -> None:
         """Replays ``records`` and keeps them for the end of the turn."""
@@ -112,9 +128,7 @@ class ShardLog:
         size = 0
         first = offset = self.appended
         for section, count in self._sections(units, batch_bytes_max):
-            batch = assemble_batch(
-                section, count, offset, wall_ms, wall_ms, compression=self.compression
-            )
+            batch = self._batch(section, count, offset, wall_ms, wall_ms)
             if buffer and size + len(batch) > segment_bytes:
                 self._write(buffer, first, offset - 1, wall_ms)
                 buffer, size, first = [], 0, offset
@@ -127,9 +141,7 @@ class ShardLog:
     def _append_run(self, run: Run, wall_ms: int) -> None:
         """`append` of one run alone, as a turn with one request has it."""
         first, count = self.appended, len(run)
-        batch = assemble_batch(
-            run_records(run, 0), count, first, wall_ms, wall_ms, compression=self.compression
-        )
+        batch = self._batch(run_records(run, 0), count, first, wall_ms, wall_ms)
         self.log.append_encoded(batch, first, first + count - 1, wall_ms)
         self.appended = first + count
 

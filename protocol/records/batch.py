@@ -52,7 +52,7 @@ _MAX_TIMESTAMP_POSITION = 35
 
 CODEC_BITS = 0x07
 _OFFSET_MAX = (1 << 63) - 1
-_LOG_APPEND_BIT = 0x08
+LOG_APPEND_BIT = 0x08
 _TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
 _DELETE_HORIZON_BIT = 0x40
@@ -85,7 +85,7 @@ class BatchHeader:
     @property
     def timestamp_type(self) -> int:
         """CREATE_TIME or LOG_APPEND_TIME."""
-        return LOG_APPEND_TIME if self.attributes & _LOG_APPEND_BIT else CREATE_TIME
+        return LOG_APPEND_TIME if self.attributes & LOG_APPEND_BIT else CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
@@ -199,7 +199,7 @@ def records_of(
         header.base_timestamp,
         header.last_offset_delta,
     )
-    if header.attributes & _LOG_APPEND_BIT and not stored_timestamps:
+    if header.attributes & LOG_APPEND_BIT and not stored_timestamps:
         time = header.max_timestamp
         return [record._replace(timestamp=time) for record in records]
     return records
@@ -245,6 +245,7 @@ def encode_batch(
     base_timestamp: int | None = None,
     max_timestamp: int | None = None,
     compression: int = 0,
+    compression_level: int | None = None,
     leader_epoch: int = -1,
     producer_id: int = -1,
     producer_epoch: int = -1,
@@ -279,8 +280,9 @@ def encode_batch(
         max_timestamp,
         leader_epoch=leader_epoch,
         compression=compression,
+        compression_level=compression_level,
         attributes=(
-            (_LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0)
+            (LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0)
             | (_TRANSACTIONAL_BIT if is_transactional else 0)
             | (_CONTROL_BIT if is_control else 0)
             | (_DELETE_HORIZON_BIT if delete_horizon_ms is not None else 0)
@@ -301,6 +303,7 @@ def assemble_batch(
     *,
     leader_epoch: int = 0,
     compression: int = 0,
+    compression_level: int | None = None,
     attributes: int = 0,
     last_offset_delta: int | None = None,
     producer_id: int = -1,
@@ -313,7 +316,7 @@ def assemble_batch(
     one checksum, one join.
     """
     if compression:
-        section = compress(compression, section)
+        section = compress(compression, section, level=compression_level)
     checked = _CHECKED.pack(
         attributes | compression,
         count - 1 if last_offset_delta is None else last_offset_delta,
@@ -375,9 +378,9 @@ def patch_max_timestamp(
 
     Under LOG_APPEND_TIME every record's timestamp is ``max_timestamp``, the time of the append.
     """
-    header.attributes &= ~_LOG_APPEND_BIT
+    header.attributes &= ~LOG_APPEND_BIT
     if timestamp_type == LOG_APPEND_TIME:
-        header.attributes |= _LOG_APPEND_BIT
+        header.attributes |= LOG_APPEND_BIT
     header.max_timestamp = max_timestamp
     _ATTRIBUTES.pack_into(buffer, header.position + _CHECKED_POSITION, header.attributes)
     _OFFSET.pack_into(buffer, header.position + _MAX_TIMESTAMP_POSITION, max_timestamp)

@@ -34,23 +34,41 @@ _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(
 _XERIAL_BLOCK_BYTES = 32 * 1024  # xerial's own default, so every reader has met it
 _GZIP_MEMBERS_MAX = 64  # each further member costs a copy of what is left
 _INT32 = struct.Struct(">i")
+_GZIP_LEVEL = -1  # these three are Kafka's defaults
+_LZ4_LEVEL = 9
+_ZSTD_LEVEL = 3
+_LZ4_FAST = 0
+_LZ4_LEVEL_MIN = 3
 
 
-def compress(codec: int, data: Buffer, magic: int = 2) -> bytes:
-    """Compress ``data`` as a batch or message of ``magic`` carries it under ``codec``."""
+def compress(codec: int, data: Buffer, magic: int = 2, level: int | None = None) -> bytes:
+    """Compress ``data`` as a batch or message of ``magic`` carries it under ``codec``.
+
+    ``level`` is that of compression.{gzip,lz4,zstd}.level, None for the codec's default.
+    """
     if codec == NONE:
         return bytes(data)
     if codec == GZIP:
-        packer = zlib.compressobj(wbits=31)
+        packer = zlib.compressobj(_GZIP_LEVEL if level is None else level, wbits=31)
         return packer.compress(data) + packer.flush()
     if codec == SNAPPY:
         return _compress_snappy(data)
     if codec == LZ4:
-        frame: bytes = lz4.frame.compress(data, block_linked=False, store_size=False)
+        frame: bytes = lz4.frame.compress(
+            data, compression_level=_lz4_level(level), block_linked=False, store_size=False
+        )
         return old_lz4_header(frame) if magic == 0 else frame
     if codec == ZSTD and magic == 2:
-        return bytes(cramjam.zstd.compress(data))
+        return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
     raise _unknown(codec, magic)
+
+
+def _lz4_level(level: int | None) -> int:
+    """Kafka's fast compressor for its default, 9, and the thorough one for every other level.
+
+    The thorough one begins at 3 here, whatever less is asked of it.
+    """
+    return _LZ4_FAST if level is None or level == _LZ4_LEVEL else max(level, _LZ4_LEVEL_MIN)
 
 
 def decompress(codec: int, data: Buffer, limit: int, magic: int = 2) -> bytes:

@@ -50,6 +50,7 @@ def batch_of_set(
     *,
     timestamp_type: int = CREATE_TIME,
     compression: int | None = None,
+    compression_level: int | None = None,
 ) -> bytes:
     """Turn a decoded message set, which must hold a record, into one batch with offsets from 0."""
     records = [record._replace(offset=i) for i, record in enumerate(decoded.records)]
@@ -58,6 +59,7 @@ def batch_of_set(
     return encode_batch(
         records,
         compression=decoded.compression if compression is None else compression,
+        compression_level=compression_level,
         timestamp_type=timestamp_type,
         max_timestamp=now_ms if timestamp_type == LOG_APPEND_TIME else None,
     )

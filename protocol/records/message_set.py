@@ -251,6 +251,7 @@ def encode(
     magic: int,
     compression: int = 0,
     *,
+    compression_level: int | None = None,
     timestamp_type: int = CREATE_TIME,
     append_time: int | None = None,
 ) -> bytes:
@@ -268,7 +269,8 @@ def encode(
     )
     if append_time is None:
         append_time = max(record.timestamp for record in records)
-    wrapper = Record(records[-1].offset, append_time, None, compress(compression, inner, magic))
+    value = compress(compression, inner, magic, compression_level)
+    wrapper = Record(records[-1].offset, append_time, None, value)
     return _encode_message(wrapper, magic, compression | flag)
 
 

@@ -187,6 +187,7 @@ def _adjusted(
                 max_timestamp,
                 leader_epoch=header.partition_leader_epoch,
                 compression=codec,
+                compression_level=rules.compression_level,
                 attributes=header.attributes & ~CODEC_BITS,
                 producer_id=header.producer_id,
                 producer_epoch=header.producer_epoch,

@@ -22,8 +22,9 @@ RECORD_ERRORS_MAX = 100
 class ProduceRules:
     """The topic's and broker's settings that bear on validation, in Kafka's units.
 
-    ``compression`` is a codec or None for ``producer``; the two timestamp bounds are None where
-    Kafka's default, the largest long, is set.
+    ``compression`` is a codec or None for ``producer``, ``compression_level`` that codec's or None
+    for its default; the two timestamp bounds are None where Kafka's default, the largest long, is
+    set.
     """
 
     max_message_bytes: int = 1048588
@@ -31,6 +32,7 @@ class ProduceRules:
     compacted: bool = False
     timestamp_type: int = CREATE_TIME
     compression: int | None = None
+    compression_level: int | None = None
     timestamp_before_max_ms: int | None = None
     timestamp_after_max_ms: int | None = None
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX

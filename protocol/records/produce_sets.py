@@ -52,7 +52,11 @@ def take_set(data: Buffer, now_ms: int, rules: ProduceRules) -> Produced:
         check_times([record.timestamp for record in decoded.records], now_ms, rules)
     if rules.magic == 2:
         batch = batch_of_set(
-            decoded, now_ms, timestamp_type=rules.timestamp_type, compression=rules.compression
+            decoded,
+            now_ms,
+            timestamp_type=rules.timestamp_type,
+            compression=rules.compression,
+            compression_level=rules.compression_level,
         )
         check_size(len(batch), rules)
         return Produced(batch, [read_header(batch)], len(decoded.records))
@@ -113,7 +117,7 @@ def _encoded(
             UNSUPPORTED_COMPRESSION_TYPE,
         )
     placed = [record._replace(offset=first_offset + i) for i, record in enumerate(records)]
-    return encode(placed, rules.magic, codec)
+    return encode(placed, rules.magic, codec, compression_level=rules.compression_level)
 
 
 def _produced(parts: Sequence[bytes], converted: int, rules: ProduceRules) -> Produced:

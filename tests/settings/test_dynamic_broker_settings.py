@@ -12,6 +12,7 @@ import pytest
 from broker.cleaner_worker import CleaningFailed
 from log.clean_job import CleanJob
 from protocol.errors import INVALID_COMMIT_OFFSET_SIZE, NONE
+from protocol.records.batch import CREATE_TIME, LOG_APPEND_TIME
 from tests.broker.edge import Client, eventually
 from tests.settings.orders import Orders, orders_of, records
 from tests.settings.served import GROUP, Test
@@ -169,3 +170,19 @@ async def test_the_offsets_topic_is_written_in_its_compression_type(tmp_path: Pa
         assert await orders.served.client.commit(GROUP, 3) == NONE
         *_, (_, last) = orders.served.host.log.scan()
         assert last.compression == 3, "it is kept"
+
+
+async def test_the_offsets_topic_has_the_times_that_its_timestamp_type_says(
+    tmp_path: Path,
+) -> None:
+    """As Apache Kafka 4.3.1 writes it; groups are loaded from either."""
+    async with orders_of(tmp_path) as orders:
+        client = orders.served.client
+        assert await client.commit(GROUP, 1) == NONE
+        await orders.alter({"message.timestamp.type": "LogAppendTime"}, OFFSETS)
+        assert await client.commit(GROUP, 2) == NONE
+
+        log = orders.served.host.log
+        assert [header.timestamp_type for _, header in log.scan()] == [CREATE_TIME, LOG_APPEND_TIME]
+    async with orders_of(tmp_path) as orders:
+        assert await orders.served.client.fetch(GROUP) == 2

@@ -61,6 +61,25 @@ async def test_batches_are_stored_in_the_codec_of_compression_type(tmp_path: Pat
         assert [header.compression for _, header in orders.log.scan()] == [0, GZIP]
 
 
+@pytest.mark.parametrize(
+    ("codec", "fast", "thorough"), [("gzip", "1", "9"), ("lz4", "9", "10"), ("zstd", "-50", "19")]
+)
+@alters("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")
+async def test_batches_are_compressed_as_hard_as_the_level_of_their_codec_says(
+    tmp_path: Path, codec: str, fast: str, thorough: str
+) -> None:
+    """For lz4 the level 9, its default, is the fast compressor, as in Kafka."""
+    chance = random.Random(7)
+    words = records(b" ".join(b"%d" % chance.randrange(500) for _ in range(5000)))
+    async with orders_of(tmp_path) as orders:
+        for level in (fast, thorough):
+            await orders.alter({"compression.type": codec, f"compression.{codec}.level": level})
+            assert (await orders.produce(words))["error_code"] == NONE
+        loose, tight = (header.size_bytes for _, header in orders.log.scan())
+
+    assert tight < 0.95 * loose
+
+
 @alters("message.format.version")
 async def test_records_are_stored_in_the_form_of_message_format_version(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
