@@ -22,7 +22,6 @@ from tests.waiting import until
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(KIND != "muster", reason="the page is Muster's own"),
-    pytest.mark.xdist_group("chromium"),
 ]
 
 TOPIC = "orders"
