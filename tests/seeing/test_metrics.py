@@ -15,6 +15,7 @@ from protocol.errors import NONE
 from protocol.messages.delete_groups import API as DELETE_GROUPS
 from protocol.messages.fetch import API as FETCH
 from protocol.messages.metadata import API as METADATA
+from protocol.messages.sync_group import API as SYNC_GROUP
 from protocol.records.message_set import Record
 from protocol.records.message_set import encode as encode_set
 from tests.broker.edge import eventually
@@ -261,3 +262,35 @@ def test_the_page_says_what_each_name_means() -> None:
     rows: dict[str, Any] = documented()
     assert all(meaning for _, _, meaning in rows.values())
     assert {kind for kind, _, _ in rows.values()} == {"counter", "gauge", "histogram"}
+
+
+async def test_phases_of_rebalances_and_bytes_of_topics(tmp_path: Path) -> None:
+    """A join phase of no time and a sync phase of 5 s; a batch in, and out twice."""
+    async with seeing(tmp_path) as seen:
+        joined = await seen.client.receive(seen.send_join("slow"))
+        seen.pass_ms(5000)
+        reply = await seen.client.call(
+            SYNC_GROUP.key,
+            3,
+            group_id="slow",
+            generation_id=joined["generation_id"],
+            member_id=joined["member_id"],
+            assignments=[],
+        )
+        assert reply["error_code"] == NONE
+        await produce(seen, 5)
+        partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+        wanted = [{"topic": "orders", "partitions": [partition]}]
+        for _ in range(2):
+            await seen.client.call(FETCH.key, 4, max_wait_ms=0, min_bytes=1, topics=wanted)
+        scrape = await seen.scrape()
+
+    assert scrape["muster_rebalance_phase_seconds_count", "phase=join"] == 1
+    assert scrape["muster_rebalance_phase_seconds_sum", "phase=sync"] == 5
+    assert scrape["muster_rebalance_phase_seconds_bucket", "phase=sync", "le=4.096"] == 0
+    assert scrape["muster_rebalance_phase_seconds_bucket", "phase=sync", "le=8.192"] == 1
+    came = scrape["muster_topic_bytes_in_total", ORDERS]
+    assert came == scrape["muster_log_size_bytes", ORDERS]
+    assert scrape["muster_topic_bytes_out_total", ORDERS] == 2 * (came or 0)
+    assert scrape["muster_append_records_sum", "log=topics"] == 5
+    assert scrape["muster_append_seconds_count", "log=topics"] == 1
