@@ -215,7 +215,10 @@ class KafkaBroker(Broker):
 def _kafka_uuid() -> str:
     import base64
 
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):  # the storage tool would take it for an option
+            return text
 
 
 def make_broker(

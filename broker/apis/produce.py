@@ -24,12 +24,15 @@ from log.filesystem import Buffer
 from log.partition_log import PartitionLog
 from log.values import AppendInfo
 from protocol.errors import (
+    CORRUPT_MESSAGE,
     INVALID_REQUIRED_ACKS,
     INVALID_TOPIC_EXCEPTION,
     INVALID_TXN_STATE,
     KAFKA_STORAGE_ERROR,
+    MESSAGE_TOO_LARGE,
     NONE,
     NOT_ENOUGH_REPLICAS,
+    RECORD_LIST_TOO_LARGE,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client that Kafka lets write internal topics."""
 _FIRST_WITH_IDS = 13
+_WITHOUT_START = frozenset((CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE))
+"""Errors beside which Kafka does not tell where the log starts."""
 
 
 class _Refused(Exception):
@@ -127,7 +132,7 @@ class _Producing:
             produced = analyse(data, self.version, self.now_ms, entry.rules)
         except CorruptRecords as error:
             raise _Refused(
-                error.error_code, error.message, error.record_errors, log.log_start_offset
+                error.error_code, error.message, error.record_errors, _start_told(error, log)
             ) from None
         if self.transactional or any(batch.is_transactional for batch in produced.batches):
             raise _Refused(INVALID_TXN_STATE, "This broker has no transactions.")
@@ -159,7 +164,7 @@ class _Producing:
             info = self.broker.runtime.append_foreign(log.partition, append)
         except AppendRefused as error:
             raise _Refused(
-                error.error_code, error.message, log_start_offset=log.log_start_offset
+                error.error_code, error.message, log_start_offset=_start_told(error, log)
             ) from None
         except LogPoisoned as error:
             self.broker.maintenance.poisoned(log, error)
@@ -167,6 +172,10 @@ class _Producing:
         if info is None:
             raise _Refused(KAFKA_STORAGE_ERROR, "The groups of this partition are being loaded.")
         return info
+
+
+def _start_told(error: CorruptRecords | AppendRefused, log: PartitionLog) -> int:
+    return -1 if error.error_code in _WITHOUT_START else log.log_start_offset
 
 
 def _appended(
