@@ -232,8 +232,6 @@ def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, An
         format_magic(values["message.format.version"])
     except ValueError as error:
         raise BadValue(f"message.format.version: {error}") from None
-    if values["cleanup.policy"] == "":
-        raise BadValue("cleanup.policy: it must be delete, compact, or both")
     if values["min.compaction.lag.ms"] > values["max.compaction.lag.ms"]:
         raise BadValue("min.compaction.lag.ms is above max.compaction.lag.ms")
     return values

@@ -376,7 +376,7 @@ _KAFKA: Final = (
         LIST,
         "delete",
         "[compact, delete]",
-        "delete removes old segments, compact keeps the last record of each key.",
+        "delete removes old segments, compact keeps the last record of each key; empty: neither.",
     ),
     S(
         "log.dir",
@@ -911,7 +911,7 @@ _TOPIC: Final = (
         LIST,
         "delete",
         "[compact, delete]",
-        "delete removes old segments, compact keeps the last record of each key.",
+        "delete removes old segments, compact keeps the last record of each key; empty: neither.",
     ),
     S(
         "compression.gzip.level",

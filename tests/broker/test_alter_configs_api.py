@@ -97,7 +97,6 @@ def test_lists_are_appended_to_and_subtracted_from(wire: Wire, name: str) -> Non
         (("retention.ms", SET, "soon"), "retention.ms=soon: it must be a whole number"),
         (("retention.ms", SET, "-2"), "retention.ms=-2: it must be at least -1"),
         (("cleanup.policy", SET, "burn"), "cleanup.policy=burn: it must be one of"),
-        (("cleanup.policy", SUBTRACT, "delete"), "cleanup.policy: it must be delete, compact"),
         (("retention.ms", APPEND, "1"), "Can't append to retention.ms: its type is LONG, not LIST"),
         (("leader.replication.throttled.replicas", SET, "0:1,2"), "leader.replication.throttled"),
         (("min.insync.replicas", SET, "0"), "min.insync.replicas=0: it must be at least 1"),
@@ -283,7 +282,6 @@ def test_what_can_not_change_at_run_time_is_refused(
         ("log.retention.ms", "soon", "it must be a whole number"),
         ("log.segment.bytes", "3", "it must be at least 14"),
         ("max.connections.per.ip.overrides", "here", "it must be ADDRESS:NUMBER"),
-        ("log.cleanup.policy", "", "it must be delete, compact, or both"),
     ],
 )
 def test_a_value_that_a_brokers_setting_does_not_take_is_refused(

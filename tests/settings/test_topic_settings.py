@@ -291,11 +291,12 @@ async def test_the_first_segments_go_above_retention_bytes(tmp_path: Path) -> No
 
 
 @alters("cleanup.policy")
-async def test_nothing_old_goes_without_the_policy_delete(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", ["compact", ""])
+async def test_nothing_old_goes_without_the_policy_delete(tmp_path: Path, policy: str) -> None:
     async with orders_of(tmp_path) as orders:
         await segments_of(orders, 2)
         orders.pass_ms(10_000)
-        await orders.alter({"retention.ms": "1", "cleanup.policy": "compact"})
+        await orders.alter({"retention.ms": "1", "cleanup.policy": policy})
         await orders.broker.maintenance.run_retention()
         assert orders.log.log_start_offset == 0
         await orders.alter({"cleanup.policy": "compact,delete"})
