@@ -583,13 +583,7 @@ _KAFKA: Final = (
     S("metrics.num.samples", INT, 2, "[1,...]"),
     S("metrics.recording.level", STRING, "INFO", ""),
     S("metrics.sample.window.ms", LONG, 30000, "[1,...]"),
-    S(
-        "min.insync.replicas",
-        INT,
-        1,
-        "[1,...]",
-        "Replicas that an acks=all needs; above 1 such produce requests are refused.",
-    ),
+    S("min.insync.replicas", INT, 1, "[1,...]"),
     S(
         "node.id",
         INT,
@@ -1045,13 +1039,7 @@ _TOPIC: Final = (
         "[0,...]",
         "Records younger than this are not compacted.",
     ),
-    S(
-        "min.insync.replicas",
-        INT,
-        1,
-        "[1,...]",
-        "Replicas that an acks=all needs; above 1 such produce requests are refused.",
-    ),
+    S("min.insync.replicas", INT, 1, "[1,...]"),
     S(
         "preallocate",
         BOOLEAN,

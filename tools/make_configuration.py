@@ -44,9 +44,9 @@ broker's where it has none. AlterConfigs and IncrementalAlterConfigs (`muster co
 `kafka-configs`) change topics, and the broker where the first table says "yes": this one (its id),
 or every broker (the empty name, `--entity-default`). What was changed at run time is stronger than
 the four places above, holds at once, and is kept in the data directory. SIGHUP has the broker read
-the four places again: of what differs, the same settings hold at once and a log line names the rest. Some of it waits:
-`num.recovery.threads.per.data.dir` counts at the next start, `segment.index.bytes`,
-`segment.jitter.ms` and `preallocate` from the next segment on.
+the four places again: of what differs, the same settings hold at once, and a line names the rest.
+Some of it waits: `num.recovery.threads.per.data.dir` counts at the next start,
+`segment.index.bytes`, `segment.jitter.ms` and `preallocate` from the next segment on.
 
 This page is written by `tools/make_configuration.py`; a test compares it with the tables.
 """

@@ -31,7 +31,6 @@ from protocol.errors import (
     KAFKA_STORAGE_ERROR,
     MESSAGE_TOO_LARGE,
     NONE,
-    NOT_ENOUGH_REPLICAS,
     RECORD_LIST_TOO_LARGE,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -122,11 +121,6 @@ class _Producing:
         if entry.topic.is_internal and not self.may_write_internal:
             raise _Refused(
                 INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {entry.topic.name}"
-            )
-        if self.acks == -1 and entry.settings["min.insync.replicas"] > 1:
-            raise _Refused(
-                NOT_ENOUGH_REPLICAS,
-                f"min.insync.replicas is {entry.settings['min.insync.replicas']}, and there is 1.",
             )
         try:
             produced = analyse(data, self.version, self.now_ms, entry.rules)

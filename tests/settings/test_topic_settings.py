@@ -17,7 +17,6 @@ from protocol.errors import (
     INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,
     NONE,
-    NOT_ENOUGH_REPLICAS,
     UNSUPPORTED_VERSION,
 )
 from protocol.records.batch import records_of
@@ -40,15 +39,6 @@ async def test_a_batch_above_max_message_bytes_is_refused(tmp_path: Path) -> Non
         assert (await orders.produce(large))["error_code"] == MESSAGE_TOO_LARGE
         await orders.alter({"max.message.bytes": None})
         assert (await orders.produce(large))["error_code"] == NONE
-
-
-@alters("min.insync.replicas")
-async def test_more_replicas_in_sync_than_there_are_refuse_acks_all(tmp_path: Path) -> None:
-    async with orders_of(tmp_path) as orders:
-        await orders.fill(1)
-        await orders.alter({"min.insync.replicas": "2"})
-        assert (await orders.produce())["error_code"] == NOT_ENOUGH_REPLICAS
-        assert (await orders.produce(acks=1))["error_code"] == NONE
 
 
 @alters("compression.type")
