@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.loading import PROBE_MS_FIRST, PROBE_MS_MAX
 from broker.runtime import OFFSETS_TOPIC
 from log.config import LONG_MAX
 from log.errors import LogPoisoned
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 _DAY_MS = 24 * 3_600_000
-PROBE_MS_FIRST = 200
-PROBE_MS_MAX = 2_000
-"""A disk that has room again takes writes again within so long."""
 LOGS_PER_SLICE = 16
 """Logs looked at before others get a turn."""
 

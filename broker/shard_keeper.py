@@ -224,11 +224,6 @@ class ShardKeeper(ABC):
             for ticket, reply in outcome.replies:
                 ticket(reply)
 
-    @property
-    def is_loading(self) -> bool:
-        """Whether shards are being loaded."""
-        return any(host.phase is Phase.LOADING for host in self.hosts)
-
     async def _load(self, hosts: Sequence[ShardLog], writable: bool) -> None:
         """Loads shards, so many at a time; those that are not writable are probed afterwards."""
         gc.disable()  # what loads stays: looking through it would only make turns long

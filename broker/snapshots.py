@@ -132,7 +132,7 @@ class Snapshots:
         """Writes what is due, the heaviest first, until `write_all` is called or it is cancelled.
 
         Several at a time, since each waits for the disk; the pauses in between see to it that all
-        of them together hold the loop for a twentieth of its time.
+        of them together hold the loop for a twelfth of its time at most.
         """
         await asyncio.gather(*(self._write_in_turn(hosts) for _ in range(AT_ONCE)))
 
