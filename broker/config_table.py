@@ -102,6 +102,39 @@ _MUSTER: Final = (
     ),
 )
 
+_COMPRESSION: Final = (
+    S(
+        "compression.gzip.level",
+        INT,
+        -1,
+        "[1,...,9] or -1",
+        "How hard batches are compressed that compression.type brings into gzip; -1 is zlib's 6.",
+    ),
+    S(
+        "compression.lz4.level",
+        INT,
+        9,
+        "[1,...,17]",
+        "How hard batches are compressed that compression.type brings into lz4; 9 is the fast way,"
+        " any other a thorough one.",
+    ),
+    S(
+        "compression.type",
+        STRING,
+        "producer",
+        "[uncompressed, zstd, lz4, snappy, gzip, producer]",
+        "Codec of stored batches; producer keeps what came.",
+    ),
+    S(
+        "compression.zstd.level",
+        INT,
+        3,
+        "[-131072,...,22]",
+        "How hard batches are compressed that compression.type brings into zstd.",
+    ),
+)
+"""Of a broker and of a topic, under the same names."""
+
 _KAFKA: Final = (
     S(
         "advertised.listeners",
@@ -137,35 +170,7 @@ _KAFKA: Final = (
     S("broker.rack", STRING, None, "", "The rack that Metadata tells of this broker."),
     S("broker.session.timeout.ms", INT, 9000, ""),
     S("client.quota.callback.class", CLASS, None, ""),
-    S(
-        "compression.gzip.level",
-        INT,
-        -1,
-        "[1,...,9] or -1",
-        "How hard batches are compressed that compression.type brings into gzip; -1 is zlib's 6.",
-    ),
-    S(
-        "compression.lz4.level",
-        INT,
-        9,
-        "[1,...,17]",
-        "How hard batches are compressed that compression.type brings into lz4; 9 is the fast way,"
-        " any other a thorough one.",
-    ),
-    S(
-        "compression.type",
-        STRING,
-        "producer",
-        "[uncompressed, zstd, lz4, snappy, gzip, producer]",
-        "Codec of stored batches; producer keeps what came.",
-    ),
-    S(
-        "compression.zstd.level",
-        INT,
-        3,
-        "[-131072,...,22]",
-        "How hard batches are compressed that compression.type brings into zstd.",
-    ),
+    *_COMPRESSION,
     S("connection.failed.authentication.delay.ms", INT, 100, "[0,...]"),
     S(
         "connections.max.idle.ms",
@@ -907,35 +912,7 @@ _TOPIC: Final = (
         "[compact, delete]",
         "delete removes old segments, compact keeps the last record of each key; empty: neither.",
     ),
-    S(
-        "compression.gzip.level",
-        INT,
-        -1,
-        "[1,...,9] or -1",
-        "How hard batches are compressed that compression.type brings into gzip; -1 is zlib's 6.",
-    ),
-    S(
-        "compression.lz4.level",
-        INT,
-        9,
-        "[1,...,17]",
-        "How hard batches are compressed that compression.type brings into lz4; 9 is the fast way,"
-        " any other a thorough one.",
-    ),
-    S(
-        "compression.type",
-        STRING,
-        "producer",
-        "[uncompressed, zstd, lz4, snappy, gzip, producer]",
-        "Codec of stored batches; producer keeps what came.",
-    ),
-    S(
-        "compression.zstd.level",
-        INT,
-        3,
-        "[-131072,...,22]",
-        "How hard batches are compressed that compression.type brings into zstd.",
-    ),
+    *_COMPRESSION,
     S(
         "delete.retention.ms",
         LONG,

@@ -10,7 +10,7 @@ import typer
 from cli import output
 from cli.client import Cluster, Connection
 from cli.errors import USAGE, CommandError, refused
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, DryRunAtBroker, Json, Timeout
 from protocol.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 app = typer.Typer(help="Read and change settings of topics and brokers.", no_args_is_help=True)
@@ -192,9 +192,7 @@ def set_configs(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Take out of a list; repeatable."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Have the broker check it, and change nothing.")
-    ] = False,
+    dry_run: DryRunAtBroker = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,

@@ -29,6 +29,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer.")
 ]
+DryRunAtBroker = Annotated[
+    bool, typer.Option("--dry-run", help="Have the broker check it, and change nothing.")
+]
 
 BOOTSTRAP = "127.0.0.1:9092"
 HTTP = "127.0.0.1:9644"

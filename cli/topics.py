@@ -12,7 +12,7 @@ from cli import output
 from cli.client import RETRY_S, Cluster
 from cli.errors import USAGE, CommandError, check
 from cli.offsets_at import EARLIEST, LATEST, offsets_at
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, DryRunAtBroker, Json, Timeout
 from protocol.errors import TOPIC_ALREADY_EXISTS
 
 app = typer.Typer(help="Create, list, describe, grow and delete topics.", no_args_is_help=True)
@@ -190,9 +190,7 @@ def describe(
 def grow(
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="So many in all.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Have the broker check it, and change nothing.")
-    ] = False,
+    dry_run: DryRunAtBroker = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
