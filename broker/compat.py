@@ -26,33 +26,12 @@ if TYPE_CHECKING:
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 
-class _View:
+class _View(View):
     """A view to which nothing is shown."""
 
     def __init__(self, broker: Broker, families: Families) -> None:
         self.broker = broker
         self.families = families
-
-    def begin_group(self, seen: Seen) -> None:
-        """A group."""
-
-    def offsets(self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, Member]) -> None:
-        """Some of its offsets, all in one topic."""
-
-    def end_topic(self, topic: str) -> None:
-        """That was all in this topic."""
-
-    def members(self, lags: Sequence[MemberLag]) -> None:
-        """Some of its members."""
-
-    def end_group(self) -> None:
-        """That was all of the group."""
-
-    def partitions(self, entry: TopicLogs, logs: Sequence[PartitionLog]) -> None:
-        """Some partitions of a topic."""
-
-    def topic(self, entry: TopicLogs) -> None:
-        """A topic, behind its partitions."""
 
 
 class KMinion(_View):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from broker.families import Families, label
 from broker.lag import MemberLag, PartitionLag, TopicPartition
 from broker.logs import TopicLogs
-from broker.walk import Seen
+from broker.walk import Seen, View
 from coordinator.calls import Now
 from coordinator.group import Group
 from coordinator.member import Member
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 
-class NativeView:
+class NativeView(View):
     """kafka_exporter's names, and ours for what it has none for."""
 
     def __init__(self, broker: Broker, families: Families) -> None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.lag import MemberLag, PartitionLag, TopicPartition
 from broker.logs import TopicLogs
@@ -41,8 +41,11 @@ class Seen(NamedTuple):
     group: Group | None
 
 
-class View(Protocol):
-    """What is shown to a view, in this order: a group, its offsets, its members; then topics."""
+class View:
+    """What is shown, in this order: a group, its offsets, its members; then topics.
+
+    A view overrides what it writes series of.
+    """
 
     def begin_group(self, seen: Seen) -> None:
         """A group."""
