@@ -68,8 +68,8 @@ class EmbeddedRegistry:
         self._stored: dict[str, Topic] = {}
         self._dying: set[str] = set()
         self._next_producer_id = 0
-        self._read()
-        self._read_configs()
+        self._read(TOPICS_FILE, self._take_topics)
+        self._read(CONFIGS_FILE, self._take_configs)
         self._adopt()
 
     # -- lookups
@@ -181,8 +181,9 @@ class EmbeddedRegistry:
             write_whole(self._fs, path, render(whole).encode())
         return node_id, cluster_id
 
-    def _read(self) -> None:
-        path = self._path(TOPICS_FILE)
+    def _read(self, file: str, take: Callable[[Any], None]) -> None:
+        """Hands what a file says to ``take``, if it is there. Raises BadDirectory."""
+        path = self._path(file)
         if not self._fs.exists(path):
             return
         try:
@@ -191,34 +192,26 @@ class EmbeddedRegistry:
                 raise BadDirectory(
                     f"{path} has version {image['version']}, and this Muster knows {_VERSION}"
                 )
-            self._next_producer_id = int(image["next_producer_id"])
-            for entry in image["topics"]:
-                topic = _topic_of(entry)
-                self._stored[topic.name] = topic
-                if entry.get("deleted"):
-                    self._dying.add(topic.name)
-                    self.deleted.append(topic.name)
-                else:
-                    self.show(topic)
+            take(image)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadDirectory(f"{path} is damaged: {error!r}") from None
 
-    def _read_configs(self) -> None:
-        path = self._path(CONFIGS_FILE)
-        if not self._fs.exists(path):
-            return
-        try:
-            image = json.loads(read_whole(self._fs, path))
-            if image["version"] != _VERSION:
-                raise BadDirectory(
-                    f"{path} has version {image['version']}, and this Muster knows {_VERSION}"
-                )
-            self.broker_configs = {
-                str(broker): {str(name): str(text) for name, text in texts.items()}
-                for broker, texts in image["brokers"].items()
-            }
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BadDirectory(f"{path} is damaged: {error!r}") from None
+    def _take_topics(self, image: Any) -> None:
+        self._next_producer_id = int(image["next_producer_id"])
+        for entry in image["topics"]:
+            topic = _topic_of(entry)
+            self._stored[topic.name] = topic
+            if entry.get("deleted"):
+                self._dying.add(topic.name)
+                self.deleted.append(topic.name)
+            else:
+                self.show(topic)
+
+    def _take_configs(self, image: Any) -> None:
+        self.broker_configs = {
+            str(broker): {str(name): str(text) for name, text in texts.items()}
+            for broker, texts in image["brokers"].items()
+        }
 
     def _write(self) -> None:
         image = {
