@@ -18,7 +18,8 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests import java
@@ -230,3 +231,15 @@ def make_broker(
     assert KIND == "kafka", f"BROKER={KIND}: write muster or kafka"
     version = java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS if for_old_clients else java.KAFKA_NEW
     return KafkaBroker(data, settings, version)
+
+
+@contextmanager
+def running(*brokers: Broker) -> Iterator[None]:
+    """Start brokers, and kill them at the end whatever happens."""
+    try:
+        for broker in brokers:
+            broker.start()
+        yield
+    finally:
+        for broker in brokers:
+            broker.kill()

@@ -29,7 +29,7 @@ from protocol.records.message_set import Record, encode
 from protocol.records.stored import iter_stored, stored_records
 from tests.broker.config_calls import SET, alter
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
-from tests.brokers import KIND, Broker
+from tests.brokers import KIND, Broker, running
 from tests.interop.differential.brokers import ZooKeeperKafka
 from tests.waiting import until
 from tests.wire import Wire
@@ -127,17 +127,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Bro
     (folder / "kafka").mkdir()
     muster = Broker(folder / "muster")
     kafka = ZooKeeperKafka(folder / "kafka" / "data", OLD_PROTOCOL)
-    try:
-        yield muster.start(), kafka.start()
-    finally:
-        muster.kill()
-        kafka.kill()
-
-
-@pytest.fixture
-def both(pair: tuple[Broker, Broker]) -> Iterator[tuple[Wire, Wire]]:
-    """A connection to each."""
-    with Wire(pair[0].port) as muster, Wire(pair[1].port) as kafka:
+    with running(muster, kafka):
         yield muster, kafka
 
 

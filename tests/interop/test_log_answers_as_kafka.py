@@ -16,7 +16,7 @@ from protocol.errors import NONE
 from protocol.records.batch import Record, encode_batch, iter_batches
 from tests.broker.config_calls import SET, alter
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
-from tests.brokers import KIND, Broker, KafkaBroker
+from tests.brokers import KIND, Broker, KafkaBroker, running
 from tests.waiting import until
 from tests.wire import Wire
 
@@ -39,17 +39,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Bro
     folder = tmp_path_factory.mktemp("answers")
     settings = {"offsets.topic.num.partitions": "1"}
     muster, kafka = Broker(folder / "muster", settings), KafkaBroker(folder / "kafka", settings)
-    try:
-        yield muster.start(), kafka.start()
-    finally:
-        muster.kill()
-        kafka.kill()
-
-
-@pytest.fixture
-def both(pair: tuple[Broker, Broker]) -> Iterator[tuple[Wire, Wire]]:
-    """A connection to each."""
-    with Wire(pair[0].port) as muster, Wire(pair[1].port) as kafka:
+    with running(muster, kafka):
         yield muster, kafka
 
 

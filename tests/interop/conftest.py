@@ -1,0 +1,17 @@
+"""Muster and Apache Kafka side by side: what tests that compare the two share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.brokers import Broker
+from tests.wire import Wire
+
+
+@pytest.fixture
+def both(pair: tuple[Broker, Broker]) -> Iterator[tuple[Wire, Wire]]:
+    """A connection to each of the two brokers that the module's ``pair`` has started."""
+    with Wire(pair[0].port) as muster, Wire(pair[1].port) as kafka:
+        yield muster, kafka
