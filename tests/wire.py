@@ -8,7 +8,8 @@ from typing import Any
 
 from protocol.headers import decode_response_header, encode_request_header
 from protocol.messages import BY_NAME
-from protocol.records.batch import Record, encode_batch, iter_batches, records_of
+from protocol.records.batch import Record, encode_batch, records_of
+from protocol.records.stored import iter_stored
 
 TIMEOUT_S = 20.0
 
@@ -90,6 +91,6 @@ def values_of(records: bytes | None) -> list[bytes | None]:
     data = records or b""
     return [
         record.value
-        for header, _ in iter_batches(data, partial=True)
+        for header, _ in iter_stored(data, partial=True)
         for record in records_of(data, header)
     ]

@@ -39,7 +39,6 @@ DECOMPRESSED_BYTES_MAX = 100 * 1024 * 1024
 
 _OVERHEAD = 12  # base offset and batch length: what the length does not count
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_OFFSET_AND_LENGTH = struct.Struct(">qi")
 _BEFORE_CRC = struct.Struct(">qiibI")
 _CRC_POSITION = 17
 _CHECKED_POSITION = 21
@@ -155,20 +154,14 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return header
 
 
-def iter_batches(buffer: Buffer, partial: bool = False) -> Iterator[tuple[BatchHeader, int]]:
-    """Headers and positions of the batches in ``buffer``.
+def iter_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, int]]:
+    """Headers and positions of the batches in ``buffer``, all whole; CorruptRecords for others.
 
-    With ``partial`` a batch that the end of the buffer cuts is left out, as in a Fetch response;
-    without it, it raises CorruptRecords.
+    `stored.iter_stored` is for what a Fetch response may hold: old formats, and a cut end.
     """
     position = 0
     size = len(buffer)
     while position < size:
-        if partial and (
-            size - position < HEADER_BYTES
-            or _OFFSET_AND_LENGTH.unpack_from(buffer, position)[1] > size - position - _OVERHEAD
-        ):
-            return
         header = read_header(buffer, position)
         yield header, position
         position = header.end

@@ -19,7 +19,8 @@ from log.clean_job import CleanedGroup, CleanJob, decode_answer, decode_job, enc
 from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from log.segment import LOG
-from protocol.records.batch import iter_batches, records_of
+from protocol.records.batch import records_of
+from protocol.records.stored import iter_stored
 from tests.broker.cleaned_logs import make_topic, no_process_is_left, opened, write
 from tests.broker.edge import eventually
 from tests.log.cleaning_tools import all_records, last_by_key
@@ -66,9 +67,7 @@ async def test_readers_of_all_kinds_see_no_error_and_no_gap_while_it_is_cleaned(
                 write(log, chance, 12)
             end = log.log_end_offset
             while read_to < end:  # a consumer: each fetch goes on where the last one ended
-                for header, _ in iter_batches(
-                    data := log.read_bytes(read_to, 30_000), partial=True
-                ):
+                for header, _ in iter_stored(data := log.read_bytes(read_to, 30_000), partial=True):
                     for record in records_of(data, header):
                         newest[record.key] = record.offset
                     read_to = header.last_offset + 1

@@ -18,9 +18,9 @@ from protocol.records.batch import (
     LOG_APPEND_TIME,
     Record,
     encode_batch,
-    iter_batches,
     records_of,
 )
+from protocol.records.stored import iter_stored
 from tests.log.log_tools import NOW_MS, append_values, batch, open_log, values
 from tests.simulated_files import SimulatedFiles
 
@@ -196,7 +196,7 @@ def log() -> PartitionLog:
 
 def offsets(data: bytes) -> list[tuple[int, int]]:
     return [
-        (header.base_offset, header.last_offset) for header, _ in iter_batches(data, partial=True)
+        (header.base_offset, header.last_offset) for header, _ in iter_stored(data, partial=True)
     ]
 
 
@@ -300,7 +300,7 @@ def test_slices_are_ranges_of_real_files(tmp_path: Path) -> None:
     [piece] = log.read(50, 1000).slices
 
     assert os.pread(piece.file.fileno(), piece.length, piece.position) == log.read(50, 1000).data
-    assert next(iter_batches(log.read(50, 1000).data, partial=True))[0].base_offset == 50
+    assert next(iter_stored(log.read(50, 1000).data, partial=True))[0].base_offset == 50
 
 
 def test_readers_in_other_threads_outlive_rolls_and_deletions(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_readers_in_other_threads_outlive_rolls_and_deletions(tmp_path: Path) ->
                     info = log.read(offset, 300)
                 except OffsetOutOfRange:
                     continue  # deleted since
-                for header, position in iter_batches(info.data, partial=True):
+                for header, position in iter_stored(info.data, partial=True):
                     [record] = records_of(info.data, header)
                     assert record.value == b"%d" % record.offset
                     reads.append(position)

@@ -16,7 +16,8 @@ from offsets.cache import OffsetCache
 from offsets.partitioner import partition_for
 from offsets.record_codec import runs_of_records, runs_of_section
 from offsets.runs import GroupRun
-from protocol.records.batch import iter_batches, records_of, section_of
+from protocol.records.batch import records_of, section_of
+from protocol.records.stored import iter_stored
 
 DIRECTORIES = Path(__file__).parent.parent / "data" / "kafka-dirs"
 
@@ -43,7 +44,7 @@ def test_every_acknowledged_commit_is_read(name: str) -> None:
     skipped: Counter[int] = Counter()
     groups = set()
     for partition, data in logs_of_offsets(directory).items():
-        for header, _ in iter_batches(data, partial=True):
+        for header, _ in iter_stored(data, partial=True):
             if header.is_control:
                 continue
             section = section_of(data, header)
