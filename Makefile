@@ -9,11 +9,11 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 export UV_PYTHON_DOWNLOADS = never
 
-ROOMS := protocol offsets coordinator log broker cli
+ROOMS := protocol offsets coordinator log broker cli pipeline
 CODE := $(ROOMS) tests tools bench
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check unit interop soak lock codecs golden coverage dashboards pictures format clean
+.PHONY: help run test check unit interop spark soak lock codecs golden coverage dashboards pictures format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,14 +30,18 @@ $(VENV)/broker.done: $(UV) requirements/broker.txt pyproject.toml
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/test.done: $(VENV)/broker.done requirements/test.txt
+$(VENV)/pipeline.done: $(VENV)/broker.done requirements/pipeline.txt
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/pipeline.txt
+	@touch $@
+
+$(VENV)/test.done: $(VENV)/pipeline.done requirements/test.txt
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/test.txt
 	@touch $@
 
 run: $(VENV)/broker.done ## set up and start a broker on 127.0.0.1:9092, data in ./data
 	exec $(BIN)/muster serve --listen 127.0.0.1:9092 --data ./data
 
-test: check unit interop ## set up and run every test
+test: check unit interop spark ## set up and run every test
 
 check: $(VENV)/test.done ## ruff, mypy and the import rules
 	$(BIN)/ruff check $(CODE)
@@ -46,10 +50,13 @@ check: $(VENV)/test.done ## ruff, mypy and the import rules
 	$(BIN)/lint-imports
 
 unit: $(VENV)/test.done ## tests that need no other program
-	$(BIN)/pytest -q -n 2 -m "not interop and not faults and not soak"
+	$(BIN)/pytest -q -n 2 -m "not interop and not faults and not pipeline and not soak"
 
 interop: $(VENV)/test.done ## real clients, real crashes
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "(interop or faults) and not soak"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "(interop or faults) and not pipeline and not soak"
+
+spark: $(VENV)/test.done ## the jobs on Spark
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "pipeline and not soak"
 
 soak: $(VENV)/test.done ## the long campaigns
 	$(BIN)/pytest -q -m soak --timeout 7200
@@ -80,6 +87,7 @@ COMPILE = $(UV) pip compile --quiet --generate-hashes --universal --python-versi
 lock: $(UV) ## choose versions anew and write requirements/*.txt
 	$(COMPILE) pyproject.toml requirements/build.in -o requirements/broker.txt
 	$(COMPILE) --group test -c requirements/broker.txt -o requirements/test.txt
+	$(COMPILE) --extra pipeline pyproject.toml -c requirements/test.txt -o requirements/pipeline.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 
 clean: ## remove the environment and caches, not the data

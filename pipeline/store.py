@@ -1,0 +1,91 @@
+"""Tables in a folder, as Parquet: each is there whole or not at all.
+
+A table is written beside its place, as `.NAME.partial`, and renamed when all of it is there; one
+that is replaced steps aside as `.NAME.old` first. A job that is killed anywhere leaves the old
+table or the new one, and its next run clears away what is left. Hadoop's file system does it, so
+that the folder may be on this machine or wherever the cluster keeps its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.errors import PipelineError
+
+
+class Store:
+    """The tables in one folder."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        self.spark = spark
+        self.folder = folder.rstrip("/") or "/"
+        jvm: Any = spark._jvm
+        self._path = jvm.org.apache.hadoop.fs.Path
+        context: Any = spark.sparkContext._jsc
+        self._files = self._path(self.folder).getFileSystem(context.hadoopConfiguration())
+
+    def path(self, name: str) -> str:
+        """Where a table is."""
+        return f"{self.folder}/{name}"
+
+    def has(self, name: str) -> bool:
+        """Whether a table is there; one whose replacing was cut short counts, and is put back."""
+        self._settle(name)
+        return bool(self._files.exists(self._path(self.path(name))))
+
+    def check_absent(self, names: Sequence[str], overwrite: bool) -> None:
+        """PipelineError when one of these tables is there and is not to be replaced."""
+        there = [name for name in names if self.has(name)]
+        if there and not overwrite:
+            raise PipelineError(
+                f"{self.folder} already has {', '.join(there)}: choose another --out, or replace"
+                " what is there with --overwrite"
+            )
+
+    def write(
+        self, name: str, frame: DataFrame, partition_by: Sequence[str] = (), overwrite: bool = False
+    ) -> None:
+        """Write a table whole. PipelineError when it is there and ``overwrite`` is not set."""
+        self.check_absent([name], overwrite)
+        partial, old = (
+            self._path(self._aside(name, "partial")),
+            self._path(self._aside(name, "old")),
+        )
+        self._files.delete(partial, True)
+        writer = frame.write.mode("error")
+        if partition_by:
+            writer = writer.partitionBy(*partition_by)
+        writer.parquet(self._aside(name, "partial"))
+        place = self._path(self.path(name))
+        if self._files.exists(place):
+            self._rename(place, old)
+        self._rename(partial, place)
+        self._files.delete(old, True)
+
+    def read(self, name: str) -> DataFrame:
+        """A table; PipelineError when it is not there."""
+        if not self.has(name):
+            raise PipelineError(
+                f"{self.folder} has no table {name}: make it with `muster pipeline {name}"
+                f" --source ... --out {self.folder}`"
+            )
+        return self.spark.read.parquet(self.path(name))
+
+    def _aside(self, name: str, what: str) -> str:
+        return f"{self.folder}/.{name}.{what}"
+
+    def _settle(self, name: str) -> None:
+        """Put back, or clear away, what a killed replacement left aside."""
+        place, old = self._path(self.path(name)), self._path(self._aside(name, "old"))
+        if self._files.exists(old):
+            if self._files.exists(place):
+                self._files.delete(old, True)
+            else:
+                self._rename(old, place)
+
+    def _rename(self, source: Any, target: Any) -> None:
+        if not self._files.rename(source, target):
+            raise PipelineError(f"{source} could not be renamed to {target}: see its permissions")

@@ -1,0 +1,1 @@
+"""Transforms of the history into tables: pure functions of DataFrames."""
