@@ -5,8 +5,8 @@ Nothing is counted here; names, labels and meanings stand in docs/metrics.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 from broker.families import Families, label
 from broker.lag import MemberLag, PartitionLag, TopicPartition
@@ -19,6 +19,10 @@ from log.partition_log import PartitionLog
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+
+
+PARTS = [f".{each:03d}" for each in range(1000)]
+"""Thousandths as they are written behind whole seconds: a float takes twice as long to write."""
 
 
 class NativeView(View):
@@ -104,7 +108,7 @@ class NativeView(View):
 
     def _reset_topic(self) -> None:
         self._sum = self._behind_sum = 0
-        self._oldest: float | None = None
+        self._oldest_ms: int | None = None
         self._last_commit_ms = -1
         self._first_expiry_ms: int | None = None
 
@@ -126,43 +130,43 @@ class NativeView(View):
         owners: dict[TopicPartition, Member],  # noqa: ARG002 - other views want them
     ) -> None:
         """Committed offset, lag in records and in seconds of each."""
-        self._sum += sum([lag.offset for lag in lags])
-        self._behind_sum += sum([lag.records for lag in lags if lag.records is not None])
-        self._last_commit_ms = max(self._last_commit_ms, *[lag.committed_ms for lag in lags])
-        self._first_expiry_ms = least(
-            [self._first_expiry_ms, *[lag.expires_ms for lag in lags]],
+        topics, partitions, offsets, _, _, records, ages, approximate, committed, expires = zip(
+            *lags, strict=True
         )
-        known = [lag.seconds for lag in lags if lag.seconds is not None]
-        if known:
-            self._oldest = max(*known, self._oldest or 0.0)
+        self._sum += sum(offsets)
+        self._behind_sum += sum(known(records))
+        self._last_commit_ms = max(self._last_commit_ms, *committed)
+        self._first_expiry_ms = least([self._first_expiry_ms, *expires])
+        self._oldest_ms = max(known([self._oldest_ms, *ages]), default=None)
         if not self.families.has_room(3 * len(lags)):
             return
-        start, end = f'{{{self._group},partition="', f'",{label("topic", lags[0].topic)}}}'
-        rows = [(f"{start}{lag.partition}{end}", lag) for lag in lags]
+        start, end = f'{{{self._group},partition="', f'",{label("topic", topics[0])}}} '
+        places = [f"{start}{partition}{end}" for partition in partitions]
+        name = "kafka_consumergroup_current_offset"
         self._committed.add_lines(
-            [f"kafka_consumergroup_current_offset{at} {lag.offset}\n" for at, lag in rows]
+            [f"{name}{at}{value}\n" for at, value in zip(places, offsets, strict=True)]
         )
+        name = "kafka_consumergroup_lag"
         self._lag.add_lines(
             [
-                f"kafka_consumergroup_lag{at} {lag.records}\n"
-                for at, lag in rows
-                if lag.records is not None
+                f"{name}{at}{value}\n"
+                for at, value in zip(places, records, strict=True)
+                if value is not None
             ]
         )
+        name = "muster_consumergroup_lag_seconds"
         self._seconds.add_lines(
             [
-                f"muster_consumergroup_lag_seconds{at} {lag.seconds}\n"
-                for at, lag in rows
-                if lag.seconds is not None
+                f"{name}{at}{value // 1000}{PARTS[value % 1000]}\n"
+                for at, value in zip(places, ages, strict=True)
+                if value is not None
             ]
         )
-        self._approximate.add_lines(
-            [
-                f"muster_consumergroup_lag_seconds_approximate{at} 1\n"
-                for at, lag in rows
-                if lag.approximate
-            ]
-        )
+        if True in approximate:
+            name = "muster_consumergroup_lag_seconds_approximate"
+            self._approximate.add_lines(
+                [f"{name}{at}1\n" for at, value in zip(places, approximate, strict=True) if value]
+            )
 
     def end_topic(self, topic: str) -> None:
         """What is one a group and topic."""
@@ -170,8 +174,8 @@ class NativeView(View):
             labels = f"{self._group},{label('topic', topic)}"
             self._committed_sum.add(labels, self._sum)
             self._lag_sum.add(labels, self._behind_sum)
-            if self._oldest is not None:
-                self._seconds_max.add(labels, self._oldest)
+            if self._oldest_ms is not None:
+                self._seconds_max.add(labels, self._oldest_ms / 1000)
             if self._last_commit_ms >= 0:
                 self._commit_age.add(labels, seconds_between(self._last_commit_ms, self.now))
             if self._first_expiry_ms is not None:
@@ -247,6 +251,13 @@ def seconds_between(wall_ms: int, now: Now) -> float:
     return max(0, now.wall_ms - wall_ms) / 1000
 
 
-def least(values: Iterable[int | None]) -> int | None:
+def least(values: Sequence[int | None]) -> int | None:
     """The least of those that are not None."""
-    return min([value for value in values if value is not None], default=None)
+    return min(known(values), default=None)
+
+
+def known(values: Sequence[int | None]) -> Sequence[int]:
+    """Those that are not None; mostly that is all of them, which costs one look."""
+    if None in values:
+        return [value for value in values if value is not None]
+    return cast(Sequence[int], values)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.lag import MemberLag, PartitionLag, TopicPartition
+from broker.lag import BLOCK, MemberLag, PartitionLag, TopicPartition
 from broker.logs import TopicLogs
 from broker.shard_log import ShardLog
 from coordinator.group import CONSUMER, Group
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 SLICE_S = 0.004
 """How long one slice may hold the loop, less the last of its steps."""
-STEP = 128
+STEP = BLOCK
 """Offsets, members or partitions in one step at most."""
+LOOKUP_S_MAX = 1.0
+"""How long groups wait for the ages of their unread records; what comes later is left out."""
 ASSIGNMENT_BYTES_MAX = 64 * 1024
 """The lag of a member with a longer assignment (16,000 partitions) is left out."""
 
@@ -42,7 +44,7 @@ class Seen(NamedTuple):
 
 
 class View:
-    """What is shown, in this order: a group, its offsets, its members; then topics.
+    """What is shown: groups, each with its offsets, then its members; and topics.
 
     A view overrides what it writes series of.
     """
@@ -84,17 +86,34 @@ class Walk:
         """Members whose assignment was too long to be read here."""
         self.poisoned = 0
         """Logs that take no writes."""
+        self._late: list[Seen] = []
+        """Groups that are not shown yet, since ages of records are being looked up for them."""
 
     async def run(self) -> None:
         """All of it; others get their turn between two slices.
 
-        What changes meanwhile is seen as it was or as it is.
+        What changes meanwhile is seen as it was or as it is. A group that has committed since the
+        last look needs records looked up: it comes last, so that its seconds are there.
         """
+        await self._in_slices(self.steps())
+        if self._late:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOKUP_S_MAX):
+                    await self.broker.lags.settled()
+            await self._in_slices(self.late_steps())
+
+    @staticmethod
+    async def _in_slices(steps: Iterator[int]) -> None:
         since = perf_counter()
-        for _ in self.steps():
+        for _ in steps:
             if perf_counter() - since > SLICE_S:
                 await asyncio.sleep(0)
                 since = perf_counter()
+
+    def late_steps(self) -> Iterator[int]:
+        """The rest of `steps`: groups that waited; of what is not known now the seconds lack."""
+        for seen in self._late:
+            yield from self._group(seen, may_wait=False)
 
     def steps(self) -> Iterator[int]:
         """Does it step by step; yields how much each looked at, at most STEP or one member."""
@@ -110,39 +129,60 @@ class Walk:
         for entry in list(self.broker.logs.topics.values()):
             yield from self._topic(entry)
 
-    def _group(self, seen: Seen) -> Iterator[int]:
+    def _group(self, seen: Seen, may_wait: bool = True) -> Iterator[int]:
+        lags = self.broker.lags
+        unknown = lags.unknown
+        blocks: list[tuple[str, list[list[PartitionLag]]]] = []
+        for topic in list(seen.host.shard.cache.topics(seen.group_id)):
+            of_topic: list[list[PartitionLag]] = []
+            blocks.append((topic, of_topic))
+            for block in lags.blocks(seen.host, seen.group_id, topic):
+                of_topic.append(block)
+                yield len(block)
+        if may_wait and lags.unknown != unknown:
+            self._late.append(seen)
+            return
         views = self.views
         for view in views:
             view.begin_group(seen)
-        owners: dict[TopicPartition, Member] = {}
         members = self._readable_members(seen.group)
-        lags = self.broker.lags
+        owners: dict[TopicPartition, Member] = {}
         if self.with_owners and seen.group is not None:
             for member in members:
-                owned = lags.owned_by(seen.group, member) or ()
-                owners.update(dict.fromkeys(owned, member))
+                for topic, partitions in (lags.owned_by(seen.group, member) or {}).items():
+                    owners.update(((topic, each), member) for each in partitions)
                 yield 1
-        found: dict[TopicPartition, PartitionLag] = {}
-        for topic in list(seen.host.shard.cache.topics(seen.group_id)):
-            offsets = lags.of_topic(seen.host, seen.group_id, topic)
-            while some := list(islice(offsets, STEP)):
+        for topic, of_topic in blocks:
+            for block in of_topic:
                 for view in views:
-                    view.offsets(some, owners)
-                if members:
-                    found.update([((lag.topic, lag.partition), lag) for lag in some])
-                yield len(some)
+                    view.offsets(block, owners)
+                yield len(block)
             for view in views:
                 view.end_topic(topic)
-        if seen.group is not None:
-            for member in members:
-                lag = lags.of_member(seen.group, member, found)
-                if lag is not None:
-                    for view in views:
-                        view.members((lag,))
-                yield 1
+        if seen.group is not None and members:
+            yield from self._members(seen.group, members, blocks)
         for view in views:
             view.end_group()
         yield 1
+
+    def _members(
+        self,
+        group: Group,
+        members: Sequence[Member],
+        blocks: Sequence[tuple[str, Sequence[Sequence[PartitionLag]]]],
+    ) -> Iterator[int]:
+        found: dict[str, dict[int, PartitionLag]] = {}
+        for topic, of_topic in blocks:
+            lags = found[topic] = {}
+            for block in of_topic:
+                lags.update([(lag.partition, lag) for lag in block])
+                yield len(block)
+        for member in members:
+            lag = self.broker.lags.of_member(group, member, found)
+            if lag is not None:
+                for view in self.views:
+                    view.members((lag,))
+            yield 1
 
     def _readable_members(self, group: Group | None) -> list[Member]:
         if group is None or group.protocol_type != CONSUMER:

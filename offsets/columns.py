@@ -9,8 +9,8 @@ somebody sent.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, repeat
 from operator import itemgetter, lt
 
 from offsets.runs import OffsetRun
@@ -263,6 +263,29 @@ class TopicColumns:
         for partition in self.partitions():
             slot = partition if self._slots is None else self._slots[partition]
             yield partition, self._commit_timestamps[slot], expiries.get(slot, _NONE)
+
+    def commits(self, partitions: Sequence[int]) -> Iterable[tuple[int, int, int, int]]:
+        """(partition, offset, commit timestamp, expire timestamp) of those that have an entry.
+
+        ``partitions`` ascend, each there once.
+        """
+        expiries = self._expire_timestamps
+        if self._slots is None and self.count == len(self._offsets) and not expiries:
+            first, last = (partitions[0], partitions[-1]) if partitions else (0, -1)
+            if first >= 0 and last < self.count and last - first == len(partitions) - 1:
+                offsets = self._offsets[first : last + 1]  # whole columns will do
+                times = self._commit_timestamps[first : last + 1]
+                return zip(partitions, offsets, times, repeat(_NONE), strict=False)
+        return [
+            (
+                partition,
+                self._offsets[slot],
+                self._commit_timestamps[slot],
+                expiries.get(slot, _NONE) if expiries else _NONE,
+            )
+            for partition in partitions
+            if (slot := self._slot_of(partition)) is not None
+        ]
 
     # ----------------------------------------------------------------------------------- slots
 

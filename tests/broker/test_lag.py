@@ -13,6 +13,7 @@ from log.partition_log import PartitionLog
 from log.record_time import RecordTime
 from protocol.consumer_protocol import encode_assignment
 from protocol.errors import NONE
+from protocol.messages.delete_groups import API as DELETE_GROUPS
 from protocol.records.batch import Record, encode_batch
 from tests.settings.served import GROUP, Served, serving
 
@@ -107,6 +108,61 @@ async def test_a_time_is_looked_up_again_only_when_the_commit_moved(tmp_path: Pa
         assert (lag.seconds, served.broker.lags.lookups) == (4.0, 2)
 
 
+async def test_who_commits_faster_than_records_are_looked_up_has_the_age_of_before(
+    tmp_path: Path,
+) -> None:
+    """Exact as of the look before, until the record of the newer commit is known."""
+    async with serving(tmp_path) as served:
+        fill(served, 10)
+        for offset, expected in ((4, None), (5, 5.0), (6, 5.0)):
+            assert await served.client.commit(GROUP, offset) == NONE
+            (lag,) = of_group(served)
+            assert lag.seconds == expected
+            assert of_group(served) == [lag], "asking twice changes nothing"
+            await served.broker.lags.settled()
+            served.pass_ms(1000)
+
+        (lag,) = of_group(served)
+        assert lag.seconds == 3.0 + 3.0, "of offset 6, three seconds later"
+
+
+async def test_the_age_of_before_outlives_one_more_commit_and_two_minutes_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as served:
+        fill(served, 10)
+        for offset in (4, 5, 6):
+            assert await served.client.commit(GROUP, offset) == NONE
+            (lag,) = of_group(served)
+            if offset == 4:
+                await served.broker.lags.settled()
+                monkeypatch.setattr(lag_module, "_look_up", lambda step: (len(step), []))
+        assert lag.seconds == 5.0, "of offset 4; neither 5 nor 6 is known yet"
+
+        served.pass_ms(120_000)
+        assert of_group(served)[0].seconds == 5.0
+        served.pass_ms(1)
+        assert of_group(served)[0].seconds is None
+
+
+async def test_what_was_asked_before_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lag_module, "KEPT_MIN", 10)
+    async with serving(tmp_path) as served:
+        fill(served, 10)
+        for number in range(30):
+            assert await served.client.commit(f"group-{number}", number % 10) == NONE
+            of_group(served, f"group-{number}")
+        served.broker.lags._wanted.clear()
+        names = [f"group-{number}" for number in range(30)]
+        await served.client.call(DELETE_GROUPS.key, 2, groups_names=names)
+        assert await served.client.commit(GROUP, 3) == NONE
+        of_group(served)
+
+        assert len(served.broker.lags._asked) <= 10
+
+
 async def test_inside_a_large_batch_the_seconds_are_approximate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +228,7 @@ async def test_what_each_member_is_behind(tmp_path: Path) -> None:
         assert await served.client.commit(GROUP, 4, partitions=2) == NONE
         assignment = encode_assignment({"orders": [0, 1, 2]})
         member_id, _ = await served.client.join_alone(GROUP, assignment=assignment)
-        lags = {(lag.topic, lag.partition): lag for lag in await known(served)}
+        lags = {"orders": {lag.partition: lag for lag in await known(served)}}
         group = served.host.shard.groups[GROUP]
         (member,) = list(served.broker.lags.of_members(group, lags))
 

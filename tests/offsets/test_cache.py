@@ -89,6 +89,14 @@ class CacheAgainstDict(RuleBasedStateMachine):
             assert self.cache.has_offsets(group_id) == bool(entries)
             assert set(self.cache.keys(group_id)) == set(entries)
             assert set(self.cache.topics(group_id)) == {topic for topic, _ in entries}
+            for topic, of_topic in self.cache.columns(group_id):
+                known = of_topic.partitions()
+                for some in (known, known[1:3], [-1, *known, 2**31 - 1], []):
+                    assert list(of_topic.commits(some)) == [
+                        (each, entry[0], entry[3], entry[4])
+                        for each in some
+                        if (entry := entries.get((topic, each)))
+                    ]
             everything = self.cache.fetch_all(group_id)
             assert {fetched.topic for fetched in everything} == {topic for topic, _ in entries}
             asked = [(topic, [3, -1, 0, 70, 2**31 - 1, 1, 3]) for topic in ("a", "b")]
