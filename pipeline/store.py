@@ -74,6 +74,25 @@ class Store:
             )
         return self.spark.read.parquet(self.path(name))
 
+    def has_file(self, name: str) -> bool:
+        """Whether there is a file of this name beside the tables."""
+        return bool(self._files.exists(self._path(self.path(name))))
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file beside the tables, whole or not at all; one that is there is replaced."""
+        partial, place = self._path(self._aside(name, "partial")), self._path(self.path(name))
+        stream = self._files.create(partial, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        self._files.delete(place, False)
+        self._rename(partial, place)
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a table; nothing happens when there is none."""
+        self._files.delete(self._path(self.path(name)), True)
+
     def _aside(self, name: str, what: str) -> str:
         return f"{self.folder}/.{name}.{what}"
 

@@ -1,0 +1,281 @@
+"""The jobs: which tables each makes, and how one runs from a source into a store.
+
+A job reads its source once. Tables that others are made of are taken from the store when the same
+run has made them. While a job runs, a mark lies in the folder: a run that was killed may then be
+started again and replaces what it had made, where other tables are replaced only when asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from pipeline.contract import BATCHES, DAMAGED, EVENTS, UNKNOWN, conform, of_kind
+from pipeline.store import Store
+from pipeline.tables.commits import commits, rates, rewinds
+from pipeline.tables.figures import FIGURES, Figure
+from pipeline.tables.schemas import COMMITS, QUARANTINE, RATES, REWINDS
+
+OFFSETS_RETENTION: Final = timedelta(days=7)
+"""Kafka's `offsets.retention.minutes` unless the cluster's is given."""
+QUARANTINED: Final = "quarantine"
+
+
+class Source(Protocol):
+    """Where a history is read."""
+
+    def events(self) -> DataFrame:
+        """EVENTS."""
+
+    def batches(self, topics: list[str] | None) -> DataFrame | None:
+        """BATCHES of these topics, None for all; None where the source has no ordinary topics."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What tables are made of."""
+
+    events: DataFrame
+    batches: DataFrame | None = None
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    offsets_retention: timedelta = OFFSETS_RETENTION
+    made: Mapping[str, DataFrame] = field(default_factory=dict)
+    """Tables that are there already, by name."""
+
+    def table(self, name: str) -> DataFrame:
+        """Another table, as it is there, or made of these inputs."""
+        return self.made[name] if name in self.made else TABLES[name].make(self)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table and how it is made."""
+
+    name: str
+    make: Callable[[Inputs], DataFrame]
+    schema: StructType
+    partition_by: tuple[str, ...] = ()
+    reads: int = 1
+    """How often its plan reads the history."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What `muster pipeline NAME` makes."""
+
+    name: str
+    summary: str
+    tables: tuple[str, ...]
+    with_batches: bool = False
+    """Whether it wants the times of the topics' own records."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a job is run."""
+
+    overwrite: bool = False
+    topics: list[str] | None = None
+    """Whose records' times are read; None for all."""
+    now: datetime | None = None
+    """The time that answers hold for; None for the clock's."""
+    offsets_retention: timedelta = OFFSETS_RETENTION
+    with_batches: bool = True
+    """False leaves the topics unread: no lag, no progress in the topics' own time."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a job is: about to do ``what``, ``done`` of ``total`` steps behind it."""
+
+    what: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class MadeTable:
+    """A table as the summary tells of it."""
+
+    name: str
+    path: str
+    rows: int
+    figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a job made."""
+
+    job: str
+    tables: tuple[MadeTable, ...]
+    events: int
+    damaged: int
+    """Stretches that could not be read; they are in the table `quarantine`."""
+    unknown: int
+    """Records of kinds that are not known; they are kept in the events."""
+    report: str | None = None
+
+
+def _batches(given: Inputs) -> DataFrame:
+    if given.batches is not None:
+        return given.batches
+    return given.events.sparkSession.createDataFrame([], BATCHES)
+
+
+TABLES: Final[dict[str, Table]] = {
+    table.name: table
+    for table in (
+        Table("events", lambda given: given.events, EVENTS),
+        Table("batches", _batches, BATCHES),
+        Table("commits", lambda given: commits(given.events, given.batches), COMMITS, ("day",)),
+        Table(
+            "rewinds", lambda given: rewinds(given.table("commits"), given.events), REWINDS, (), 2
+        ),
+        Table("rates", lambda given: rates(given.table("commits")), RATES, ("day",)),
+    )
+}
+
+JOBS: Final[dict[str, Job]] = {
+    job.name: job
+    for job in (
+        Job("commits", "each commit with the one before it", ("commits",), True),
+        Job("rewinds", "who moved backwards, when and how far", ("rewinds",), True),
+        Job("rates", "commits and progress by group, topic and minute", ("rates",), True),
+        Job("all", "every table and the report", tuple(TABLES), True),
+    )
+}
+
+
+def run_job(
+    spark: SparkSession,
+    job: Job,
+    source: Source,
+    store: Store,
+    options: Options | None = None,
+    on_progress: Callable[[Step], None] | None = None,
+) -> Summary:
+    """Make a job's tables. PipelineError when one is there and is not to be replaced."""
+    options = options or Options()
+    total = len(job.tables) + 1
+
+    def tell(what: str, done: int) -> None:
+        """Spark's own page names its work by the same words."""
+        spark.sparkContext.setJobGroup(f"muster {job.name}", what)
+        if on_progress:
+            on_progress(Step(what, done, total))
+
+    mark = _Mark(store, job.name)
+    overwrite = options.overwrite or mark.is_there()
+    store.check_absent(job.tables, overwrite)
+    mark.put()
+
+    tell("the history", 0)
+    found = _Kinds(source.events(), job)
+    inputs = Inputs(
+        found.events,
+        source.batches(options.topics) if job.with_batches and options.with_batches else None,
+        options.now or datetime.now(UTC),
+        options.offsets_retention,
+    )
+    made: list[MadeTable] = []
+    try:
+        for done, name in enumerate(job.tables):
+            tell(name, done)
+            inputs = _make(TABLES[name], inputs, store, overwrite)
+            made.append(_made(name, inputs.table(name), store))
+        tell(QUARANTINED, len(job.tables))
+        events, damaged, unknown = found.counts(inputs.events)
+        if damaged or store.has(QUARANTINED):
+            store.write(QUARANTINED, quarantine(inputs.events), overwrite=True)
+    finally:
+        found.release()
+    mark.take_away()
+    tell("done", total)
+    return Summary(job.name, tuple(made), events, damaged, unknown)
+
+
+def quarantine(events: DataFrame) -> DataFrame:
+    """EVENTS to QUARANTINE: what could not be read, where it lies and why."""
+    rows = events.where(of_kind(DAMAGED)).select("log_partition", "log_offset", "damage.*")
+    return conform(rows, QUARANTINE)
+
+
+def _make(table: Table, inputs: Inputs, store: Store, overwrite: bool) -> Inputs:
+    """Write one table; the inputs with it, so that later ones are made of what was written."""
+    store.write(table.name, table.make(inputs), table.partition_by, overwrite)
+    written = conform(store.read(table.name), table.schema)
+    inputs = replace(inputs, made={**inputs.made, table.name: written})
+    if table.name == "events":
+        return replace(inputs, events=written)
+    if table.name == "batches" and inputs.batches is not None:
+        return replace(inputs, batches=written)
+    return inputs
+
+
+def _made(name: str, table: DataFrame, store: Store) -> MadeTable:
+    figures = FIGURES[name](table) if name in FIGURES else ()
+    return MadeTable(name, store.path(name), table.count(), tuple(figures))
+
+
+class _Kinds:
+    """The history of one run, kept when it is read more than once, and what kinds it has."""
+
+    def __init__(self, events: DataFrame, job: Job) -> None:
+        self.kept = "events" not in job.tables and sum(TABLES[n].reads for n in job.tables) > 1
+        self.seen: Observation | None = None
+        self.events = events
+        if self.kept:
+            self.events = events.persist(StorageLevel.MEMORY_AND_DISK)
+        elif "events" not in job.tables:
+            self.seen = Observation()
+            self.events = events.observe(self.seen, *_counts())
+
+    def counts(self, events: DataFrame) -> tuple[int, int, int]:
+        """How many events, damaged ones and unknown ones there are."""
+        if self.seen:
+            row = self.seen.get
+        else:
+            row = events.agg(*_counts()).collect()[0].asDict()
+        return row["events"], row["damaged"], row["unknown"]
+
+    def release(self) -> None:
+        """Forget what was kept."""
+        if self.kept:
+            self.events.unpersist()
+
+
+def _counts() -> list[Column]:
+    return [
+        F.count("*").alias("events"),
+        F.count_if(of_kind(DAMAGED)).alias("damaged"),
+        F.count_if(of_kind(UNKNOWN)).alias("unknown"),
+    ]
+
+
+class _Mark:
+    """A file that says which job is at work in a folder, or was when it was killed."""
+
+    def __init__(self, store: Store, job: str) -> None:
+        self.store = store
+        self.name = f".{job}.running"
+
+    def is_there(self) -> bool:
+        """Whether a run of this job began here and did not end."""
+        return self.store.has_file(self.name)
+
+    def put(self) -> None:
+        """Say that a run begins."""
+        self.store.write_text(self.name, json.dumps({"began": datetime.now(UTC).isoformat()}))
+
+    def take_away(self) -> None:
+        """Say that it ended."""
+        self.store.delete(self.name)

@@ -1,0 +1,128 @@
+"""A job reads its source once, writes each table whole, and may be killed and started again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.contract import BATCHES, DAMAGED, UNKNOWN
+from pipeline.errors import PipelineError
+from pipeline.jobs import JOBS, TABLES, Options, Step, run_job
+from pipeline.store import Store
+from tests.pipeline.conftest import Frame
+from tests.pipeline.history import History, batch, shape, told
+
+pytestmark = pytest.mark.pipeline
+
+
+class Given:
+    """A source of frames, which says how often it was asked."""
+
+    def __init__(self, events: DataFrame, batches: DataFrame | None) -> None:
+        self.frames = {"events": events, "batches": batches}
+        self.asked: list[str] = []
+
+    def events(self) -> DataFrame:
+        self.asked.append("events")
+        assert self.frames["events"] is not None
+        return self.frames["events"]
+
+    def batches(self, topics: list[str] | None) -> DataFrame | None:
+        self.asked.append("batches")
+        return self.frames["batches"]
+
+
+def damaged(offset: int) -> dict[str, Any]:
+    damage = {"file": "00.log", "position": 77, "reason": "CRC"}
+    return {"log_partition": 3, "log_offset": offset, "kind": DAMAGED, "damage": damage}
+
+
+@pytest.fixture
+def source(frame: Frame) -> Given:
+    history = History().commit(0, "a", 10).commit(61, "a", 40).commit(62, "a", 30)
+    unknown = {"log_partition": 4, "log_offset": 5, "kind": UNKNOWN, "raw_key": b"\0\5"}
+    return Given(
+        frame([*history.rows, damaged(100), unknown]),
+        frame([batch(0, 0, 19), batch(30, 20, 59)], BATCHES),
+    )
+
+
+def test_one_table_is_made_by_one_reading(
+    spark: SparkSession, source: Given, tmp_path: Path
+) -> None:
+    store, steps = Store(spark, str(tmp_path)), list[Step]()
+
+    summary = run_job(spark, JOBS["commits"], source, store, on_progress=steps.append)
+
+    assert source.asked == ["events", "batches"]
+    assert [(s.what, s.done, s.total) for s in steps] == [
+        ("the history", 0, 2), ("commits", 0, 2), ("quarantine", 1, 2), ("done", 2, 2),
+    ]  # fmt: skip
+    assert (summary.events, summary.damaged, summary.unknown) == (5, 1, 1)
+    [table] = summary.tables
+    assert (table.name, table.rows, table.figures[0]) == ("commits", 3, ("groups", "1"))
+    assert told(store.read("commits"), "advanced_records", "advanced_s") == [
+        (None, None), (30, 30), (-10, 0),
+    ]  # fmt: skip
+    assert told(store.read("quarantine"), "log_partition", "log_offset", "position", "reason") == [
+        (3, 100, 77, "CRC")
+    ]
+    assert {p.name for p in tmp_path.iterdir()} == {"commits", "quarantine"}
+
+
+def test_all_makes_every_table_of_the_events_it_has_kept(
+    spark: SparkSession, source: Given, tmp_path: Path
+) -> None:
+    store = Store(spark, str(tmp_path))
+
+    summary = run_job(spark, JOBS["all"], source, store)
+
+    assert source.asked == ["events", "batches"]
+    assert [table.name for table in summary.tables] == list(TABLES)
+    for name, table in TABLES.items():
+        assert sorted(shape(store.read(name).schema)) == sorted(shape(table.schema)), name
+    assert (summary.events, summary.damaged, summary.unknown) == (5, 1, 1)
+
+
+def test_what_is_there_is_refused_before_anything_is_read(
+    spark: SparkSession, source: Given, tmp_path: Path
+) -> None:
+    store = Store(spark, str(tmp_path))
+    store.write("rates", spark.range(3))
+
+    with pytest.raises(PipelineError, match="already has rates"):
+        run_job(spark, JOBS["rates"], source, store)
+
+    assert source.asked == []
+    assert store.read("rates").count() == 3
+    run_job(spark, JOBS["rates"], source, store, Options(overwrite=True, with_batches=False))
+    assert source.asked == ["events"]
+    assert store.read("rates").count() == 2
+
+
+def test_a_job_that_broke_off_is_started_again_without_asking(
+    spark: SparkSession, source: Given, frame: Frame, tmp_path: Path
+) -> None:
+    store = Store(spark, str(tmp_path))
+
+    class Broken(RuntimeError):
+        pass
+
+    def break_at_rates(step: Step) -> None:
+        if step.what == "rates":
+            raise Broken
+
+    with pytest.raises(Broken):
+        run_job(spark, JOBS["all"], source, store, on_progress=break_at_rates)
+    assert store.has("commits")
+    assert not store.has("rates")
+
+    run_job(spark, JOBS["all"], source, store)
+
+    assert store.read("commits").count() == 3
+    assert store.read("rates").count() == 2
+    with pytest.raises(PipelineError, match="already has"):
+        run_job(spark, JOBS["all"], source, store)
