@@ -120,17 +120,24 @@ class PartitionLog:
 
     # -- appending
 
-    def append(self, batches: Buffer, leader_epoch: int, now_ms: int) -> AppendInfo:
+    def append(
+        self,
+        batches: Buffer,
+        leader_epoch: int,
+        now_ms: int,
+        headers: list[BatchHeader] | None = None,
+    ) -> AppendInfo:
         """Append a producer's validated batches (magic 2, one after another) with one write.
 
         Or a message set of magic 0 or 1 whose offsets count from 0, as `analyse` makes it. They get
         the next offsets and ``leader_epoch``; with log append time also ``now_ms`` (wall). A batch
-        that its producer has sent before is not appended again. Raises AppendRefused, with the log
-        untouched, and LogPoisoned.
+        that its producer has sent before is not appended again. ``headers`` are those of batches of
+        magic 2, where the caller has read them; they get their offsets too. Raises AppendRefused,
+        with the log untouched, and LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
-        placed = produce.place(self, batches, leader_epoch, now_ms)
+        placed = produce.place(self, batches, leader_epoch, now_ms, headers)
         if isinstance(placed, AppendInfo):
             return placed
         first_offset = self.log_end_offset

@@ -32,16 +32,22 @@ class Placed(NamedTuple):
 
 
 def place(
-    log: PartitionLog, batches: Buffer, leader_epoch: int, now_ms: int
+    log: PartitionLog,
+    batches: Buffer,
+    leader_epoch: int,
+    now_ms: int,
+    headers: list[BatchHeader] | None = None,
 ) -> Placed | AppendInfo:
     """Give batches the log's next offsets; the AppendInfo of a duplicate instead.
 
-    A ``bytearray`` is changed in its place. Raises AppendRefused.
+    A ``bytearray`` is changed in its place. ``headers`` are read here unless given. Raises
+    AppendRefused.
     """
     if batches and batches[MAGIC_POSITION] < 2:
         return _place_set(log, batches, now_ms)
     buffer = batches if isinstance(batches, bytearray) else bytearray(batches)
-    headers = [header for header, _ in iter_batches(buffer)]
+    if headers is None:
+        headers = [header for header, _ in iter_batches(buffer)]
     _check_sizes(log, headers, len(buffer))
     stamps = log.config.timestamp_type == LOG_APPEND_TIME
     for header in headers:

@@ -12,15 +12,16 @@ retries.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from broker.logs import TopicLogs
+from broker.produce_response import Appended, as_dict, produce_frame
 from broker.request import Request, ServedApi
 from broker.runtime import OFFSETS_TOPIC
 from log.errors import AppendRefused, LogPoisoned
-from log.filesystem import Buffer
 from log.partition_log import PartitionLog
 from log.values import AppendInfo
 from protocol.errors import (
@@ -38,7 +39,7 @@ from protocol.errors import (
 from protocol.generated.produce import DECODE_REQUEST
 from protocol.messages.produce import API
 from protocol.records.corrupt import CorruptRecords, RecordError
-from protocol.records.produce import analyse
+from protocol.records.produce import Produced, analyse
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -67,10 +68,12 @@ class _Refused(Exception):
         self.log_start_offset = log_start_offset
 
 
-class _Done(NamedTuple):
+@dataclass(slots=True)
+class _Done:
     """One partition's answer, and the log that must first be on the disk, up to which offset."""
 
-    answer: dict[str, Any]
+    answer: Appended | dict[str, Any]
+    """Of the reference codec when nothing was appended."""
     log: PartitionLog | None = None
     end_offset: int = -1
 
@@ -131,9 +134,9 @@ class _Producing:
         if self.transactional or any(batch.is_transactional for batch in produced.batches):
             raise _Refused(INVALID_TXN_STATE, "This broker has no transactions.")
         if not produced.batches:
-            return _Done(_appended(log.partition, -1, -1, log.log_start_offset))
+            return _Done(Appended(log.partition, NONE, -1, -1, log.log_start_offset))
         began_ns = perf_counter_ns()
-        info = self._write(log, produced.data)
+        info = self._write(log, produced)
         writes = self.broker.metrics.writes
         writes.append.add(perf_counter_ns() - began_ns)
         if not info.duplicate:
@@ -143,15 +146,16 @@ class _Producing:
             self.broker.metrics.produce_conversions += produced.converted
         if not info.duplicate:
             self.broker.long_polls.appended(log.topic, log.partition, len(produced.data))
-        answer = _appended(
-            log.partition, info.first_offset, info.log_append_time_ms, info.log_start_offset
+        answer = Appended(
+            log.partition, NONE, info.first_offset, info.log_append_time_ms, info.log_start_offset
         )
         if log.flush_due and info.last_offset >= log.recovery_point:
             return _Done(answer, log, info.last_offset + 1)
         return _Done(answer)
 
-    def _write(self, log: PartitionLog, data: Buffer) -> AppendInfo:
-        append = partial(log.append, data, max(log.epochs.latest, 0), self.now_ms)
+    def _write(self, log: PartitionLog, produced: Produced) -> AppendInfo:
+        epoch = max(log.epochs.latest, 0)
+        append = partial(log.append, produced.data, epoch, self.now_ms, produced.batches)
         try:
             if log.topic != OFFSETS_TOPIC or not self.broker.runtime.hosts:
                 return append()
@@ -170,18 +174,6 @@ class _Producing:
 
 def _start_told(error: CorruptRecords | AppendRefused, log: PartitionLog) -> int:
     return -1 if error.error_code in _WITHOUT_START else log.log_start_offset
-
-
-def _appended(
-    index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int
-) -> dict[str, Any]:
-    return {
-        "index": index,
-        "error_code": NONE,
-        "base_offset": base_offset,
-        "log_append_time_ms": log_append_time_ms,
-        "log_start_offset": log_start_offset,
-    }
 
 
 def _failed(index: int, refused: _Refused) -> dict[str, Any]:
@@ -211,7 +203,8 @@ def _finish(
     def flushed(done: _Done, reason: str | None) -> None:
         nonlocal missing
         if reason is not None:
-            done.answer.update(_failed(done.answer["index"], _Refused(KAFKA_STORAGE_ERROR, reason)))
+            assert isinstance(done.answer, Appended)
+            done.answer = _failed(done.answer.partition, _Refused(KAFKA_STORAGE_ERROR, reason))
         missing -= 1
         if not missing:
             _answer(request, acks, responses)
@@ -222,21 +215,38 @@ def _finish(
 
 
 def _answer(request: Request, acks: int, responses: list[tuple[Any, list[_Done]]]) -> None:
+    appended: list[tuple[Any, list[Appended]]] = []
+    for key, done in responses:
+        answers = [d.answer for d in done if isinstance(d.answer, Appended)]
+        if len(answers) < len(done):
+            _answer_with_errors(request, acks, responses)
+            return
+        appended.append((key, answers))
+    if acks == 0:
+        request.respond_nothing(NONE)
+    else:
+        request.complete(produce_frame(request.api_version, request.correlation_id, appended))
+
+
+def _answer_with_errors(
+    request: Request, acks: int, responses: list[tuple[Any, list[_Done]]]
+) -> None:
+    answers = [
+        (key, [as_dict(d.answer) if isinstance(d.answer, Appended) else d.answer for d in done])
+        for key, done in responses
+    ]
     worst = next(
-        (d.answer["error_code"] for _, done in responses for d in done if d.answer["error_code"]),
-        NONE,
+        a["error_code"] for _, partitions in answers for a in partitions if a["error_code"]
     )
     if acks == 0:
         request.respond_nothing(worst)
-        if worst:
-            request.connection.close()
+        request.connection.close()
         return
     key_name = "topic_id" if request.api_version >= _FIRST_WITH_IDS else "name"
     request.respond(
         {
             "responses": [
-                {key_name: key, "partition_responses": [d.answer for d in done]}
-                for key, done in responses
+                {key_name: key, "partition_responses": partitions} for key, partitions in answers
             ]
         },
         worst,

@@ -55,14 +55,14 @@ def analyse(
     where single records are to blame, their indexes.
     """
     data: Buffer = b"" if records is None else records
-    _check_version_rules(data, api_version)
+    only = _check_version_rules(data, api_version)
     if not data:
         return Produced(b"", [])
     if data[_MAGIC_POSITION] < 2:
         produced = take_set(data, now_ms, rules)
     else:
-        headers = []
-        for header, _ in iter_batches(data):
+        headers = [header for header, _ in iter_batches(data)] if only is None else [only]
+        for header in headers:
             if api_version < 7 and header.compression == ZSTD:
                 raise CorruptRecords(
                     f"Produce requests with version {api_version} may not use zstd compression.",
@@ -71,7 +71,6 @@ def analyse(
             check_size(header.size_bytes, rules)
             validate_batch(data, header)
             _check_header(header)
-            headers.append(header)
         if rules.magic == 2:
             produced = _check_records(data, headers, now_ms, rules)
         else:
@@ -87,22 +86,22 @@ def analyse(
     return produced
 
 
-def _check_version_rules(data: Buffer, api_version: int) -> None:
-    """What ProduceRequest itself demands of its version."""
+def _check_version_rules(data: Buffer, api_version: int) -> BatchHeader | None:
+    """What ProduceRequest itself demands of its version; the batch, where there must be one."""
     if api_version >= 3 and not data:
         raise CorruptRecords(
             f"Produce requests with version {api_version} must have a record batch.",
             INVALID_RECORD,
         )
     if not data:
-        return
+        return None
     if len(data) < _SMALLEST_ENTRY_BYTES:
         raise CorruptRecords(f"{len(data)} bytes of records are neither a batch nor a message.")
     magic = data[_MAGIC_POSITION]
     if magic > 2:
         raise CorruptRecords(f"Magic {magic} does not exist.")
     if api_version < 3:
-        return
+        return None
     if magic != 2:
         raise CorruptRecords(
             f"Produce requests with version {api_version} may only hold batches of magic 2, not"
@@ -116,6 +115,7 @@ def _check_version_rules(data: Buffer, api_version: int) -> None:
             f" partition; {len(data) - header.end} bytes follow the first.",
             INVALID_RECORD,
         )
+    return header
 
 
 def _check_header(header: BatchHeader) -> None:
