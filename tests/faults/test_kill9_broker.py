@@ -1,0 +1,285 @@
+"""Kill -9 of the whole broker while it appends, rolls, deletes and cleans at once.
+
+One connection pipelines Produce and DeleteRecords for topics of every cleanup policy and codec,
+with segments of a few batches; retention and the cleaner run all the time. At a random moment the
+broker is killed, started over the same directory, and read back as a client reads it: what was
+acknowledged is where it was said to be, or its key has a later value; what was not is whole or
+absent; nothing is gone that nobody deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import pytest
+
+from protocol.records.batch import Record, encode_batch, iter_batches, records_of
+from tests import waiting
+from tests.broker.topic_calls import create_topic, fetch, list_offset, produce_request
+from tests.brokers import KIND, Broker
+from tests.wire import Wire
+
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(KIND != "muster", reason="Kafka's smallest segment is 1 MiB"),
+]
+
+ROUNDS = int(os.environ.get("MUSTER_BROKER_KILL_ROUNDS", "6"))
+IN_FLIGHT = 8
+EARLIEST = -2
+KEYS = 7
+CLEANS_WITHIN_S = 10.0
+KEPT_BYTES = 12_000
+RECORD_BYTES_MAX = 200
+"""What one record takes at most in its log, its batch's header included."""
+SETTINGS = {
+    "log.retention.ms": "-1",
+    "log.index.interval.bytes": "300",
+    "log.retention.check.interval.ms": "20",
+    "log.cleaner.backoff.ms": "20",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.flush.offset.checkpoint.interval.ms": "1000",
+}
+_SMALL = {"segment.bytes": "3000", "file.delete.delay.ms": "0"}
+TOPICS = {
+    "plain": _SMALL,
+    "bounded": {**_SMALL, "retention.bytes": str(KEPT_BYTES)},
+    "deleted": {**_SMALL, "compression.type": "lz4"},
+    "compacted": {**_SMALL, "cleanup.policy": "compact"},
+    "rewritten": {**_SMALL, "cleanup.policy": "compact", "compression.type": "zstd"},
+    "both": {
+        **_SMALL, "cleanup.policy": "compact,delete", "retention.bytes": str(KEPT_BYTES),
+    },
+}  # fmt: skip
+CODECS = (0, 0, 1, 2, 3, 4)
+
+
+def record(topic: str, number: int) -> Record:
+    """The topic's record of this number; it says which it is."""
+    value = f"{topic} {number} ".encode() * (number % 4 + 1)
+    return Record(0, 1_700_000_000_000 + number, b"key-%d" % (number % KEYS), value)
+
+
+@dataclass
+class Sent:
+    """A batch on its way: the numbers of its records."""
+
+    topic: str
+    numbers: range
+
+
+@dataclass
+class History:
+    """What one topic was sent, over all lives of the broker."""
+
+    numbers: dict[int, int] = field(default_factory=dict)
+    """By offset the number of the record that was written there."""
+    end: int = 0
+    """The log's end as far as it is known."""
+    unacknowledged: deque[range] = field(default_factory=deque)
+    """Batches whose answer did not come, in the order in which they were sent."""
+    next_number: int = 0
+    start_least: int = 0
+    """What DeleteRecords acknowledged."""
+    start_most: int = 0
+    """What DeleteRecords was asked for."""
+
+    def place(self, numbers: range, offset: int) -> None:
+        """Note where a batch lies."""
+        assert offset == self.end
+        self.numbers.update(enumerate(numbers, offset))
+        self.end += len(numbers)
+
+
+class Campaign:
+    """A broker that is killed again and again, and what it acknowledged."""
+
+    def __init__(self, broker: Broker, seed: int) -> None:
+        self.broker = broker
+        self.chance = random.Random(seed)
+        self.histories = {topic: History() for topic in TOPICS}
+        self.seen: Counter[str] = Counter()
+        """What the lives came to do: lines of the log and answers, by kind."""
+        with Wire(broker.port) as wire:
+            for topic, configs in TOPICS.items():
+                assert create_topic(wire, topic, configs=configs)["error_code"] == 0
+
+    # -- a life
+
+    def live_and_die(self) -> None:
+        """Send until the broker is killed, at a moment that nobody chose."""
+        patience_s = CLEANS_WITHIN_S if self.chance.random() < 0.5 else 0.0
+        killing = threading.Thread(
+            target=self.kill, args=(patience_s, self.chance.uniform(0.02, 0.5))
+        )
+        with Wire(self.broker.port) as wire:
+            killing.start()
+            waiting_for: deque[Sent | str] = deque()
+            try:
+                while True:
+                    while len(waiting_for) < IN_FLIGHT:
+                        waiting_for.append(self.send(wire))
+                    _, answer = wire.receive()
+                    self.note(waiting_for.popleft(), answer)
+            except OSError:
+                pass
+            finally:
+                killing.join()
+        for sent in waiting_for:
+            if isinstance(sent, Sent):
+                self.histories[sent.topic].unacknowledged.append(sent.numbers)
+        for kind in ("log cleaned", "segments deleted", "can't be"):
+            self.seen[kind] += self.count(kind)
+        assert not self.seen["can't be"], self.broker.tail()
+
+    def kill(self, patience_s: float, after_s: float) -> None:
+        """Kill the broker ``after_s`` after its cleaner has come to work, or waited for in vain."""
+        with suppress(AssertionError):
+            waiting.until("a log is cleaned", lambda: self.count("log cleaned"), patience_s)
+        time.sleep(after_s)  # the moment is the test's subject
+        self.broker.kill()
+
+    def count(self, kind: str) -> int:
+        """How many lines of this life's log tell of it."""
+        return sum(kind in line for line in list(self.broker.log))
+
+    def send(self, wire: Wire) -> Sent | str:
+        topic = self.chance.choice(list(TOPICS))
+        history = self.histories[topic]
+        if topic == "deleted" and self.chance.random() < 0.1:
+            offset = self.chance.randint(history.start_most, max(history.end, history.start_most))
+            history.start_most = offset
+            asked = {"partition_index": 0, "offset": offset}
+            wire.send(
+                "DeleteRecords", 1,
+                {"topics": [{"name": topic, "partitions": [asked]}], "timeout_ms": 10_000},
+            )  # fmt: skip
+            return topic
+        first = history.next_number
+        numbers = range(first, first + self.chance.randint(1, 6))
+        history.next_number = numbers.stop
+        made = [record(topic, n)._replace(offset=i) for i, n in enumerate(numbers)]
+        batch = encode_batch(made, compression=self.chance.choice(CODECS))
+        wire.send("Produce", 9, produce_request(topic, batch, acks=self.chance.choice((1, -1))))
+        return Sent(topic, numbers)
+
+    def note(self, sent: Sent | str, answer: dict[str, object]) -> None:
+        text = repr(answer)
+        if isinstance(sent, Sent):
+            found = re.search(r"'error_code': (\d+), 'base_offset': (\d+)", text)
+            assert found, text
+            assert found[1] == "0", text
+            self.histories[sent.topic].place(sent.numbers, int(found[2]))
+            self.seen["appends"] += 1
+        else:
+            found = re.search(r"'low_watermark': (\d+), 'error_code': 0", text)
+            assert found, text
+            history = self.histories[sent]
+            history.start_least = max(history.start_least, int(found[1]))
+            self.seen["deletions"] += 1
+
+    # -- what there is then
+
+    def read_back(self) -> None:
+        """Start the broker again and compare every topic with its history."""
+        self.broker.log.clear()
+        self.broker.start()
+        with Wire(self.broker.port) as wire:
+            for topic in TOPICS:
+                self.check(wire, topic)
+
+    def check(self, wire: Wire, topic: str) -> None:
+        history = self.histories[topic]
+        start, end, found = self.read(wire, topic)
+        assert end >= history.end, f"{topic} ends at {end}: acknowledged records are missing"
+        while history.unacknowledged:  # in order, each whole or absent
+            numbers = history.unacknowledged.popleft()
+            if end > history.end:
+                history.place(numbers, history.end)
+                self.seen["unacknowledged, but there"] += 1
+        assert end == history.end, f"{topic}: a batch is there in part"
+        due = {offset: n for offset, n in history.numbers.items() if offset >= start}
+        for offset, got in found.items():
+            expected = record(topic, due[offset])._replace(offset=offset)
+            assert got == expected, f"{topic}: another record at {offset}"
+        if "compact" in TOPICS[topic].get("cleanup.policy", ""):
+            last = {number % KEYS: offset for offset, number in sorted(due.items())}
+            assert set(last.values()) <= found.keys(), f"{topic}: a key lost its last value"
+        else:
+            assert found.keys() == due.keys(), f"{topic}: not whole"
+        self.check_start(topic, history, start, end)
+
+    def check_start(self, topic: str, history: History, start: int, end: int) -> None:
+        if topic == "deleted":
+            assert history.start_least <= start <= history.start_most
+        elif "retention.bytes" in TOPICS[topic]:
+            assert start == 0 or (end - start) * RECORD_BYTES_MAX >= KEPT_BYTES
+        else:
+            assert start == 0, f"{topic}: nobody deleted its first records"
+        history.start_least = max(history.start_least, start if topic == "deleted" else 0)
+
+    def read(self, wire: Wire, topic: str) -> tuple[int, int, dict[int, Record]]:
+        """The log's start, its end, and its records by offset."""
+        while True:
+            start = offset = list_offset(wire, topic, EARLIEST)["offset"]
+            found: dict[int, Record] = {}
+            while True:
+                answer = fetch(wire, topic, offset=offset)
+                if answer["error_code"] == 1:  # retention was quicker
+                    break
+                assert answer["error_code"] == 0, answer
+                data = answer["records"] or b""
+                for header, _ in iter_batches(data, partial=True):
+                    found.update((r.offset, r) for r in records_of(data, header))
+                    offset = header.last_offset + 1
+                start = max(start, answer["log_start_offset"])
+                if offset >= answer["high_watermark"]:
+                    kept = {at: r for at, r in found.items() if at >= start}
+                    return start, answer["high_watermark"], kept
+
+
+@pytest.fixture
+def campaign(brokers: Callable[..., Broker]) -> Campaign:
+    seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
+    print(f"MUSTER_SEED={seed}")
+    return Campaign(brokers(SETTINGS), seed)
+
+
+def run(campaign: Campaign, rounds: int) -> None:
+    for _ in range(rounds):
+        campaign.live_and_die()
+        campaign.read_back()
+    print(dict(campaign.seen))
+    for kind in ("appends", "deletions", "log cleaned", "segments deleted"):
+        assert campaign.seen[kind], f"no life came to {kind}"
+
+
+@pytest.mark.timeout(300)
+def test_no_acknowledged_record_is_lost(campaign: Campaign) -> None:
+    run(campaign, ROUNDS)
+
+
+@pytest.mark.timeout(60)
+def test_a_lost_segment_is_noticed(campaign: Campaign) -> None:
+    while not campaign.histories["plain"].end > 100:
+        campaign.live_and_die()
+        campaign.read_back()
+    campaign.broker.kill()
+    last = max(campaign.broker.partition_folder("plain", 0).glob("*.log"))
+    last.unlink()
+    with pytest.raises(AssertionError, match="acknowledged records are missing"):
+        campaign.read_back()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_many_more_kills(campaign: Campaign) -> None:
+    run(campaign, 34 * ROUNDS)
