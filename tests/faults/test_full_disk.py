@@ -15,7 +15,8 @@ from typing import Protocol
 
 import pytest
 
-from protocol.records.batch import Record, encode_batch, iter_batches, records_of
+from protocol.records.batch import Record, encode_batch, records_of
+from protocol.records.stored import iter_stored
 from tests import waiting
 from tests.broker.test_broken_disks import commit, committed
 from tests.broker.topic_calls import create_topic, fetch, produce
@@ -157,7 +158,7 @@ def read(wire: Wire) -> list[tuple[bytes | None, int]]:
     offset = 0
     while (answer := fetch(wire, "t", offset))["high_watermark"] > offset:
         assert answer["error_code"] == 0
-        for header, _ in iter_batches(answer["records"] or b"", partial=True):
+        for header, _ in iter_stored(answer["records"] or b"", partial=True):
             for record in records_of(answer["records"], header):
                 found.append((record.key, int((record.value or b"").split()[0])))
             offset = header.last_offset + 1

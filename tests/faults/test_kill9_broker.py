@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from protocol.records.batch import Record, encode_batch, iter_batches, records_of
+from protocol.records.batch import Record, encode_batch, records_of
+from protocol.records.stored import iter_stored
 from tests import waiting
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce_request
 from tests.brokers import KIND, Broker
@@ -106,6 +107,7 @@ class Campaign:
         self.broker = broker
         self.chance = random.Random(seed)
         self.histories = {topic: History() for topic in TOPICS}
+        self.lives = 0
         self.seen: Counter[str] = Counter()
         """What the lives came to do: lines of the log and answers, by kind."""
         with Wire(broker.port) as wire:
@@ -116,7 +118,8 @@ class Campaign:
 
     def live_and_die(self) -> None:
         """Send until the broker is killed, at a moment that nobody chose."""
-        patience_s = CLEANS_WITHIN_S if self.chance.random() < 0.5 else 0.0
+        self.lives += 1
+        patience_s = CLEANS_WITHIN_S if self.lives % 2 else 0.0
         killing = threading.Thread(
             target=self.kill, args=(patience_s, self.chance.uniform(0.02, 0.5))
         )
@@ -237,7 +240,7 @@ class Campaign:
                     break
                 assert answer["error_code"] == 0, answer
                 data = answer["records"] or b""
-                for header, _ in iter_batches(data, partial=True):
+                for header, _ in iter_stored(data, partial=True):
                     found.update((r.offset, r) for r in records_of(data, header))
                     offset = header.last_offset + 1
                 start = max(start, answer["log_start_offset"])
