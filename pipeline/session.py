@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.archive import make_archive
 from pipeline.errors import PipelineError
+from pipeline.sources.segments import KafkaSegments
 
 SPARK_VERSION = "4.0.0"
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"
@@ -65,6 +66,7 @@ def open_session(
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.addPyFile(str(make_archive()))
+    session.dataSource.register(KafkaSegments)
     return session
 
 

@@ -8,12 +8,16 @@ that the folder may be on this machine or wherever the cluster keeps its files.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.errors import PipelineError
+
+_MARK = "_muster.json"
+"""Which cluster the tables are of; Spark passes over names that begin so."""
 
 
 class Store:
@@ -35,6 +39,35 @@ class Store:
         """Whether a table is there; one whose replacing was cut short counts, and is put back."""
         self._settle(name)
         return bool(self._files.exists(self._path(self.path(name))))
+
+    def cluster_id(self) -> str | None:
+        """The cluster whose tables these are; None while it is not known."""
+        if not self.has_file(_MARK):
+            return None
+        stream = self._files.open(self._path(self.path(_MARK)))
+        jvm: Any = self.spark._jvm
+        try:
+            text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        finally:
+            stream.close()
+        found: str | None = json.loads(text).get("cluster_id")
+        return found
+
+    def belong_to(self, cluster_id: str | None) -> None:
+        """Note whose tables these are. PipelineError when they are another cluster's.
+
+        A cluster that is not known (None) leaves no note and is not refused.
+        """
+        if cluster_id is None:
+            return
+        noted = self.cluster_id()
+        if noted not in (None, cluster_id):
+            raise PipelineError(
+                f"{self.folder} has tables of cluster {noted} and the source is cluster"
+                f" {cluster_id}: choose another --out"
+            )
+        if noted is None:
+            self.write_text(_MARK, json.dumps({"cluster_id": cluster_id}))
 
     def check_absent(self, names: Sequence[str], overwrite: bool) -> None:
         """PipelineError when one of these tables is there and is not to be replaced."""

@@ -1,0 +1,179 @@
+"""Which files hold a topic's partitions: folders of a broker, live or archived.
+
+What a broker would drop or finish when it opens the folder is dropped or finished here too, in
+mind alone: `.deleted` and `.cleaned` are passed over, and a whole `.swap` takes the place of the
+segments that it was made from.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.errors import PipelineError
+from pipeline.sources.segment_reader import Entry, SegmentFile
+
+OFFSETS_TOPIC = "__consumer_offsets"
+LOG = ".log"
+DELETED = ".deleted"
+_CLEANED = ".cleaned"
+_SWAP = ".swap"
+_PARTITION_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
+_SEGMENT = re.compile(r"\d{20}\.log")
+_META = "meta.properties"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One segment file. ``behind`` is the next one's base offset, None for a log's last."""
+
+    file: str
+    topic: str
+    partition: int
+    base_offset: int
+    behind: int | None
+
+
+def local_folder(where: str) -> str:
+    """The path of a folder given as a path or a `file:` URI; PipelineError for other URIs."""
+    if where.startswith("file:"):
+        where = "/" + where.removeprefix("file:").lstrip("/")
+    elif re.match(r"[a-z][a-z0-9+.-]+://", where):
+        raise PipelineError(
+            f"segments are read from folders of the machines that run the job, not from {where}:"
+            " mount it there"
+        )
+    return os.path.abspath(where)
+
+
+def folders_of(path: str) -> list[str]:
+    """The folders of an option that may name several, as Kafka's `log.dirs` does."""
+    return [local_folder(part.strip()) for part in path.split(",") if part.strip()]
+
+
+def partition_folders(path: str) -> dict[tuple[str, int], str]:
+    """(topic, partition) to its folder, below the folders of ``path`` or one of them itself.
+
+    PipelineError where a folder is missing or may not be read, or two hold the same partition.
+    """
+    found: dict[tuple[str, int], str] = {}
+    for folder in folders_of(path):
+        own = _PARTITION_FOLDER.fullmatch(os.path.basename(folder))
+        names = list_folder(folder)
+        if own and any(name.endswith(LOG) for name in names):
+            here = [((own["topic"], int(own["partition"])), folder)]
+        else:
+            here = [
+                ((match["topic"], int(match["partition"])), os.path.join(folder, name))
+                for name in names
+                if (match := _PARTITION_FOLDER.fullmatch(name))
+                and os.path.isdir(os.path.join(folder, name))
+            ]
+        for key, place in here:
+            if key in found:
+                raise PipelineError(
+                    f"{found[key]} and {place} are both {key[0]}-{key[1]}: name folders of one"
+                    " broker, or one copy of each partition"
+                )
+            found[key] = place
+    return found
+
+
+def list_folder(folder: str) -> list[str]:
+    """The names in a folder; PipelineError when it is not there or may not be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        raise PipelineError(f"there is no folder {folder}: see --source") from None
+    except NotADirectoryError:
+        raise PipelineError(
+            f"{folder} is a file: name a broker's data folder or a partition's folder in it, and"
+            " unpack an archive first"
+        ) from None
+    except PermissionError:
+        raise PipelineError(
+            f"{folder} may not be read: run the job as a user who may read the broker's files"
+        ) from None
+
+
+def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
+    """The segments of one partition's folder, in order."""
+    names = list_folder(folder)
+    bases = {int(name[:20]): name for name in names if _SEGMENT.fullmatch(name)}
+    cleaned = [int(name[:20]) for name in names if name.endswith(LOG + _CLEANED)]
+    for name in names:
+        if not name.endswith(LOG + _SWAP):
+            continue
+        base = int(name[:20])
+        if cleaned and base >= min(cleaned):
+            continue  # its siblings are not whole, so the sources are the log
+        end = _end_of(os.path.join(folder, name), base)
+        bases = {other: file for other, file in bases.items() if not base <= other < end}
+        bases[base] = name
+    ordered = sorted(bases)
+    return [
+        Segment(os.path.join(folder, bases[base]), topic, partition, base, behind)
+        for base, behind in zip(ordered, [*ordered[1:], None], strict=True)
+    ]
+
+
+def choose(segments: Sequence[Segment], start_offset: int, end_offset: int) -> list[Segment]:
+    """Those segments that can hold an offset from ``start_offset`` to before ``end_offset``."""
+    return [
+        segment
+        for segment in segments
+        if (segment.behind is None or segment.behind > start_offset)
+        and segment.base_offset < end_offset
+    ]
+
+
+def cluster_id_of(path: str) -> str | None:
+    """The cluster id in `meta.properties`, None without one; PipelineError for several clusters."""
+    found: dict[str, str] = {}
+    for folder in folders_of(path):
+        for place in (folder, os.path.dirname(folder)):
+            cluster = _cluster_in(os.path.join(place, _META))
+            if cluster:
+                found[cluster] = place
+                break
+    if len(found) > 1:
+        said = " and ".join(f"{place} is of cluster {cluster}" for cluster, place in found.items())
+        raise PipelineError(f"{said}: read one cluster at a time")
+    return next(iter(found), None)
+
+
+def open_segment(segment: Segment) -> int:
+    """A descriptor of the segment's file; under its other name when it was deleted meanwhile.
+
+    Kafka keeps a deleted segment for `file.delete.delay.ms` under that name. Raises OSError.
+    """
+    try:
+        return os.open(segment.file, os.O_RDONLY)
+    except FileNotFoundError:
+        return os.open(segment.file + DELETED, os.O_RDONLY)
+
+
+def _end_of(file: str, base: int) -> int:
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        end = base + 1
+        for entry in SegmentFile(descriptor, base, None).entries():
+            if isinstance(entry, Entry):
+                end = max(end, entry.header.last_offset + 1)
+        return end
+    finally:
+        os.close(descriptor)
+
+
+def _cluster_in(file: str) -> str | None:
+    try:
+        with open(file, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                name, _, value = line.partition("=")
+                if name.strip() == "cluster.id" and value.strip():
+                    return value.strip()
+    except OSError:
+        return None
+    return None

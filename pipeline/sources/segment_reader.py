@@ -1,0 +1,182 @@
+"""The entries of one segment file, in bounded memory, whatever has happened to the file.
+
+What cannot be an entry is told as `Damage`, and reading goes on behind it: at the place that its
+length names when something plausible is there, else at the next entry whose checksum holds, else
+the rest of the file is one damage. Only the tail of a log's last segment may be incomplete without
+being damaged: its broker is writing there, or died there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.records.batch import BatchHeader
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.stored import MAGIC_POSITION, OVERHEAD, read_stored, validate_stored
+
+CHUNK_BYTES = 1 << 20
+ENTRY_BYTES_MAX = 128 << 20
+"""A batch above it is taken for damage; Kafka's `message.max.bytes` is 1 MiB unless changed."""
+_HEAD_BYTES = MAGIC_POSITION + 1
+_MAGICS = 3
+_SMALLEST_SIZE = 14
+_SEARCH_BYTES = 256 << 20
+"""Bytes of would-be entries that a search checks before it gives the segment up."""
+
+
+class Entry(NamedTuple):
+    """A whole entry: ``buffer`` holds it at ``header.position``, the file at ``position``."""
+
+    position: int
+    buffer: bytes
+    header: BatchHeader
+
+
+class Damage(NamedTuple):
+    """Bytes from ``position`` on that are no entry; ``offset`` is the log offset due there."""
+
+    position: int
+    offset: int
+    reason: str
+
+
+class SegmentFile:
+    """An open segment. ``behind`` is the next segment's base offset, None for the last one."""
+
+    def __init__(self, descriptor: int, base_offset: int, behind: int | None) -> None:
+        self.descriptor = descriptor
+        self.base_offset = base_offset
+        self.behind = behind
+        self.size = os.fstat(descriptor).st_size
+        """As it was at the opening; what is written later is not read."""
+        self._window = b""
+        self._window_at = 0
+
+    def entries(self) -> Iterator[Entry | Damage]:
+        """Entries in order, none checked by its CRC, with the damage between them."""
+        position, expected = 0, self.base_offset
+        while position < self.size:
+            try:
+                entry = self._entry(position, expected)
+            except CorruptRecords as error:
+                found = self._after(position, expected)
+                if found is None:
+                    if self.behind is None and self._incomplete(position):
+                        return
+                    yield Damage(position, expected, f"{error} Nothing behind it can be read.")
+                    return
+                yield Damage(position, expected, str(error))
+                position = found
+                continue
+            yield entry
+            expected = max(expected, entry.header.last_offset + 1)
+            position += entry.header.size_bytes
+
+    def _entry(self, position: int, expected: int) -> Entry:
+        """The entry at a position; CorruptRecords where none can be."""
+        head = self._bytes(position, _HEAD_BYTES)
+        if len(head) < _HEAD_BYTES:
+            raise CorruptRecords(f"The segment ends {len(head)} bytes into a batch.")
+        size = OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
+        if not _SMALLEST_SIZE + OVERHEAD <= size <= ENTRY_BYTES_MAX:
+            raise CorruptRecords(f"A batch claims {size} bytes.")
+        if size > self.size - position:
+            raise CorruptRecords(
+                f"A batch claims {size} bytes; the segment has {self.size - position} left."
+            )
+        self._bytes(position, size)
+        header = read_stored(self._window, position - self._window_at)
+        if header.base_offset < expected:
+            raise CorruptRecords(
+                f"The batch at offset {header.base_offset} stands where {expected} or more is due."
+            )
+        if self.behind is not None and header.last_offset >= self.behind:
+            raise CorruptRecords(
+                f"The batch at offset {header.base_offset} reaches {header.last_offset}, and the"
+                f" next segment begins at {self.behind}."
+            )
+        return Entry(position, self._window, header)
+
+    def _after(self, position: int, expected: int) -> int | None:
+        """Where to go on behind the damage at ``position``; None when nothing is found."""
+        head = self._bytes(position, _HEAD_BYTES)
+        if len(head) == _HEAD_BYTES:
+            size = OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
+            if size >= _SMALLEST_SIZE + OVERHEAD and position + size <= self.size:
+                try:
+                    if position + size < self.size:
+                        self._entry(position + size, expected)
+                    return position + size
+                except CorruptRecords:
+                    pass
+        return self._search(position + 1, expected)
+
+    def _search(self, start: int, expected: int) -> int | None:
+        """The first position from ``start`` on where an entry lies whose checksum holds."""
+        budget = _SEARCH_BYTES
+        while start + _HEAD_BYTES <= self.size:
+            window = os.pread(self.descriptor, CHUNK_BYTES + _HEAD_BYTES, start)
+            for candidate in _candidates(window, self.size - start, expected):
+                try:
+                    _, buffer, header = self._entry(start + candidate, expected)
+                    budget -= header.size_bytes
+                    validate_stored(buffer, header)
+                    return start + candidate
+                except CorruptRecords:
+                    budget -= 1
+                if budget < 0:
+                    return None
+            start += CHUNK_BYTES
+        return None
+
+    def _incomplete(self, position: int) -> bool:
+        """Whether what is left is the beginning of one entry, or zeros set aside for more."""
+        head = self._bytes(position, _HEAD_BYTES)
+        if len(head) < _HEAD_BYTES:
+            return True
+        size = OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
+        if size > self.size - position and head[MAGIC_POSITION] < _MAGICS:
+            return True
+        for start in range(position, self.size, CHUNK_BYTES):
+            if any(os.pread(self.descriptor, CHUNK_BYTES, start)):
+                return False
+        return True
+
+    def _bytes(self, position: int, size: int) -> bytes:
+        """At most ``size`` bytes of the file, which then lie whole in the window."""
+        size = min(size, self.size - position)
+        at = position - self._window_at
+        if not 0 <= at <= len(self._window) - size:
+            wanted = min(max(size, CHUNK_BYTES), self.size - position)
+            self._window = os.pread(self.descriptor, wanted, position)
+            self._window_at, at = position, 0
+        return self._window[at : at + min(size, _HEAD_BYTES)]
+
+
+def _candidates(window: bytes, left: int, expected: int) -> list[int]:
+    """Places in a window where magic, size and the upper half of the offset are an entry's."""
+    count = len(window) - _HEAD_BYTES + 1
+    data = np.frombuffer(window, np.uint8)
+    upper, size = _big_endian(data, 0, count), _big_endian(data, 8, count)
+    first = expected >> 32
+    likely = (
+        (data[MAGIC_POSITION : MAGIC_POSITION + count] < _MAGICS)
+        & (upper >= first)
+        & (upper <= first + 1)
+        & (size >= _SMALLEST_SIZE)
+        & (size <= left - np.arange(count) - OVERHEAD)
+    )
+    return [int(place) for place in np.flatnonzero(likely)]
+
+
+def _big_endian(data: NDArray[np.uint8], at: int, count: int) -> NDArray[np.int64]:
+    """The 32-bit number that begins at each byte from ``at`` on."""
+    number = np.zeros(count, np.int64)
+    for byte in range(4):
+        number = number << 8 | data[at + byte : at + byte + count]
+    return number

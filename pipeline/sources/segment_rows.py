@@ -1,0 +1,234 @@
+"""What a segment's entries become: events of the offsets log, records of any topic, or batches."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from pipeline.contract import BATCHES, SEGMENT_RECORDS
+from pipeline.errors import PipelineError
+from pipeline.sources.decode import add_entry
+from pipeline.sources.event_rows import ROWS_AT_ONCE, EventRows, time_or_none, times
+from pipeline.sources.segment_files import Segment
+from pipeline.sources.segment_reader import Entry
+from protocol.records.batch import LOG_APPEND_BIT, LOG_APPEND_TIME, NO_TIMESTAMP
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.stored import UNKNOWN_COUNT, stored_records, validate_stored
+
+RECORDS_ARROW: Final[pa.Schema] = to_arrow_schema(SEGMENT_RECORDS)
+BATCHES_ARROW: Final[pa.Schema] = to_arrow_schema(BATCHES)
+_BYTES_AT_ONCE = 8 << 20
+_NO_TIMESTAMP_TYPE = -1
+
+Offsets = tuple[int, int]
+"""The first log offset wanted, and the one behind the last."""
+
+
+class SegmentRows(Protocol):
+    """Collects the rows of one segment."""
+
+    def add(self, entry: Entry, offsets: Offsets) -> None:
+        """The rows of a whole entry that has such offsets."""
+
+    def damaged(self, offset: int, position: int | None, reason: str) -> None:
+        """Something of the segment cannot be read."""
+
+    @property
+    def waiting(self) -> int:
+        """How many rows `take` would give."""
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to take them."""
+
+    def take(self) -> pa.RecordBatch:
+        """The rows collected, which are then gone."""
+
+
+class OffsetRows:
+    """Rows of `EVENTS`."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._file = segment.file
+        self._rows = EventRows(segment.partition)
+
+    def add(self, entry: Entry, offsets: Offsets) -> None:
+        """Decode its records; what of it cannot be read is a damaged row."""
+        rows, first = self._rows, len(self._rows)
+        try:
+            add_entry(rows, entry.buffer, entry.header, offsets)
+        except CorruptRecords as error:
+            self.damaged(_unread_offset(rows, first, entry), entry.position, str(error))
+        rows.place_damage(first, self._file, entry.position)
+
+    def damaged(self, offset: int, position: int | None, reason: str) -> None:
+        """A damaged row."""
+        self._rows.add_damage(offset, self._file, position, reason)
+
+    @property
+    def waiting(self) -> int:
+        """How many rows there are."""
+        return len(self._rows)
+
+    @property
+    def full(self) -> bool:
+        """By their number: they are small."""
+        return len(self._rows) >= ROWS_AT_ONCE
+
+    def take(self) -> pa.RecordBatch:
+        """A batch of `EVENTS`."""
+        return self._rows.take()
+
+
+def _unread_offset(rows: EventRows, first: int, entry: Entry) -> int:
+    """Where the reading of an entry stopped: behind the last of the rows that it gave."""
+    return rows.last_offset + 1 if len(rows) > first else entry.header.base_offset
+
+
+class RecordRows:
+    """Rows of `SEGMENT_RECORDS`, the records of any topic."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self._rows: list[tuple[Any, ...]] = []
+        self._bytes = 0
+
+    def add(self, entry: Entry, offsets: Offsets) -> None:
+        """Its records, unless it is a marker of a transaction."""
+        header = entry.header
+        try:
+            validate_stored(entry.buffer, header)
+            if header.magic == 2 and header.is_control:
+                return
+            records = stored_records(entry.buffer, header)
+        except CorruptRecords as error:
+            self.damaged(header.base_offset, entry.position, str(error))
+            return
+        kind = header.timestamp_type if header.magic else _NO_TIMESTAMP_TYPE
+        first, behind = offsets
+        for record in records:
+            if first <= record.offset < behind:
+                self._row(record.offset, record.key, record.value, record.timestamp, kind,
+                          [_header(*h) for h in record.headers] or None)  # fmt: skip
+                self._bytes += 64 + len(record.key or b"") + len(record.value or b"")
+
+    def damaged(self, offset: int, position: int | None, reason: str) -> None:
+        """A row with neither key nor value."""
+        damage = {"file": self._segment.file, "position": position, "reason": reason}
+        self._row(offset, None, None, NO_TIMESTAMP, None, None, damage)
+
+    def _row(
+        self,
+        offset: int,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        timestamp_type: int | None,
+        headers: list[dict[str, Any]] | None,
+        damage: dict[str, Any] | None = None,
+    ) -> None:
+        time = time_or_none(timestamp_ms)
+        self._rows.append((key, value, offset, time, timestamp_type, headers, damage))
+
+    @property
+    def waiting(self) -> int:
+        """How many rows there are."""
+        return len(self._rows)
+
+    @property
+    def full(self) -> bool:
+        """By their number or their bytes."""
+        return len(self._rows) >= ROWS_AT_ONCE or self._bytes >= _BYTES_AT_ONCE
+
+    def take(self) -> pa.RecordBatch:
+        """A batch of `SEGMENT_RECORDS`."""
+        count = len(self._rows)
+        key, value, offset, time, kind, headers, damage = zip(*self._rows, strict=True)
+        columns = {
+            "key": key,
+            "value": value,
+            "topic": [self._segment.topic] * count,
+            "partition": [self._segment.partition] * count,
+            "offset": offset,
+            "timestamp": time,
+            "timestampType": kind,
+            "headers": headers,
+            "damage": damage,
+        }
+        self._rows, self._bytes = [], 0
+        return _batch(columns, RECORDS_ARROW)
+
+
+def _header(key: str, value: bytes | None) -> dict[str, Any]:
+    """A header's key need not be UTF-8; a column's text must."""
+    return {"key": key.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+            "value": value}  # fmt: skip
+
+
+class BatchRows:
+    """Rows of `BATCHES`, from the headers alone: no checksum is made, no record decoded."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self._rows: list[tuple[int, int, int, int, int]] = []
+        self._next = segment.base_offset
+
+    def add(self, entry: Entry, offsets: Offsets) -> None:  # noqa: ARG002
+        """One row; a wrapper of old messages begins where the entry before it ended."""
+        header = entry.header
+        wrapper = header.record_count == UNKNOWN_COUNT
+        base = self._next if wrapper else header.base_offset
+        first = header.base_timestamp
+        if header.magic == 2 and header.attributes & LOG_APPEND_BIT:
+            first = header.max_timestamp
+        elif wrapper and header.timestamp_type != LOG_APPEND_TIME:
+            first = NO_TIMESTAMP  # known when it is opened
+        elif header.magic == 2 and header.delete_horizon_ms is not None:
+            first = NO_TIMESTAMP  # the cleaner keeps its horizon in that place
+        self._next = header.last_offset + 1
+        self._rows.append(
+            (base, header.last_offset, first, header.max_timestamp, header.size_bytes)
+        )
+
+    def damaged(self, offset: int, position: int | None, reason: str) -> None:
+        """Has no row: `as=records` tells. A segment that is not there at all ends the job."""
+        if position is None:
+            raise PipelineError(f"{self._segment.file}, from offset {offset}: {reason}")
+
+    @property
+    def waiting(self) -> int:
+        """How many rows there are."""
+        return len(self._rows)
+
+    @property
+    def full(self) -> bool:
+        """By their number."""
+        return len(self._rows) >= ROWS_AT_ONCE
+
+    def take(self) -> pa.RecordBatch:
+        """A batch of `BATCHES`."""
+        base, last, first, greatest, size = np.array(self._rows, np.int64).T
+        count = len(self._rows)
+        columns = {
+            "topic": [self._segment.topic] * count,
+            "partition": np.full(count, self._segment.partition, np.int32),
+            "base_offset": base,
+            "last_offset": last,
+            "first_at": times(first),
+            "max_at": times(greatest),
+            "size_bytes": size,
+        }
+        self._rows = []
+        return _batch(columns, BATCHES_ARROW)
+
+
+def _batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [
+        column if isinstance(column, pa.Array) else pa.array(column, field.type)
+        for field in schema
+        for column in [columns[field.name]]
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

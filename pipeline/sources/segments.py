@@ -1,0 +1,170 @@
+"""`spark.read.format("kafka_segments")`: segment files of any topic as rows, one task a segment.
+
+Options: ``path`` (a data folder, several with commas between them, or a partition's folder),
+``topic`` (`__consumer_offsets`; several with commas, `*` for all but Kafka's own), ``partitions``
+(such as `0,3`), ``start_offset`` (from it on), ``end_offset`` (before it) and ``as``: `records`
+(`SEGMENT_RECORDS`, the default), `offsets` (`EVENTS`) or `batches` (`BATCHES`, from batch headers
+alone). Spark 4.0.0 hands no filters to a Python data source, so what is not to be read is said by
+options.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pipeline.contract import BATCHES, EVENTS, SEGMENT_RECORDS
+from pipeline.errors import PipelineError
+from pipeline.sources.decode import ALL_OFFSETS
+from pipeline.sources.segment_files import (
+    OFFSETS_TOPIC,
+    Segment,
+    choose,
+    open_segment,
+    partition_folders,
+    segments_of,
+)
+from pipeline.sources.segment_reader import Damage, SegmentFile
+from pipeline.sources.segment_rows import BatchRows, OffsetRows, Offsets, RecordRows, SegmentRows
+from protocol.records.stored import UNKNOWN_COUNT
+
+FORMAT = "kafka_segments"
+ANY_TOPIC = "*"
+_SCHEMAS = {"records": SEGMENT_RECORDS, "offsets": EVENTS, "batches": BATCHES}
+_ROWS: dict[str, type[RecordRows] | type[OffsetRows] | type[BatchRows]] = {
+    "records": RecordRows,
+    "offsets": OffsetRows,
+    "batches": BatchRows,
+}
+
+
+class SegmentTask(InputPartition):
+    """What one task reads: a segment, and which of its offsets."""
+
+    def __init__(self, segment: Segment, offsets: Offsets) -> None:
+        super().__init__((segment, offsets))
+        self.segment = segment
+        self.offsets = offsets
+
+
+class KafkaSegments(DataSource):
+    """The data source; `open_session` registers it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """That of what `as` asks for."""
+        return _SCHEMAS[_what(self.options)]
+
+    def reader(self, schema: StructType) -> SegmentsReader:  # noqa: ARG002
+        """Plans and reads."""
+        return SegmentsReader(dict(self.options))
+
+
+class SegmentsReader(DataSourceReader):
+    """Plans one task a segment on the driver, reads it on an executor."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = options
+        self.what = _what(options)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each segment that can hold what is wanted."""
+        return list(plan(self.options))
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a segment in Arrow batches; none without a segment."""
+        if isinstance(partition, SegmentTask):
+            yield from read_segment(partition.segment, self.what, partition.offsets)
+
+
+def plan(options: Mapping[str, str]) -> list[SegmentTask]:
+    """The tasks that the options ask for; PipelineError says what is wrong with them."""
+    path = options.get("path")
+    if not path:
+        raise PipelineError("kafka_segments needs a path, such as .load('/var/lib/kafka')")
+    topics = (options.get("topic") or OFFSETS_TOPIC).split(",")
+    folders = {
+        key: folder
+        for key, folder in partition_folders(path).items()
+        if key[0] in topics or (topics == [ANY_TOPIC] and not key[0].startswith("__"))
+    }
+    if not folders and topics != [ANY_TOPIC]:
+        raise PipelineError(
+            f"{path} has no partition of {', '.join(topics)}: name a broker's data folder, or a"
+            f" partition's folder such as {topics[0]}-0"
+        )
+    wanted = _numbers(options.get("partitions"))
+    start = _number(options, "start_offset", ALL_OFFSETS[0])
+    end = _number(options, "end_offset", ALL_OFFSETS[1])
+    return [
+        SegmentTask(segment, (start, end))
+        for (topic, partition), folder in sorted(folders.items())
+        if wanted is None or partition in wanted
+        for segment in choose(segments_of(topic, partition, folder), start, end)
+    ]
+
+
+def read_segment(
+    segment: Segment, what: str = "offsets", offsets: Offsets = ALL_OFFSETS
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one segment; what cannot be read of it is rows too, not an error."""
+    rows: SegmentRows = _ROWS[what](segment)
+    first, behind = offsets
+    try:
+        descriptor = open_segment(segment)
+    except OSError as error:
+        rows.damaged(segment.base_offset, None, f"the segment cannot be opened: {error.strerror}")
+        yield rows.take()
+        return
+    try:
+        file = SegmentFile(descriptor, segment.base_offset, segment.behind)
+        for entry in file.entries():
+            if isinstance(entry, Damage):
+                rows.damaged(entry.offset, entry.position, entry.reason)
+            elif entry.header.last_offset < first:
+                continue
+            elif entry.header.base_offset >= behind:
+                if entry.header.record_count != UNKNOWN_COUNT:
+                    break
+                rows.add(entry, offsets)  # a wrapper's base offset is that of its last message
+            else:
+                rows.add(entry, offsets)
+            if rows.full:
+                yield rows.take()
+    finally:
+        os.close(descriptor)
+    if rows.waiting:
+        yield rows.take()
+
+
+def _what(options: Mapping[str, str]) -> str:
+    what = options.get("as") or "records"
+    if what not in _SCHEMAS:
+        raise PipelineError(f"as={what}: kafka_segments gives {', '.join(_SCHEMAS)}")
+    return what
+
+
+def _number(options: Mapping[str, str], name: str, default: int) -> int:
+    text = options.get(name)
+    if text is None or text == "":
+        return default
+    if not text.isdecimal():
+        raise PipelineError(f"{name}={text}: an offset is a number from 0")
+    return int(text)
+
+
+def _numbers(text: str | None) -> set[int] | None:
+    if not text:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise PipelineError(f"partitions={text}: write numbers with commas, such as 0,3")
+    return {int(part) for part in parts}

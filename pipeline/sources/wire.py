@@ -1,0 +1,99 @@
+"""The history through Spark's own Kafka connector, from Muster or Apache Kafka.
+
+The connector's rows are decoded by the same code as the files' records, in Arrow batches. It reads
+as plain consumers do: markers of transactions are passed over, and offsets of a transaction come
+whether it was committed or aborted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from pipeline.contract import BATCHES, EVENTS, conform
+from pipeline.sources.event_rows import NONE, EventRows
+from pipeline.sources.segment_files import OFFSETS_TOPIC
+
+_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+
+
+def read_topics(
+    spark: SparkSession, bootstrap: str, ends: Mapping[str, Mapping[int, int]]
+) -> DataFrame:
+    """The connector's rows of topics, from their earliest records to ``ends``."""
+    return (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", ",".join(ends))
+        .option("startingOffsets", "earliest")
+        .option("endingOffsets", _as_json(ends))
+        .load()
+    )
+
+
+def follow_offsets(spark: SparkSession, bootstrap: str, max_records_per_batch: int) -> DataFrame:
+    """The connector's endless rows of the offsets topic, at most so many a batch."""
+    stream: DataStreamReader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", OFFSETS_TOPIC)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", str(max_records_per_batch))
+    )
+    return stream.load()
+
+
+def events_of(rows: DataFrame) -> DataFrame:
+    """The connector's rows of the offsets topic as `EVENTS`."""
+    return rows.select(*_COLUMNS).mapInArrow(decode_rows, EVENTS)
+
+
+def batches_of(rows: DataFrame) -> DataFrame:
+    """The connector's rows of ordinary topics as `BATCHES`: one row a partition and minute.
+
+    ``size_bytes`` is that of keys and values.
+    """
+    size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
+    time = F.when(F.col("timestamp") >= F.timestamp_seconds(F.lit(0)), F.col("timestamp"))
+    grouped = (
+        rows.select("topic", "partition", "offset", time.alias("at"), size.alias("size"))
+        .groupBy("topic", "partition", F.date_trunc("minute", "at"))
+        .agg(
+            F.min("offset").alias("base_offset"),
+            F.max("offset").alias("last_offset"),
+            F.min_by("at", "offset").alias("first_at"),
+            F.max("at").alias("max_at"),
+            F.sum("size").alias("size_bytes"),
+        )
+    )
+    return conform(grouped, BATCHES)
+
+
+def decode_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Arrow batches of the connector's key, value, partition, offset, timestamp to `EVENTS`."""
+    rows = EventRows()
+    for batch in batches:
+        millis = pc.divide(pc.cast(batch.column(4), pa.int64()), 1000)
+        columns = [batch.column(i).to_pylist() for i in range(4)]
+        for key, value, partition, offset, time in zip(*columns, millis.to_pylist(), strict=True):
+            rows.log_partition = partition
+            rows.add_record(offset, NONE if time is None else time, key, value)
+        if len(rows):
+            yield rows.take()
+
+
+def _as_json(ends: Mapping[str, Mapping[int, int]]) -> str:
+    return json.dumps(
+        {topic: {str(p): offset for p, offset in found.items()} for topic, found in ends.items()}
+    )
+
+
+def ordinary(topics: Iterable[str]) -> Sequence[str]:
+    """Topics that are not Kafka's own."""
+    return sorted(topic for topic in topics if not topic.startswith("__"))

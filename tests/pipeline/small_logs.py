@@ -1,0 +1,101 @@
+"""Small logs made by hand, and the data folders that Apache Kafka wrote."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from offsets.record_codec import run_records
+from offsets.runs import GroupMember, GroupRun, GroupValue, OffsetRun, Run
+from pipeline.sources.segments import plan, read_segment
+from protocol.consumer_protocol import encode_assignment, encode_subscription
+from protocol.records.batch import assemble_batch
+
+KAFKA_DIRS = Path(__file__).parent.parent / "data" / "kafka-dirs"
+KAFKA_DIR_NAMES = (
+    "kafka-0.10.2.2-clean",
+    "kafka-0.10.2.2-killed",
+    "kafka-4.3.1-clean",
+    "kafka-4.3.1-killed",
+)
+NOON = 1_767_268_800_000
+"""2026-01-01 12:00 UTC in milliseconds."""
+
+
+def batch_of(base_offset: int, *runs: Run, at_ms: int = NOON, compression: int = 0) -> bytes:
+    """One batch of runs, as a coordinator writes it."""
+    section, count = b"", 0
+    for run in runs:
+        section += run_records(run, count)
+        count += len(run)
+    return assemble_batch(section, count, base_offset, at_ms, at_ms, compression=compression)
+
+
+def commit(
+    group: str, topic: str, offsets: Iterable[int], at_ms: int = NOON, **more: Any
+) -> OffsetRun:
+    """A commit of partitions 0, 1, ... at these offsets."""
+    values = list(offsets)
+    epochs = more.pop("epochs", [0] * len(values))
+    metadata = more.pop("metadata", None)
+    expire = more.pop("expire_ms", -1)
+    return OffsetRun(
+        group, topic, list(range(len(values))), values, epochs, metadata, at_ms, expire
+    )
+
+
+def generation(group: str, number: int, members: dict[str, dict[str, list[int]]]) -> GroupRun:
+    """A generation of consumers: member to topic to partitions."""
+    listed = [
+        GroupMember(
+            member,
+            None,
+            f"client-{member}",
+            "/127.0.0.1",
+            300_000,
+            30_000,
+            encode_subscription(sorted(assigned)),
+            encode_assignment(assigned),
+        )
+        for member, assigned in members.items()
+    ]
+    value = GroupValue("consumer", number, "range", next(iter(members), None), NOON, listed)
+    return GroupRun(group, value)
+
+
+def write_segment(
+    data: Path, base_offset: int, *batches: bytes, partition: int = 0, topic: str = ""
+) -> Path:
+    """A segment file of these bytes, in its partition's folder below ``data``."""
+    folder = data / f"{topic or '__consumer_offsets'}-{partition}"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{base_offset:020d}.log"
+    file.write_bytes(b"".join(batches))
+    return file
+
+
+def rows_of(data: Path, what: str = "offsets", **options: str) -> list[dict[str, Any]]:
+    """The rows of a folder, read in this process as the tasks of a job read them."""
+    return [
+        row
+        for task in plan({"path": str(data), **options})
+        for batch in read_segment(task.segment, what, task.offsets)
+        for row in batch.to_pylist()
+    ]
+
+
+def unpacked(name: str, into: Path) -> Path:
+    """The data folder of an Apache Kafka, unpacked."""
+    with tarfile.open(KAFKA_DIRS / name / "data.tar.xz") as archive:
+        archive.extractall(into, filter="data")
+    [partition] = into.rglob("__consumer_offsets-0")
+    return partition.parent
+
+
+def expected(name: str) -> dict[str, Any]:
+    """What its clients were told."""
+    found: dict[str, Any] = json.loads((KAFKA_DIRS / name / "expect.json").read_text())
+    return found

@@ -1,0 +1,290 @@
+"""Bytes of the offsets log to rows: every kind and version, and what cannot be understood."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from offsets.runs import GroupRun, OffsetTombstones
+from pipeline.sources.decode import add_entry
+from pipeline.sources.event_rows import EventRows
+from protocol.log_records import encode
+from protocol.records import message_set
+from protocol.records.batch import LOG_APPEND_TIME, Record, encode_batch, encode_end_transaction
+from protocol.records.stored import iter_stored
+from tests.pipeline.small_logs import NOON, batch_of, commit, generation
+
+pytestmark = pytest.mark.pipeline
+AT_NOON = datetime.fromtimestamp(NOON / 1000, UTC)
+KEY = b"\0\1\0\1g\0\1t\0\0\0\7"
+GROUP_KEY = b"\0\2\0\1g"
+
+
+def rows_of(data: bytes, **more: Any) -> list[dict[str, Any]]:
+    """The rows of some entries, without their nulls."""
+    rows = EventRows(3)
+    for header, _ in iter_stored(data):
+        add_entry(rows, data, header, **more)
+    return [
+        {name: value for name, value in row.items() if value is not None}
+        for row in rows.take().to_pylist()
+    ]
+
+
+def one_row(key: bytes | None, value: bytes | None) -> dict[str, Any]:
+    [row] = rows_of(encode_batch([Record(41, NOON, key, value)]))
+    assert (row.pop("log_partition"), row.pop("log_offset")) == (3, 41)
+    assert row.pop("written_at") == AT_NOON
+    return row
+
+
+def test_a_commit() -> None:
+    [row] = rows_of(batch_of(5, commit("g", "t", [1234], epochs=[2], metadata=["why"])))
+    assert row == {
+        "log_partition": 3,
+        "log_offset": 5,
+        "written_at": AT_NOON,
+        "kind": "commit",
+        "value_version": 3,
+        "group_id": "g",
+        "topic": "t",
+        "partition": 0,
+        "committed_offset": 1234,
+        "leader_epoch": 2,
+        "metadata": "why",
+        "commit_at": AT_NOON,
+    }
+
+
+def test_a_generation() -> None:
+    [row] = rows_of(batch_of(0, generation("g", 7, {"a": {"t": [0, 2]}, "b": {"t": [1]}})))
+    assert (row["kind"], row["group_id"], row["generation"]) == ("group", "g", 7)
+    assert (row["protocol_type"], row["protocol"], row["leader"]) == ("consumer", "range", "a")
+    assert row["state_at"] == AT_NOON
+    first, second = row["members"]
+    assert first == {
+        "member_id": "a",
+        "group_instance_id": None,
+        "client_id": "client-a",
+        "client_host": "/127.0.0.1",
+        "rebalance_timeout_ms": 300_000,
+        "session_timeout_ms": 30_000,
+        "subscription": ["t"],
+        "assignment": [{"topic": "t", "partitions": [0, 2]}],
+    }
+    assert second["assignment"] == [{"topic": "t", "partitions": [1]}]
+
+
+def test_members_of_no_consumer_keep_their_bytes_to_themselves() -> None:
+    run = generation("g", 7, {"a": {"t": [0]}})
+    assert run.value is not None
+    run.value.protocol_type = "connect"
+    [row] = rows_of(batch_of(0, run))
+    assert row["members"][0]["assignment"] is None
+    assert row["members"][0]["subscription"] is None
+
+
+def test_tombstones() -> None:
+    rows = rows_of(batch_of(0, OffsetTombstones("g", [("t", 4), ("u", 0)]), GroupRun("g", None)))
+    assert [(r["kind"], r.get("topic"), r.get("partition")) for r in rows] == [
+        ("commit_tombstone", "t", 4),
+        ("commit_tombstone", "u", 0),
+        ("group_tombstone", None, None),
+    ]
+    assert {row["group_id"] for row in rows} == {"g"}
+
+
+OFFSET_VALUES = [
+    (0, struct.pack(">hqh1sq", 0, 9, 1, b"m", NOON), {}),
+    (1, struct.pack(">hqh1sqq", 1, 9, 1, b"m", NOON, NOON + 1000), {"expire_at": 1}),
+    (2, struct.pack(">hqh1sq", 2, 9, 1, b"m", NOON), {}),
+    (3, struct.pack(">hqih1sq", 3, 9, 6, 1, b"m", NOON), {"leader_epoch": 6}),
+    (4, struct.pack(">hqib1sqb", 4, 9, 6, 2, b"m", NOON, 0), {"leader_epoch": 6}),
+]
+
+
+@pytest.mark.parametrize(("version", "value", "more"), OFFSET_VALUES)
+@pytest.mark.parametrize("key_type", [0, 1])
+def test_every_version_of_an_offset(
+    version: int, value: bytes, more: dict[str, Any], key_type: int
+) -> None:
+    if "expire_at" in more:
+        more = {"expire_at": AT_NOON + timedelta(seconds=more["expire_at"])}
+    assert one_row(struct.pack(">h", key_type) + KEY[2:], value) == {
+        "kind": "commit",
+        "value_version": version,
+        "group_id": "g",
+        "topic": "t",
+        "partition": 7,
+        "committed_offset": 9,
+        "metadata": "m",
+        "commit_at": AT_NOON,
+        **more,
+    }
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_of_a_group(version: int) -> None:
+    value = encode(
+        "GroupMetadataValue",
+        version,
+        {
+            "protocol_type": "consumer",
+            "generation": 2,
+            "protocol": None,
+            "leader": None,
+            "current_state_timestamp": NOON,
+            "members": [],
+        },
+    )
+    row = one_row(GROUP_KEY, struct.pack(">h", version) + value)
+    assert row.pop("state_at", None) == (AT_NOON if version >= 2 else None)
+    assert row == {
+        "kind": "group",
+        "value_version": version,
+        "group_id": "g",
+        "protocol_type": "consumer",
+        "generation": 2,
+        "members": [],
+    }
+
+
+def test_a_kind_that_is_not_known_is_kept() -> None:
+    key, value = b"\0\3\0\1g", b"\0\0\1\2\3"
+    assert one_row(key, value) == {
+        "kind": "unknown", "value_version": 0, "raw_key": key, "raw_value": value
+    }  # fmt: skip
+    assert one_row(key, None) == {"kind": "unknown", "raw_key": key}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        (KEY, b"\0\5" + bytes(22), "value version 5 is unknown"),
+        (KEY, b"\0\3" + bytes(3), "a field of 8 bytes"),
+        (KEY, b"", "a value of 0 bytes"),
+        (KEY[:-5], b"\0\3" + bytes(22), "its key is of an offset"),
+        (GROUP_KEY + b"!", None, "a group key of 6 bytes"),
+        (GROUP_KEY, b"\0\11", "value version 9 is unknown"),
+        (b"\0\2\0\1\xff", None, "not UTF-8"),
+        (None, b"x", "its key is missing"),
+    ],
+)
+def test_what_cannot_be_understood_is_kept_with_the_reason(
+    key: bytes | None, value: bytes | None, reason: str
+) -> None:
+    row = one_row(key, value)
+    assert row["kind"] == "damaged"
+    assert row["damage"]["reason"].startswith(reason) or reason in row["damage"]["reason"]
+    assert (row.get("raw_key"), row.get("raw_value")) == (key, value)
+
+
+def test_one_bad_record_hurts_no_other() -> None:
+    records = [Record(i, NOON, KEY, b"\0\3" + bytes(22)) for i in range(3)]
+    records[1] = records[1]._replace(value=b"\0\x63")
+    assert [row["kind"] for row in rows_of(encode_batch(records))] == [
+        "commit", "damaged", "commit"
+    ]  # fmt: skip
+
+
+def test_large_commits_are_read_as_tables_and_give_the_same_rows() -> None:
+    """Stretches of every length, gaps as a cleaner leaves them, times of their own."""
+    sizes = [1, 2, 7, 8, 50, 63, 64, 65, 200, 1, 30, 9000]
+    data, base = b"", 100
+    runs = [
+        commit(
+            f"group-{number}", f"topic-{number % 3}", range(number, number + size), NOON + number
+        )
+        for number, size in enumerate(sizes)
+    ]
+    for start in (0, 4, 8):
+        data += batch_of(base, *runs[start : start + 4])
+        base += sum(map(len, runs[start : start + 4]))
+    rows = rows_of(data)
+    want = [
+        (run.group_id, run.topic, partition, offset)
+        for run in runs
+        for partition, offset in zip(run.partitions, run.offsets, strict=True)
+    ]
+    found = [(r["group_id"], r["topic"], r["partition"], r["committed_offset"]) for r in rows]
+    assert found == want
+    assert [row["log_offset"] for row in rows] == list(range(100, base))
+    commit_ms = [round(row["commit_at"].timestamp() * 1000) for row in rows]
+    assert commit_ms == [run.commit_timestamp_ms for run in runs for _ in run.partitions]
+    assert {row["written_at"] for row in rows} == {AT_NOON}
+
+
+def test_a_cleaned_batch_keeps_the_offsets_of_what_is_left() -> None:
+    value = struct.pack(">hqihq", 3, 9, -1, 0, NOON)
+    kept = [i for i in range(20_000) if i % 3]
+    records = [Record(i, NOON, KEY[:-4] + struct.pack(">i", i), value) for i in kept]
+    rows = rows_of(encode_batch(records, base_offset=0, last_offset=20_001))
+    assert [(r["log_offset"], r["partition"]) for r in rows] == [(i, i) for i in kept]
+    assert "leader_epoch" not in rows[0]
+
+
+def test_a_stretch_ends_where_anything_else_begins() -> None:
+    """A tombstone, another version, other metadata, a header, another time of writing."""
+    value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
+    plain = [Record(i, NOON, KEY, value) for i in range(60)]
+    plain[20] = plain[20]._replace(value=None)
+    plain[30] = plain[30]._replace(value=struct.pack(">hqhqq", 1, 9, 0, NOON, -1))
+    plain[40] = plain[40]._replace(headers=[("h", b"v")])
+    plain[50] = plain[50]._replace(timestamp=NOON + 1)
+    plain[51] = plain[51]._replace(key=KEY.replace(b"t", b"u"))
+    rows = rows_of(encode_batch(plain))
+    assert [row["log_offset"] for row in rows] == list(range(60))
+    odd = {20: ("commit_tombstone", None), 30: ("commit", 1)}
+    for number, row in enumerate(rows):
+        kind = odd.get(number, ("commit", 3))
+        assert (row["kind"], row.get("value_version")) == kind
+        assert row["topic"] == ("u" if number == 51 else "t")
+        assert row["written_at"] == AT_NOON + timedelta(milliseconds=number == 50)
+
+
+@pytest.mark.parametrize("compression", range(5))
+def test_every_codec_of_magic_2(compression: int) -> None:
+    data = batch_of(0, commit("g", "t", range(100)), compression=compression)
+    assert [row["committed_offset"] for row in rows_of(data)] == list(range(100))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("compression", range(4))
+def test_every_codec_of_old_messages(magic: int, compression: int) -> None:
+    value = struct.pack(">hqhqq", 1, 9, 0, NOON, -1)
+    records = [Record(i, NOON, KEY, value) for i in range(10, 20)]
+    rows = rows_of(message_set.encode(records, magic, compression))
+    assert [row["log_offset"] for row in rows] == list(range(10, 20))
+    assert {row.get("written_at") for row in rows} == {AT_NOON if magic else None}
+
+
+def test_the_time_of_the_append_is_when_it_was_written() -> None:
+    value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
+    records = [Record(i, NOON, KEY, value) for i in range(20)]
+    data = encode_batch(records, timestamp_type=LOG_APPEND_TIME, max_timestamp=NOON + 5000)
+    assert {r["written_at"] for r in rows_of(data)} == {AT_NOON + timedelta(seconds=5)}
+
+
+def test_times_that_no_clock_can_show_are_null() -> None:
+    row = one_row(KEY, struct.pack(">hqhqq", 1, 9, 0, (1 << 62), -1))
+    assert "commit_at" not in row
+
+
+def test_transactions_give_their_offsets_and_no_marker() -> None:
+    value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
+    data = encode_batch(
+        [Record(0, NOON, KEY, value)], producer_id=1, producer_epoch=0, is_transactional=True
+    )
+    marker = encode_end_transaction(
+        0, base_offset=1, timestamp=NOON, producer_id=1, producer_epoch=0, coordinator_epoch=0
+    )
+    assert [row["kind"] for row in rows_of(data + marker)] == ["commit"]
+
+
+def test_only_the_offsets_that_are_asked_for() -> None:
+    data = batch_of(0, commit("g", "t", range(100)))
+    rows = rows_of(data, offsets=(10, 20))
+    assert [row["log_offset"] for row in rows] == list(range(10, 20))
