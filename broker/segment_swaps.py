@@ -38,6 +38,7 @@ class SegmentSwaps:
 
     async def replace(self, log: PartitionLog, group: CleanedGroup) -> None:
         """Puts a cleaned segment in the place of its sources. Raises Abandoned, LogPoisoned."""
+        await self.broker.runtime.before_exchange(log)
         sources = sources_of(log, group) if self.is_ours(log) else None
         if sources is None:
             if self.is_ours(log):

@@ -132,6 +132,11 @@ class ShardKeeper(ABC):
             return NEEDED_BY_NONE
         return self.snapshots.oldest_needed(log.partition)
 
+    async def before_exchange(self, log: PartitionLog) -> None:
+        """Sees to it that a cleaner's exchange below the active segment leaves a good snapshot."""
+        if self.snapshots is not None and log.topic == OFFSETS_TOPIC:
+            await self.snapshots.cover(self.hosts[log.partition], log.active.base_offset)
+
     async def save(self) -> None:
         """Writes the snapshots that a restart would miss."""
         if self.snapshots is not None and self.fatal is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Sequence
+from heapq import nlargest
 from time import perf_counter
 
 import structlog
@@ -40,12 +41,14 @@ NEEDED_BY_NONE = 2**63 - 1
 SLICE_S = 0.002
 """How long one slice of writing may hold the loop."""
 POLL_S = 0.05
-BYTES_DUE = 1 << 20
-"""A snapshot is due when so much of the log has come since the last one, and twice its own size:
-1 MiB is some 15,000 offsets, replayed in some 15 ms."""
+BYTES_DUE = 256 << 10
+"""A snapshot is due when so much of the log has come since the last one, and its own size: 256 KiB
+are some 6,000 offsets, replayed in some 5 ms. What did not change since then is not encoded again,
+so that a snapshot costs the loop less than what it spares a start."""
 BYTES_DUE_AT_STOP = 64 << 10
 PAUSE_PER_COST = 12
-AT_ONCE = 4
+AT_ONCE = 16
+ENCODED_AT_ONCE = 4
 CLEANED = 1 << 62
 RETRY_S = 60.0
 PENDING_BYTES = 1 << 20
@@ -67,8 +70,10 @@ class Snapshots:
         """By partition: the size of the newest snapshot."""
         self._place: dict[int, tuple[int, int]] = {}
         """By partition: the segment and the position in it where the newest snapshot begins."""
-        self._cost_s: dict[int, float] = {}
-        """By partition: how long its snapshots have held the loop in all."""
+        self._cost_s = 0.0
+        """How long all of them have held the loop."""
+        self._encoding = asyncio.Semaphore(ENCODED_AT_ONCE)
+        """So that not too many slices add up in one turn."""
         self._not_before: dict[int, float] = {}
         self._under_way: set[int] = set()
         self._closing = False
@@ -131,23 +136,22 @@ class Snapshots:
     async def run(self, hosts: Sequence[ShardLog]) -> None:
         """Writes what is due, the heaviest first, until `write_all` is called or it is cancelled.
 
-        Several at a time, since each waits for the disk; the pauses in between see to it that all
-        of them together hold the loop for a twelfth of its time at most.
+        Many at a time, since each waits for the disk; the pauses in between see to it that all of
+        them together hold the loop for a twelfth of its time at most.
         """
-        await asyncio.gather(*(self._write_in_turn(hosts) for _ in range(AT_ONCE)))
-
-    async def _write_in_turn(self, hosts: Sequence[ShardLog]) -> None:
-        cost_s = 0.0
+        pause_s = POLL_S
         while not self._closing:
-            await asyncio.sleep(max(POLL_S, PAUSE_PER_COST * AT_ONCE * cost_s))
-            cost_s = 0.0
+            await asyncio.sleep(pause_s)
+            pause_s = POLL_S
             if any(host.phase is Phase.LOADING for host in hosts):
                 continue  # who waits for a shard goes first
-            heaviest = max(hosts, key=self._bytes_missed, default=None)
-            if heaviest is not None and not self._closing and self._is_due(heaviest, BYTES_DUE):
-                before_s = self._cost_s.get(heaviest.partition, 0.0)
-                await self.write(heaviest)
-                cost_s = self._cost_s.get(heaviest.partition, 0.0) - before_s
+            due = [host for host in hosts if self._is_due(host, BYTES_DUE)]
+            if due and not self._closing:
+                began, before_s = perf_counter(), self._cost_s
+                heaviest = nlargest(AT_ONCE, due, key=self._bytes_missed)
+                await asyncio.gather(*map(self.write, heaviest))
+                rest_s = PAUSE_PER_COST * (self._cost_s - before_s) - (perf_counter() - began)
+                pause_s = max(POLL_S, rest_s)
 
     async def write_all(self, hosts: Sequence[ShardLog]) -> None:
         """Writes those that a restart would miss; afterwards `run` writes none."""
@@ -160,7 +164,7 @@ class Snapshots:
 
     def _is_due(self, host: ShardLog, bytes_due: int) -> bool:
         if bytes_due == BYTES_DUE:
-            bytes_due = max(bytes_due, 2 * self._bytes.get(host.partition, 0))
+            bytes_due = max(bytes_due, self._bytes.get(host.partition, 0))
         return self._bytes_missed(host) >= bytes_due
 
     def _bytes_missed(self, host: ShardLog) -> int:
@@ -177,6 +181,17 @@ class Snapshots:
         if base_offset == log.active.base_offset:
             return log.active.size - position
         return _bytes_from(log, begin)
+
+    async def cover(self, host: ShardLog, offset: int) -> None:
+        """Has the snapshot, if there is one, begin behind ``offset``, as far as the log goes.
+
+        Before a cleaner's work below there counts: what it does to older ones makes them useless.
+        """
+        while host.partition in self._under_way:
+            await asyncio.sleep(0.001)
+        old = self.oldest_needed(host.partition) <= offset < host.appended
+        if old and host.phase is Phase.ACTIVE and not self._closing:
+            await self.write(host)
 
     async def write(self, host: ShardLog) -> bool:
         """Writes one; False where that was not possible now, which is told if it is a failure."""
@@ -199,28 +214,19 @@ class Snapshots:
 
     async def _write(self, host: ShardLog, shard: GroupShard) -> bool:
         log, partition = host.log, host.partition
-        begin = host.appended
-        place = log.active.base_offset, log.active.size
-        mark = mark_below(log, begin)
-        if mark is None:
-            self._not_before[partition] = perf_counter() + 20 * POLL_S
-            return False  # nothing is below, or a cleaner took it; the next append changes that
-        head = ImageHead(self.topic_id, partition, log.log_start_offset, begin, mark)
-        writer = ImageWriter()
-        output = _Output(log)
-        since = perf_counter()
-        for block in blocks_of(shard, writer, head):
-            output.add(block)
-            took = perf_counter() - since
-            self.longest_slice_s = max(self.longest_slice_s, took)
-            self._cost_s[partition] = self._cost_s.get(partition, 0.0) + took
-            if output.pending_bytes > PENDING_BYTES:
-                await asyncio.to_thread(output.write)
-            else:
-                await asyncio.sleep(0)
+        output, writer = _Output(log), ImageWriter()
+        async with self._encoding:
             if not _same(host, shard):
                 return False
-            since = perf_counter()
+            begin = host.appended
+            place = log.active.base_offset, log.active.size
+            mark = mark_below(log, begin)
+            if mark is None:
+                self._not_before[partition] = perf_counter() + 20 * POLL_S
+                return False  # nothing is below, or a cleaner took it; the next append changes that
+            head = ImageHead(self.topic_id, partition, log.log_start_offset, begin, mark)
+            if not await self._encode(host, shard, blocks_of(shard, writer, head), output):
+                return False
         accepted = host.accepted
         while host.appended < accepted:
             await asyncio.sleep(0)
@@ -234,6 +240,31 @@ class Snapshots:
         self._begin[partition], self._bytes[partition] = begin, output.size
         self._place[partition] = place
         return True
+
+    async def _encode(
+        self, host: ShardLog, shard: GroupShard, blocks: Iterator[bytes], output: _Output
+    ) -> bool:
+        """Take the pieces, others having their turn between them; False if the shard has gone."""
+        since = perf_counter()
+        for block in blocks:
+            output.add(block)
+            took = perf_counter() - since
+            if output.pending_bytes <= PENDING_BYTES and took < SLICE_S / 2:
+                continue
+            self._spent(took)
+            if output.pending_bytes > PENDING_BYTES:
+                await asyncio.to_thread(output.write)
+            else:
+                await asyncio.sleep(0)
+            if not _same(host, shard):
+                return False
+            since = perf_counter()
+        self._spent(perf_counter() - since)
+        return True
+
+    def _spent(self, took_s: float) -> None:
+        self.longest_slice_s = max(self.longest_slice_s, took_s)
+        self._cost_s += took_s
 
 
 class _Output:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, repeat
 from operator import itemgetter, lt
 
+from offsets.ascending import is_range
 from offsets.runs import OffsetRun
 
 Entry = tuple[int, int, str, int, int, int]
@@ -46,11 +47,14 @@ class TopicColumns:
         "_recheck_at",
         "_slots",
         "count",
+        "encoded",
     )
 
     def __init__(self) -> None:
         self.count = 0
         """Slots in use."""
+        self.encoded: bytes | None = None
+        """The entry of a snapshot (columns_image.py), None since the last change."""
         self._offsets = array("q")
         self._epochs = array("i")
         self._commit_timestamps = array("q")
@@ -69,11 +73,12 @@ class TopicColumns:
 
     def store(self, run: OffsetRun, base_offset: int) -> int:
         """Take the run's entries, its records being at ``base_offset`` and on; how many are new."""
+        self.encoded = None
         partitions = run.partitions
         size = len(partitions)
         if size == 1 and self._slots is None and 0 <= partitions[0] < len(self._offsets):
             return self._store_one(run, base_offset, partitions[0])
-        ascending = size > 1 and _is_range(partitions)
+        ascending = size > 1 and is_range(partitions)
         low = partitions[0] if ascending else min(partitions)
         high = partitions[-1] if ascending else max(partitions)
         if self._slots is None and not (low >= 0 and self._dense_up_to(high, size)):
@@ -114,12 +119,14 @@ class TopicColumns:
         size = stop - start
         full = self.count == len(self._offsets)
         new = 0 if full else self._log_offsets[start:stop].count(_UNUSED)
-        epochs = run.leader_epochs
-        if epochs.count(epochs[0]) == size:
+        offsets, epochs = run.offsets, run.leader_epochs
+        if isinstance(epochs, array):  # of the log: they are columns already
+            self._epochs[start:stop] = epochs
+        elif epochs.count(epochs[0]) == size:
             self._epochs[start:stop] = array("i", epochs[:1]) * size
         else:
             self._epochs[start:stop] = array("i", epochs)
-        self._offsets[start:stop] = array("q", run.offsets)
+        self._offsets[start:stop] = offsets if isinstance(offsets, array) else array("q", offsets)
         self._commit_timestamps[start:stop] = array("q", (run.commit_timestamp_ms,)) * size
         self._log_offsets[start:stop] = array("q", (base_offset - start,)) * size
         return new
@@ -168,6 +175,7 @@ class TopicColumns:
         slot = self._slot_of(partition)
         if slot is None:
             return False
+        self.encoded = None
         self._offsets[slot] = self._epochs[slot] = _NONE
         self._log_offsets[slot] = _UNUSED
         if self._metadata:
@@ -198,7 +206,7 @@ class TopicColumns:
                     return offsets, epochs, None
                 text = self._metadata.get(partition)
                 return offsets, epochs, None if text is None else (text,)
-        if size and _is_range(partitions) and partitions[0] >= 0 and partitions[-1] < size:
+        if size and is_range(partitions) and partitions[0] >= 0 and partitions[-1] < size:
             start, stop = partitions[0], partitions[-1] + 1
             offsets = self._offsets[start:stop].tolist()
             epochs = self._epochs[start:stop].tolist()
@@ -221,7 +229,7 @@ class TopicColumns:
         if self._slots is None:
             if len(partitions) == 1:
                 return 0 <= partitions[0] < len(kept) and offsets[0] < kept[partitions[0]]
-            if partitions and partitions[0] >= 0 and _is_range(partitions):
+            if partitions and partitions[0] >= 0 and is_range(partitions):
                 return True in map(lt, offsets, kept[partitions[0] : partitions[-1] + 1])
         now = self.fetch(partitions)[0]
         return True in map(lt, offsets, now)
@@ -349,18 +357,3 @@ class TopicColumns:
             texts = [metadata] if metadata else None
             one = OffsetRun("", "", [partition], [offset], [epoch], texts, commit_ms, expire_ms)
             self.store(one, log_offset)
-
-
-_ASCENDING = tuple(range(4096))
-
-
-def _is_range(partitions: Sequence[int]) -> bool:
-    """Whether they ascend without a gap."""
-    if not partitions:
-        return False
-    first, after = partitions[0], partitions[-1] + 1
-    if after - first != len(partitions):
-        return False
-    if first >= 0 and after <= len(_ASCENDING):
-        return tuple(partitions) == _ASCENDING[first:after]
-    return tuple(partitions) == tuple(range(first, after))

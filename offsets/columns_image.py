@@ -38,7 +38,16 @@ class BadImage(ValueError):
 
 
 def encode_columns(group_id: str, topic: str, columns: TopicColumns) -> bytes:
-    """One (group, topic) with at least one entry."""
+    """One (group, topic) with at least one entry; what did not change is not encoded again.
+
+    The bytes are kept with the columns: 9 a committed offset where a group commits many at once.
+    """
+    if columns.encoded is None:
+        columns.encoded = _encode_columns(group_id, topic, columns)
+    return columns.encoded
+
+
+def _encode_columns(group_id: str, topic: str, columns: TopicColumns) -> bytes:
     group, name = group_id.encode(), topic.encode()
     count = columns.count
     dense = columns._slots is None and count == len(columns._offsets)

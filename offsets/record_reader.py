@@ -7,10 +7,12 @@ as Kafka does; an unknown value version, or bytes that are not what they claim, 
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+from offsets.ascending import ascending
 from offsets.record_errors import CorruptRecord
 from offsets.record_values import (
     KEY_GROUP,
@@ -60,11 +62,11 @@ class RunBuilder:
         self._done: list[BasedRun] = []
         self._next_offset = -1
         self._offsets: OffsetRun | None = None
-        self._partitions: list[int] = []
-        self._values: list[int] = []
-        self._epochs: list[int] = []
-        self._metadata: list[str] = []
-        self._has_metadata = False
+        self._partitions = array("i")
+        self._values = array("q")
+        self._epochs = array("i")
+        self._metadata: list[str] | None = None
+        """None while all of the run's are empty."""
         self._base = -1
         self._tombstones: list[tuple[str, int]] | None = None
         self._tombstones_group = ""
@@ -122,11 +124,23 @@ class RunBuilder:
         self, partitions: Sequence[int], offsets: Sequence[int], epochs: Sequence[int]
     ) -> None:
         """More of what ``add_plain`` took last: same names, same timestamp, next log offsets."""
-        self._partitions += partitions
-        self._values += offsets
-        self._epochs += epochs
-        self._metadata += ("",) * len(partitions)
+        self._partitions.extend(partitions)
+        self._values.extend(offsets)
+        self._epochs.extend(epochs)
+        if self._metadata is not None:
+            self._metadata += ("",) * len(partitions)
         self._next_offset += len(partitions)
+
+    def extend_alike(self, offsets: array[int]) -> None:
+        """The same, with partitions that go on one by one and all of the same leader epoch."""
+        size = len(offsets)
+        first = self._partitions[-1] + 1
+        self._partitions += ascending(first, first + size)
+        self._values += offsets
+        self._epochs += self._epochs[-1:] * size
+        if self._metadata is not None:
+            self._metadata += ("",) * size
+        self._next_offset += size
 
     def _add_offset(
         self,
@@ -151,9 +165,9 @@ class RunBuilder:
         ):
             self._flush()
             self._base = log_offset
-            self._partitions, self._values = [partition], [offset]
-            self._epochs, self._metadata = [leader_epoch], [metadata]
-            self._has_metadata = metadata != ""
+            self._partitions, self._values = array("i", (partition,)), array("q", (offset,))
+            self._epochs = array("i", (leader_epoch,))
+            self._metadata = [metadata] if metadata else None
             self._offsets = OffsetRun(
                 group_id,
                 topic,
@@ -168,9 +182,10 @@ class RunBuilder:
         self._partitions.append(partition)
         self._values.append(offset)
         self._epochs.append(leader_epoch)
-        self._metadata.append(metadata)
-        if metadata:
-            self._has_metadata = True
+        if self._metadata is not None:
+            self._metadata.append(metadata)
+        elif metadata:
+            self._metadata = [*("",) * (len(self._values) - 1), metadata]
 
     def _add_tombstone(self, log_offset: int, group_id: str, topic: str, partition: int) -> None:
         if (
@@ -186,8 +201,7 @@ class RunBuilder:
 
     def _flush(self) -> None:
         if self._offsets is not None:
-            if self._has_metadata:
-                self._offsets.metadata = self._metadata
+            self._offsets.metadata = self._metadata
             self._done.append((self._base, self._offsets))
             self._offsets = None
         if self._tombstones is not None:

@@ -2,13 +2,17 @@
 
 Most of an offsets log is records of one shape: an offset without metadata, no headers, whose
 neighbours have the same group, topic and timestamp. Such a record is recognised by its constant
-bytes, without decoding it field by field, and a stretch of them is unpacked as a table.
-Everything else takes the plain way, record by record.
+bytes, without decoding it field by field. A stretch of them whose partitions go on one by one is
+compared with what it must look like, and its offsets become a column without being numbers in
+between; one that differs in more is unpacked as a table. Everything else takes the plain way,
+record by record.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
+from array import array
 from collections import Counter
 from typing import Any
 
@@ -23,15 +27,21 @@ from protocol.records.varint import encode_varint, read_varint, read_varlong
 _VALUE_HEAD = b"\x30\x00\x03"
 _plain_fields = struct.Struct(">i3xqi2xqx")
 _PLAIN_BYTES = 30
+_PARTITION_END, _OFFSET_FROM_END = 27, 23
 _TAIL_BYTES = 11
 _LONGEST_PROLOGUE = 8
 
+_ALIKE_MAX = 256
+"""Records that are compared at once: as many as the last byte of a partition counts."""
 _STRETCH_MAX = 64
 """Records that are unpacked at once: of each size there is a shape, 12 KB at most."""
 _SHAPES_KEPT = 256
 _shapes: dict[tuple[int, int, int, int], struct.Struct] = {}
-_deltas = b"".join(encode_varint(delta) for delta in range(8192))
+_deltas = bytearray().join(encode_varint(delta) for delta in range(8192))
 _TWO_BYTES_FROM = 64
+_counting = bytearray(range(256))
+_LAST_FIRST = (7, 6, 5, 4, 3, 2, 1, 0)
+_SWAP = sys.byteorder == "little"
 
 
 def runs_of_section(
@@ -116,15 +126,20 @@ def _take_stretch(
     size = end - position
     key_at = delta_at + delta_bytes
     key_bytes = size - _PLAIN_BYTES - key_at
-    prologue = section[position : position + delta_at]
     key = section[position + key_at : end - _PLAIN_BYTES]
-    tail = section[end - _TAIL_BYTES : end]
-    at_most = min(left, (len(section) - end) // size, _STRETCH_MAX)
-    if not at_most:
+    at_most = min(left, (len(section) - end) // size, _ALIKE_MAX)
+    if delta_bytes == 1:
+        at_most = min(at_most, _TWO_BYTES_FROM - 1 - (delta >> 1))
+    if at_most <= 0:
         return 0
     count = _same_key(section, end + key_at, size, key, at_most, builder.stretch)
-    if count < _STRETCH_MAX:
+    if count < at_most:
         builder.stretch = count
+    if _take_alike(section, position, end, delta_at, delta, delta_bytes, count, builder):
+        return count
+    count = min(count, _STRETCH_MAX)
+    prologue = section[position : position + delta_at]
+    tail = section[end - _TAIL_BYTES : end]
     shape = _shapes.get((delta_at, delta_bytes, key_bytes, count)) or _remember_shape(
         delta_at, delta_bytes, key_bytes, count
     )
@@ -145,14 +160,62 @@ def _take_stretch(
     return found
 
 
+def _take_alike(
+    section: bytes,
+    position: int,
+    end: int,
+    delta_at: int,
+    delta: int,
+    delta_bytes: int,
+    count: int,
+    builder: RunBuilder,
+) -> bool:
+    """Take ``count`` records behind the one at ``position`` if only their offsets are free.
+
+    Their deltas and partitions must go on from it one by one, all else must be as in it.
+    """
+    first = section[position:end]
+    size = end - position
+    partition_at, offset_at = size - _PARTITION_END, size - _OFFSET_FROM_END
+    deltas = _deltas_from((delta >> 1) + 1, delta_bytes, count)
+    partitions = _counting[first[partition_at] + 1 : first[partition_at] + 1 + count]
+    if len(partitions) != count or len(deltas) != delta_bytes * count:
+        return False
+    due = bytearray(first * count)
+    due[partition_at::size] = partitions
+    for place in range(delta_bytes):
+        due[delta_at + place :: size] = deltas[place::delta_bytes]
+    values = bytearray(first[offset_at : offset_at + 8] * count)
+    start, stop = end + offset_at, end + len(due)
+    for place in _LAST_FIRST:
+        column = bytearray(section[start + place : stop : size])
+        values[place::8] = due[offset_at + place :: size] = column
+        if not place & 3 and section.startswith(due, end):
+            break  # which mostly is so after four bytes: the others are as in the first offset
+    else:
+        return False
+    offsets = array("q", values)
+    if _SWAP:
+        offsets.byteswap()
+    builder.extend_alike(offsets)
+    return True
+
+
+def _deltas_from(delta: int, delta_bytes: int, count: int) -> bytearray:
+    """The varints of ``count`` offset deltas, fewer where they would have another size."""
+    if delta_bytes == 1:
+        return _deltas[delta : min(delta + count, _TWO_BYTES_FROM)]
+    start = _TWO_BYTES_FROM + 2 * (delta - _TWO_BYTES_FROM)
+    return _deltas[start : start + 2 * count]
+
+
 def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, guess: int) -> int:
     """About how many records ``step`` bytes apart, the first of which has ``key``, have it too."""
     size = len(key)
+    guess = min(guess, at_most)
     last = at + (guess - 1) * step
-    if (
-        guess <= at_most
-        and section[last : last + size] == key
-        and (guess == at_most or section[last + step : last + step + size] != key)
+    if section[last : last + size] == key and (
+        guess == at_most or section[last + step : last + step + size] != key
     ):
         return guess
     low, high = 0, 1  # record number ``low`` has it
@@ -184,17 +247,14 @@ def _first_different(fields: tuple[Any, ...], key: bytes, between: bytes, count:
 def _ascending(section: bytes, at: int, step: int, delta: int, delta_bytes: int, count: int) -> int:
     """How many of ``count`` deltas, ``step`` bytes apart, go on from ``delta`` one by one."""
     stop = at + count * step
-    if delta_bytes == 1:
-        found, due = section[at:stop:step], _deltas[delta : min(delta + count, _TWO_BYTES_FROM)]
-        return _common(found, due)
-    first = _TWO_BYTES_FROM + 2 * (delta - _TWO_BYTES_FROM)
-    due = _deltas[first : first + 2 * count]
+    due = _deltas_from(delta, delta_bytes, count)
     return min(
-        _common(section[at:stop:step], due[0::2]), _common(section[at + 1 : stop : step], due[1::2])
+        _common(section[at + place : stop : step], due[place::delta_bytes])
+        for place in range(delta_bytes)
     )
 
 
-def _common(found: bytes, due: bytes) -> int:
+def _common(found: bytes, due: bytes | bytearray) -> int:
     """Length of the common beginning."""
     if found == due:
         return len(found)

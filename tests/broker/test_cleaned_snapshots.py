@@ -161,6 +161,41 @@ async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
     assert begin >= 0
 
 
+async def test_a_cleaning_finds_a_snapshot_that_begins_behind_its_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a start right after the exchange need not read the whole log."""
+    monkeypatch.setattr(cleaning, "OFFSETS_DEAD_BYTES_MIN", 20_000)
+    monkeypatch.setattr(cleaning, "OFFSETS_DIRTY_BYTES_AT_ONCE", 20_000)
+    monkeypatch.setattr(cleaning, "OFFSETS_CHECK_MS", 20)
+    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # none is written but those asked for
+    async with serving(tmp_path / "data", SETTINGS) as broker:
+        client = await ready(broker)
+        [host], images = broker.runtime.hosts, broker.runtime.snapshots
+        assert images is not None
+        await client.commit("a", 1)
+        assert await images.write(host)
+        copies = Copies(broker, tmp_path)
+        succeeded = broker.cleaning._succeeded
+
+        def cleaned(*args: Any) -> None:
+            succeeded(*args)
+            copies.make()
+
+        monkeypatch.setattr(broker.cleaning, "_succeeded", cleaned)
+        async with asyncio.timeout(WITHIN_S):
+            number = 0
+            while not copies.made:
+                number += 1
+                await churn(client, number)
+        topic_id = broker.logs.topics[OFFSETS_TOPIC].topic.topic_id
+
+    directory, _ = copies.made[0]
+    quick, begin = await loaded(directory, topic_id)
+    assert begin > 1
+    assert quick == (await loaded(directory, None))[0]
+
+
 async def test_a_foreign_cleaner_that_went_past_its_beginning_is_seen(tmp_path: Path) -> None:
     """Kafka's own cleaner, say, which knows nothing of our snapshot and drops old tombstones."""
     async with serving(tmp_path / "data", SETTINGS) as broker:

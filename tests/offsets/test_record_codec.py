@@ -22,6 +22,7 @@ from offsets.record_codec import (
 from offsets.record_values import group_value, offset_value, read_group_value, read_offset_value
 from offsets.runs import GroupMember, GroupRun, GroupValue, OffsetRun, OffsetTombstones, Run
 from protocol.records.batch import assemble_batch, read_header, records_of
+from protocol.records.corrupt import CorruptRecords
 from protocol.records.section import Record, encode_section
 from tests.model.log_reader import ModelOffset, read_log, records_of_batches
 from tests.offsets.strategies import group_runs, model_group, offset_runs, runs, tombstones
@@ -220,6 +221,43 @@ def test_a_commit_comes_back_as_one_run(count: int) -> None:
     assert base_offset == 7
     assert isinstance(run, OffsetRun)
     assert (list(run.partitions), run.metadata) == (list(range(count)), None)
+
+
+NEIGHBOURS = {
+    "alike but for their offsets": {},
+    "offsets that need all eight bytes": {"offsets": [(-1) ** n * 2**62 + n for n in range(150)]},
+    "offsets whose high bytes alone differ": {"offsets": [n << 48 for n in range(150)]},
+    "partitions over the end of a byte": {"partitions": range(200, 350)},
+    "the last partitions that there are": {"partitions": range(2**31 - 150, 2**31)},
+    "partitions in no order": {"partitions": [*range(70), *range(100, 150), *range(30)]},
+    "an epoch of its own": {"leader_epochs": [3] * 80 + [4] + [3] * 69},
+    "metadata in the midst": {"metadata": [""] * 80 + ["x"] + [""] * 69},
+    "an expiry": {"leader_epochs": [-1] * 150, "expire_timestamp_ms": 1_700_000_600_000},
+}
+
+
+@pytest.mark.parametrize("first_delta", [0, 40, 8100])
+@pytest.mark.parametrize("changes", NEIGHBOURS.values(), ids=NEIGHBOURS)
+def test_neighbours_are_read_as_one_by_one(changes: dict, first_delta: int) -> None:
+    based, section, delta = [], b"", first_delta
+    for run in (commit(1, "before"), commit(150, **changes), commit(1, "behind")):
+        based.append((delta, run))
+        section += run_records(run, delta)
+        delta += len(run)
+    assert flattened(runs_of_section(section, 0, 152)) == flattened(based)
+
+
+@pytest.mark.parametrize("place", range(43))
+def test_a_record_that_is_not_like_its_neighbours_is_told_by_each_of_its_bytes(place: int) -> None:
+    section = bytearray(run_records(commit(40), 0))
+    size = len(section) // 40
+    section[20 * size + place % size] ^= 1
+    plain = assemble_batch(bytes(section), 40, 0, 0, 0)
+    try:
+        one_by_one = list(runs_of_records(records_of(plain, read_header(plain))))
+    except (CorruptRecord, CorruptRecords):
+        return
+    assert flattened(runs_of_section(bytes(section), 0, 40)) == flattened(one_by_one)
 
 
 def test_gaps_that_a_cleaner_left_end_a_run() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -217,6 +218,33 @@ def test_a_snapshot_that_says_a_thing_twice_is_no_snapshot() -> None:
     cache.restore(*entry)
     with pytest.raises(KeyError):
         cache.restore(*entry)
+
+
+@given(st.lists(histories, min_size=2, max_size=4))
+def test_an_entry_that_was_kept_since_the_last_snapshot_is_as_one_made_now(
+    rounds: list[list[Run]],
+) -> None:
+    kept = OffsetCache()
+    so_far: list[Run] = []
+    for more in rounds:
+        for number, run in enumerate(more, len(so_far)):
+            kept.replay(run, 1000 * number)
+        so_far += more
+        assert image_of(kept, {}) == image_of(cache_of(so_far), {})
+
+
+def test_only_what_has_changed_is_encoded_again() -> None:
+    one = OffsetRun("a", "t", [0, 1], [5, 6], [-1, -1], None, AT_MS)
+    cache = cache_of([one, replace(one, group_id="b")])
+    before = {group: encoded(cache, group) for group in cache.groups()}
+    cache.replay(replace(one, partitions=[1], offsets=[7], leader_epochs=[-1]), 3000)
+    assert encoded(cache, "b") is before["b"]
+    assert encoded(cache, "a") != before["a"]
+
+
+def encoded(cache: OffsetCache, group_id: str) -> bytes:
+    [(topic, columns)] = cache.columns(group_id)
+    return encode_columns(group_id, topic, columns)
 
 
 def test_group_runs_leave_the_cache_alone() -> None:

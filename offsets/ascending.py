@@ -1,0 +1,30 @@
+"""Partitions that ascend one by one, which most commits have: as columns, and known as such."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+_TUPLE = tuple(range(4096))
+_ARRAY = array("i", _TUPLE)
+
+
+def ascending(first: int, after: int) -> array[int]:
+    """The numbers from ``first`` to below ``after`` as a column of int32."""
+    if first >= 0 and after <= len(_ARRAY):
+        return _ARRAY[first:after]
+    return array("i", range(first, after))
+
+
+def is_range(partitions: Sequence[int]) -> bool:
+    """Whether they ascend without a gap."""
+    if not partitions:
+        return False
+    first, after = partitions[0], partitions[-1] + 1
+    if after - first != len(partitions):
+        return False
+    if isinstance(partitions, array):
+        return partitions == ascending(first, after)
+    if first >= 0 and after <= len(_TUPLE):
+        return tuple(partitions) == _TUPLE[first:after]
+    return tuple(partitions) == tuple(range(first, after))
