@@ -91,7 +91,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
         server = self.server
         self.last_active_s = server.now_s
         self.read_ns = perf_counter_ns()
-        server.bytes_in += len(data)
+        self.bytes_in += len(data)
         if (
             self._backlog
             or self._parked is not None

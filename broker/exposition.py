@@ -63,14 +63,15 @@ class BrokerCollector(Collector):
             for code, count in errors.items():
                 requests.add_metric([api, NAMES.get(code, str(code))], count)
         yield requests
+        traffic = server.clients.all(server.connections)
         yield GaugeMetricFamily(
             "muster_connections", "Connections open now.", value=len(server.connections)
         )
         yield CounterMetricFamily(
-            "muster_received_bytes_total", "Bytes that clients sent.", value=server.bytes_in
+            "muster_received_bytes_total", "Bytes that clients sent.", value=traffic.bytes_in
         )
         yield CounterMetricFamily(
-            "muster_sent_bytes_total", "Bytes of replies.", value=server.bytes_out
+            "muster_sent_bytes_total", "Bytes of replies.", value=traffic.bytes_out
         )
         yield CounterMetricFamily(
             "muster_connections_refused_total",

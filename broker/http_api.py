@@ -22,6 +22,7 @@ from broker.slices import Slices
 from broker.topic_views import (
     api_rows,
     broker_view,
+    client_rows,
     partition_rows,
     readers,
     topic_summary,
@@ -46,6 +47,7 @@ def routes(broker: Broker) -> list[Route]:
         Route("/api/topics", api.topics),
         Route("/api/topics/{rest:path}", api.topic),
         Route("/api/broker", api.of_broker),
+        Route("/api/clients", api.clients),
     ]
 
 
@@ -142,6 +144,10 @@ class GroupsApi:
     async def of_broker(self, _request: Request) -> Response:
         """The broker itself."""
         return JSONResponse({**broker_view(self.broker), "apis": list(api_rows(self.broker))})
+
+    async def clients(self, _request: Request) -> Response:
+        """Who sends how much."""
+        return _listing({}, "clients", iter(client_rows(self.broker)))
 
 
 def path_parts(raw: bytes, prefix: bytes) -> list[str]:

@@ -60,6 +60,44 @@ class Groups(Source):
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self._unread: dict[str, tuple[Any, int | None]] = {}
+        """By group: since when its oldest unread record is unread, and what that was found for."""
+        self._stale: dict[str, tuple[ShardLog, Any]] | None = None
+        """Groups whose lag was another at the last look; None before the first."""
+
+    async def prepare(self, slices: Slices) -> None:
+        """Find out since when the groups that have moved have had unread records."""
+        if self._stale is None:  # whoever comes now is told the ages at once
+            for _ in self.rows():
+                if slices.over:
+                    await slices.pause()
+        stale, self._stale = self._stale or {}, {}
+        late = {
+            group_id: found
+            for group_id, found in stale.items()
+            if not await self._look(slices, group_id, *found)
+        }
+        if late:
+            await slices.wait_for(self.broker.lags.settled(), LOOKUP_S_MAX)
+        for group_id, found in late.items():
+            await self._look(slices, group_id, *found)
+
+    async def _look(self, slices: Slices, group_id: str, host: ShardLog, stamp: Any) -> bool:
+        """Whether all ages were known; if not, the group stays stale."""
+        lags = self.broker.lags
+        unknown = lags.unknown
+        since_ms: list[int] = []
+        for topic in list(host.shard.cache.topics(group_id)):
+            for block in lags.blocks(host, group_id, topic):
+                ages = [lag.age_ms for lag in block if lag.records and lag.age_ms is not None]
+                if ages:
+                    since_ms.append(self.broker.clock.now().wall_ms - max(ages))
+                if slices.over:
+                    await slices.pause()
+        is_known = lags.unknown == unknown
+        oldest_ms = _steady(min(since_ms)) if since_ms else None
+        self._unread[group_id] = (stamp if is_known else None, oldest_ms)
+        return is_known
 
     def head(self) -> View:
         """Whether groups may be missing."""
@@ -69,9 +107,18 @@ class Groups(Source):
         """One a group."""
         broker = self.broker
         trends = broker.trends
+        before, self._unread = self._unread, {}
+        stale = self._stale = self._stale or {}
         for host in readable(broker):
             for group in list(host.shard.groups.values()):
                 lag = lag_of(broker, host, group.group_id)
+                stamp = (lag, trends.taken)
+                found = before.get(group.group_id)
+                if lag and (found is None or found[0] != stamp):
+                    stale[group.group_id] = (host, stamp)
+                if lag and found is not None:
+                    self._unread[group.group_id] = found
+                since_ms = found[1] if lag and found is not None else None
                 journal = broker.journal.group(group.group_id)
                 token = (
                     group.state,
@@ -80,12 +127,14 @@ class Groups(Source):
                     lag,
                     0 if journal is None else journal.count,
                     trends.taken,
+                    since_ms,
                 )
-                make = partial(self._row, host, group, lag)
+                make = partial(self._row, host, group, lag, since_ms)
                 yield Row("group", group.group_id, token, make)
 
-    def _row(self, host: ShardLog, group: Group, lag: int) -> View:
+    def _row(self, host: ShardLog, group: Group, lag: int, since_ms: int | None) -> View:
         row = summary(self.broker, host, group, lag)
+        row["unread_since_ms"] = since_ms
         row["trend"] = self.broker.trends.of_group(group.group_id)
         return row
 

@@ -32,6 +32,10 @@ class OrderedReplies:
         """Nothing more is read, handled or written."""
         self.handling: Request | None = None
         """The request whose handler runs now; what it answers meanwhile needs no telling."""
+        self.requests = 0
+        """Handled so far."""
+        self.bytes_in = self.bytes_out = 0
+        """Replies counted when they are handed to the transport."""
         self._transport: asyncio.Transport
         self._slots: deque[Request] = deque()
         """Requests handled and not yet on their way out, in order."""
@@ -67,6 +71,7 @@ class OrderedReplies:
     def _place(self, request: Request) -> None:
         """Keeps a request that was handled until its reply's turn has come; often that is now."""
         self.handling = None
+        self.requests += 1
         reply = request.reply
         if reply is None or self._slots:
             self._slots.append(request)
@@ -92,7 +97,7 @@ class OrderedReplies:
         out = self._out
         if not out or self.closed:
             return
-        self.server.bytes_out += self._out_bytes
+        self.bytes_out += self._out_bytes
         if len(out) == 1:
             self._transport.write(out[0])
         elif self._out_bytes < _CHUNKED_BYTES:

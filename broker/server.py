@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.clients import Clients
 from broker.connection import Connection
 from broker.dispatch import SERVED
 from broker.histogram import Histogram
@@ -79,8 +80,8 @@ class Server:
         """Requests answered: API key to error code to count."""
         self.times: dict[int, Histogram] = {}
         """API key to nanoseconds from a request's arrival to its answer."""
-        self.bytes_in = self.bytes_out = 0
-        """Of all connections, replies counted when they are handed to the transport."""
+        self.clients = Clients()
+        """Who sent how much."""
         self._served = served
         for key, row in served.items():
             self._add_routes(key, row)
@@ -203,6 +204,7 @@ class Server:
         if connection not in self.connections:
             return
         self.connections.discard(connection)
+        self.clients.closed(connection)
         ip = connection.client_host[1:]
         self._per_ip[ip] -= 1
         if not self._per_ip[ip]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,15 @@ def api_rows(broker: Broker) -> Iterator[View]:
                     NAMES.get(code, str(code)): count for code, count in errors.items() if code
                 },
             }
+
+
+def client_rows(broker: Broker) -> list[View]:
+    """What each client sent and got, those without a connection too."""
+    server = broker.server
+    return [
+        {"client": client, "host": host, **asdict(traffic)}
+        for (client, host), traffic in server.clients.by_client(server.connections).items()
+    ]
 
 
 def topic_view(broker: Broker, name: str) -> View | None:

@@ -1,8 +1,8 @@
 """`muster top`: the busiest groups, topics and clients of a Muster, live.
 
 Rates are differences between two looks at the broker's HTTP: `/metrics` for topics, commits and
-requests, `/api/groups` for groups, and of the groups shown their members. A client's rate is that
-of the partitions it owns.
+requests, `/api/groups` for groups, and of the groups shown their members, `/api/clients` for what
+each client sends and gets. What a client reads is what is committed in the partitions it owns.
 """
 
 from __future__ import annotations
@@ -33,8 +33,22 @@ _ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 _TABLES = {
     "groups": ["group", "state", "members", "lag", "read_per_s", "rebalances"],
     "topics": ["topic", "partitions", "written_per_s", "end_offsets"],
-    "clients": ["client", "host", "groups", "partitions", "read_per_s"],
+    "clients": [
+        "client",
+        "host",
+        "requests_per_s",
+        "bytes_in_per_s",
+        "bytes_out_per_s",
+        "groups",
+        "partitions",
+        "read_per_s",
+    ],
 }
+
+
+_TRAFFIC = ("requests", "bytes_in", "bytes_out")
+_NOTHING = dict.fromkeys(_TRAFFIC, 0)
+"""What a client had sent and got before it came."""
 
 
 @dataclass
@@ -51,6 +65,8 @@ class Look:
     groups: list[Value] = field(default_factory=list)
     members: dict[str, list[Value]] = field(default_factory=dict)
     """Members of the groups that are shown, by group."""
+    clients: dict[tuple[str, str], Value] = field(default_factory=dict)
+    """What each client has sent and got, by client id and host."""
 
 
 def top(
@@ -120,6 +136,9 @@ def look(api: Api, lines: int) -> Look:
             labels = _labels(found[2])
             seen.committed[labels["consumergroup"], labels["topic"], labels["partition"]] = number
     seen.groups = api.get("/api/groups")["groups"]
+    seen.clients = {
+        (each["client"], each["host"]): each for each in api.get("/api/clients")["clients"]
+    }
     members = [group for group in seen.groups if group["members"]]
     for group in sorted(members, key=lambda group: -int(group["lag"] or 0))[:lines]:
         with contextlib.suppress(CommandError):  # it is gone meanwhile
@@ -156,13 +175,20 @@ def measured(before: Look, after: Look, lines: int) -> Value:
     topics = _topics(
         after, {key: rate(end, before.ends.get(key)) for key, end in after.ends.items()}
     )
+    traffic = {
+        client: {
+            f"{name}_per_s": rate(now[name], before.clients.get(client, _NOTHING)[name])
+            for name in _TRAFFIC
+        }
+        for client, now in after.clients.items()
+    }
     return {
         "seconds": round(seconds, 3),
         "requests_per_s": rate(after.requests, before.requests),
         "connections": int(after.connections),
         "groups": groups[:lines],
         "topics": topics[:lines],
-        "clients": _clients(after, read)[:lines],
+        "clients": _clients(after, read, traffic)[:lines],
     }
 
 
@@ -178,27 +204,44 @@ def _topics(seen: Look, written: dict[Partition, float]) -> list[Value]:
     return sorted(rows.values(), key=lambda row: (-row["written_per_s"], row["topic"]))
 
 
-def _clients(seen: Look, read: dict[tuple[str, str, str], float]) -> list[Value]:
+def _clients(
+    seen: Look,
+    read: dict[tuple[str, str, str], float],
+    traffic: dict[tuple[str, str], dict[str, float]],
+) -> list[Value]:
+    """Clients that are connected, that own something, or that sent something meanwhile."""
     rows: dict[tuple[str, str], Value] = {}
+
+    def row_of(key: tuple[str, str]) -> Value:
+        if key not in rows:
+            rates = traffic.get(key) or dict.fromkeys([f"{each}_per_s" for each in _TRAFFIC], 0.0)
+            rows[key] = {
+                "client": key[0],
+                "host": key[1],
+                **rates,
+                "groups": [],
+                "partitions": 0,
+                "read_per_s": 0.0,
+            }
+        return rows[key]
+
+    for client, rates in traffic.items():
+        if seen.clients[client]["connections"] or any(rates.values()):
+            row_of(client)
     for group, members in seen.members.items():
         for member in members:
-            key = member["client"], member["host"]
-            row = rows.setdefault(
-                key,
-                {
-                    "client": key[0],
-                    "host": key[1],
-                    "groups": [],
-                    "partitions": 0,
-                    "read_per_s": 0.0,
-                },
-            )
+            row = row_of((member["client"], member["host"]))
             row["groups"] = sorted({*row["groups"], group})
             for topic, partitions in (member["partitions"] or {}).items():
                 row["partitions"] += len(partitions)
                 per_s = sum(read.get((group, topic, str(number)), 0.0) for number in partitions)
                 row["read_per_s"] = round(row["read_per_s"] + per_s, 1)
-    return sorted(rows.values(), key=lambda row: (-row["read_per_s"], row["client"], row["host"]))
+    return sorted(rows.values(), key=_busiest_client)
+
+
+def _busiest_client(row: Value) -> tuple[Any, ...]:
+    both = row["bytes_in_per_s"] + row["bytes_out_per_s"]
+    return -both, -row["requests_per_s"], -row["read_per_s"], row["client"] or "", row["host"] or ""
 
 
 def _head(view: Value) -> str:

@@ -7,6 +7,7 @@ const ORDERS = {
   state: (a, b) => a.state.localeCompare(b.state),
   members: (a, b) => b.members - a.members,
   lag: (a, b) => b.lag - a.lag,
+  unread: (a, b) => (a.unread_since_ms || Infinity) - (b.unread_since_ms || Infinity) || 0,
   last: (a, b) => (b.last_rebalance_ms || 0) - (a.last_rebalance_ms || 0),
 };
 
@@ -46,12 +47,14 @@ export function groupsView({ redraw }) {
         ? table("Consumer groups", [
           sortable("group", "Group", "name"), sortable("state", "State", "still"),
           sortable("members", "Members", "number"), sortable("lag", "Lag", "number"),
+          sortable("unread", "Unread for", "number"),
           ["10 minutes", "chart"], sortable("last", "Last rebalance", "words"),
         ], found.slice(0, limit).map((each) => [each.group, [
           h("a", { href: groupLink(each.group) }, each.group || "(no name)"),
           stateBadge(each.state),
           count(each.members),
           h("span", { title: count(each.lag) }, brief(each.lag)),
+          each.unread_since_ms ? ticking("for", each.unread_since_ms) : h("span", { class: "faint" }, each.lag ? "–" : "read"),
           sparkline([...each.trend, each.lag], { label: `lag of ${each.group}, now ${each.lag}` }),
           each.last_why ? [ticking("ago", each.last_rebalance_ms), " ", h("span", { class: "why", title: each.last_why }, shortIds(each.last_why))] : h("span", { class: "faint" }, "none since the start"),
         ]]))

@@ -135,6 +135,7 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self.client_id = "tester"
         self._correlation_id = 0
 
     @classmethod
@@ -144,7 +145,7 @@ class Client:
     def send(self, api_key: int, version: int, **value: Any) -> tuple[int, int, int]:
         """Send a request; the handle is for `receive`."""
         self._correlation_id += 1
-        header = encode_request_header(api_key, version, self._correlation_id, "tester")
+        header = encode_request_header(api_key, version, self._correlation_id, self.client_id)
         body = BY_KEY[api_key].encode_request(version, value)
         self.send_raw(_LENGTH.pack(len(header) + len(body)) + header + body)
         return api_key, version, self._correlation_id

@@ -51,6 +51,27 @@ def member(client: str, **partitions: list[int]) -> dict[str, Any]:
     return {"client": client, "host": "/10.0.0.1", "partitions": partitions or None}
 
 
+def client(name: str, host: str, connections: int, *traffic: int) -> dict[str, Any]:
+    names = ("requests", "bytes_in", "bytes_out")
+    pairs = zip(names, traffic, strict=True)
+    return {"client": name, "host": host, "connections": connections, **dict(pairs)}
+
+
+CLIENTS = [
+    [
+        client("app", "/10.0.0.1", 2, 100, 2000, 40_000),
+        client("feeder", "/10.0.0.2", 1, 10, 9_000_000, 500),
+        client("gone", "/10.0.0.2", 0, 7, 700, 700),
+        client("idle", "/10.0.0.3", 1, 7, 700, 700),
+    ],
+    [
+        client("app", "/10.0.0.1", 2, 140, 3000, 90_000),
+        client("feeder", "/10.0.0.2", 1, 30, 10_000_000, 900),
+        client("gone", "/10.0.0.2", 0, 7, 700, 700),
+        client("idle", "/10.0.0.3", 1, 7, 700, 700),
+        client("new", "/10.0.0.4", 1, 3, 300, 300),
+    ],
+]
 BILLING = {"members": [member("app", orders=[0, 1]), member("shy")]}
 
 
@@ -66,6 +87,8 @@ class ScriptedApi:
         return FIRST if self.looks == 1 else SECOND
 
     def get(self, path: str) -> Any:
+        if path == "/api/clients":
+            return {"clients": CLIENTS[min(self.looks, 2) - 1]}
         return {"/api/groups": GROUPS, "/api/groups/billing": BILLING}[path]
 
 
@@ -109,6 +132,7 @@ def test_top_of_a_real_broker_and_of_what_is_none(
     assert [row["topic"] for row in view["topics"]][-1] == "orders"
     assert [(row["group"], row["lag"]) for row in view["groups"]] == [("billing", 1)]
     assert view["requests_per_s"] >= 0
+    assert view["clients"] == [], "whoever typed these commands has gone"
     assert "top needs Muster's HTTP" in of_kafka
     assert "(exit 3)" in of_kafka
 

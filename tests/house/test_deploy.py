@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 from cli.config_check import HONOURED, rows_of
 from cli.serve import _parser
+from tests.absent import program
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -35,6 +37,27 @@ def test_the_unit_starts_a_broker_that_is_not_root() -> None:
     assert options.data == f"/var/lib/{unit('StateDirectory')}"
     assert str(options.config) == shlex.split(unit("ExecStartPre"))[-1]
     assert "HUP" in unit("ExecReload")
+
+
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    """Its own reader, which complains of unknown keys and values and of what is no program."""
+    verify = program("systemd-analyze", "systemd")
+    installed = tmp_path / "muster"
+    installed.write_text("#!/bin/sh\n")
+    installed.chmod(0o755)
+    said = {}
+    for name, text in (
+        ("muster", UNIT),
+        ("wrong", UNIT.replace("KillMode=mixed", "KillMode=mixt")),
+    ):
+        file = tmp_path / f"{name}.service"
+        file.write_text(text.replace("/opt/muster/bin/muster", str(installed)))
+        command = [verify, "verify", str(file)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        said[name] = f"{done.stdout}{done.stderr}"
+
+    assert said["muster"] == ""
+    assert "mixt" in said["wrong"], "it does read them"
 
 
 def test_the_settings_beside_it_all_hold() -> None:

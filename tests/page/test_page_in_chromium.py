@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -284,6 +285,20 @@ def test_topics_and_the_broker(browser: Browser, broker: PageBroker) -> None:
     assert "ready" in browser.text(".title")
 
 
+def test_the_age_of_what_is_unread_is_told_live(browser: Browser, broker: PageBroker) -> None:
+    commit(broker, "slow")
+    end = 10 + 4 * PARTITIONS  # beyond whatever the other tests have sent
+    browser.open("#/groups")
+
+    def unread() -> str:
+        found = [row.split() for row in rows(browser, "Consumer groups") if row.startswith("slow ")]
+        return " ".join(found[0][4:]) if found else ""
+
+    until("how long a record is unread", lambda: re.match(r"(under )?\d+ m?s", unread()), 5)
+    commit(broker, "slow", end)
+    until("all is read", lambda: unread().startswith("read"), 5)
+
+
 def test_a_broker_that_is_gone_is_told_and_found_again(chromium: Browser, tmp_path: Path) -> None:
     other = PageBroker(tmp_path / "data")
     other.start()
@@ -300,12 +315,14 @@ def test_a_broker_that_is_gone_is_told_and_found_again(chromium: Browser, tmp_pa
         chromium.complaints()
 
 
-def commit(broker: PageBroker, group: str) -> None:
-    """A group without members that has read one record of partition 0."""
+def commit(broker: PageBroker, group: str, offset: int = 1) -> None:
+    """A group without members that has read the records of partition 0 below ``offset``."""
     topics = [
         {
             "name": TOPIC,
-            "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}],
+            "partitions": [
+                {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+            ],
         }
     ]
     cluster = Cluster(broker.bootstrap)

@@ -16,6 +16,7 @@ import pytest
 from broker import live, slices
 from broker.live import Channel, Client, Row, Source
 from protocol.messages.produce import API as PRODUCE
+from protocol.records.batch import Record, encode_batch
 from tests.seeing.seen import Seen, seeing
 from tests.wire import batch
 
@@ -87,8 +88,36 @@ async def test_a_group_that_comes_and_its_lag_are_told(tmp_path: Path) -> None:
             "the group is there", lambda: "readers" in stream.tables.get("group", {})
         )
         row = stream.tables["group"]["readers"]
-        assert set(row) == table_of("SUMMARY") | {"trend"}
+        assert set(row) == table_of("SUMMARY") | {"trend", "unread_since_ms"}
         assert (row["state"], row["members"], row["lag"]) == ("Empty", 0, 0)
+
+
+async def test_since_when_a_group_has_unread_records_is_told_and_told_anew(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        first_ms = seen.clock.wall_ms
+        for since_ms in (first_ms, first_ms + 1000):
+            records = [Record(0, since_ms, None, b"v")]
+            log = seen.broker.logs.get("orders", 0)
+            assert log is not None
+            log.append(encode_batch(records), 0, since_ms)
+        seen.pass_ms(5000)
+        async with watching(seen, "groups") as stream:
+
+            def since() -> Any:
+                return stream.tables["group"]["readers"]["unread_since_ms"]
+
+            await seen.client.commit("readers", 0)
+            await stream.until("the group", lambda: "readers" in stream.tables.get("group", {}))
+            await stream.until("the first record's age", lambda: since() == first_ms)
+            await seen.client.commit("readers", 1)
+            await stream.until("the second one's", lambda: since() == first_ms + 1000)
+            await seen.client.commit("readers", 2)
+            await stream.until("all is read", lambda: since() is None)
+
+        await seen.client.commit("readers", 0)
+        await seen.scrape()  # after which it is known
+        async with watching(seen, "groups") as stream:
+            assert since() == first_ms, "at the first look already"
 
 
 async def test_one_group_with_its_tables(tmp_path: Path) -> None:
