@@ -29,7 +29,8 @@ from broker.properties import parse
 from log.config import LONG_MAX, LogConfig, format_magic
 
 ENVIRONMENT_PREFIX = "MUSTER_"
-_NOT_SETTINGS = ("MUSTER_BOOTSTRAP", "MUSTER_TEST_")
+_OF_COMMANDS = ("MUSTER_BOOTSTRAP", "MUSTER_HTTP")
+_OF_TESTS = "MUSTER_TEST_"
 """Variables of the command line's other commands, and of the tests."""
 
 QUICK_START: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
@@ -317,5 +318,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         by_variable.get(variable.removeprefix(ENVIRONMENT_PREFIX), variable): text
         for variable, text in environment.items()
-        if variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(_NOT_SETTINGS)
+        if variable.startswith(ENVIRONMENT_PREFIX)
+        and variable not in _OF_COMMANDS
+        and not variable.startswith(_OF_TESTS)
     }

@@ -41,9 +41,12 @@ def test_later_sources_are_stronger(tmp_path: Path) -> None:
 
 
 def test_what_kafka_does_not_know_is_listed_and_does_no_harm(tmp_path: Path) -> None:
-    config = load(None, {"MUSTER_NO_SUCH": "1", "MUSTER_BOOTSTRAP": "b"}, ["nor.this=2"], {})
+    of_commands = {"MUSTER_BOOTSTRAP": "b", "MUSTER_HTTP": "h"}
+    settings = {"MUSTER_NO_SUCH": "1", "MUSTER_HTTP_LISTENER": "127.0.0.1:1"}
+    config = load(None, of_commands | settings, ["nor.this=2"], {})
 
     assert config.unknown == ["MUSTER_NO_SUCH", "nor.this"]
+    assert config["http.listener"] == "127.0.0.1:1"
 
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
