@@ -196,7 +196,8 @@ class Snapshots:
     async def write(self, host: ShardLog) -> bool:
         """Writes one; False where that was not possible now, which is told if it is a failure."""
         shard, partition = host.shard, host.partition
-        assert partition not in self._under_way
+        if partition in self._under_way:
+            return False  # somebody else's began between the look and this turn
         self._under_way.add(partition)
         try:
             done = await self._write(host, shard)

@@ -375,6 +375,17 @@ async def test_a_full_disk_is_told_and_the_snapshot_before_stays(
     assert sorted(p.name for p in partition_folder(tmp_path).glob("groups*")) == [IMAGE]
 
 
+async def test_of_two_that_are_begun_at_once_one_is_written(tmp_path: Path) -> None:
+    async with Broker(tmp_path, partitions=1) as broker:
+        broker.ensure_offsets_topic()
+        client = await broker.client()
+        assert await client.commit("a", 1) == NONE
+        assert await asyncio.gather(broker.write(), broker.write()) == [True, False]
+
+    found, loaded_from = await loaded(tmp_path)
+    assert (found["a"], loaded_from) == (1, 1)
+
+
 # ---------------------------------------------------------------------------- when one is due
 
 
