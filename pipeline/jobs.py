@@ -22,7 +22,23 @@ from pipeline.contract import BATCHES, DAMAGED, EVENTS, UNKNOWN, conform, of_kin
 from pipeline.store import Store
 from pipeline.tables.commits import commits, rates, rewinds
 from pipeline.tables.figures import FIGURES, Figure
-from pipeline.tables.schemas import COMMITS, QUARANTINE, RATES, REWINDS
+from pipeline.tables.generations import churn, generations, restless_members
+from pipeline.tables.lag import catch_up, lag
+from pipeline.tables.retention import compaction, dead_groups, expiring_offsets
+from pipeline.tables.schemas import (
+    CATCH_UP,
+    CHURN,
+    COMMITS,
+    COMPACTION,
+    DEAD_GROUPS,
+    EXPIRING_OFFSETS,
+    GENERATIONS,
+    LAG,
+    QUARANTINE,
+    RATES,
+    RESTLESS_MEMBERS,
+    REWINDS,
+)
 
 OFFSETS_RETENTION: Final = timedelta(days=7)
 """Kafka's `offsets.retention.minutes` unless the cluster's is given."""
@@ -141,6 +157,26 @@ TABLES: Final[dict[str, Table]] = {
             "rewinds", lambda given: rewinds(given.table("commits"), given.events), REWINDS, (), 2
         ),
         Table("rates", lambda given: rates(given.table("commits")), RATES, ("day",)),
+        Table("generations", lambda given: generations(given.events), GENERATIONS),
+        Table("churn", lambda given: churn(given.table("generations")), CHURN),
+        Table(
+            "restless_members",
+            lambda given: restless_members(given.table("generations")),
+            RESTLESS_MEMBERS,
+        ),
+        Table("lag", lambda given: lag(given.events, given.batches, given.now), LAG, ("day",), 2),
+        Table("catch_up", lambda given: catch_up(given.table("lag")), CATCH_UP),
+        Table(
+            "expiring_offsets",
+            lambda given: expiring_offsets(given.events, given.now, given.offsets_retention),
+            EXPIRING_OFFSETS,
+        ),
+        Table(
+            "dead_groups",
+            lambda given: dead_groups(given.events, given.table("expiring_offsets")),
+            DEAD_GROUPS,
+        ),
+        Table("compaction", lambda given: compaction(given.events), COMPACTION),
     )
 }
 
@@ -150,6 +186,17 @@ JOBS: Final[dict[str, Job]] = {
         Job("commits", "each commit with the one before it", ("commits",), True),
         Job("rewinds", "who moved backwards, when and how far", ("rewinds",), True),
         Job("rates", "commits and progress by group, topic and minute", ("rates",), True),
+        Job(
+            "generations",
+            "each generation of each group, churn, and who causes most rebalances",
+            ("generations", "churn", "restless_members"),
+        ),
+        Job("lag", "lag by the minute, and who will never catch up", ("lag", "catch_up"), True),
+        Job(
+            "retention",
+            "offsets that will expire, dead groups, what compaction would save",
+            ("expiring_offsets", "dead_groups", "compaction"),
+        ),
         Job("all", "every table and the report", tuple(TABLES), True),
     )
 }

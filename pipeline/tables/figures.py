@@ -48,8 +48,60 @@ def _rates(table: DataFrame) -> list[Figure]:
     ]
 
 
+def _churn(table: DataFrame) -> list[Figure]:
+    worst = table.orderBy(F.desc("rebalances"), "group_id").limit(1).collect()
+    return [Figure("most", f"{row.group_id} with {row.rebalances:,} rebalances") for row in worst]
+
+
+def _restless_members(table: DataFrame) -> list[Figure]:
+    worst = table.orderBy(F.desc("rebalances"), "group_id", "client_id").limit(1).collect()
+    return [
+        Figure(
+            "most", f"{row.client_id} at {row.client_host}, in {row.rebalances:,} of {row.group_id}"
+        )
+        for row in worst
+    ]
+
+
+def _lag(table: DataFrame) -> list[Figure]:
+    row = table.agg(F.max("lag_records"), F.max("lag_s")).collect()[0]
+    return [
+        *([Figure("most", f"{row[0]:,} records")] if row[0] is not None else []),
+        *([Figure("oldest unread", f"{row[1]:,.0f} s")] if row[1] is not None else []),
+    ]
+
+
+def _catch_up(table: DataFrame) -> list[Figure]:
+    row = table.agg(F.count_if("never")).collect()[0]
+    return [Figure("will never catch up", f"{row[0]:,}")]
+
+
+def _expiring_offsets(table: DataFrame) -> list[Figure]:
+    row = table.agg(F.count_if("expired"), F.count_if(F.col("expires_at").isNotNull())).collect()[0]
+    return [Figure("have expired", f"{row[0]:,}"), Figure("will expire", f"{row[1]:,}")]
+
+
+def _compaction(table: DataFrame) -> list[Figure]:
+    row = table.agg(
+        F.sum("superseded_records"), F.sum("superseded_bytes_estimate"), F.sum("bytes_estimate")
+    ).collect()[0]
+    if row[0] is None:
+        return []
+    share = row[1] / row[2] if row[2] else 0.0
+    return [
+        Figure("superseded", f"{row[0]:,} records"),
+        Figure("to be saved", f"about {row[1]:,} bytes, {share:.0%}"),
+    ]
+
+
 FIGURES: Final[dict[str, Callable[[DataFrame], list[Figure]]]] = {
     "commits": _commits,
     "rewinds": _rewinds,
     "rates": _rates,
+    "churn": _churn,
+    "restless_members": _restless_members,
+    "lag": _lag,
+    "catch_up": _catch_up,
+    "expiring_offsets": _expiring_offsets,
+    "compaction": _compaction,
 }

@@ -102,3 +102,135 @@ RATES: Final = _columns(
     advanced_s="double",
     day="day",
 )
+
+HOLDING: Final = ArrayType(_columns(topic="text", partitions=ArrayType(IntegerType())))
+
+GENERATION_MEMBERS: Final = ArrayType(
+    StructType([*PERSON.fields, StructField("assignment", HOLDING)])
+)
+
+MOVES: Final = ArrayType(
+    _columns(topic="text", partition="int", from_member="text", to_member="text")
+)
+
+GENERATIONS: Final = _columns(
+    group_id="text",
+    life="int",
+    generation="int",
+    began_at="at",
+    ended_at="at",
+    duration_s="double",
+    change="text",
+    unseen="int",
+    protocol_type="text",
+    protocol="text",
+    protocol_changed="bool",
+    leader="text",
+    leader_changed="bool",
+    member_count="int",
+    members=GENERATION_MEMBERS,
+    hosts="texts",
+    assigned_partitions="int",
+    joined=PERSONS,
+    left=PERSONS,
+    moved=MOVES,
+    records="long",
+    log_partition="int",
+    log_offset="long",
+)
+
+CHURN: Final = _columns(
+    group_id="text",
+    lives="long",
+    generations="long",
+    rebalances="long",
+    rebalances_per_hour="double",
+    members_joined="long",
+    members_left="long",
+    partitions_moved="long",
+    median_generation_s="double",
+    member_count="int",
+    last_change="text",
+    first_at="at",
+    last_at="at",
+)
+
+RESTLESS_MEMBERS: Final = _columns(
+    group_id="text",
+    client_id="text",
+    client_host="text",
+    group_instance_id="text",
+    rebalances="long",
+    share="double",
+    joins="long",
+    leaves="long",
+    member_ids="long",
+    first_at="at",
+    last_at="at",
+)
+
+LAG: Final = _columns(
+    group_id="text",
+    topic="text",
+    partition="int",
+    minute="at",
+    as_of="at",
+    committed_at="at",
+    committed_offset="long",
+    end_offset="long",
+    lag_records="long",
+    unread_at="at",
+    lag_s="double",
+    day="day",
+)
+
+CATCH_UP: Final = _columns(
+    group_id="text",
+    topic="text",
+    partition="int",
+    as_of="at",
+    verdict="text",
+    never="bool",
+    catch_up_s="double",
+    lag_records="long",
+    lag_s="double",
+    consumed_per_s="double",
+    produced_per_s="double",
+    grown_records="long",
+    observed_s="double",
+)
+
+EXPIRING_OFFSETS: Final = _columns(
+    group_id="text",
+    topic="text",
+    partition="int",
+    committed_offset="long",
+    committed_at="at",
+    rule="text",
+    since="at",
+    expires_at="at",
+    expired="bool",
+    log_partition="int",
+    log_offset="long",
+)
+
+DEAD_GROUPS: Final = _columns(
+    group_id="text",
+    reason="text",
+    protocol_type="text",
+    generation="int",
+    kept_offsets="long",
+    last_commit_at="at",
+    last_at="at",
+    log_partition="int",
+)
+
+COMPACTION: Final = _columns(
+    log_partition="int",
+    records="long",
+    superseded_records="long",
+    tombstones="long",
+    bytes_estimate="long",
+    superseded_bytes_estimate="long",
+    saved_share="double",
+)
