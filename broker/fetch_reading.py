@@ -15,6 +15,7 @@ from broker.logs import TopicLogs
 from broker.request import FileSlice
 from log.errors import CorruptLog, OffsetOutOfRange
 from log.partition_log import PartitionLog
+from log.transactions import seen_from
 from log.values import ReadInfo
 from protocol.errors import (
     CORRUPT_MESSAGE,
@@ -102,7 +103,8 @@ class Reader:
                 return self._fetched(log, 0, diverging=(epoch, end))
         limit = max(0, min(room, wanted.max_bytes))
         try:
-            info = log.read(wanted.fetch_offset, limit, first)
+            stable = log.last_stable_offset if self.read_committed else None
+            info = log.read(wanted.fetch_offset, limit, first, stable)
         except OffsetOutOfRange:
             return Fetched(log.partition, OFFSET_OUT_OF_RANGE)
         if not info.slices or info.first_entry_incomplete:
@@ -110,6 +112,8 @@ class Reader:
         if self.version < _FIRST_WITH_ZSTD:
             return self._for_old_client(topic, log, info, wanted.fetch_offset, limit)
         fetched = self._fetched(log, 0)
+        if self.read_committed and log.aborted:
+            fetched.aborted_transactions = seen_from(log, wanted.fetch_offset)
         fetched.records = [FileSlice(*piece) for piece in info.slices]
         fetched.size_bytes = info.size_bytes
         return fetched
@@ -117,12 +121,12 @@ class Reader:
     def _fetched(
         self, log: PartitionLog, error_code: int, diverging: tuple[int, int] | None = None
     ) -> Fetched:
-        """The fields beside the records; without transactions all below the watermark is stable."""
+        """The fields beside the records."""
         return Fetched(
             log.partition,
             error_code,
             log.high_watermark,
-            log.high_watermark,
+            log.last_stable_offset,
             log.log_start_offset,
             () if self.read_committed and not error_code else None,
             diverging=diverging,

@@ -126,12 +126,7 @@ class LogManager:
                     truncate=name in told,
                 )
             except CorruptLog as damage:
-                raise CorruptLog(
-                    damage.file,
-                    damage.position,
-                    f"{damage.reason}; restore the file from a copy, or start once with"
-                    f" log.recovery.truncate={name} to let the log end there",
-                ) from None
+                raise damage.with_advice(name) from None
 
         threads = self.config["num.recovery.threads.per.data.dir"]
         if threads == 1 or len(places) == 1:

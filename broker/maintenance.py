@@ -191,7 +191,8 @@ class Maintenance:
                 self.poisoned(log, error)
                 return
         self._probing.discard(log)
-        logger.info("a log takes writes again", partition=f"{log.topic}-{log.partition}")
+        if log.poisoned is None:
+            logger.info("a log takes writes again", partition=f"{log.topic}-{log.partition}")
 
 
 def _ignore(reason: str | None) -> None:

@@ -26,7 +26,7 @@ from coordinator.config import GroupConfig
 from coordinator.events import Event
 from coordinator.outcome import Outcome
 from coordinator.shard import GroupShard
-from log.errors import LogPoisoned
+from log.errors import CorruptLog, LogPoisoned
 from log.partition_log import PartitionLog
 from protocol.errors import NOT_COORDINATOR
 
@@ -210,7 +210,10 @@ class ShardKeeper(ABC):
 
     def _stop_for_good(self, host: ShardLog, error: Exception) -> None:
         if self.fatal is None:
-            self.fatal = f"{OFFSETS_TOPIC}-{host.partition} can't be relied on any more: {error}"
+            name = f"{OFFSETS_TOPIC}-{host.partition}"
+            if isinstance(error, CorruptLog):
+                error = error.with_advice(name)
+            self.fatal = f"{name} can't be relied on any more: {error}"
             logger.critical("the broker stops", reason=self.fatal)
             self.on_fatal(self.fatal)
         self.before_replies()

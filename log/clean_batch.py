@@ -12,14 +12,12 @@ from typing import NamedTuple
 
 from log.clean_scan import (
     CODEC_BITS,
-    CONTROL_BIT,
     DELETE_HORIZON_BIT,
     LOG_APPEND_BIT,
-    TRANSACTIONAL_BIT,
     Frame,
 )
 from protocol.errors import INVALID_RECORD
-from protocol.records.batch import NO_TIMESTAMP, assemble_batch
+from protocol.records.batch import CONTROL_BIT, NO_TIMESTAMP, TRANSACTIONAL_BIT, assemble_batch
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.section import wrap_int64
 from protocol.records.varint import encode_varint, read_bits, read_varlong

@@ -13,7 +13,12 @@ from typing import NamedTuple
 from log.batch_scan import headers
 from log.errors import CorruptLog
 from log.filesystem import File
-from protocol.records.batch import HEADER_BYTES, read_header, records_of
+from log.transactions import is_abort
+from protocol.records.batch import (
+    CONTROL_BIT,
+    HEADER_BYTES,
+    TRANSACTIONAL_BIT,
+)
 from protocol.records.compression import decompress
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import crc32c
@@ -23,15 +28,12 @@ CHUNK_BYTES = 1024 * 1024
 
 CODEC_BITS = 0x07
 LOG_APPEND_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
-CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _CHECKED_POSITION = 21
 _OVERHEAD = 12
 _SECTION_BYTES_MAX = 100 * 1024 * 1024
-_ABORT = b"\0\0"
 
 Pace = Callable[[int], None]
 """Told how many bytes were read or written; waits where they were too many."""
@@ -198,7 +200,7 @@ class Transactions:
                     open_since.setdefault(header.producer_id, header.base_offset)
                     continue
                 since = open_since.pop(header.producer_id, None)
-                if since is not None and _is_abort(file, header.position, header.end):
+                if since is not None and is_abort(file, header.position, header.end):
                     spans = found._aborted.setdefault(header.producer_id, [])
                     spans.append((since, header.base_offset))
         found.first_open = min(open_since.values(), default=None)
@@ -215,12 +217,3 @@ class Transactions:
 
 def _first(span: tuple[int, int]) -> int:
     return span[0]
-
-
-def _is_abort(file: File, position: int, end: int) -> bool:
-    data = file.read(position, end - position)
-    try:
-        markers = records_of(data, read_header(data))
-    except CorruptRecords as error:
-        raise CorruptLog(file.path, position, error.message) from None
-    return bool(markers) and (markers[0].key or b"")[2:4] == _ABORT

@@ -17,6 +17,7 @@ from log.clean_job import CleanedGroup
 from log.filesystem import FileSystem
 from log.leftovers import CLEANED, SWAP, Leaving
 from log.segment import DELETED, INDEX, LOG, TIME_INDEX, Segment, file_name
+from log.transactions import overlook_cleaned
 
 if TYPE_CHECKING:
     from log.partition_log import PartitionLog
@@ -67,6 +68,7 @@ def exchange(log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment])
     segments = log.segments
     first = segments.index(sources[0])
     log.segments = [*segments[:first], segment, *segments[first + len(sources) :]]
+    overlook_cleaned(log)
     return old
 
 

@@ -24,8 +24,6 @@ from log.clean_job import CleanDone, CleanedGroup, CleanJob
 from log.clean_messages import memory_of, message_with, messages_of
 from log.clean_plan import SegmentFacts, group_segments
 from log.clean_scan import (
-    CONTROL_BIT,
-    TRANSACTIONAL_BIT,
     Frame,
     Pace,
     Transactions,
@@ -38,7 +36,7 @@ from log.key_reader import note_keys
 from log.leftovers import CLEANED
 from log.offset_map import OffsetMap
 from log.segment import LOG, Segment, file_name
-from protocol.records.batch import Record
+from protocol.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Record
 from protocol.records.corrupt import CorruptRecords
 
 WRITE_BYTES = 1024 * 1024

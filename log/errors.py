@@ -15,6 +15,15 @@ class CorruptLog(Exception):
         self.position = position
         self.reason = reason
 
+    def with_advice(self, partition: str) -> CorruptLog:
+        """The same, saying what an operator can do about the log of TOPIC-PARTITION."""
+        return CorruptLog(
+            self.file,
+            self.position,
+            f"{self.reason}; restore the file from a copy, or start once with"
+            f" log.recovery.truncate={partition} to let the log end there",
+        )
+
 
 class LogPoisoned(Exception):
     """A write has failed and nothing is appended until a probe succeeds.

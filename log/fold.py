@@ -1,4 +1,4 @@
-"""What a log's batch headers add up to: producers and leader epochs, at load and at close."""
+"""What a log's headers add up to: producers, transactions and leader epochs, at load and close."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from log.batch_scan import headers
 from log.filesystem import read_whole, write_whole
 from log.leftovers import snapshot_offsets
 from log.segment import SNAPSHOT, file_name
+from log.transactions import Aborted, is_abort
+from log.transactions import load as load_aborted
+from protocol.records.batch import CONTROL_BIT
 
 if TYPE_CHECKING:
     from log.partition_log import PartitionLog
@@ -30,6 +33,7 @@ def fold(log: PartitionLog) -> None:
     if not epochs_known:
         start_offset = min(snapshot_offset, log.log_start_offset)
     changed = False
+    aborted: list[Aborted] = []
     known = log.recovery.epochs_without_producers
     if start_offset < log.log_end_offset:
         for segment in log.segments[log.segment_index(start_offset) :]:
@@ -41,12 +45,17 @@ def fold(log: PartitionLog) -> None:
                     began = max(batch.base_offset, log.log_start_offset)
                     changed |= log.epochs.note(batch.leader_epoch, began)
                 if batch.producer_id >= 0 and batch.base_offset >= snapshot_offset:
+                    if batch.attributes & CONTROL_BIT:
+                        since = log.producers.open_transactions.get(batch.producer_id)
+                        if since is not None and is_abort(segment.file, batch.position, batch.end):
+                            aborted.append(Aborted(batch.producer_id, since, batch.base_offset))
                     log.producers.note(batch)
     known.clear()  # of the segments as they were; what is appended from now on is not in it
     if not log.epochs.entries:
         changed = log.epochs.note(0, log.log_end_offset)
     if changed:
         log.epochs.save(durable=False)
+    load_aborted(log, aborted)
 
 
 def _load_snapshot(log: PartitionLog) -> int:
@@ -67,7 +76,9 @@ def _load_snapshot(log: PartitionLog) -> int:
 
 
 def save_producers(log: PartitionLog) -> None:
-    """Write the snapshot for the log's end. Raises OSError."""
+    """Write the snapshot for the log's end; none, as Kafka, where nothing was. Raises OSError."""
+    if not log.log_end_offset:
+        return
     path = _path(log, log.log_end_offset)
     write_whole(log.fs, path, log.producers.snapshot(), durable=False)
 

@@ -24,6 +24,7 @@ from log.leftovers import Leaving
 from log.producer_state import ProducerStates
 from log.recovery import RecoveryReport, open_segments
 from log.segment import Segment
+from log.transactions import Aborted
 from log.values import AppendInfo, ReadInfo, TimestampOffset
 from protocol.records.batch import LOG_APPEND_TIME, BatchHeader
 
@@ -61,6 +62,8 @@ class PartitionLog:
         """All below is on the disk, indexes included; at or below the end."""
         self.recovery = RecoveryReport()
         self.producers = ProducerStates()
+        self.aborted: list[Aborted] = []
+        """The aborted transactions by the offsets of their markers."""
         self.epochs = LeaderEpochs(fs, directory)
         self.poisoned: str | None = None
         """Why nothing is appended now; None when all is well."""
@@ -131,9 +134,8 @@ class PartitionLog:
 
         Or a message set of magic 0 or 1 whose offsets count from 0, as `analyse` makes it. They get
         the next offsets and ``leader_epoch``; with log append time also ``now_ms`` (wall). A batch
-        that its producer has sent before is not appended again. ``headers`` are those of batches of
-        magic 2, where the caller has read them; they get their offsets too. Raises AppendRefused,
-        with the log untouched, and LogPoisoned.
+        that its producer has sent before is not appended again. ``headers`` of magic 2, where they
+        have been read, get their offsets too. Raises AppendRefused, log untouched, and LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -378,6 +380,11 @@ class PartitionLog:
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop all batches that reach ``offset`` or lie above; return the new end. LogPoisoned."""
         return retention.truncate_to(self, offset, now_ms)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where the first open transaction begins, the high watermark without one."""
+        return min(self.producers.open_transactions.values(), default=self.high_watermark)
 
     @property
     def size_bytes(self) -> int:

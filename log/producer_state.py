@@ -17,7 +17,7 @@ from typing import NamedTuple
 from log.batch_scan import Header
 from log.errors import AppendRefused
 from protocol.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER
-from protocol.records.batch import BatchHeader
+from protocol.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from protocol.records.crc import crc32c
 
 BATCHES_KEPT = 5
@@ -60,6 +60,8 @@ class ProducerStates:
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
+        self.open_transactions: dict[int, int] = {}
+        """First offset of each producer's transaction that has no marker yet."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -125,6 +127,10 @@ class ProducerStates:
             producer.epoch = batch.producer_epoch
             producer.batches.clear()
         producer.last_timestamp_ms = batch.max_timestamp
+        if batch.attributes & CONTROL_BIT:
+            self.open_transactions.pop(batch.producer_id, None)
+        elif batch.attributes & TRANSACTIONAL_BIT:
+            self.open_transactions.setdefault(batch.producer_id, batch.base_offset)
         if batch.base_sequence >= 0:  # markers of transactions have none
             count = batch.last_offset - batch.base_offset
             producer.batches.append(
@@ -142,7 +148,7 @@ class ProducerStates:
         gone = [
             producer_id
             for producer_id, producer in self._producers.items()
-            if producer.last_timestamp_ms < before_ms
+            if producer.last_timestamp_ms < before_ms and producer_id not in self.open_transactions
         ]
         for producer_id in gone:
             del self._producers[producer_id]
@@ -150,6 +156,7 @@ class ProducerStates:
     def clear(self) -> None:
         """Forget all, to read the log again."""
         self._producers.clear()
+        self.open_transactions.clear()
 
     def last_batches(self) -> dict[int, tuple[int, int]]:
         """Offset of the last data batch's last record (-1 without one) and epoch, by producer."""
@@ -175,7 +182,7 @@ class ProducerStates:
                     last.last_offset - last.first_offset,
                     producer.last_timestamp_ms,
                     producer.coordinator_epoch,
-                    -1,  # first offset of an open transaction
+                    self.open_transactions.get(producer_id, -1),
                 )
             )
         body = struct.pack(">i", len(entries)) + b"".join(entries)
@@ -183,7 +190,7 @@ class ProducerStates:
 
     def restore(self, data: bytes) -> bool:
         """Take over a ``.snapshot`` file; False, and nothing known, when it is damaged."""
-        self._producers.clear()
+        self.clear()
         if len(data) < _SNAPSHOT_HEADER.size:
             return False
         version, checksum, count = _SNAPSHOT_HEADER.unpack_from(data)
@@ -194,9 +201,12 @@ class ProducerStates:
         ):
             return False
         for fields in _SNAPSHOT_ENTRY.iter_unpack(data[_SNAPSHOT_HEADER.size :]):
-            producer_id, epoch, last_sequence, last_offset, delta, timestamp_ms, coordinator, _ = (
-                fields
-            )
+            (
+                producer_id, epoch, last_sequence, last_offset,
+                delta, timestamp_ms, coordinator, transaction_offset,
+            ) = fields  # fmt: skip
+            if transaction_offset >= 0:
+                self.open_transactions[producer_id] = transaction_offset
             producer = self._producers[producer_id] = Producer(epoch)
             producer.last_timestamp_ms = timestamp_ms
             producer.coordinator_epoch = coordinator

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
+READ_COMMITTED = 1
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -64,6 +65,7 @@ def _handle(broker: Broker, request: Request) -> None:
         for topic in value["topics"]
         for partition in topic["partitions"]
     )
+    committed = value["isolation_level"] == READ_COMMITTED
     answers = []
     worst = NONE
     for topic in value["topics"]:
@@ -71,7 +73,7 @@ def _handle(broker: Broker, request: Request) -> None:
         partitions = []
         for wanted in topic["partitions"]:
             twice = asked[name, wanted["partition_index"]] > 1
-            answer = _partition(broker, request.api_version, name, wanted, twice)
+            answer = _partition(broker, request.api_version, name, wanted, twice, committed)
             worst = worst or answer["error_code"]
             partitions.append(answer)
         answers.append({"name": name, "partitions": partitions})
@@ -79,7 +81,12 @@ def _handle(broker: Broker, request: Request) -> None:
 
 
 def _partition(
-    broker: Broker, version: int, topic: str, wanted: dict[str, Any], twice: bool
+    broker: Broker,
+    version: int,
+    topic: str,
+    wanted: dict[str, Any],
+    twice: bool,
+    committed: bool,
 ) -> dict[str, Any]:
     partition = wanted["partition_index"]
     log = broker.logs.get(topic, partition)
@@ -105,6 +112,8 @@ def _partition(
                 "old_style_offsets": offsets,
             }
         found = find(log, timestamp)
+        if committed:
+            found = _stable(log, timestamp, found)
     except CorruptLog as error:
         logger.error("a log can't be read", partition=f"{topic}-{partition}", error=str(error))
         return _error(partition, KAFKA_STORAGE_ERROR)
@@ -124,6 +133,14 @@ def find(log: PartitionLog, timestamp: int) -> Found:
     else:
         found = log.offset_for_timestamp(timestamp)
     return Found() if found is None else Found(*found)
+
+
+def _stable(log: PartitionLog, timestamp: int, found: Found) -> Found:
+    """What of it a consumer of committed records is told: nothing from an open transaction on."""
+    stable = log.last_stable_offset
+    if found.offset < stable or timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return found
+    return found._replace(offset=stable) if timestamp == LATEST else Found()
 
 
 def _error(partition: int, error_code: int) -> dict[str, Any]:

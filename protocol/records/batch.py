@@ -23,10 +23,10 @@ from protocol.records.section import (
 )
 
 __all__ = [
-    "CREATE_TIME", "HEADER_BYTES", "LOG_APPEND_TIME", "NO_TIMESTAMP", "BatchHeader", "Record",
-    "assemble_batch", "encode_batch", "encode_end_transaction", "iter_batches",
-    "patch_max_timestamp", "patch_offset_and_epoch", "read_header", "records_of",
-    "section_of", "validate_batch",
+    "CONTROL_BIT", "CREATE_TIME", "HEADER_BYTES", "LOG_APPEND_TIME", "NO_TIMESTAMP",
+    "TRANSACTIONAL_BIT", "BatchHeader", "Record", "assemble_batch", "encode_batch",
+    "encode_end_transaction", "iter_batches", "patch_max_timestamp", "patch_offset_and_epoch",
+    "read_header", "records_of", "section_of", "validate_batch",
 ]  # fmt: skip
 
 HEADER_BYTES = 61
@@ -52,8 +52,8 @@ _MAX_TIMESTAMP_POSITION = 35
 CODEC_BITS = 0x07
 _OFFSET_MAX = (1 << 63) - 1
 LOG_APPEND_BIT = 0x08
-_TRANSACTIONAL_BIT = 0x10
-_CONTROL_BIT = 0x20
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
 _DELETE_HORIZON_BIT = 0x40
 
 
@@ -89,12 +89,12 @@ class BatchHeader:
     @property
     def is_transactional(self) -> bool:
         """Part of a transaction."""
-        return bool(self.attributes & _TRANSACTIONAL_BIT)
+        return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
         """Holds a marker of the broker, which consumers never see."""
-        return bool(self.attributes & _CONTROL_BIT)
+        return bool(self.attributes & CONTROL_BIT)
 
     @property
     def delete_horizon_ms(self) -> int | None:
@@ -276,8 +276,8 @@ def encode_batch(
         compression_level=compression_level,
         attributes=(
             (LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0)
-            | (_TRANSACTIONAL_BIT if is_transactional else 0)
-            | (_CONTROL_BIT if is_control else 0)
+            | (TRANSACTIONAL_BIT if is_transactional else 0)
+            | (CONTROL_BIT if is_control else 0)
             | (_DELETE_HORIZON_BIT if delete_horizon_ms is not None else 0)
         ),
         last_offset_delta=last_offset - base_offset,

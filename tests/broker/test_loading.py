@@ -164,6 +164,7 @@ async def test_damage_in_the_middle_is_never_read_as_empty(tmp_path: Path, write
 
     await eventually(lambda: broker.fatal)
     assert "damaged at byte" in broker.fatal[0]
+    assert "log.recovery.truncate=__consumer_offsets-0 " in broker.fatal[0]
     assert broker.runtime.hosts[0].phase is Phase.UNLOADED
     await broker.runtime.stop()
 

@@ -7,6 +7,8 @@ import errno
 import threading
 from pathlib import Path
 
+from structlog.testing import capture_logs
+
 from log.checkpoint import RECOVERY_POINT, read_offsets
 from log.filesystem import OsFileSystem
 from log.os_file import OsFile
@@ -219,3 +221,20 @@ async def test_a_full_disk_refuses_appends_until_there_is_room_again(tmp_path: P
 
         assert (again["error_code"], again["base_offset"]) == (NONE, 1)
         assert broker.health()["state"] == "ready"
+
+
+async def test_a_broker_that_stops_does_not_say_that_a_full_disk_takes_writes(
+    tmp_path: Path,
+) -> None:
+    fs = FullFiles("t")
+    with capture_logs() as lines:
+        async with serving(tmp_path, fs=fs) as broker:
+            await asked(broker, lambda wire: create_topic(wire, "t"))
+            fs.kind.full = True
+            await asked(broker, lambda wire: produce(wire, "t", batch(b"y" * 100)))
+        log = broker.logs.get("t", 0)
+        assert log is not None
+        await broker.maintenance._probe(log)
+    told = [line["event"] for line in lines]
+    assert "a log takes no writes" in told
+    assert "a log takes writes again" not in told

@@ -149,6 +149,12 @@ def test_a_snapshot_is_written_on_a_roll_and_read_instead_of_the_log() -> None:
     assert again.producers.snapshot() == log.producers.snapshot()
 
 
+def test_a_log_that_never_had_records_has_no_snapshot() -> None:
+    fs = SimulatedFiles()
+    open_log(fs).close()
+    assert not [name for name in fs.list(DIRECTORY) if name.endswith(".snapshot")]
+
+
 @pytest.mark.parametrize("cut", range(0, 56, 5))
 def test_a_damaged_snapshot_is_not_believed_and_the_log_is_read_instead(cut: int) -> None:
     fs = SimulatedFiles()

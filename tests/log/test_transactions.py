@@ -1,0 +1,153 @@
+"""A log with transactions that another broker wrote: what is stable, and what was aborted.
+
+A consumer is modelled as Java's is: it fetches up to the last stable offset, passes over batches
+of producers whose aborted transaction has begun, and goes back to reading them at their marker.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from log.partition_log import PartitionLog
+from log.transactions import seen_from
+from protocol.records.batch import ABORT, records_of
+from protocol.records.stored import iter_stored
+from tests.log.cleaning_tools import RandomLog, clean_log, committed
+from tests.log.log_tools import DIRECTORY, NOW_MS, open_log
+from tests.log.test_cleaner import end, transactional
+from tests.simulated_files import SimulatedFiles
+
+SMALL: dict[str, Any] = {"segment_bytes": 900, "index_interval_bytes": 150}
+INDEX_ENTRY = struct.Struct(">hqqqq")  # as Kafka's AbortedTxn has it
+SEEDS = range(15)
+
+
+def consumed(log: PartitionLog, max_bytes: int = 400) -> list[int]:
+    """The offsets of the records that a read_committed consumer returns."""
+    return list(_consumed(log, max_bytes))
+
+
+def _consumed(log: PartitionLog, max_bytes: int) -> Iterator[int]:
+    offset = log.log_start_offset
+    while data := log.read_bytes(offset, max_bytes, log.last_stable_offset):
+        begun = sorted(seen_from(log, offset), key=lambda entry: entry[1])
+        aborted: set[int] = set()
+        for header, _ in iter_stored(data, partial=True):
+            while begun and begun[0][1] <= header.last_offset:
+                aborted.add(begun.pop(0)[0])
+            records = records_of(data, header)
+            if header.is_control:
+                if records and records[0].key == struct.pack(">hh", 0, ABORT):
+                    aborted.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in aborted):
+                yield from (r.offset for r in records if r.offset >= offset)
+            offset = header.last_offset + 1
+
+
+def due(log: PartitionLog) -> list[int]:
+    """The same, by reading the whole log."""
+    stable = first_open(log)
+    return sorted(record.offset for record in committed(log) if record.offset < stable)
+
+
+def first_open(log: PartitionLog) -> int:
+    began: dict[int, int] = {}
+    for _, header in log.scan():
+        if header.is_control:
+            began.pop(header.producer_id, None)
+        elif header.is_transactional:
+            began.setdefault(header.producer_id, header.base_offset)
+    return min(began.values(), default=log.log_end_offset)
+
+
+def aborted(log: PartitionLog) -> Iterator[tuple[int, int, int]]:
+    began: dict[int, int] = {}
+    for buffer, header in log.scan():
+        if header.is_control:
+            [marker] = records_of(buffer, header)
+            since = began.pop(header.producer_id, None)
+            if since is not None and marker.key == struct.pack(">hh", 0, ABORT):
+                yield header.producer_id, since, header.base_offset
+        elif header.is_transactional:
+            began.setdefault(header.producer_id, header.base_offset)
+
+
+def remove(fs: SimulatedFiles, suffix: str) -> None:
+    for name in fs.list(DIRECTORY):
+        if name.endswith(suffix):
+            fs.remove(f"{DIRECTORY}/{name}")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_transactions_are_found_in_the_batches(seed: int) -> None:
+    fs = SimulatedFiles()
+    written = open_log(fs, **SMALL)
+    RandomLog(written, random.Random(seed)).append(60)
+    remove(fs, ".snapshot")
+
+    log = open_log(fs, **SMALL)
+    assert log.last_stable_offset == first_open(log)
+    assert [tuple(entry) for entry in log.aborted] == [*aborted(log)]
+    assert consumed(log) == due(log)
+
+    log.close()
+    again = open_log(fs, clean=True, recovery_point=log.log_end_offset, **SMALL)
+    assert again.aborted == log.aborted, "they were written down"
+    assert again.last_stable_offset == first_open(log)
+    assert consumed(again) == due(log)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_transactions_are_found_in_kafkas_files(seed: int) -> None:
+    fs = SimulatedFiles()
+    written = open_log(fs, **SMALL)
+    RandomLog(written, random.Random(seed)).append(60)
+    for segment in written.segments[:-1]:  # of the last one the killed broker had written nothing
+        entries = [
+            e for e in aborted(written) if written.segments[written.segment_index(e[2])] is segment
+        ]
+        path = segment.path(".txnindex")
+        data = b"".join(INDEX_ENTRY.pack(0, *entry, entry[2] + 1) for entry in entries)
+        fs.open(path, create=True).write(0, data)
+
+    log = open_log(fs, **SMALL)
+    assert [tuple(entry) for entry in log.aborted] == [*aborted(log)]
+    assert consumed(log) == due(log)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_was_cleaned_away_is_overlooked(seed: int) -> None:
+    fs = SimulatedFiles()
+    settings: dict[str, Any] = {**SMALL, "cleanup_policy": "compact", "delete_retention_ms": 1}
+    writer = RandomLog(open_log(fs, **settings), random.Random(seed))
+    writer.append(60)
+    remove(fs, ".snapshot")
+    writer.log = open_log(fs, **settings)
+    seen = set(due(writer.shadow))
+    for ms in (0, 10):  # the second time markers go
+        writer.log.roll()
+        clean_log(writer.log, 0, writer.now_ms + ms)
+        assert set(consumed(writer.log)) == {
+            record.offset for record in committed(writer.log) if record.offset in seen
+        }
+        log = open_log(fs, **settings)
+        assert consumed(log) == consumed(writer.log)
+
+
+def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
+    fs = SimulatedFiles()
+    transactional(open_log(fs), 9, 0, b"a")
+    reopened = open_log(fs)
+    assert reopened.last_stable_offset == 0
+    reopened.producers.expire(NOW_MS + 1)
+    assert reopened.last_stable_offset == 0
+    end(reopened, 9, ABORT)
+    ended = open_log(fs)
+    assert ended.last_stable_offset == 2
+    ended.producers.expire(NOW_MS + 1)
+    assert ended.producers.get(9) is None
