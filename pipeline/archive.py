@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
+import shutil
 import tempfile
 import zipfile
 from pathlib import Path
@@ -17,7 +19,10 @@ def make_archive(folder: Path | None = None) -> Path:
     """Write `muster-DIGEST.zip` into ``folder``, else a folder for temporary files; its path.
 
     It holds `.py` files alone: what is compiled for this machine may not run on an executor.
+    Sources that run from an archive already are given as they are.
     """
+    if _ROOT.is_file():
+        return _ROOT
     sources = [
         path for room in ROOMS for path in sorted((_ROOT / room).rglob("*.py")) if path.is_file()
     ]
@@ -36,3 +41,19 @@ def make_archive(folder: Path | None = None) -> Path:
             archive.writestr(entry, path.read_bytes())
     partial.replace(whole)
     return whole
+
+
+def main() -> None:
+    """Write the archive and the main file for spark-submit into a folder; print their paths."""
+    parser = argparse.ArgumentParser(prog="python -m pipeline.archive", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    folder: Path = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    archive, main_file = folder / "muster.zip", folder / "muster_submit.py"
+    make_archive(folder).replace(archive)
+    shutil.copyfile(_ROOT / "pipeline" / "submit.py", main_file)
+    print(archive, main_file, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

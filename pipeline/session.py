@@ -24,6 +24,8 @@ SPARK_VERSION = "4.0.0"
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"
 JAVA_VERSIONS = (17, 21)
 """Those that Spark 4.0 runs on."""
+OFFSETS_BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+"""The connector's other way, by Kafka's Admin, leaves out internal topics without a word."""
 LOCAL = "local[*]"
 DRIVER_MEMORY = "2g"
 SHUFFLE_PARTITIONS_LOCAL = 4
@@ -31,12 +33,14 @@ SHUFFLE_PARTITIONS_LOCAL = 4
 
 
 def open_session(
-    master: str = LOCAL,
+    master: str | None = LOCAL,
     *,
     connector: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start, or join, a session. PipelineError where there is no Java that Spark runs on.
+
+    Without a ``master`` it is spark-submit's, and so is everything that depends on it.
 
     ``connector`` brings Spark's Kafka connector, from Maven Central unless ``spark.jars`` in
     ``settings`` names its jars. Times are UTC throughout.
@@ -44,15 +48,16 @@ def open_session(
     os.environ["JAVA_HOME"] = java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
-        SparkSession.builder.master(master)
-        .appName("muster pipeline")
-        .config("spark.driver.memory", DRIVER_MEMORY)
+        SparkSession.builder.appName("muster pipeline")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
+        .config(OFFSETS_BY_CONSUMER, "true")
     )
-    if master.startswith("local"):
+    if master is not None:
+        builder = builder.master(master).config("spark.driver.memory", DRIVER_MEMORY)
+    if master is not None and master.startswith("local"):
         builder = (
             builder.config("spark.ui.enabled", "false")
             .config("spark.driver.host", "127.0.0.1")

@@ -9,7 +9,7 @@ that the folder may be on this machine or wherever the cluster keeps its files.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -97,6 +97,39 @@ class Store:
             self._rename(place, old)
         self._rename(partial, place)
         self._files.delete(old, True)
+
+    def has_part(self, name: str, part: str) -> bool:
+        """Whether a table that grows has this part."""
+        return self.has_file(f"{name}/{part}")
+
+    def write_part(
+        self,
+        name: str,
+        part: str,
+        frame: DataFrame,
+        partition_by: Sequence[str] = (),
+        before: Callable[[DataFrame], None] | None = None,
+    ) -> None:
+        """Add a part, such as `batch=3`, whole or not at all; a frame without rows adds nothing.
+
+        ``before`` is called with the part as it was written, before it appears in the table.
+        """
+        # Spark reads no folder whose own name begins with a dot; its parent's may.
+        partial = f"{self._aside(name, 'partial')}/{part}"
+        self._files.delete(self._path(partial), True)
+        writer = frame.write.mode("error")
+        if partition_by:
+            writer = writer.partitionBy(*partition_by)
+        writer.parquet(partial)
+        written = self.spark.read.schema(frame.schema).parquet(partial)
+        if written.isEmpty():
+            self._files.delete(self._path(partial), True)
+            return
+        if before is not None:
+            before(written)
+        self._files.mkdirs(self._path(self.path(name)))
+        self._rename(self._path(partial), self._path(self.path(f"{name}/{part}")))
+        self._files.delete(self._path(self._aside(name, "partial")), True)
 
     def read(self, name: str) -> DataFrame:
         """A table; PipelineError when it is not there."""

@@ -30,8 +30,20 @@ _VALUE_HEAD = b"\x30\x00\x03"
 _STRETCH_MIN = 6
 """Below it a table costs more than its records one by one."""
 _LOOK_MIN = 16
+_ONE_BYTE = 0x80
+_WAIT_RECORDS = 16
+"""Read one by one after a stretch that was none."""
 _COMMIT = KIND[COMMIT]
 ALL_OFFSETS = (0, (1 << 63) - 1)
+
+
+class _Places(NamedTuple):
+    """Where things begin in a record, from its first byte, and its size."""
+
+    delta_at: int
+    key_at: int
+    key_start: int
+    size: int
 
 
 class _Shape(NamedTuple):
@@ -66,33 +78,28 @@ def add_entry(
 
 def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
     """The records of a batch's plain section."""
-    position = done = 0
+    position = done = wait = 0
     count, size = header.record_count, len(section)
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_BIT else None
-    look = _LOOK_MIN
     while done < count:
         start = position
         try:
-            length, at = read_varint(section, position)
-            end = at + length
-            if length < 0 or end > size:
-                raise CorruptRecords(f"Record {done} of {count} claims {length} bytes.")
-            time_delta, delta_at = read_varlong(section, at + 1)
-            delta, key_at = read_varint(section, delta_at)
-            if not 0 <= delta <= header.last_offset_delta:
-                raise CorruptRecords(f"Record {done} of {count} has offset delta {delta}.")
-            key_bytes, key_start = read_varint(section, key_at)
-            key_end = key_start + max(key_bytes, 0)
-            value_bytes, value_start = read_varint(section, key_end)
-            value_end = value_start + max(value_bytes, 0)
-            if value_end >= end:
-                raise CorruptRecords(f"Record {done} of {count} has a value beyond its end.")
+            time_delta, delta_at, delta, *more = _head_at(section, start)
         except IndexError:
             raise CorruptRecords(f"Record {done} of {count} ends beyond its batch.") from None
-        if append_time is None:
-            written_ms = wrap_int64(header.base_timestamp + time_delta)
-        else:
-            written_ms = append_time
+        time_delta, delta_at, delta, key_at, key_bytes, key_start, value_bytes, value_start, end = (
+            head
+        )
+        key_end = key_start + max(key_bytes, 0)
+        value_end = value_start + max(value_bytes, 0)
+        if end > size or value_end >= end or not 0 <= delta <= header.last_offset_delta:
+            raise CorruptRecords(
+                f"Record {done} of {count}, of offset delta {delta}, has a value that ends at byte"
+                f" {value_end}, and should end itself at {end} of {size}."
+            )
+        written_ms = header.base_timestamp if append_time is None else append_time
+        if time_delta and append_time is None:
+            written_ms = wrap_int64(written_ms + time_delta)
         rows.add_record(
             header.base_offset + delta,
             written_ms,
@@ -101,62 +108,124 @@ def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
         )
         position = end
         done += 1
+        if wait:
+            wait -= 1
+            continue
         step = end - start
-        ahead = start + _STRETCH_MIN * step
+        ahead = end + _STRETCH_MIN * step  # the end of a record some places on
         if (
             count - done >= _STRETCH_MIN
             and value_bytes == _PLAIN_BYTES - 6
             and section[end - 26 : end - 23] == _VALUE_HEAD
-            and section[ahead + key_at - start : ahead + key_end - start - 4]
-            == section[key_at : key_end - 4]
-            and section[start] == section[ahead]
+            and section[ahead - 26 : ahead - 23] == _VALUE_HEAD
+            and section[ahead - step : ahead - step + delta_at - start] == section[start:delta_at]
         ):
-            taken = _add_stretch(
-                rows, section, start, end, delta_at - start, key_at - start,
-                key_start - start, min(look, count - done), header.base_offset, written_ms,
-            )  # fmt: skip
-            look = 2 * look if taken == look else max(_LOOK_MIN, taken)
+            places = _Places(delta_at - start, key_at - start, key_start - start, step)
+            most = min(rows.look, count - done)
+            taken = _add_stretch(rows, section, start, places, most, header.base_offset, written_ms)
+            rows.look = 2 * rows.look if taken == rows.look else max(_LOOK_MIN, taken)
+            wait = 0 if taken >= _STRETCH_MIN else _WAIT_RECORDS
             position += taken * step
             done += taken
     if position != size:
         raise CorruptRecords(f"{size - position} bytes follow the {count} records of a batch.")
 
 
+def _head_at(section: bytes, start: int) -> tuple[int, int, int, int, int, int, int, int, int]:
+    """Of the record at ``start``: time delta; where its offset delta is, and the delta; where the
+    key's size is, that size, where the key is; the value's size and where it is; the record's end.
+
+    IndexError and CorruptRecords where the section ends inside. One-byte numbers are read in place.
+    """
+    length, at = read_varint(section, start)
+    if section[at + 1]:
+        time_delta, delta_at = read_varlong(section, at + 1)
+    else:
+        time_delta, delta_at = 0, at + 2
+    byte = section[delta_at]
+    if byte < _ONE_BYTE:
+        delta, key_at = (byte >> 1) ^ -(byte & 1), delta_at + 1
+    else:
+        delta, key_at = read_varint(section, delta_at)
+    byte = section[key_at]
+    if byte < _ONE_BYTE:
+        key_bytes, key_start = (byte >> 1) ^ -(byte & 1), key_at + 1
+    else:
+        key_bytes, key_start = read_varint(section, key_at)
+    key_end = key_start + key_bytes if key_bytes > 0 else key_start
+    byte = section[key_end]
+    if byte < _ONE_BYTE:
+        value_bytes, value_start = (byte >> 1) ^ -(byte & 1), key_end + 1
+    else:
+        value_bytes, value_start = read_varint(section, key_end)
+    end = at + length
+    return time_delta, delta_at, delta, key_at, key_bytes, key_start, value_bytes, value_start, end
+
+
 def _add_stretch(
     rows: EventRows,
     section: bytes,
     start: int,
-    end: int,
-    delta_at: int,
-    key_at: int,
-    key_start: int,
+    places: _Places,
     at_most: int,
     base_offset: int,
     written_ms: int,
 ) -> int:
-    """Add the plain records behind the one from ``start`` to ``end`` that are like it; how many."""
-    size = end - start
+    """Add the plain records behind the one at ``start`` that are like it; how many.
+
+    Group and topic may be others of the same length.
+    """
+    size = places.size
+    end = start + size
+    key_start = start + places.key_start
+    group_bytes = int.from_bytes(section[key_start + 2 : key_start + 4], "big")
+    key_bytes = size - _PLAIN_BYTES - places.key_start
     count = min(at_most, (len(section) - end) // size)
-    places = rows.names(section[start + key_start : end - _PLAIN_BYTES])
-    if count < 1 or places is None or section[end - 11 : end - 9] != b"\0\0" or section[end - 1]:
+    if (
+        count < 1
+        or section[end - 11 : end - 9] != b"\0\0"
+        or section[end - 1]
+        or 6 + group_bytes > key_bytes
+    ):
         return 0
-    shape = _shape(size, delta_at, key_at)
+    shape = _shape(places, group_bytes)
     table = np.frombuffer(section, np.uint8, (count + 1) * size, start).reshape(count + 1, size)
     differs = ((table[1:] ^ table[0]) & shape.fixed).any(axis=1)
     if differs.any():
         count = int(differs.argmax())
         if not count:
             return 0
+    count, groups, topics = _names(rows, table[: count + 1], places)
+    if not count:
+        return 0
     records = np.frombuffer(section, shape.record, count, end)
-    row = pack_row(
-        0, written_ms, 0, 0, NONE, rows.log_partition, places[0], places[1], 0, 0, 0, 3, _COMMIT
-    )
+    row = pack_row(0, written_ms, 0, 0, NONE, rows.log_partition, 0, 0, 0, 0, 0, 3, _COMMIT)
     made = np.frombuffer(bytearray(row * count), ROW)
-    made["log_offset"] = _deltas(records, key_at - delta_at) + base_offset
+    made["log_offset"] = _deltas(records, places.key_at - places.delta_at) + base_offset
+    made["group"], made["topic"] = groups, topics
     for name in ("committed_offset", "commit_ms", "partition", "leader_epoch"):
         made[name] = records[name]
-    rows.packed += made.tobytes()
+    rows.packed += made.data
     return count
+
+
+def _names(
+    rows: EventRows, table: NDArray[np.uint8], places: _Places
+) -> tuple[int, NDArray[np.int32], NDArray[np.int32]]:
+    """How many rows behind the first have keys of names, and the places of group and topic."""
+    keys = table[:, places.key_start : places.size - _PLAIN_BYTES]
+    begins = [1, *(np.flatnonzero((keys[2:] != keys[1:-1]).any(axis=1)) + 2).tolist()]
+    found: list[tuple[int, int]] = []
+    count = len(table) - 1
+    for begin in begins:
+        names = rows.names(keys[begin].tobytes())
+        if names is None:
+            count = begin - 1
+            break
+        found.append(names)
+    lengths = np.diff([*begins[: len(found)], count + 1])
+    columns = np.array(found, np.int32).reshape(-1, 2)
+    return count, np.repeat(columns[:, 0], lengths), np.repeat(columns[:, 1], lengths)
 
 
 def _deltas(records: NDArray[Any], width: int) -> NDArray[np.int64]:
@@ -167,28 +236,24 @@ def _deltas(records: NDArray[Any], width: int) -> NDArray[np.int64]:
     return delta >> 1
 
 
-@lru_cache(maxsize=256)
-def _shape(size: int, delta_at: int, key_at: int) -> _Shape:
+@lru_cache(maxsize=1024)
+def _shape(places: _Places, group_bytes: int) -> _Shape:
+    delta_at, key_at, key_start, size = places
     fixed = np.full(size, 0xFF, np.uint8)
     fixed[delta_at:key_at] = 0x80  # how many bytes the delta has
     fixed[delta_at] = 0x81  # and that it is not negative
+    fixed[key_start + 4 : key_start + 4 + group_bytes] = 0
+    fixed[key_start + 6 + group_bytes : size - 30] = 0  # topic
     fixed[size - 30 : size - 26] = 0  # partition
     fixed[size - 23 : size - 11] = 0  # offset, epoch
     fixed[size - 9 : size - 1] = 0  # commit timestamp
-    deltas = [(f"delta{i}", "u1", delta_at + i) for i in range(key_at - delta_at)]
     fields = [
         ("partition", ">i4", size - 30),
         ("committed_offset", ">i8", size - 23),
         ("leader_epoch", ">i4", size - 15),
         ("commit_ms", ">i8", size - 9),
-        *deltas,
+        *((f"delta{i}", "u1", delta_at + i) for i in range(key_at - delta_at)),
     ]
-    record = np.dtype(
-        {
-            "names": [name for name, _, _ in fields],
-            "formats": [kind for _, kind, _ in fields],
-            "offsets": [offset for _, _, offset in fields],
-            "itemsize": size,
-        }
-    )
+    names, formats, offsets = zip(*fields, strict=True)
+    record = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
     return _Shape(record, fixed)

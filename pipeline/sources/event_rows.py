@@ -78,8 +78,14 @@ class EventRows:
     def __init__(self, log_partition: int = 0) -> None:
         self.log_partition = log_partition
         """Of the rows that are added next."""
-        self.packed = bytearray()
+        self.packed: bytearray
         """Rows of `ROW`."""
+        self.look = 64
+        """How many records the next stretch may have: a guess after the last."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.packed = bytearray()
         self._strings: dict[str, int] = {"": 0}
         self._names: dict[bytes, tuple[int, int]] = {}
         self._groups: list[tuple[int, GroupValue]] = []
@@ -152,7 +158,7 @@ class EventRows:
         """All rows as one Arrow batch of `EVENTS`; then there are none."""
         rows = np.frombuffer(bytes(self.packed), ROW)
         columns = self._columns(rows)
-        self.__init__(self.log_partition)  # type: ignore[misc]
+        self._clear()
         return pa.RecordBatch.from_arrays(
             [columns[name] for name in EVENTS_ARROW.names], schema=EVENTS_ARROW
         )

@@ -73,6 +73,8 @@ class BrokerSource:
         if OFFSETS_TOPIC not in self._view.leaders:
             raise PipelineError(f"{where} has no {OFFSETS_TOPIC}: no group has committed there yet")
         self._ends = end_offsets(self._view, [OFFSETS_TOPIC])
+        self.log_partitions = sorted(self._ends[OFFSETS_TOPIC])
+        """The partitions of the offsets topic."""
 
     def events(self) -> DataFrame:
         """Every record of the offsets topic that was there at the opening."""

@@ -30,19 +30,21 @@ def read_topics(
     return (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", ",".join(ends))
+        .option("assign", _as_json({topic: list(found) for topic, found in ends.items()}))
         .option("startingOffsets", "earliest")
-        .option("endingOffsets", _as_json(ends))
+        .option("endingOffsets", _as_json(dict(ends)))
         .load()
     )
 
 
-def follow_offsets(spark: SparkSession, bootstrap: str, max_records_per_batch: int) -> DataFrame:
+def follow_offsets(
+    spark: SparkSession, bootstrap: str, partitions: Iterable[int], max_records_per_batch: int
+) -> DataFrame:
     """The connector's endless rows of the offsets topic, at most so many a batch."""
     stream: DataStreamReader = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", OFFSETS_TOPIC)
+        .option("assign", _as_json({OFFSETS_TOPIC: list(partitions)}))
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", str(max_records_per_batch))
     )
@@ -88,10 +90,9 @@ def decode_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield rows.take()
 
 
-def _as_json(ends: Mapping[str, Mapping[int, int]]) -> str:
-    return json.dumps(
-        {topic: {str(p): offset for p, offset in found.items()} for topic, found in ends.items()}
-    )
+def _as_json(topics: Mapping[str, object]) -> str:
+    """As the connector's options name partitions and offsets."""
+    return json.dumps(topics)
 
 
 def ordinary(topics: Iterable[str]) -> Sequence[str]:

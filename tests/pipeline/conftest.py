@@ -18,7 +18,9 @@ Frame = Callable[..., DataFrame]
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = open_session("local[2]", settings={"spark.sql.shuffle.partitions": "2"})
+    session = open_session(
+        "local[2]", connector=True, settings={"spark.sql.shuffle.partitions": "2"}
+    )
     yield session
     session.stop()
 

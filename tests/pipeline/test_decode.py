@@ -245,6 +245,18 @@ def test_a_stretch_ends_where_anything_else_begins() -> None:
         assert row["written_at"] == AT_NOON + timedelta(milliseconds=number == 50)
 
 
+@pytest.mark.parametrize("odd", range(1, 9))
+def test_a_record_of_another_kind_among_its_like_is_no_trouble(odd: int) -> None:
+    value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
+    records = [Record(i, NOON, KEY, value) for i in range(40)]
+    for i in range(odd, 40, 7):
+        records[i] = records[i]._replace(key=KEY.replace(b"g", b"\xff"))
+    kinds = ["damaged" if i >= odd and (i - odd) % 7 == 0 else "commit" for i in range(40)]
+    assert [row["kind"] for row in rows_of(encode_batch(records))] == kinds
+    records[odd] = records[odd]._replace(value=b"\0\3\0")
+    assert len(rows_of(encode_batch(records))) == 40
+
+
 @pytest.mark.parametrize("compression", range(5))
 def test_every_codec_of_magic_2(compression: int) -> None:
     data = batch_of(0, commit("g", "t", range(100)), compression=compression)

@@ -1,0 +1,83 @@
+"""The main file for spark-submit: one job, its source and its store; `--help` lists the jobs.
+
+    spark-submit --master spark://HOST:7077 --py-files muster.zip muster_submit.py \\
+        commits --source /mnt/kafka --out hdfs:///history
+
+`python -m pipeline.archive FOLDER` writes both files. Executors need Python with numpy, pandas and
+pyarrow, and lz4 and cramjam where batches are compressed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from pipeline.errors import PipelineError
+from pipeline.jobs import JOBS, Options, Step, run_job
+from pipeline.session import open_session
+from pipeline.sources.broker import addresses_of
+from pipeline.sources.open import open_source
+from pipeline.sources.stream import RECORDS_PER_BATCH, TRIGGER_S, finish, follow
+from pipeline.store import Store
+
+FOLLOW = "follow"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one job on the cluster that spark-submit names; the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        _run(options)
+    except PipelineError as error:
+        print(f"muster pipeline: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run(options: argparse.Namespace) -> None:
+    wire = addresses_of(options.source) is not None
+    spark = open_session(None, connector=wire)
+    store = Store(spark, options.out)
+    if options.job == FOLLOW:
+        query = follow(
+            spark,
+            options.source,
+            store,
+            available_now=options.available_now,
+            trigger_s=options.trigger_s,
+            records_per_batch=options.records_per_batch,
+        )
+        finish(query)
+        return
+    source = open_source(spark, options.source)
+    store.belong_to(source.cluster_id)
+    topics = options.topics.split(",") if options.topics else None
+    wanted = Options(overwrite=options.overwrite, topics=topics)
+    summary = run_job(spark, JOBS[options.job], source, store, wanted, _tell)
+    for table in summary.tables:
+        print(f"{table.path}: {table.rows} rows")
+    print(f"{summary.events} records, {summary.damaged} damaged, {summary.unknown} unknown")
+
+
+def _tell(step: Step) -> None:
+    print(f"{step.done}/{step.total} {step.what}", flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="muster_submit.py", description=__doc__)
+    parser.add_argument("job", choices=[*JOBS, FOLLOW])
+    parser.add_argument("--source", required=True, help="HOST:PORT, a folder, or a store")
+    parser.add_argument("--out", required=True, help="the folder of the tables")
+    parser.add_argument("--overwrite", action="store_true", help="replace tables that are there")
+    parser.add_argument(
+        "--topics", help="whose records' times are read, with commas; all if absent"
+    )
+    parser.add_argument("--available-now", action="store_true", help="follow: end at today's end")
+    parser.add_argument("--trigger-s", type=float, default=TRIGGER_S, help="follow: pause")
+    parser.add_argument("--records-per-batch", type=int, default=RECORDS_PER_BATCH)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

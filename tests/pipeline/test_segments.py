@@ -1,0 +1,299 @@
+"""Segment folders, whole, live, cut, flipped and half cleaned: nothing is dropped in silence."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.errors import PipelineError
+from pipeline.sources import segment_reader
+from pipeline.sources.segment_files import cluster_id_of, partition_folders
+from pipeline.sources.segments import SegmentsReader, plan, read_segment
+from protocol.records import message_set
+from protocol.records.batch import (
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    Record,
+    assemble_batch,
+    encode_batch,
+)
+from tests.pipeline.small_logs import NOON, batch_of, commit, rows_of, write_segment
+
+pytestmark = pytest.mark.pipeline
+
+
+def batches(count: int, first: int = 0) -> list[bytes]:
+    """Batches of ten offsets each, from log offset ``first`` on."""
+    return [
+        batch_of(base, commit(f"g{base}", "t", range(base, base + 10)))
+        for base in range(first, first + 10 * count, 10)
+    ]
+
+
+def offsets(rows: list[dict[str, Any]]) -> list[int]:
+    return [row["log_offset"] for row in rows if row["kind"] == "commit"]
+
+
+def damage(rows: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
+    """(log offset, position, reason) of the damaged rows."""
+    return [
+        (row["log_offset"], row["damage"]["position"], row["damage"]["reason"])
+        for row in rows
+        if row["kind"] == "damaged"
+    ]
+
+
+def test_all_segments_of_all_partitions_are_read_in_order(tmp_path: Path) -> None:
+    write_segment(tmp_path, 0, *batches(3))
+    write_segment(tmp_path, 30, *batches(2, 30))
+    write_segment(tmp_path, 0, *batches(1), partition=12)
+    (tmp_path / "__consumer_offsets-0" / "00000000000000000030.index").write_bytes(b"x")
+    (tmp_path / "ordinary-0").mkdir()
+    rows = rows_of(tmp_path)
+    assert offsets(rows) == [*range(50), *range(10)]
+    assert [row["log_partition"] for row in rows] == [0] * 50 + [12] * 10
+
+
+def test_a_partitions_own_folder_and_a_uri_are_read_too(tmp_path: Path) -> None:
+    folder = write_segment(tmp_path, 0, *batches(1), partition=3).parent
+    for where in (str(folder), f"file://{tmp_path}", f"file:{tmp_path}"):
+        [task] = plan({"path": where})
+        assert task.segment.partition == 3
+
+
+def test_what_is_not_wanted_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_segment(tmp_path, 0, *batches(3))
+    write_segment(tmp_path, 30, *batches(3, 30))
+    write_segment(tmp_path, 60, *batches(3, 60))
+    write_segment(tmp_path, 0, *batches(1), partition=1)
+    asked = {"partitions": "0", "start_offset": "35", "end_offset": "52"}
+    assert [task.segment.base_offset for task in plan({"path": str(tmp_path), **asked})] == [30]
+    assert offsets(rows_of(tmp_path, **asked)) == list(range(35, 52))
+    assert len(plan({"path": str(tmp_path), "partitions": "1, 7"})) == 1
+    records = rows_of(tmp_path, "records", **asked)
+    assert [row["offset"] for row in records] == list(range(35, 52))
+
+
+def test_a_flipped_bit_costs_its_batch_alone(tmp_path: Path) -> None:
+    made = batches(5)
+    file = write_segment(tmp_path, 0, *made)
+    data = bytearray(b"".join(made))
+    start = len(made[0] + made[1])
+    data[start + 200] ^= 4
+    file.write_bytes(data)
+    rows = rows_of(tmp_path)
+    assert offsets(rows) == [*range(20), *range(30, 50)]
+    [(offset, position, reason)] = damage(rows)
+    assert (offset, position) == (20, start)
+    assert "CRC" in reason
+    assert {r["damage"]["file"] for r in rows if r["damage"]} == {str(file)}
+    [row] = [row for row in rows_of(tmp_path, "records") if row["damage"]]
+    assert (row["offset"], row["key"], row["value"]) == (20, None, None)
+    assert row["damage"]["position"] == position
+
+
+@pytest.mark.parametrize("claimed", [-1, 0, 5, 1 << 20, 0x7FFFFFFF])
+def test_behind_a_length_that_lies_the_next_batch_is_found(tmp_path: Path, claimed: int) -> None:
+    made = batches(5)
+    bad = bytearray(made[1])
+    bad[8:12] = claimed.to_bytes(4, "big", signed=True)
+    write_segment(tmp_path, 0, made[0], bytes(bad), *made[2:])
+    rows = rows_of(tmp_path)
+    assert offsets(rows) == [*range(10), *range(20, 50)]
+    [(offset, position, reason)] = damage(rows)
+    assert (offset, position) == (10, len(made[0]))
+    assert f"claims {claimed + 12} bytes" in reason
+
+
+def test_rubbish_between_batches_is_one_damage_however_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_reader, "CHUNK_BYTES", 4096)
+    made = batches(4)
+    rubbish = random.Random(1).randbytes(50_000)
+    write_segment(tmp_path, 0, *made[:2], rubbish, *made[2:])
+    rows = rows_of(tmp_path)
+    assert offsets(rows) == list(range(40))
+    assert [(d[0], d[1]) for d in damage(rows)] == [(20, len(made[0] + made[1]))]
+
+
+def test_a_segment_without_anything_readable_is_one_damage(tmp_path: Path) -> None:
+    write_segment(tmp_path, 0, random.Random(2).randbytes(20_000))
+    write_segment(tmp_path, 10, *batches(1, 10))
+    rows = rows_of(tmp_path)
+    assert offsets(rows) == list(range(10, 20))
+    [(offset, position, reason)] = damage(rows)
+    assert (offset, position) == (0, 0)
+    assert "Nothing behind it can be read" in reason
+
+
+@pytest.mark.parametrize("kept", [1, 11, 16, 17, 40, HEADER_BYTES, 200])
+def test_the_torn_tail_of_the_last_segment_is_no_damage(tmp_path: Path, kept: int) -> None:
+    """A live broker is writing there; a dead one cuts it at its next start."""
+    made = batches(3)
+    write_segment(tmp_path, 0, *made[:2], made[2][:kept])
+    assert offsets(rows_of(tmp_path)) == list(range(20))
+    assert damage(rows_of(tmp_path)) == []
+
+
+def test_space_set_aside_behind_the_last_batch_is_no_damage(tmp_path: Path) -> None:
+    write_segment(tmp_path, 0, *batches(2), bytes(3_000_000))
+    assert offsets(rows_of(tmp_path)) == list(range(20))
+    assert damage(rows_of(tmp_path)) == []
+
+
+@pytest.mark.parametrize("kept", [5, 40, 200])
+def test_a_segment_that_is_cut_and_not_the_last_is_damaged(tmp_path: Path, kept: int) -> None:
+    made = batches(3)
+    write_segment(tmp_path, 0, *made[:2], made[2][:kept])
+    write_segment(tmp_path, 30, *batches(1, 30))
+    rows = rows_of(tmp_path)
+    assert offsets(rows) == [*range(20), *range(30, 40)]
+    assert [(d[0], d[1]) for d in damage(rows)] == [(20, len(made[0] + made[1]))]
+
+
+def test_a_batch_of_another_place_is_damaged(tmp_path: Path) -> None:
+    """Offsets lie outside the checksum: one that goes back, or beyond the next segment, lies."""
+    write_segment(tmp_path, 0, *batches(2), *batches(1), *batches(1, 20), *batches(1, 90))
+    write_segment(tmp_path, 30, *batches(1, 30))
+    rows = rows_of(tmp_path)
+    assert offsets(rows) == list(range(40))
+    assert ["stands where 20" in d[2] or "next segment" in d[2] for d in damage(rows)] == [True] * 2
+
+
+def test_a_batch_that_holds_less_than_it_says_keeps_what_it_holds(tmp_path: Path) -> None:
+    """With a checksum that is right: someone wrote it so."""
+    section = batch_of(0, commit("g", "t", range(10)))[HEADER_BYTES:]
+    write_segment(tmp_path, 0, assemble_batch(section, 12, 0, NOON, NOON), *batches(1, 20))
+    rows = rows_of(tmp_path)
+    assert offsets(rows) == [*range(10), *range(20, 30)]
+    [(offset, position, _)] = damage(rows)
+    assert (offset, position) == (10, 0)
+
+
+def test_leftovers_are_taken_as_kafka_takes_them(tmp_path: Path) -> None:
+    folder = write_segment(tmp_path, 0, *batches(1)).parent
+    write_segment(tmp_path, 10, *batches(1, 10))
+    write_segment(tmp_path, 20, *batches(1, 20))
+    name = "{:020d}.log{}".format
+    (folder / name(5, ".deleted")).write_bytes(batches(1, 90)[0])
+    (folder / name(0, ".swap")).write_bytes(
+        b"".join(batch_of(base, commit("kept", "t", [7])) for base in (3, 13))
+    )
+    rows = rows_of(tmp_path)
+    assert [(row["log_offset"], row["group_id"]) for row in rows][:2] == [(3, "kept"), (13, "kept")]
+    assert offsets(rows) == [3, 13, *range(20, 30)]
+    (folder / name(0, ".cleaned")).write_bytes(b"half")
+    assert offsets(rows_of(tmp_path)) == list(range(30)), "its sources are the log still"
+
+
+def test_a_segment_deleted_after_the_plan_is_read_under_its_other_name(tmp_path: Path) -> None:
+    file = write_segment(tmp_path, 0, *batches(1))
+    [task] = plan({"path": str(tmp_path)})
+    file.rename(f"{file}.deleted")
+    assert sum(batch.num_rows for batch in read_segment(task.segment)) == 10
+    os.remove(f"{file}.deleted")
+    [batch] = read_segment(task.segment)
+    [row] = batch.to_pylist()
+    assert (row["kind"], row["log_offset"], row["damage"]["position"]) == ("damaged", 0, None)
+    assert "No such file" in row["damage"]["reason"]
+    with pytest.raises(PipelineError, match="cannot be opened"):
+        list(read_segment(task.segment, "batches"))
+
+
+def test_an_empty_segment_gives_nothing(tmp_path: Path) -> None:
+    write_segment(tmp_path, 0)
+    assert rows_of(tmp_path) == []
+
+
+def test_large_batches_and_small_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_reader, "CHUNK_BYTES", 100)
+    write_segment(tmp_path, 0, *batches(3), batch_of(30, commit("g", "t", range(1000))))
+    assert offsets(rows_of(tmp_path)) == list(range(1030))
+
+
+def test_records_of_any_topic(tmp_path: Path) -> None:
+    made = [
+        Record(0, NOON, b"k", b"v", [("h", b"1"), ("h", None)]),
+        Record(1, NOON + 1, None, b""),
+        Record(2, NOON + 2, b"", None),
+    ]
+    stamped = encode_batch(
+        [Record(3, NOON, b"k", b"v")], timestamp_type=LOG_APPEND_TIME, max_timestamp=NOON + 9
+    )
+    write_segment(tmp_path, 0, encode_batch(made, compression=4), stamped, topic="t")
+    rows = rows_of(tmp_path, "records", topic="t")
+    assert [(row["key"], row["value"]) for row in rows] == [
+        (b"k", b"v"), (None, b""), (b"", None), (b"k", b"v")
+    ]  # fmt: skip
+    assert rows[0]["headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
+    assert rows[1]["headers"] is None
+    assert [row["timestampType"] for row in rows] == [0, 0, 0, 1]
+    times = [round(row["timestamp"].timestamp() * 1000) - NOON for row in rows]
+    assert times == [0, 1, 2, 9]
+    assert {(row["topic"], row["partition"]) for row in rows} == {("t", 0)}
+
+
+def test_batches_are_told_from_their_headers(tmp_path: Path) -> None:
+    batch = encode_batch([Record(i, NOON + i, b"k", b"v") for i in range(5, 9)])
+    old = message_set.encode([Record(i, NOON + i, b"k", b"v") for i in range(9, 12)], 1, 1)
+    write_segment(tmp_path, 5, batch, old, topic="t", partition=2)
+    first, second = rows_of(tmp_path, "batches", topic="*")
+    assert (first["topic"], first["partition"]) == ("t", 2)
+    spans = [(r["base_offset"], r["last_offset"], r["size_bytes"]) for r in (first, second)]
+    assert spans == [(5, 8, len(batch)), (9, 11, len(old))]
+    assert [round(first[n].timestamp() * 1000) - NOON for n in ("first_at", "max_at")] == [5, 8]
+    assert second["first_at"] is None, "it is known only when the wrapper is opened"
+    assert round(second["max_at"].timestamp() * 1000) - NOON == 11
+
+
+def test_clear_words_for_what_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(options: dict[str, str]) -> str:
+        with pytest.raises(PipelineError) as error:
+            plan(options)
+        return str(error.value)
+
+    where = str(tmp_path)
+    assert f"there is no folder {where}/absent" in refused({"path": f"{where}/absent"})
+    assert "has no partition of __consumer_offsets" in refused({"path": where})
+    (tmp_path / "file.tar").write_bytes(b"")
+    assert "unpack an archive first" in refused({"path": f"{where}/file.tar"})
+    assert "mount it there" in refused({"path": "hdfs://host/logs"})
+    write_segment(tmp_path, 0)
+    with pytest.raises(PipelineError, match="as=rows"):
+        SegmentsReader({"path": where, "as": "rows"})
+    assert "partitions=a" in refused({"path": where, "partitions": "a"})
+    assert "start_offset=-1" in refused({"path": where, "start_offset": "-1"})
+
+    def forbidden(path: str) -> list[str]:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "listdir", forbidden)
+    assert f"{where} may not be read" in refused({"path": where})
+
+
+def test_two_folders_are_one_broker_or_refused(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    write_segment(one, 0, *batches(1))
+    write_segment(two, 0, *batches(1), partition=1)
+    both = f"{one},{two}"
+    assert sorted(partition_folders(both)) == [
+        ("__consumer_offsets", 0),
+        ("__consumer_offsets", 1),
+    ]
+    assert cluster_id_of(both) is None
+    (one / "meta.properties").write_text("version=1\ncluster.id=first\n")
+    assert cluster_id_of(both) == "first"
+    assert cluster_id_of(str(one / "__consumer_offsets-0")) == "first"
+    (two / "meta.properties").write_text("cluster.id=second\n")
+    with pytest.raises(PipelineError, match="one cluster at a time"):
+        cluster_id_of(both)
+    write_segment(two, 0, *batches(1))
+    with pytest.raises(PipelineError, match="are both __consumer_offsets-0"):
+        partition_folders(both)
