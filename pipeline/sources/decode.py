@@ -87,9 +87,7 @@ def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
             time_delta, delta_at, delta, *more = _head_at(section, start)
         except IndexError:
             raise CorruptRecords(f"Record {done} of {count} ends beyond its batch.") from None
-        time_delta, delta_at, delta, key_at, key_bytes, key_start, value_bytes, value_start, end = (
-            head
-        )
+        key_at, key_bytes, key_start, value_bytes, value_start, end = more
         key_end = key_start + max(key_bytes, 0)
         value_end = value_start + max(value_bytes, 0)
         if end > size or value_end >= end or not 0 <= delta <= header.last_offset_delta:
