@@ -71,8 +71,9 @@ golden: $(VENV)/test.done ## write the golden conversations and sessions anew; r
 coverage: $(VENV)/test.done ## write docs/coverage.md anew from the table of served APIs
 	$(BIN)/python tools/make_coverage.py
 
-pictures: $(VENV)/test.done ## take the pictures of the page in README anew (needs Chromium)
+pictures: $(VENV)/test.done ## take the pictures in README anew (needs Chromium and eight minutes)
 	$(BIN)/python tests/page/pictures.py
+	$(BIN)/python tests/pipeline/pictures.py
 
 dashboards: $(VENV)/test.done ## write dashboards/grafana anew from their description
 	$(BIN)/python tools/make_dashboards.py

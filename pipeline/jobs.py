@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from pipeline.contract import BATCHES, DAMAGED, EVENTS, UNKNOWN, conform, of_kind
+from pipeline.report.page import make_report
 from pipeline.store import Store
 from pipeline.tables.commits import commits, rates, rewinds
 from pipeline.tables.figures import FIGURES, Figure
@@ -43,6 +44,7 @@ from pipeline.tables.schemas import (
 OFFSETS_RETENTION: Final = timedelta(days=7)
 """Kafka's `offsets.retention.minutes` unless the cluster's is given."""
 QUARANTINED: Final = "quarantine"
+REPORT: Final = "report.html"
 
 
 class Source(Protocol):
@@ -81,6 +83,8 @@ class Table:
     partition_by: tuple[str, ...] = ()
     reads: int = 1
     """How often its plan reads the history."""
+    reads_batches: int = 0
+    """How often it reads the times of the topics' own records."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +94,12 @@ class Job:
     name: str
     summary: str
     tables: tuple[str, ...]
-    with_batches: bool = False
-    """Whether it wants the times of the topics' own records."""
+    with_report: bool = False
+
+    @property
+    def reads_batches(self) -> int:
+        """How often its tables read the times of the topics' own records."""
+        return sum(TABLES[name].reads_batches for name in self.tables)
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,8 @@ class Options:
     now: datetime | None = None
     """The time that answers hold for; None for the clock's."""
     offsets_retention: timedelta = OFFSETS_RETENTION
+    source: str | None = None
+    """What the report calls the source; None for the cluster's id."""
     with_batches: bool = True
     """False leaves the topics unread: no lag, no progress in the topics' own time."""
 
@@ -151,12 +161,22 @@ TABLES: Final[dict[str, Table]] = {
     table.name: table
     for table in (
         Table("events", lambda given: given.events, EVENTS),
-        Table("batches", _batches, BATCHES),
-        Table("commits", lambda given: commits(given.events, given.batches), COMMITS, ("day",)),
+        Table("batches", _batches, BATCHES, reads_batches=1),
         Table(
-            "rewinds", lambda given: rewinds(given.table("commits"), given.events), REWINDS, (), 2
+            "commits",
+            lambda given: commits(given.events, given.batches),
+            COMMITS,
+            ("day",),
+            reads_batches=1,
         ),
-        Table("rates", lambda given: rates(given.table("commits")), RATES, ("day",)),
+        Table(
+            "rewinds",
+            lambda given: rewinds(given.table("commits"), given.events),
+            REWINDS,
+            reads=2,
+            reads_batches=1,
+        ),
+        Table("rates", lambda given: rates(given.table("commits")), RATES, ("day",), 1, 1),
         Table("generations", lambda given: generations(given.events), GENERATIONS),
         Table("churn", lambda given: churn(given.table("generations")), CHURN),
         Table(
@@ -164,7 +184,9 @@ TABLES: Final[dict[str, Table]] = {
             lambda given: restless_members(given.table("generations")),
             RESTLESS_MEMBERS,
         ),
-        Table("lag", lambda given: lag(given.events, given.batches, given.now), LAG, ("day",), 2),
+        Table(
+            "lag", lambda given: lag(given.events, given.batches, given.now), LAG, ("day",), 2, 3
+        ),
         Table("catch_up", lambda given: catch_up(given.table("lag")), CATCH_UP),
         Table(
             "expiring_offsets",
@@ -183,15 +205,17 @@ TABLES: Final[dict[str, Table]] = {
 JOBS: Final[dict[str, Job]] = {
     job.name: job
     for job in (
-        Job("commits", "each commit with the one before it", ("commits",), True),
-        Job("rewinds", "who moved backwards, when and how far", ("rewinds",), True),
-        Job("rates", "commits and progress by group, topic and minute", ("rates",), True),
+        Job("events", "the history itself, a row for each record", ("events",)),
+        Job("commits", "each commit with the one before it", ("commits",)),
+        Job("rewinds", "who moved backwards, when and how far", ("rewinds",)),
+        Job("rates", "commits and progress by group, topic and minute", ("rates",)),
+        Job("generations", "each generation of each group, and what changed", ("generations",)),
         Job(
-            "generations",
-            "each generation of each group, churn, and who causes most rebalances",
-            ("generations", "churn", "restless_members"),
+            "churn",
+            "rebalances by group, and the members who cause most",
+            ("churn", "restless_members"),
         ),
-        Job("lag", "lag by the minute, and who will never catch up", ("lag", "catch_up"), True),
+        Job("lag", "lag by the minute, and who will never catch up", ("lag", "catch_up")),
         Job(
             "retention",
             "offsets that will expire, dead groups, what compaction would save",
@@ -212,7 +236,7 @@ def run_job(
 ) -> Summary:
     """Make a job's tables. PipelineError when one is there and is not to be replaced."""
     options = options or Options()
-    total = len(job.tables) + 1
+    total = len(job.tables) + 1 + job.with_report
 
     def tell(what: str, done: int) -> None:
         """Spark's own page names its work by the same words."""
@@ -226,34 +250,45 @@ def run_job(
     mark.put()
 
     tell("the history", 0)
-    found = _Kinds(source.events(), job)
+    found = _History(source.events(), job)
     inputs = Inputs(
         found.events,
-        source.batches(options.topics) if job.with_batches and options.with_batches else None,
+        found.batches(source, options),
         options.now or datetime.now(UTC),
         options.offsets_retention,
     )
     made: list[MadeTable] = []
     try:
         for done, name in enumerate(job.tables):
+            if name == "batches" and inputs.batches is None:
+                continue
             tell(name, done)
             inputs = _make(TABLES[name], inputs, store, overwrite)
             made.append(_made(name, inputs.table(name), store))
         tell(QUARANTINED, len(job.tables))
-        events, damaged, unknown = found.counts(inputs.events)
+        events, damaged, unknown = found.counts(inputs.events, sum(table.rows for table in made))
         if damaged or store.has(QUARANTINED):
             store.write(QUARANTINED, quarantine(inputs.events), overwrite=True)
+        if job.with_report:
+            tell(REPORT, total - 1)
+            store.write_text(REPORT, make_report(inputs.table, _called(options, store), inputs.now))
     finally:
         found.release()
     mark.take_away()
     tell("done", total)
-    return Summary(job.name, tuple(made), events, damaged, unknown)
+    report = store.path(REPORT) if job.with_report else None
+    return Summary(job.name, tuple(made), events, damaged, unknown, report)
 
 
 def quarantine(events: DataFrame) -> DataFrame:
     """EVENTS to QUARANTINE: what could not be read, where it lies and why."""
     rows = events.where(of_kind(DAMAGED)).select("log_partition", "log_offset", "damage.*")
     return conform(rows, QUARANTINE)
+
+
+def _called(options: Options, store: Store) -> str:
+    cluster = store.cluster_id()
+    return options.source or (f"cluster {cluster}" if cluster else "a cluster")
 
 
 def _make(table: Table, inputs: Inputs, store: Store, overwrite: bool) -> Inputs:
@@ -273,31 +308,52 @@ def _made(name: str, table: DataFrame, store: Store) -> MadeTable:
     return MadeTable(name, store.path(name), table.count(), tuple(figures))
 
 
-class _Kinds:
+class _History:
     """The history of one run, kept when it is read more than once, and what kinds it has."""
 
     def __init__(self, events: DataFrame, job: Job) -> None:
         self.kept = "events" not in job.tables and sum(TABLES[n].reads for n in job.tables) > 1
         self.seen: Observation | None = None
-        self.events = events
+        self._raw = self.events = events
         if self.kept:
             self.events = events.persist(StorageLevel.MEMORY_AND_DISK)
         elif "events" not in job.tables:
             self.seen = Observation()
             self.events = events.observe(self.seen, *_counts())
+        self._job = job
+        self._batches: DataFrame | None = None
 
-    def counts(self, events: DataFrame) -> tuple[int, int, int]:
-        """How many events, damaged ones and unknown ones there are."""
-        if self.seen:
+    def batches(self, source: Source, options: Options) -> DataFrame | None:
+        """The batches that the job reads, kept too when it reads them more than once."""
+        if not self._job.reads_batches or not options.with_batches:
+            return None
+        batches = source.batches(options.topics)
+        if (
+            batches is not None
+            and "batches" not in self._job.tables
+            and self._job.reads_batches > 1
+        ):
+            batches = self._batches = batches.persist(StorageLevel.MEMORY_AND_DISK)
+        return batches
+
+    def counts(self, events: DataFrame, rows: int) -> tuple[int, int, int]:
+        """How many events, damaged ones and unknown ones there are, ``rows`` being what was made.
+
+        What was seen on the way is told only when something was: of a history that Spark knows to
+        be empty nothing is seen, ever.
+        """
+        if self.seen and rows:
             row = self.seen.get
         else:
-            row = events.agg(*_counts()).collect()[0].asDict()
+            row = (self._raw if self.seen else events).agg(*_counts()).collect()[0].asDict()
         return row["events"], row["damaged"], row["unknown"]
 
     def release(self) -> None:
         """Forget what was kept."""
         if self.kept:
             self.events.unpersist()
+        if self._batches is not None:
+            self._batches.unpersist()
 
 
 def _counts() -> list[Column]:

@@ -92,6 +92,10 @@ class Store:
         if partition_by:
             writer = writer.partitionBy(*partition_by)
         writer.parquet(self._aside(name, "partial"))
+        if partition_by and not any(f.isDirectory() for f in self._files.listStatus(partial)):
+            # of no rows Spark makes no folders, and leaves nothing that says the columns
+            nothing = self.spark.createDataFrame([], frame.schema)
+            nothing.write.mode("overwrite").parquet(self._aside(name, "partial"))
         place = self._path(self.path(name))
         if self._files.exists(place):
             self._rename(place, old)

@@ -13,14 +13,18 @@ from pyspark.sql.types import StructType
 from pipeline.contract import EVENTS
 from pipeline.session import open_session
 
+SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    # short work on small frames: what the second compiler would win is never earned back
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
 Frame = Callable[..., DataFrame]
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = open_session(
-        "local[2]", connector=True, settings={"spark.sql.shuffle.partitions": "2"}
-    )
+    session = open_session("local[2]", connector=True, settings=SMALL)
     yield session
     session.stop()
 

@@ -78,13 +78,15 @@ def test_all_makes_every_table_of_the_events_it_has_kept(
 ) -> None:
     store = Store(spark, str(tmp_path))
 
-    summary = run_job(spark, JOBS["all"], source, store)
+    summary = run_job(spark, JOBS["all"], source, store, Options(source="a test"))
 
     assert source.asked == ["events", "batches"]
     assert [table.name for table in summary.tables] == list(TABLES)
     for name, table in TABLES.items():
         assert sorted(shape(store.read(name).schema)) == sorted(shape(table.schema)), name
     assert (summary.events, summary.damaged, summary.unknown) == (5, 1, 1)
+    assert summary.report == str(tmp_path / "report.html")
+    assert "Offsets of <bdi>a test</bdi>" in (tmp_path / "report.html").read_text()
 
 
 def test_what_is_there_is_refused_before_anything_is_read(
@@ -124,3 +126,12 @@ def test_a_job_that_broke_off_is_started_again_without_asking(
     assert (store.read("commits").count(), store.read("rates").count()) == (3, 2)
     with pytest.raises(PipelineError, match="already has commits, rates"):
         run_job(spark, job, source, store)
+
+
+def test_a_history_of_nothing_gives_a_table_of_nothing(
+    spark: SparkSession, frame: Frame, tmp_path: Path
+) -> None:
+    summary = run_job(spark, JOBS["rates"], Given(frame([]), None), Store(spark, str(tmp_path)))
+
+    assert [(table.rows, table.figures) for table in summary.tables] == [(0, ())]
+    assert (summary.events, summary.damaged, summary.unknown) == (0, 0, 0)
