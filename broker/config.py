@@ -29,7 +29,7 @@ from broker.properties import parse
 from log.config import LONG_MAX, LogConfig, format_magic
 
 ENVIRONMENT_PREFIX = "MUSTER_"
-_OF_COMMANDS = ("MUSTER_BOOTSTRAP", "MUSTER_HTTP")
+_OF_COMMANDS = ("MUSTER_BOOTSTRAP", "MUSTER_HTTP", "MUSTER_SOURCE")
 _OF_TESTS = "MUSTER_TEST_"
 """Variables of the command line's other commands, and of the tests."""
 

@@ -77,9 +77,11 @@ class Connection:
             raise CommandError(f"the broker at {self.address} does not serve {name} to this client")
         return chosen
 
-    def call(self, name: str, value: Value, timeout_s: float | None = None) -> Value:
-        """Send one request and return its decoded answer."""
-        version = self.version_of(name)
+    def call(
+        self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
+    ) -> Value:
+        """Send one request, of the newest version unless one is named; its decoded answer."""
+        version = self.version_of(name) if version is None else version
         return self._exchange(BY_NAME[name], version, value, timeout_s or self.timeout_s)
 
     def _exchange(self, api: Api, version: int, value: Value, timeout_s: float) -> Value:

@@ -24,6 +24,7 @@ _COMMANDS = {
     "logs": "cli.logs",
     "produce": "cli.produce",
     "consume": "cli.consume",
+    "pipeline": "cli.pipeline",
 }
 """Command -> its module, which has ``app`` (a typer app) or a function of the command's name."""
 

@@ -30,6 +30,8 @@ Execute = Annotated[bool, typer.Option("--execute", "--yes", "-y", help="Do it w
 CHUNK = 2000
 """Partitions of one request, far below what a broker takes in one record batch."""
 _COLUMNS = ["group", "topic", "partition", "before", "after"]
+_MORE = ["reread", "skipped", "note"]
+"""Shown where a row has something to say there."""
 
 
 class Change(NamedTuple):
@@ -72,7 +74,7 @@ def agreed(rows: Sequence[output.Row], what: str, dry_run: bool, execute: bool, 
     if not json:
         title = "" if execute else "nothing is changed yet"
         title = "nothing is changed (--dry-run)" if dry_run else title
-        columns = _COLUMNS + (["note"] if any(row.get("note") for row in rows) else [])
+        columns = _COLUMNS + [column for column in _MORE if any(row.get(column) for row in rows)]
         output.show_table(rows, columns, "nothing to change", title if rows else "")
     elif not execute or not rows:
         told(rows, False)

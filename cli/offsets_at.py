@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cli.client import Cluster, Connection
 from cli.errors import refused
@@ -14,11 +14,12 @@ Partition = tuple[str, int]
 
 
 def offsets_at(
-    cluster: Cluster, partitions: Iterable[Partition], timestamp: int
+    cluster: Cluster, partitions: Iterable[Partition], timestamp: int | Mapping[Partition, int]
 ) -> dict[Partition, int]:
     """Return partition -> offset at a timestamp in ms, or at EARLIEST or LATEST.
 
-    A time after the last record gives -1. CommandError names the partition that is refused.
+    A mapping has a timestamp for each partition. A time after the last record gives -1.
+    CommandError names the partition that is refused.
     """
     wanted = list(partitions)
     leaders = cluster.leaders(sorted({topic for topic, _ in wanted}))
@@ -33,7 +34,13 @@ def offsets_at(
             {
                 "name": topic,
                 "partitions": [
-                    {"partition_index": index, "timestamp": timestamp, "max_num_offsets": 1}
+                    {
+                        "partition_index": index,
+                        "timestamp": timestamp
+                        if isinstance(timestamp, int)
+                        else timestamp[topic, index],
+                        "max_num_offsets": 1,
+                    }
                     for index in indexes
                 ],
             }

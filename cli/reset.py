@@ -145,13 +145,13 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def datetime_ms(text: str) -> int:
+def datetime_ms(text: str, option: str = "--to-datetime") -> int:
     """Milliseconds since 1970 of an ISO 8601 time, UTC unless it has a zone, as Apache's tool."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise CommandError(
-            f"--to-datetime {text}: write it as 2026-01-31T12:00:00 or with a zone, as in"
+            f"{option} {text}: write it as 2026-01-31T12:00:00 or with a zone, as in"
             " 2026-01-31T12:00:00+01:00",
             USAGE,
         ) from None
@@ -159,7 +159,7 @@ def datetime_ms(text: str) -> int:
     return round(when.timestamp() * 1000)
 
 
-def duration_ms(text: str) -> int:
+def duration_ms(text: str, option: str = "--by-duration") -> int:
     """Milliseconds of an ISO 8601 duration (PnWnDTnHnMnS) or of a number and its unit (90m)."""
     short = _SHORT.fullmatch(text)
     if short is not None:
@@ -167,8 +167,7 @@ def duration_ms(text: str) -> int:
     found = _DURATION.fullmatch(text.upper())
     if found is None or not any(found.groups()):
         raise CommandError(
-            f"--by-duration {text}: write it as PT1H30M, P7D, or as a number and its unit, as in"
-            " 90m",
+            f"{option} {text}: write it as PT1H30M, P7D, or as a number and its unit, as in 90m",
             USAGE,
         )
     parts = found.groupdict(default="0")

@@ -41,7 +41,7 @@ def test_later_sources_are_stronger(tmp_path: Path) -> None:
 
 
 def test_what_kafka_does_not_know_is_listed_and_does_no_harm(tmp_path: Path) -> None:
-    of_commands = {"MUSTER_BOOTSTRAP": "b", "MUSTER_HTTP": "h"}
+    of_commands = {"MUSTER_BOOTSTRAP": "b", "MUSTER_HTTP": "h", "MUSTER_SOURCE": "s"}
     settings = {"MUSTER_NO_SUCH": "1", "MUSTER_HTTP_LISTENER": "127.0.0.1:1"}
     config = load(None, of_commands | settings, ["nor.this=2"], {})
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from tests import java
 from tests.brokers import Broker, KafkaBroker, free_port, make_broker
 from tests.interop.differential.wire import Target
+from tests.zookeeper import start_zookeeper
 
 NEW, OLD = java.KAFKA_NEW, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS
 COMMON = {
@@ -42,7 +43,7 @@ class ZooKeeperKafka(KafkaBroker):
 
     def _command(self) -> list[str]:
         self.port = self.port or free_port()
-        port = self._start_zookeeper()
+        self.zookeeper, port = start_zookeeper(self.data.parent)
         lines = {
             "broker.id": "1",
             "zookeeper.connect": f"127.0.0.1:{port}",
@@ -57,23 +58,6 @@ class ZooKeeperKafka(KafkaBroker):
         config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         properties = {"org.slf4j.simpleLogger.log.kafka.server.KafkaServer": "info"}
         return java.command(OLD, "kafka.Kafka", str(config), properties=properties)
-
-    def _start_zookeeper(self) -> int:
-        port = free_port()
-        folder = self.data.with_name("zookeeper")
-        config = self.data.with_name("zookeeper.properties")
-        config.write_text(
-            f"dataDir={folder}\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
-            "admin.enableServer=false\nmaxClientCnxns=0\n"
-        )
-        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        self.zookeeper = subprocess.Popen(
-            java.command(OLD, main, str(config)),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        return port
 
     def _ready_port(self, line: str) -> int | None:
         return (

@@ -1,0 +1,20 @@
+"""`muster pipeline`: jobs on Spark over the history of offsets, and repairs made from it."""
+
+from __future__ import annotations
+
+import typer
+
+from cli.pipeline_jobs import JOBS, command_of
+from cli.pipeline_migrate import migrate
+from cli.pipeline_replicate import replicate
+from cli.pipeline_restore import restore
+
+app = typer.Typer(
+    help="Tables, answers and repairs from the history of committed offsets.",
+    no_args_is_help=True,
+)
+for _name in JOBS:
+    app.command(_name)(command_of(_name))
+app.command()(restore)
+app.command()(migrate)
+app.command()(replicate)

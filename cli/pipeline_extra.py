@@ -1,0 +1,62 @@
+"""The extra that the pipeline needs: whether it is here; what goes wrong in it, as sentences."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cli.errors import INTERRUPTED, REFUSED, UNREACHABLE, CommandError
+
+SPARK = ("pyspark", "pyarrow", "pandas", "numpy")
+INSTALL = "pip install 'musterd[pipeline]'"
+_LONGEST = 600
+
+
+def needs(*packages: str) -> None:
+    """CommandError, with the command that installs them, when one of these packages is not here."""
+    absent = [name for name in packages if importlib.util.find_spec(name) is None]
+    if absent:
+        raise CommandError(
+            f"this needs {', '.join(absent)}, which the pipeline's extra brings: {INSTALL}"
+        )
+
+
+@contextmanager
+def sentences(log: Path | None = None, interrupted: str = "nothing was done") -> Iterator[None]:
+    """Turn what the pipeline, Spark and Ctrl-C raise into a `CommandError`.
+
+    ``log`` is where Spark's own words are, named where its sentence alone may not be enough;
+    ``interrupted`` says what a Ctrl-C leaves.
+    """
+    from pipeline.errors import PipelineError, Unreachable
+
+    try:
+        yield
+    except Unreachable as error:
+        raise CommandError(str(error), UNREACHABLE) from error
+    except PipelineError as error:
+        raise CommandError(str(error), REFUSED) from error
+    except KeyboardInterrupt:
+        raise CommandError(f"interrupted, {interrupted}", INTERRUPTED) from None
+    except Exception as error:
+        if not _of_spark(error):
+            raise
+        also = f"; more is in {log}" if log is not None else ""
+        raise CommandError(f"Spark failed: {_said(error)}{also}") from error
+
+
+def _of_spark(error: Exception) -> bool:
+    """Whether Spark, or what carries its answers, raised this."""
+    module = type(error).__module__
+    return module.startswith(("pyspark.", "py4j.")) or isinstance(error, ConnectionError)
+
+
+def _said(error: Exception) -> str:
+    """The heart of an error of Spark: the last cause, without the stacks around it."""
+    java = getattr(error, "java_exception", None)
+    text = str(java.toString()) if java is not None else str(error)
+    causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
+    line = causes[-1].removeprefix("Caused by: ") if causes else next(iter(text.splitlines()), "")
+    return " ".join(line.split())[:_LONGEST] or type(error).__name__

@@ -1,0 +1,31 @@
+"""Names of groups as people give them: as they are, or with ``*`` for anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+def named(groups: Sequence[str]) -> Column:
+    """Rows whose `group_id` one of these names or patterns means."""
+    from pyspark.sql import functions as F
+
+    names = [group for group in groups if "*" not in group]
+    found = F.col("group_id").isin(names)
+    for pattern in sorted(set(groups) - set(names)):
+        found = found | F.col("group_id").rlike(f"^{regex(pattern)}$")
+    return found
+
+
+def means(pattern: str, name: str) -> bool:
+    """Whether a name or pattern means this group."""
+    return re.fullmatch(regex(pattern), name) is not None
+
+
+def regex(pattern: str) -> str:
+    """A pattern with ``*`` as a regular expression, the same to Java and to Python."""
+    return ".*".join(re.sub(r"([^\w\s])", r"\\\1", part) for part in pattern.split("*"))

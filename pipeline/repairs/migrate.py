@@ -1,0 +1,121 @@
+"""`migrate`: offsets from where they were kept the old way to Kafka's log, and back.
+
+Both sides are maps of committed offsets; where they come from is not known here. Of two offsets
+the greater one holds, as in Kafka's own migration: a consumer with `dual.commit.enabled` writes
+both places and starts from the greater (Kafka 0.8.2 to 1.1, ZookeeperConsumerConnector
+.fetchOffsets). So what is moved twice is moved once, and nothing goes backwards unless told to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pipeline.errors import PipelineError
+from pipeline.repairs.plan import Bounds, Key, Log, Position, Positions, Step, step
+
+MISSING = "missing"
+"""The target had none: moved."""
+BEHIND = "behind"
+"""Both had one that differed, the target's lower: moved forward."""
+NEWER = "newer"
+"""Both had one that differed, the target's greater: left, unless offsets may go backwards."""
+EQUAL = "equal"
+ABSENT = "absent"
+"""The target has no such partition: left."""
+OUTCOMES = (MISSING, BEHIND, NEWER, EQUAL, ABSENT)
+
+NOTES = {NEWER: "goes backwards"}
+
+_PATH = re.compile(r"/consumers/(?P<group>[^/]+)/offsets/(?P<topic>[^/:]+)/(?P<partition>\d+)")
+
+
+class Finding(NamedTuple):
+    """One offset on both sides."""
+
+    key: Key
+    source: Position
+    target: Position | None
+    outcome: str
+
+
+class Migration(NamedTuple):
+    """What `plan_migration` made: the report of every offset, and the steps."""
+
+    findings: tuple[Finding, ...]
+    steps: tuple[Step, ...]
+
+    def counts(self) -> dict[str, int]:
+        """How many offsets had which outcome."""
+        found = [finding.outcome for finding in self.findings]
+        return {outcome: found.count(outcome) for outcome in OUTCOMES}
+
+
+def plan_migration(
+    source: Positions,
+    target: Positions,
+    bounds: Mapping[Log, Bounds],
+    *,
+    backwards: bool = False,
+    keeps_metadata: bool = True,
+) -> Migration:
+    """Steps that bring the target's offsets up to the source's.
+
+    ``bounds`` has the partitions that are there now; ``keeps_metadata`` is false for a target that
+    holds numbers alone.
+    """
+    findings: list[Finding] = []
+    steps: list[Step] = []
+    for key, position in sorted(source.items()):
+        before = target.get(key)
+        after = position if keeps_metadata else Position(position.offset)
+        if key.log not in bounds:
+            findings.append(Finding(key, position, before, ABSENT))
+            continue
+        outcome = _outcome(position, before)
+        findings.append(Finding(key, position, before, outcome))
+        if outcome in (MISSING, BEHIND) or (outcome == NEWER and backwards):
+            steps.append(step(key, before, after, bounds[key.log], NOTES.get(outcome)))
+    return Migration(tuple(findings), tuple(steps))
+
+
+def _outcome(source: Position, target: Position | None) -> str:
+    if target is None:
+        return MISSING
+    if target.offset == source.offset:
+        return EQUAL
+    return BEHIND if target.offset < source.offset else NEWER
+
+
+def path_of(key: Key) -> str:
+    """Where ZooKeeper keeps an offset the old way."""
+    return f"/consumers/{key.group}/offsets/{key.topic}/{key.partition}"
+
+
+def read_zk_export(text: str, name: str) -> dict[Key, Position]:
+    """What Kafka's old ExportZkOffsets wrote: ``/consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET``.
+
+    PipelineError names the line that is none.
+    """
+    found: dict[Key, Position] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        path, _, offset = line.strip().rpartition(":")
+        match = _PATH.fullmatch(path)
+        if match is None or not offset.isdecimal():
+            raise PipelineError(
+                f"{name}, line {number}: write it as"
+                " /consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET"
+            )
+        key = Key(match["group"], match["topic"], int(match["partition"]))
+        if key in found:
+            raise PipelineError(f"{name}, line {number}: {key} comes twice; keep one")
+        found[key] = Position(int(offset))
+    return found
+
+
+def is_zk_export(text: str) -> bool:
+    """Whether a file looks like one of ExportZkOffsets."""
+    return text.lstrip().startswith("/consumers/")

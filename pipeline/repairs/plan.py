@@ -1,0 +1,274 @@
+"""Plans: what a repair would change, as data that is shown, applied, and undone.
+
+A plan names each committed offset that changes, before and after. It is written to a file before
+anything is changed, so that whatever happens then can be put back from the plan's own record. No
+Spark and no sockets here: the command line reads what is there now and does what a plan says.
+The file's form is in docs/pipeline-commands.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from pipeline.errors import PipelineError
+
+VERSION = 1
+KAFKA = "kafka"
+ZOOKEEPER = "zookeeper"
+OLD_WAY = "old-way"
+TARGETS = (KAFKA, ZOOKEEPER, OLD_WAY)
+"""Where a plan's offsets are kept: in `__consumer_offsets`; in ZooKeeper's consumer paths; in the
+same paths as a broker serves them, by OffsetCommit and OffsetFetch version 0."""
+
+
+class Position(NamedTuple):
+    """A committed offset; ``leader_epoch`` is -1 where it is not known."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class Key(NamedTuple):
+    """Whose offset, and of what."""
+
+    group: str
+    topic: str
+    partition: int
+
+    @property
+    def log(self) -> Log:
+        """The partition alone."""
+        return self.topic, self.partition
+
+    def __str__(self) -> str:
+        return f"{self.group}, {self.topic}-{self.partition}"
+
+
+Log = tuple[str, int]
+Positions = Mapping[Key, Position]
+
+
+class Bounds(NamedTuple):
+    """Where a partition's log starts and ends now."""
+
+    first: int
+    end: int
+
+
+class Step(NamedTuple):
+    """One offset: None before is none committed, None after is deleted.
+
+    ``reread`` counts the records that the group reads again, ``skipped`` those that it will not
+    read; None where that can't be told, since a group without an offset starts where it likes.
+    """
+
+    key: Key
+    before: Position | None
+    after: Position | None
+    reread: int | None = None
+    skipped: int | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a repair would do, or did."""
+
+    kind: str
+    """The command that made it: restore, migrate or replicate."""
+    target: str
+    """One of `TARGETS`."""
+    where: str
+    """The target's address, as it was given."""
+    cluster_id: str | None
+    """The cluster's own name, where the target has one: a plan is for this cluster alone."""
+    made_at: str
+    about: Mapping[str, str]
+    """What it was made from, in words: a source, a time."""
+    steps: tuple[Step, ...]
+    executed_at: str | None = None
+    undone_at: str | None = None
+
+
+def step(
+    key: Key,
+    before: Position | None,
+    after: Position | None,
+    bounds: Bounds | None,
+    note: str | None = None,
+) -> Step:
+    """A step with the records that it has read again or leaves out, as far as the log has them."""
+    reread = skipped = None
+    notes = [note] if note else []
+    if bounds is not None and after is not None:
+        if before is not None:
+            there, then = (min(max(p.offset, bounds.first), bounds.end) for p in (before, after))
+            reread, skipped = max(0, there - then), max(0, then - there)
+        if not bounds.first <= after.offset <= bounds.end:
+            notes.append(
+                f"outside {key.topic}-{key.partition}, which has {bounds.first} to {bounds.end}"
+            )
+    return Step(key, before, after, reread, skipped, "; ".join(notes) or None)
+
+
+def inside(position: Position, bounds: Bounds) -> Position:
+    """The position, or the log's nearer end."""
+    offset = min(max(position.offset, bounds.first), bounds.end)
+    # the epoch belongs to the offset that was committed, not to another
+    return position if offset == position.offset else Position(offset, position.metadata)
+
+
+def backwards(plan: Plan) -> Plan:
+    """The plan that puts back what was before."""
+    turned = tuple(
+        Step(s.key, s.after, s.before, s.skipped, s.reread, None) for s in reversed(plan.steps)
+    )
+    return replace(plan, steps=turned)
+
+
+class Standing(NamedTuple):
+    """A plan's steps beside what is there now."""
+
+    ahead: list[Step]
+    """As the plan found it: to be done."""
+    done: list[Step]
+    """As the plan leaves it: nothing to do."""
+    differing: list[tuple[Step, Position | None]]
+    """Neither: somebody else changed it; with what is there."""
+
+
+def standing(steps: Iterable[Step], now: Positions) -> Standing:
+    """Sort steps by what is there now. Offsets and metadata count; epochs follow the offset."""
+    found = Standing([], [], [])
+    for each in steps:
+        there = now.get(each.key)
+        if same(there, each.after):
+            found.done.append(each)
+        elif same(there, each.before):
+            found.ahead.append(each)
+        else:
+            found.differing.append((each, there))
+    return found
+
+
+def same(one: Position | None, other: Position | None) -> bool:
+    """Whether two committed offsets say the same to a consumer."""
+    if one is None or other is None:
+        return one is other
+    return one[:2] == other[:2]
+
+
+# ----------------------------------------------------------------------------- the file
+
+
+def to_json(plan: Plan) -> str:
+    """The plan's file."""
+    value = {
+        "version": VERSION,
+        "kind": plan.kind,
+        "target": plan.target,
+        "where": plan.where,
+        "cluster_id": plan.cluster_id,
+        "made_at": plan.made_at,
+        "executed_at": plan.executed_at,
+        "undone_at": plan.undone_at,
+        "about": dict(plan.about),
+        "steps": [row(each) for each in plan.steps],
+    }
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def row(each: Step) -> dict[str, Any]:
+    """A step as the file has it."""
+    return {
+        "group": each.key.group,
+        "topic": each.key.topic,
+        "partition": each.key.partition,
+        "before": None if each.before is None else each.before._asdict(),
+        "after": None if each.after is None else each.after._asdict(),
+        "reread": each.reread,
+        "skipped": each.skipped,
+        "note": each.note,
+    }
+
+
+def from_json(text: str, name: str) -> Plan:
+    """Read a plan's file. PipelineError says what in it is not a plan's."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise PipelineError(
+            f"{name} is not JSON ({error}): name a file that a plan wrote"
+        ) from None
+    known = isinstance(value, dict) and value.get("version") == VERSION
+    if not known or value.get("target") not in TARGETS or not isinstance(value.get("steps"), list):
+        raise PipelineError(
+            f"{name} is no plan of version {VERSION}: restore, migrate and replicate write one"
+        )
+    texts = [value.get("kind"), value.get("where"), value.get("made_at")]
+    marks = [value.get(field) for field in ("cluster_id", "executed_at", "undone_at")]
+    about = value.get("about")
+    if not (
+        all(isinstance(each, str) for each in texts)
+        and all(isinstance(each, str | None) for each in marks)
+        and isinstance(about, dict)
+    ):
+        raise PipelineError(f"{name} is damaged: what says where it came from can't be read")
+    steps = tuple(_step(each, f"{name}, step {at}") for at, each in enumerate(value["steps"], 1))
+    _check_once(steps, name)
+    return Plan(
+        kind=value["kind"],
+        target=value["target"],
+        where=value["where"],
+        cluster_id=value.get("cluster_id"),
+        made_at=value["made_at"],
+        about={str(key): str(each) for key, each in about.items()},
+        steps=steps,
+        executed_at=value.get("executed_at"),
+        undone_at=value.get("undone_at"),
+    )
+
+
+def _step(value: Any, where: str) -> Step:
+    if not isinstance(value, dict):
+        raise PipelineError(f"{where}: an object is expected")
+    group, topic = value.get("group"), value.get("topic")
+    if not (isinstance(group, str) and isinstance(topic, str) and topic):
+        raise PipelineError(f"{where}: it names no group and topic")
+    note = value.get("note")
+    return Step(
+        Key(group, topic, _number(value, "partition", where, 0)),
+        _position(value.get("before"), f"{where}, before"),
+        _position(value.get("after"), f"{where}, after"),
+        None if value.get("reread") is None else _number(value, "reread", where, 0),
+        None if value.get("skipped") is None else _number(value, "skipped", where, 0),
+        note if isinstance(note, str) else None,
+    )
+
+
+def _position(value: Any, where: str) -> Position | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict) or not isinstance(value.get("metadata", ""), str):
+        raise PipelineError(f"{where}: an offset with its metadata is expected")
+    epoch = _number(value, "leader_epoch", where, -1) if "leader_epoch" in value else -1
+    return Position(_number(value, "offset", where, 0), value.get("metadata", ""), epoch)
+
+
+def _number(value: Mapping[str, Any], name: str, where: str, least: int) -> int:
+    number = value.get(name)
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        raise PipelineError(f"{where}: {name} is {number!r}; a number from {least} on is expected")
+    return number
+
+
+def _check_once(steps: Sequence[Step], name: str) -> None:
+    seen: set[Key] = set()
+    for each in steps:
+        if each.key in seen:
+            raise PipelineError(f"{name}: {each.key} comes twice; keep one")
+        seen.add(each.key)

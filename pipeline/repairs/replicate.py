@@ -1,0 +1,101 @@
+"""`replicate`: committed offsets of one cluster as those of another that has the same records.
+
+A copied topic rarely has the offsets of the original: its log began later, or records were dropped
+on the way. What both have is the timestamp of each record. An offset is translated to the first
+record of the target that is not older than the record at the offset: of records of the same
+millisecond some are read again, none is missed as long as timestamps rise. Where the record at the
+same offset of the target has the same timestamp the logs run in step, and the offset stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pipeline.repairs.plan import Bounds, Log, Position, Positions, Step, same, step
+
+
+class Located(NamedTuple):
+    """The first record at an offset or behind it."""
+
+    offset: int
+    timestamp_ms: int
+    """-1 where the record has none (message format 0)."""
+
+
+class Known(NamedTuple):
+    """What is known of one committed offset's partition on both sides."""
+
+    source: Bounds | None
+    target: Bounds | None
+    """Each None where that side has no such partition."""
+    record: Located | None
+    """The source's record at the committed offset; None at the end of its log."""
+    beside: Located | None
+    """The target's record at that same offset, if there is one."""
+    by_time: int | None
+    """The target's first offset that is not older than ``record``; None where all are."""
+
+
+class Replication(NamedTuple):
+    """What `plan_replication` made."""
+
+    steps: tuple[Step, ...]
+    same: int
+    left: tuple[str, ...]
+    """Sentences about offsets that can't be translated."""
+
+
+def plan_replication(
+    committed: Positions,
+    now: Positions,
+    known: Mapping[tuple[Log, int], Known],
+) -> Replication:
+    """Steps from what the target has committed to what the source's offsets mean there.
+
+    ``known`` is by partition and committed offset.
+    """
+    steps: list[Step] = []
+    left: list[str] = []
+    unchanged = 0
+    for key, position in sorted(committed.items()):
+        facts = known[key.log, position.offset]
+        if facts.target is None or facts.source is None:
+            side = "target" if facts.target is None else "source"
+            left.append(f"{key}: the {side} has no such partition")
+            continue
+        offset, note = translated(position.offset, facts)
+        if offset is None:
+            left.append(f"{key}: {note}")
+            continue
+        # epochs are a cluster's own; they stay where they were given
+        after = Position(offset, position.metadata)
+        before = now.get(key)
+        if same(before, after):
+            unchanged += 1
+            continue
+        said = f"{position.offset} at the source" + (f", {note}" if note else "")
+        steps.append(step(key, before, after, facts.target, said))
+    return Replication(tuple(steps), unchanged, tuple(left))
+
+
+def translated(offset: int, facts: Known) -> tuple[int | None, str | None]:
+    """The target's offset, and what there is to say; None where there is no way to tell."""
+    source, target = facts.source, facts.target
+    assert source is not None
+    assert target is not None
+    if facts.record is None:
+        return target.end, "its end" if offset >= source.end else "no record is left behind it"
+    note = None
+    if offset < source.first:
+        note = f"before its first record {source.first}"
+    record, beside = facts.record, facts.beside
+    if beside is not None and beside == record:
+        # the offset itself, which may lie in a gap before the record, as both logs have it
+        return max(offset, target.first), note
+    if record.timestamp_ms < 0:
+        return None, f"record {record.offset} has no timestamp to find it by"
+    if facts.by_time is None:
+        late = f"the target has no record from {record.timestamp_ms} ms on yet: its end"
+        return target.end, late
+    return facts.by_time, note

@@ -1,0 +1,161 @@
+"""Offsets in ZooKeeper's consumer paths: read, and changed only where nobody else did.
+
+Kafka's consumers of 0.8 kept an offset as decimal text at
+``/consumers/GROUP/offsets/TOPIC/PARTITION`` and announced themselves, while they ran, below
+``/consumers/GROUP/ids``. The address may end in a chroot: ``HOST:PORT,HOST:PORT/kafka``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    BadVersionError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+
+from pipeline.errors import PipelineError, Unreachable
+from pipeline.repairs.migrate import path_of
+from pipeline.repairs.plan import Key, Position, Step
+
+ROOT = "/consumers"
+logging.getLogger("kazoo").addHandler(logging.NullHandler())  # what it has to say is raised too
+_TOGETHER = 500
+"""Paths asked for at once: as many are in flight to ZooKeeper."""
+
+
+class OldOffsets(NamedTuple):
+    """What is below ``/consumers``."""
+
+    positions: dict[Key, Position]
+    unreadable: list[tuple[str, str]]
+    """Paths whose text is no offset, and that text."""
+    running: dict[str, int]
+    """Consumers of the old kind that run now, by group: they go on committing."""
+
+
+class ZooKeeperOffsets:
+    """One connection. PipelineError, or Unreachable, says what ZooKeeper refused."""
+
+    def __init__(self, hosts: str, timeout_s: float) -> None:
+        self.hosts = hosts
+        self._client = KazooClient(hosts=hosts, timeout=timeout_s)
+        try:
+            self._client.start(timeout=timeout_s)
+        except (KazooTimeoutError, KazooException, OSError) as error:
+            self._client.close()
+            raise Unreachable(
+                f"no ZooKeeper answers at {hosts} ({error}); name one with --zookeeper HOST:PORT"
+            ) from error
+
+    def groups(self) -> list[str]:
+        """The groups that have offsets here."""
+        with self._sentences():
+            named = self._children(ROOT)
+            return [group for group in named if self._children(f"{ROOT}/{group}/offsets")]
+
+    def read(self, groups: Iterable[str]) -> OldOffsets:
+        """All that these groups have here; one that is not here has nothing."""
+        found = OldOffsets({}, [], {})
+        with self._sentences():
+            for group in groups:
+                if running := len(self._children(f"{ROOT}/{group}/ids")):
+                    found.running[group] = running
+                self._read_paths(list(self._paths_of(group)), found)
+        return found
+
+    def read_keys(self, keys: Sequence[Key]) -> dict[Key, Position]:
+        """Those of these offsets that are here."""
+        found = OldOffsets({}, [], {})
+        with self._sentences():
+            self._read_paths([(path_of(key), key) for key in keys], found)
+        if found.unreadable:
+            path, text = found.unreadable[0]
+            raise PipelineError(f"{path} in ZooKeeper has {text!r}, which is no offset")
+        return found.positions
+
+    def change(self, steps: Sequence[Step]) -> Iterator[Step]:
+        """Do steps, each only if its ``before`` is still there; yields each one done.
+
+        PipelineError names the path that somebody else changed meanwhile, or that is refused.
+        """
+        for each in steps:
+            with self._sentences():
+                if not self._change(each):
+                    raise PipelineError(
+                        f"{path_of(each.key)} in ZooKeeper was changed meanwhile: stop what"
+                        " commits there, and make a new plan"
+                    )
+            yield each
+
+    def close(self) -> None:
+        """End the session."""
+        self._client.stop()
+        self._client.close()
+
+    def _children(self, path: str) -> list[str]:
+        try:
+            return sorted(self._client.get_children(path))
+        except NoNodeError:
+            return []
+
+    def _paths_of(self, group: str) -> Iterator[tuple[str, Key]]:
+        below = f"{ROOT}/{group}/offsets"
+        for topic in self._children(below):
+            for name in self._children(f"{below}/{topic}"):
+                partition = int(name) if name.isdecimal() else -1
+                yield f"{below}/{topic}/{name}", Key(group, topic, partition)
+
+    def _read_paths(self, paths: Sequence[tuple[str, Key]], found: OldOffsets) -> None:
+        for start in range(0, len(paths), _TOGETHER):
+            part = paths[start : start + _TOGETHER]
+            asked = [(path, key, self._client.get_async(path)) for path, key in part]
+            for path, key, answer in asked:
+                try:
+                    data, _ = answer.get()
+                except NoNodeError:
+                    continue
+                text = data.decode(errors="replace").strip()
+                if text.isdecimal() and key.partition >= 0 and int(text) < 1 << 63:
+                    found.positions[key] = Position(int(text))
+                else:
+                    found.unreadable.append((path, text))
+
+    def _change(self, each: Step) -> bool:
+        """Whether the step was done."""
+        path = path_of(each.key)
+        try:
+            if each.before is None:
+                assert each.after is not None
+                self._client.create(path, b"%d" % each.after.offset, makepath=True)
+                return True
+            data, stat = self._client.get(path)
+            if data.strip() != b"%d" % each.before.offset:
+                return False
+            if each.after is None:
+                self._client.delete(path, version=stat.version)
+            else:
+                self._client.set(path, b"%d" % each.after.offset, version=stat.version)
+        except (NodeExistsError, NoNodeError, BadVersionError):
+            return False
+        return True
+
+    @contextmanager
+    def _sentences(self) -> Iterator[None]:
+        try:
+            yield
+        except NoAuthError as error:
+            raise PipelineError(
+                f"ZooKeeper at {self.hosts} does not let this client in {ROOT}: see its ACLs"
+            ) from error
+        except (KazooTimeoutError, KazooException) as error:
+            told: Any = str(error) or type(error).__name__
+            raise Unreachable(f"ZooKeeper at {self.hosts} did not answer ({told})") from error

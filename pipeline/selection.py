@@ -1,0 +1,73 @@
+"""A part of a history: some groups, a span of time, some partitions of `__consumer_offsets`.
+
+What could not be read or is of no known kind belongs to no group and stays in, so that a selection
+hides no damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.contract import DAMAGED, UNKNOWN, conform, of_kind
+from pipeline.names import named
+
+
+class Source(Protocol):
+    """What is selected from."""
+
+    def events(self) -> DataFrame:
+        """EVENTS."""
+
+    def batches(self, topics: list[str] | None) -> DataFrame | None:
+        """BATCHES."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What of a history is wanted; None is all of it."""
+
+    groups: Sequence[str] | None = None
+    """Names, or patterns with ``*``."""
+    since: datetime | None = None
+    until: datetime | None = None
+    """Records written from `since` on and before `until`."""
+    partitions: Sequence[int] | None = None
+    """Of `__consumer_offsets`."""
+
+
+def selected(events: DataFrame, selection: Selection) -> DataFrame:
+    """`EVENTS` to `EVENTS`: those of the selection. What has no time is in every span."""
+    of_nobody = of_kind(DAMAGED, UNKNOWN)
+    found = events
+    if selection.partitions is not None:
+        found = found.where(F.col("log_partition").isin(list(selection.partitions)))
+    if selection.groups is not None:
+        found = found.where(of_nobody | named(selection.groups))
+    written = F.coalesce("written_at", "commit_at")
+    if selection.since is not None:
+        found = found.where(written.isNull() | (written >= F.lit(selection.since)))
+    if selection.until is not None:
+        found = found.where(written.isNull() | (written < F.lit(selection.until)))
+    return conform(found, events.schema)
+
+
+class SelectedSource:
+    """A source of which a part is read."""
+
+    def __init__(self, source: Source, selection: Selection) -> None:
+        self._source = source
+        self._selection = selection
+
+    def events(self) -> DataFrame:
+        """See Source."""
+        return selected(self._source.events(), self._selection)
+
+    def batches(self, topics: list[str] | None) -> DataFrame | None:
+        """See Source; topics are chosen by name, and all of their time is of use."""
+        return self._source.batches(topics)
