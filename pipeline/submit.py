@@ -53,7 +53,7 @@ def _run(options: argparse.Namespace) -> None:
     source = open_source(spark, options.source)
     store.belong_to(source.cluster_id)
     topics = options.topics.split(",") if options.topics else None
-    wanted = Options(overwrite=options.overwrite, topics=topics)
+    wanted = Options(overwrite=options.overwrite, topics=topics, source=options.source)
     summary = run_job(spark, JOBS[options.job], source, store, wanted, _tell)
     for table in summary.tables:
         print(f"{table.path}: {table.rows} rows")
