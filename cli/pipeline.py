@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import typer
 
+from cli.pipeline_events import events
 from cli.pipeline_jobs import JOBS, command_of
 from cli.pipeline_migrate import migrate
+from cli.pipeline_package import package
 from cli.pipeline_replicate import replicate
+from cli.pipeline_report import report
 from cli.pipeline_restore import restore
 
 app = typer.Typer(
     help="Tables, answers and repairs from the history of committed offsets.",
     no_args_is_help=True,
 )
+app.command()(events)
 for _name in JOBS:
-    app.command(_name)(command_of(_name))
+    if _name != "events":
+        app.command(_name)(command_of(_name))
+app.command()(report)
+app.command()(package)
 app.command()(restore)
 app.command()(migrate)
 app.command()(replicate)

@@ -10,6 +10,9 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+ARCHIVE = "muster.zip"
+MAIN_FILE = "muster_submit.py"
+"""Names of what `write_package` writes."""
 ROOMS = ("protocol", "offsets", "pipeline")
 _ROOT = Path(__file__).resolve().parent.parent
 _WRITTEN_AT = (1980, 1, 1, 0, 0, 0)  # the same sources make the same archive
@@ -43,16 +46,20 @@ def make_archive(folder: Path | None = None) -> Path:
     return whole
 
 
-def main() -> None:
-    """Write the archive and the main file for spark-submit into a folder; print their paths."""
-    parser = argparse.ArgumentParser(prog="python -m pipeline.archive", description=__doc__)
-    parser.add_argument("folder", type=Path)
-    folder: Path = parser.parse_args().folder
+def write_package(folder: Path) -> tuple[Path, Path]:
+    """Write the archive and the main file for spark-submit into a folder; their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    archive, main_file = folder / "muster.zip", folder / "muster_submit.py"
+    archive, main_file = folder / ARCHIVE, folder / MAIN_FILE
     make_archive(folder).replace(archive)
     shutil.copyfile(_ROOT / "pipeline" / "submit.py", main_file)
-    print(archive, main_file, sep="\n")
+    return archive, main_file
+
+
+def main() -> None:
+    """Write what spark-submit needs into a folder; print the paths."""
+    parser = argparse.ArgumentParser(prog="python -m pipeline.archive", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    print(*write_package(parser.parse_args().folder), sep="\n")
 
 
 if __name__ == "__main__":
