@@ -7,7 +7,9 @@ something fails, and goes otherwise. `--verbose` leaves Spark its terminal.
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 POLL_S = 0.2
+STOPPED_WITHIN_S = 20.0
 LOCAL = "local[*]"
 DONE_SO_FAR = "tables that were done are there, and none is half-written"
 
@@ -68,9 +71,12 @@ def spark_session(
     log = None if verbose or joined else _log_file()
     kept = False
     try:
-        with sentences(log, DONE_SO_FAR):
+        with sentences(log, DONE_SO_FAR), _logged(log):
             with _away(log):
                 session = open_session(master, connector=connector, settings=settings)
+            if not joined:
+                # PySpark's own handler asks Java again in the middle of an answer
+                signal.signal(signal.SIGINT, signal.default_int_handler)
             try:
                 yield session
             finally:
@@ -85,17 +91,42 @@ def spark_session(
 
 
 def _stop(session: SparkSession) -> None:
-    """End the session and its Java, whose words at the end nobody needs."""
+    """End the session and its Java, whose words at the end nobody needs.
+
+    A thread of its own has a connection of its own: an interrupt leaves the main thread's in the
+    middle of an answer. Java that does not end in time ends with this process.
+    """
     from py4j.protocol import Py4JError
 
-    with suppress(Py4JError, OSError, KeyboardInterrupt):  # Java may be gone already
-        session.stop()
+    def stop() -> None:
+        with suppress(Py4JError, OSError, RuntimeError):  # Java may be gone already
+            session.stop()
+
+    ending = threading.Thread(target=stop, daemon=True)
+    ending.start()
+    with suppress(KeyboardInterrupt):
+        ending.join(STOPPED_WITHIN_S)
 
 
 def _log_file() -> Path:
     descriptor, name = tempfile.mkstemp(prefix="muster-pipeline-", suffix=".log")
     os.close(descriptor)
     return Path(name)
+
+
+@contextmanager
+def _logged(log: Path | None) -> Iterator[None]:
+    """Have what Spark's Python side logs go to the file too."""
+    if log is None:
+        yield
+        return
+    handler = logging.FileHandler(log)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
 
 
 @contextmanager

@@ -1,0 +1,205 @@
+"""`muster pipeline` from end to end on a running Muster, and as a process."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from protocol.records.batch import Record, encode_batch
+from tests.brokers import CHECKOUT, Broker
+from tests.cli.running import Ran, run
+from tests.interop.cluster import Cluster
+from tests.pipeline.small_logs import NOON, batch_of, commit, write_segment
+from tests.waiting import until
+
+pytestmark = pytest.mark.pipeline
+
+
+def small_history(data: Path) -> Path:
+    """Two commits of one group, 10 and then 40, a minute apart."""
+    write_segment(
+        data,
+        0,
+        batch_of(0, commit("billing", "orders", [10])),
+        batch_of(1, commit("billing", "orders", [40], NOON + 60_000), at_ms=NOON + 60_000),
+    )
+    (data / "meta.properties").write_text("version=1\ncluster.id=one\n")
+    return data
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    return small_history(tmp_path / "history")
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "tables"
+
+
+def test_a_job_tells_what_it_made_and_does_not_make_it_twice(
+    spark: SparkSession, history: Path, out: Path
+) -> None:
+    words = ["pipeline", "commits", "--source", str(history), "--out", str(out), "--no-topics"]
+    made = run(*words)
+    assert made.code == 0, made.err
+    assert made.out.startswith("commits: 2 records of the history\n")
+    assert made.err == ""
+    [row] = [line.split() for line in made.out.splitlines() if line.startswith("commits ")]
+    assert row[:2] == ["commits", "2"]
+
+    again = run(*words)
+    assert again.code == 1
+    assert "already has commits: choose another --out, or replace" in again.err
+    assert len(again.err.splitlines()) == 1
+
+    part = run(*words, "--overwrite", "--json", "--since", "2026-01-01T12:00:30")
+    assert part.code == 0, part.err
+    assert [(t["name"], t["rows"]) for t in part.json["tables"]] == [("commits", 1)]
+
+    (history / "meta.properties").write_text("version=1\ncluster.id=two\n")
+    mixed = run(*words, "--overwrite")
+    assert mixed.code == 1
+    assert "has tables of cluster one and the source is cluster two" in mixed.err
+
+
+def test_what_can_not_be_read_is_told_and_in_quarantine(
+    spark: SparkSession, tmp_path: Path, out: Path
+) -> None:
+    """A record of a version that nobody knows, and a segment that was cut short."""
+    key = batch_key("billing", "orders", 1)
+    unknown = encode_batch([Record(1, NOON, key, b"\0\x63nobody knows", [])], base_offset=1)
+    cut = batch_of(2, commit("billing", "orders", [40]))[:-9]
+    first = batch_of(0, commit("billing", "orders", [10]))
+    write_segment(tmp_path / "data", 0, first, unknown, cut)
+    write_segment(tmp_path / "data", 3, batch_of(3, commit("billing", "orders", [50])))
+    words = ["--source", str(tmp_path / "data"), "--out", str(out), "--no-topics", "--json"]
+    made = run("pipeline", "commits", *words)
+    assert made.code == 0, made.err
+    assert "2 stretches of the history could not be read: the table quarantine" in made.err
+    assert made.json["damaged"] == 2
+    assert spark.read.parquet(str(out / "quarantine")).count() == 2
+
+
+def batch_key(group: str, topic: str, partition: int) -> bytes:
+    texts = b"".join(len(t).to_bytes(2, "big") + t.encode() for t in (group, topic))
+    return b"\0\1" + texts + partition.to_bytes(4, "big")
+
+
+class Scene:
+    """A group that committed 10 and later 40, on a broker of its own."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        Cluster(broker.bootstrap).create_topic("orders", 2)
+        self.commit("billing", "orders:0=10")
+        self.commit("audit", "orders:0=7")
+        self.then = datetime.now(UTC).isoformat()
+        until("the clock is past that time", lambda: datetime.now(UTC).isoformat() > self.then)
+        self.commit("billing", "orders:0=40", "orders:1=5")
+
+    def commit(self, group: str, *offsets: str) -> None:
+        words = ["offsets", "set", group, *offsets, "--force", "--execute"]
+        assert run(*words, "-b", self.broker.bootstrap).code == 0
+
+    def offsets(self, group: str) -> dict[int, int]:
+        ran = run("offsets", "get", group, "--json", "-b", self.broker.bootstrap)
+        return {row["partition"]: row["offset"] for row in ran.json}
+
+    def restore(self, *words: str) -> Ran:
+        return run("pipeline", "restore", *words, "-b", self.broker.bootstrap)
+
+
+def test_offsets_are_put_back_to_what_they_were_and_forth_again(
+    spark: SparkSession,
+    brokers: Callable[..., Broker],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scene = Scene(brokers({"offsets.topic.num.partitions": "2"}))
+    asked = ["bill*", "--at", scene.then, "--source", str(scene.broker.data)]
+
+    looked = scene.restore(*asked, "--dry-run", "--plan", "looked.json")
+    assert looked.code == 0, looked.err
+    assert "nothing is changed (--dry-run)" in looked.out
+    assert scene.offsets("billing") == {0: 40, 1: 5}
+
+    done = scene.restore(*asked, "--execute", "--plan", "plan.json", "--json")
+    assert done.code == 0, done.err
+    assert [(c["partition"], c["before"], c["after"]) for c in done.json["changes"]] == [
+        (0, 40, 10),
+        (1, 5, None),
+    ]
+    assert scene.offsets("billing") == {0: 10}
+    plan = json.loads(Path("plan.json").read_text())
+    assert plan["executed_at"]
+    assert plan["about"]["source"] == str(scene.broker.data)
+
+    scene.commit("billing", "orders:0=11")  # somebody reads on
+    refused = scene.restore("--undo", "plan.json", "--execute")
+    assert refused.code == 1
+    assert "1 offset of plan.json differ from what the plan left" in refused.err
+    scene.commit("billing", "orders:0=10")
+    assert scene.restore("--undo", "plan.json", "--execute").code == 0
+    assert scene.offsets("billing") == {0: 40, 1: 5}
+    assert scene.offsets("audit") == {0: 7}
+
+    nobody = scene.restore("nobody", *asked[1:])
+    assert nobody.code == 1
+    assert "has no offsets of group nobody" in nobody.err
+    early = scene.restore(*asked[:1], "--at", "2020-01-01", *asked[3:])
+    assert early.code == 1
+    assert "none of these groups had an offset then" in early.err
+
+
+def test_a_history_of_another_cluster_is_refused(
+    spark: SparkSession, broker: Broker, history: Path
+) -> None:
+    words = ["pipeline", "restore", "billing", "--at", "2026-01-01T12:00:30"]
+    ran = run(*words, "--source", str(history), "-b", broker.bootstrap)
+    assert ran.code == 1
+    assert "the history is of cluster one and" in ran.err
+    assert "--other-cluster" in ran.err
+
+
+def test_a_folder_without_a_history_is_refused_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path, out: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    ran = run("pipeline", "commits", "--source", str(tmp_path / "empty"), "--out", str(out))
+    assert ran.code == 1
+    assert str(tmp_path / "empty") in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert not out.exists()
+
+
+def test_the_terminal_has_the_commands_words_alone_and_ctrl_c_ends_it_cleanly(
+    history: Path, out: Path
+) -> None:
+    words = ["pipeline", "all", "--source", str(history), "--out", str(out)]
+    job = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", *words],
+        cwd=CHECKOUT,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    at_work = out / ".all.running"
+    until("the job is at work", lambda: at_work.exists() or job.poll() is not None, 200)
+    job.send_signal(signal.SIGINT)
+    said, errors = job.communicate(timeout=90)
+    assert job.returncode == 130, errors
+    assert said == ""
+    assert errors == (
+        "muster: interrupted, tables that were done are there, and none is half-written\n"
+    )
