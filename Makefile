@@ -56,7 +56,7 @@ interop: $(VENV)/test.done ## real clients, real crashes
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "(interop or faults) and not pipeline and not soak"
 
 spark: $(VENV)/test.done ## the jobs on Spark
-	$(BIN)/pytest -q -n 2 --dist loadfile -m "pipeline and not soak"
+	$(BIN)/pytest -q -n 2 --dist loadfile --timeout 900 -m "pipeline and not soak"
 
 soak: $(VENV)/test.done ## the long campaigns
 	$(BIN)/pytest -q -m soak --timeout 7200

@@ -197,7 +197,7 @@ def test_the_terminal_has_the_commands_words_alone_and_ctrl_c_ends_it_cleanly(
     at_work = out / ".all.running"
     until("the job is at work", lambda: at_work.exists() or job.poll() is not None, 200)
     job.send_signal(signal.SIGINT)
-    said, errors = job.communicate(timeout=90)
+    said, errors = job.communicate(timeout=300)
     assert job.returncode == 130, errors
     assert said == ""
     assert errors == (
