@@ -180,6 +180,7 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         journal = await got(seen, f"/api/groups/{GROUP}/journal")
         week = 7 * DAY_MS
         expiring = await got(seen, f"/api/offsets/expiring?within_ms={week}&group=readers")
+        clients = await got(seen, "/api/clients")
     assigned = [each for each in journal["rebalances"] if each["assigned"]]
     seen_fields = {
         "SUMMARY": summary["groups"][0],
@@ -197,6 +198,7 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         "MOVED": journal["moved_back"]["last"][0],
         "FLAPPING": group["flapping"][0],
         "EXPIRING": expiring["offsets"][0],
+        "CLIENT": clients["clients"][0],
     }
     page = tables()
     elsewhere = {"RESTORED", "GENERATION", *OF_THE_PAGE}
