@@ -1,0 +1,196 @@
+"""How quickly the pipeline turns segment files into the table `commits`.
+
+Offset records are written as a coordinator writes them (50 partitions a request, 20 requests a
+batch, random groups of 20,000), in segments of 8 partitions. A session with two cores reads them
+and writes the table; then the same with half as many records, and a plain read of the same segments
+in one thread, which decodes every record into Arrow batches and drops them.
+
+    python -m bench.pipeline [--records 10000000] [--data DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from offsets.record_codec import run_records
+from offsets.runs import OffsetRun
+from protocol.records.batch import assemble_batch
+
+PARTITIONS_A_REQUEST = 50
+REQUESTS_A_BATCH = 20
+GROUPS = 20_000
+LOG_PARTITIONS = 8
+SEGMENT_RECORDS = 1_000_000
+GOAL_PER_S = 200_000
+_SAMPLE_S = 0.5
+_FIRST_MS = 1_767_268_800_000
+
+
+def make(data: Path, records: int, chance: random.Random) -> None:
+    """Segments that hold so many records, a request each millisecond."""
+    each = records // LOG_PARTITIONS
+    partitions = range(PARTITIONS_A_REQUEST)
+    epochs = [0] * PARTITIONS_A_REQUEST
+    for log_partition in range(LOG_PARTITIONS):
+        folder = data / f"__consumer_offsets-{log_partition}"
+        folder.mkdir(parents=True)
+        for first in range(0, each, SEGMENT_RECORDS):
+            with open(folder / f"{first:020d}.log", "wb") as out:
+                base = first
+                while base < min(first + SEGMENT_RECORDS, each):
+                    section, count = b"", 0
+                    at_ms = _FIRST_MS + base // PARTITIONS_A_REQUEST
+                    for _ in range(REQUESTS_A_BATCH):
+                        group = chance.randrange(GROUPS // LOG_PARTITIONS) * LOG_PARTITIONS
+                        run = OffsetRun(
+                            f"bench-group-{group + log_partition:05d}", "load", partitions,
+                            [base + p for p in partitions], epochs, None, at_ms,
+                        )  # fmt: skip
+                        section += run_records(run, count)
+                        count += PARTITIONS_A_REQUEST
+                    out.write(assemble_batch(section, count, base, at_ms, at_ms))
+                    base += count
+
+
+def run_job(data: str, out: str) -> None:
+    """In a process of its own: the job, and its seconds without the session's start."""
+    from pipeline.jobs import JOBS, Options
+    from pipeline.jobs import run_job as run
+    from pipeline.session import open_session
+    from pipeline.sources.open import open_source
+    from pipeline.store import Store
+
+    spark = open_session("local[2]")
+    spark.range(1000).mapInArrow(lambda batches: batches, "id long").count()  # workers are there
+    began = time.monotonic()
+    source, store = open_source(spark, data), Store(spark, out)
+    summary = run(spark, JOBS["commits"], source, store, Options(with_batches=False))
+    print(json.dumps({"seconds": time.monotonic() - began, "events": summary.events}))
+    spark.stop()
+
+
+def read_plainly(data: str) -> None:
+    """In a process of its own: every record decoded in one thread, and dropped."""
+    from pipeline.sources.segments import plan, read_segment
+
+    began, cpu, rows = time.monotonic(), time.process_time(), 0
+    for task in plan({"path": data}):
+        rows += sum(batch.num_rows for batch in read_segment(task.segment))
+    seconds, cpu_s = time.monotonic() - began, time.process_time() - cpu
+    print(json.dumps({"seconds": seconds, "events": rows, "cpu_s": cpu_s}))
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all that it started, as /proc has them."""
+    parents: dict[int, list[int]] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            try:
+                stat = Path(entry.path, "stat").read_text()
+            except OSError:
+                continue
+            parent = int(stat.rpartition(")")[2].split()[1])
+            parents.setdefault(parent, []).append(int(entry.name))
+    found = [pid]
+    for each in found:
+        found += parents.get(each, [])
+    return found
+
+
+class Memory(threading.Thread):
+    """The greatest sum of resident memory, in MB, of a process and all that it started."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.pid = pid
+        self.ended = threading.Event()
+        self.peak_mb = 0.0
+
+    def run(self) -> None:
+        page_mb = os.sysconf("SC_PAGE_SIZE") / 1e6
+        while not self.ended.wait(_SAMPLE_S):
+            pages = 0
+            for pid in descendants(self.pid):
+                try:
+                    pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+                except OSError:
+                    continue
+            self.peak_mb = max(self.peak_mb, pages * page_mb)
+
+
+def measured(what: str, *arguments: str) -> tuple[dict[str, float], float]:
+    """What one run of its own process told, and its peak of memory in MB."""
+    command = [sys.executable, "-m", "bench.pipeline", "--only", what, *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    memory = Memory(process.pid)
+    memory.start()
+    out, errors = process.communicate()
+    memory.ended.set()
+    memory.join()
+    if process.returncode:
+        raise SystemExit(f"{what} failed:\n{errors[-3000:]}")
+    told: dict[str, float] = json.loads(out.strip().splitlines()[-1])
+    return told, memory.peak_mb
+
+
+def main() -> None:
+    """Make the data, measure, tell."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--data", type=Path, help="where data is kept; a temporary folder else")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.only:
+        what, *arguments = options.only
+        {"job": run_job, "read": read_plainly}[what](*arguments)
+        return
+    folder = options.data or Path(tempfile.mkdtemp(prefix="muster-pipeline-"))
+    try:
+        measure(folder, options.records, random.Random(options.seed))
+    finally:
+        if options.data is None:
+            shutil.rmtree(folder)
+
+
+def measure(folder: Path, records: int, chance: random.Random) -> None:
+    """Half the records and all of them; then the plain read."""
+    seconds = {}
+    for count in (records // 2, records):
+        data = folder / f"data-{count}"
+        if not data.exists():
+            make(data, count, chance)
+        out = folder / f"out-{count}"
+        shutil.rmtree(out, ignore_errors=True)
+        told, peak_mb = measured("job", str(data), str(out))
+        seconds[count] = told["seconds"]
+        rate = told["events"] / told["seconds"]
+        met = "met" if rate >= GOAL_PER_S else "MISSED"
+        print(
+            f"{told['events']:>10,.0f} records to commits, two cores: {told['seconds']:6.1f} s,"
+            f" {rate:9,.0f} records/s, goal {GOAL_PER_S:,}: {met};"
+            f" peak of all processes {peak_mb:,.0f} MB",
+            flush=True,
+        )
+        shutil.rmtree(out)
+    print(f"twice the records take {seconds[records] / seconds[records // 2]:.2f} times as long")
+    told, peak_mb = measured("read", str(folder / f"data-{records}"))
+    print(
+        f"{told['events']:>10,.0f} records read plainly, one thread: {told['seconds']:6.1f} s,"
+        f" {told['events'] / told['seconds']:9,.0f} records/s ({told['cpu_s']:.1f} s CPU);"
+        f" peak {peak_mb:,.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main()
