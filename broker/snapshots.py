@@ -47,6 +47,8 @@ are some 6,000 offsets, replayed in some 5 ms. What did not change since then is
 so that a snapshot costs the loop less than what it spares a start."""
 BYTES_DUE_AT_STOP = 64 << 10
 PAUSE_PER_COST = 12
+CALM_AFTER_LOAD_S = 3.0
+"""After a load every client comes back at once, and what is loaded is mostly in snapshots."""
 AT_ONCE = 16
 ENCODED_AT_ONCE = 4
 CLEANED = 1 << 62
@@ -140,11 +142,14 @@ class Snapshots:
         them together hold the loop for a twelfth of its time at most.
         """
         pause_s = POLL_S
+        calm_from = 0.0
         while not self._closing:
             await asyncio.sleep(pause_s)
             pause_s = POLL_S
             if any(host.phase is Phase.LOADING for host in hosts):
-                continue  # who waits for a shard goes first
+                calm_from = perf_counter() + CALM_AFTER_LOAD_S
+            if perf_counter() < calm_from:
+                continue  # who waits for a shard, or for its first answer, goes first
             due = [host for host in hosts if self._is_due(host, BYTES_DUE)]
             if due and not self._closing:
                 began, before_s = perf_counter(), self._cost_s

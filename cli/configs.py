@@ -242,9 +242,18 @@ def _foretold(operation: Operation, before: dict[str, dict[str, Any]]) -> str | 
     if operation.operation == SET:
         return operation.value
     if operation.operation == DELETE:
-        behind = [] if entry is None else entry["synonyms"][1:]
-        return behind[0]["value"] if behind else "(default)"
+        behind = _behind(entry)
+        if behind is None:
+            return "(default)"
+        name, value = behind
+        return value if name == operation.setting else f"{name}={value}"  # may be in other units
     return ",".join(_list_after(operation, entry))
+
+
+def _behind(entry: dict[str, Any] | None) -> tuple[str, str | None] | None:
+    """Name and value of what holds once the setting itself is deleted, where the broker says."""
+    behind = [] if entry is None else entry["synonyms"][1:]
+    return (behind[0]["name"], behind[0]["value"]) if behind else None
 
 
 def _list_after(operation: Operation, entry: dict[str, Any] | None) -> list[str]:
@@ -265,7 +274,15 @@ def _settled(
 
     def shows(operation: Operation, entry: dict[str, Any] | None) -> bool:
         if operation.operation == DELETE:
-            return entry is None or _source(entry) not in _own_sources(resource)
+            if entry is None:
+                return True
+            if _source(entry) in _own_sources(resource):
+                return False
+            # Kafka's broker names the new source a moment before it follows with the value.
+            behind = _behind(before.get(operation.setting))
+            if behind is None or behind[0] != operation.setting:
+                return True
+            return bool(entry["is_sensitive"]) or entry["value"] == behind[1]
         if entry is None:
             return False
         wanted = (_foretold(operation, before) or "").replace(" ", "")

@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from log.errors import CorruptLog
 from log.filesystem import File
 from protocol.records.batch import (
+    CODEC_BITS,
     HEADER_BYTES,
     NO_TIMESTAMP,
     BatchHeader,
     read_header,
     validate_batch,
 )
+from protocol.records.compression import NAMES
 from protocol.records.corrupt import CorruptRecords
+from protocol.records.crc import crc32c
 from protocol.records.stored import (
     ATTRIBUTES,
     MAGIC_POSITION,
@@ -37,7 +40,10 @@ HEADER_CHUNK_BYTES = 16 * 1024
 CHUNK_BYTES = 1024 * 1024
 
 _OVERHEAD = 12
+_CHECKED_POSITION = 21
+"""Where the bytes begin that a batch's CRC covers."""
 _HEADER = struct.Struct(">qiib4xhi8xqqhi")
+_WHOLE = struct.Struct(">qiibIhi8xqq6xi")
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
 _OLD = struct.Struct(">qi4xbB")
 _OLD_TIMESTAMP = struct.Struct(">18xq")
@@ -46,6 +52,7 @@ _ENTRY_BEGINS = re.compile(
     rb"(?=.{16}\x02|\x00\x00.{6}\x00...(?!\x00{4})....[\x00\x01][\x00-\x0f])", re.DOTALL
 )
 """A batch, or a message of less than 16 MiB with an offset below 2^48 and a CRC that is not 0."""
+_OFFSET_MAX = (1 << 63) - 1
 _ZEROS = "zeros where a batch is due"
 _TRIED_BYTES_MAX = 64 * CHUNK_BYTES
 
@@ -64,6 +71,19 @@ class Header(NamedTuple):
     producer_epoch: int
     base_sequence: int
     magic: int = 2
+
+
+class Checked(NamedTuple):
+    """What recovery needs of a batch that is whole; ``position`` is that in the file."""
+
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+    record_count: int
+    leader_epoch: int
+    max_timestamp: int
+    producer_id: int
 
 
 def headers(file: File, position: int, end: int) -> Iterator[Header]:
@@ -133,14 +153,14 @@ def first_offset(file: File, batch: Header) -> int:
 
 
 def whole_batches(
-    file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES
+    file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES, last_offset: int = -1
 ) -> Iterator[tuple[bytes, BatchHeader, int]]:
     """The batches in bytes ``position`` to ``end``: a buffer, the header (whose ``position`` is in
     the buffer), and the batch's position in the file.
 
-    Length, magic, CRC and the order of offsets are checked. Raises CorruptLog at the first damage.
+    Length, magic, CRC and the order of offsets, after ``last_offset`` before them, are checked.
+    Raises CorruptLog at the first damage.
     """
-    last_offset = -1
     while position < end:
         chunk = file.read(position, min(chunk_bytes, end - position))
         first = _batch_bytes(file, chunk, position, end)
@@ -162,6 +182,66 @@ def whole_batches(
             if left < HEADER_BYTES or left < _LENGTH_AND_MAGIC.unpack_from(chunk, at)[0] + 12:
                 break
         position += at
+
+
+def checked_batches(
+    file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[Checked]:
+    """What `whole_batches` would find, at a third of its cost for batches that are as they should.
+
+    From the first that is not, or is old, or larger than a chunk, `whole_batches` goes on for a
+    chunk: it says what is wrong. Raises CorruptLog.
+    """
+    last_offset = -1
+    while position < end:
+        chunk = file.read(position, min(chunk_bytes, end - position))
+        view = memoryview(chunk)
+        at, last_batch_begins = 0, len(chunk) - HEADER_BYTES
+        while at <= last_batch_begins:
+            (
+                base_offset, length, leader_epoch, magic, crc, attributes, last_offset_delta,
+                max_timestamp, producer_id, record_count,
+            ) = _WHOLE.unpack_from(chunk, at)  # fmt: skip
+            size = length + _OVERHEAD
+            if (
+                magic != 2
+                or not HEADER_BYTES <= size <= len(chunk) - at
+                or base_offset <= last_offset
+                or not 0 <= last_offset_delta <= _OFFSET_MAX - base_offset
+                or record_count < 0
+                or attributes & CODEC_BITS >= len(NAMES)
+                or crc32c(view[at + _CHECKED_POSITION : at + size]) != crc
+            ):
+                break
+            last_offset = base_offset + last_offset_delta
+            yield Checked(
+                position + at, size, base_offset, last_offset, record_count, leader_epoch,
+                max_timestamp, producer_id,
+            )  # fmt: skip
+            at += size
+        position += at
+        if not at:
+            slowly = _checked_slowly(file, position, end, chunk_bytes, last_offset)
+            position, last_offset = yield from slowly
+
+
+def _checked_slowly(
+    file: File, position: int, end: int, chunk_bytes: int, last_offset: int
+) -> Generator[Checked, None, tuple[int, int]]:
+    """The same of a chunk and the batch that crosses its end.
+
+    Returns the position of that batch's end, and its last offset.
+    """
+    enough = position + chunk_bytes
+    for _, header, at in whole_batches(file, position, end, chunk_bytes, last_offset):
+        yield Checked(
+            at, header.size_bytes, header.base_offset, header.last_offset, header.record_count,
+            header.partition_leader_epoch, header.max_timestamp, header.producer_id,
+        )  # fmt: skip
+        position, last_offset = at + header.size_bytes, header.last_offset
+        if position >= enough:
+            break
+    return position, last_offset
 
 
 def _batch_bytes(file: File, chunk: bytes, position: int, end: int) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from log.batch_scan import CHUNK_BYTES, holds_whole_batch, whole_batches
+from log.batch_scan import CHUNK_BYTES, checked_batches, holds_whole_batch
 from log.config import LogConfig
 from log.errors import CorruptLog
 from log.filesystem import FileSystem
@@ -178,26 +178,23 @@ def _check(opening: _Opening, segment: Segment) -> tuple[int, bool, bool]:
     whole = joined = True
     producers = False
     epoch = -1
+    interval_bytes = opening.config.index_interval_bytes
     segment.clear()
     try:
-        for _, header, at in whole_batches(segment.file, 0, segment.size, CHECK_BYTES):
-            segment.check_order(header.base_offset, end_offset, at)
-            segment.note_batch(
-                at,
-                header.size_bytes,
-                header.last_offset,
-                header.max_timestamp,
-                opening.config.index_interval_bytes,
-            )
-            joined = (
-                joined
-                and header.base_offset == end_offset
-                and header.record_count == header.last_offset_delta + 1
-            )
-            producers = producers or header.producer_id >= 0
-            epoch = max(epoch, header.partition_leader_epoch)
-            end_offset = header.last_offset + 1
-            position = at + header.size_bytes
+        for (
+            at, size, base_offset, last_offset, record_count, leader_epoch, timestamp_ms, producer,
+        ) in checked_batches(segment.file, 0, segment.size, CHECK_BYTES):  # fmt: skip
+            if base_offset != end_offset:
+                segment.check_order(base_offset, end_offset, at)
+                joined = False
+            segment.note_batch(at, size, last_offset, timestamp_ms, interval_bytes)
+            if record_count != last_offset - base_offset + 1:
+                joined = False
+            if producer >= 0:
+                producers = True
+            epoch = max(epoch, leader_epoch)
+            end_offset = last_offset + 1
+            position = at + size
     except CorruptLog as damage:
         _refuse_or_cut(opening, segment, end_offset, damage)
         whole = False

@@ -21,7 +21,11 @@ class TimeIndex(IndexFile):
 
     def append(self, timestamp_ms: int, offset: int) -> None:
         """Note ``timestamp_ms`` as the largest so far, unless it was noted already."""
-        if timestamp_ms >= 0 and (not self.count or timestamp_ms > self.entry(self.count - 1)[0]):
+        if timestamp_ms < 0:
+            return
+        self.resume()
+        memory = self._memory
+        if not memory or timestamp_ms > _ENTRY.unpack_from(memory, len(memory) - _ENTRY.size)[0]:
             self.add(_ENTRY.pack(timestamp_ms, offset - self.base_offset))
 
     def entry(self, index: int) -> tuple[int, int]:
