@@ -149,10 +149,10 @@ class Cleaning:
     async def clean_offsets(self) -> bool:
         """Rolls and cleans the offsets partition that weighs most, if any weighs too much."""
         heaviest: ShardLog | None = None
+        if self.broker.runtime.settling:
+            return False
         for host in self.broker.runtime.hosts:
-            if host.phase is not Phase.ACTIVE or not self._may_try(host.log):
-                continue
-            if not self._is_due(host):
+            if not (host.phase is Phase.ACTIVE and self._may_try(host.log) and self._is_due(host)):
                 continue
             if heaviest is None or host.log.size_bytes > heaviest.log.size_bytes:
                 heaviest = host

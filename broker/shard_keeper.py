@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 OFFSETS_TOPIC = "__consumer_offsets"
+SETTLING_MS = 3000
 
 Observer = Callable[[GroupShard, Event], None]
 
@@ -88,6 +89,8 @@ class ShardKeeper(ABC):
         """What appends to the offsets topic cost."""
         self.cleaned_to: Callable[[int], int] = lambda partition: 0  # noqa: ARG005
         """Told by the cleaner: partition to the offset below which it has been at its log."""
+        self._settled_ms = 0
+        """When the first rush after the last load is over (monotonic)."""
         self._loads: set[Task[None]] = set()
         self._flushes: set[Task[None]] = set()
         self._loop: AbstractEventLoop
@@ -106,7 +109,7 @@ class ShardKeeper(ABC):
             self.hosts.append(host)
         if topic_id is not None:
             self.snapshots = Snapshots(topic_id, self.cleaned_to)
-            self._spawn(self.snapshots.run(self.hosts), self._loads)
+            self._spawn(self.snapshots.run(self.hosts, lambda: self.settling), self._loads)
         waiting = []
         for host in self.hosts:
             if host.log.log_start_offset == host.log.log_end_offset:
@@ -146,6 +149,14 @@ class ShardKeeper(ABC):
     def loading(self) -> bool:
         """Whether any shard is still being loaded."""
         return any(host.phase is Phase.LOADING for host in self.hosts)
+
+    @property
+    def settling(self) -> bool:
+        """Whether shards are being loaded, or were a moment ago: all their clients come back then.
+
+        What can wait, snapshots and cleanings, does.
+        """
+        return self.loading or self.clock.now().mono_ms < self._settled_ms
 
     # -- what the turn does
 
@@ -259,6 +270,7 @@ class ShardKeeper(ABC):
                     self.snapshots,
                     lambda: GroupShard(self.settings.groups),
                 )
+                self._settled_ms = self.clock.now().mono_ms + SETTLING_MS
                 self._loaded(host, writable)
             except Exception as error:  # noqa: BLE001 - an unreadable log is never served as empty
                 self._stop_for_good(host, error)

@@ -47,8 +47,6 @@ are some 6,000 offsets, replayed in some 5 ms. What did not change since then is
 so that a snapshot costs the loop less than what it spares a start."""
 BYTES_DUE_AT_STOP = 64 << 10
 PAUSE_PER_COST = 12
-CALM_AFTER_LOAD_S = 3.0
-"""After a load every client comes back at once, and what is loaded is mostly in snapshots."""
 AT_ONCE = 16
 ENCODED_AT_ONCE = 4
 CLEANED = 1 << 62
@@ -135,20 +133,18 @@ class Snapshots:
 
     # -- writing
 
-    async def run(self, hosts: Sequence[ShardLog]) -> None:
+    async def run(self, hosts: Sequence[ShardLog], busy: Callable[[], bool]) -> None:
         """Writes what is due, the heaviest first, until `write_all` is called or it is cancelled.
 
+        None while the broker is ``busy`` with a load.
         Many at a time, since each waits for the disk; the pauses in between see to it that all of
         them together hold the loop for a twelfth of its time at most.
         """
         pause_s = POLL_S
-        calm_from = 0.0
         while not self._closing:
             await asyncio.sleep(pause_s)
             pause_s = POLL_S
-            if any(host.phase is Phase.LOADING for host in hosts):
-                calm_from = perf_counter() + CALM_AFTER_LOAD_S
-            if perf_counter() < calm_from:
+            if busy():
                 continue  # who waits for a shard, or for its first answer, goes first
             due = [host for host in hosts if self._is_due(host, BYTES_DUE)]
             if due and not self._closing:

@@ -19,6 +19,7 @@ from broker.broker import Broker
 from broker.clock import Clock
 from broker.loading import load
 from broker.runtime import OFFSETS_TOPIC
+from broker.shard_keeper import SETTLING_MS
 from broker.shard_log import ShardLog
 from broker.snapshots import IMAGE, Snapshots
 from coordinator.shard import GroupShard
@@ -30,7 +31,7 @@ from protocol.messages.create_topics import API as CREATE_TOPICS
 from protocol.messages.delete_groups import API as DELETE_GROUPS
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
 from tests.broker.edge import GROUPS, Client, eventually
-from tests.broker.serving import serving
+from tests.broker.serving import HandClock, serving
 from tests.log.cleaning_tools import clean_log
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "log.cleaner.backoff.ms": "50"}
@@ -225,3 +226,28 @@ async def test_a_foreign_cleaner_that_went_past_its_beginning_is_seen(tmp_path: 
     assert sorted(entries) == ["b", "c", "d"]
     assert await loaded(directory, topic_id) == ((entries, {}), -1)
     assert not (directory / IMAGE).exists()
+
+
+async def test_snapshots_and_cleanings_wait_until_the_rush_after_a_load_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, SETTINGS | {"log.cleaner.enable": "false"}) as broker:
+        client = await ready(broker)
+        for number in range(100):
+            await churn(client, number)
+    image = Path(broker.runtime.hosts[0].log.directory) / IMAGE
+    image.unlink(missing_ok=True)
+
+    monkeypatch.setattr(cleaning, "OFFSETS_DEAD_BYTES_MIN", 2000)
+    monkeypatch.setattr(cleaning, "OFFSETS_DIRTY_BYTES_AT_ONCE", 2000)
+    monkeypatch.setattr(snapshots, "BYTES_DUE", 2000)
+    monkeypatch.setattr(snapshots, "POLL_S", 0.001)
+    clock = HandClock()
+    async with serving(tmp_path, SETTINGS, clock=clock) as broker:
+        await eventually(lambda: not broker.runtime.loading)
+        assert broker.runtime.settling
+        clock.move(SETTLING_MS - 1)
+        assert not await broker.cleaning.clean_offsets()
+        assert not image.exists()
+        clock.move(1)
+        await eventually(lambda: image.exists() and broker.cleaning.runs)
