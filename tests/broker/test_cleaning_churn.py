@@ -169,6 +169,11 @@ def test_a_partition_of_300_000_commits_takes_20_mib_at_most(
     check(brokers(SETTINGS), 300_000)
 
 
+def test_a_broker_that_does_not_clean_is_found(brokers: Callable[..., Broker]) -> None:
+    with pytest.raises(AssertionError, match="bytes after"):
+        check(brokers(SETTINGS | {"log.cleaner.enable": "false"}), 500_000)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_a_partition_of_5_000_000_commits_takes_20_mib_at_most(

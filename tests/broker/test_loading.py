@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,11 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+import broker.loading
+from broker.open_transactions import OpenTransactions
 from broker.shard_log import Phase
 from log.partition_log import PartitionLog
+from offsets.cache import OffsetCache
 from offsets.record_codec import run_records
 from offsets.runs import OffsetRun, OffsetTombstones, Run
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR
@@ -111,6 +114,47 @@ async def test_a_later_plain_commit_wins_over_a_transaction_that_ends_after_it(
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await eventually(lambda: not broker.runtime.loading)
         assert await (await broker.client()).fetch("g") == 99
+
+
+def transactions_always_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(broker.loading, "_is_commit", lambda data, header: True)
+
+
+def transactions_never_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(broker.loading, "_is_commit", lambda data, header: False)
+
+
+def the_place_of_the_marker_decides(patch: pytest.MonkeyPatch) -> None:
+    real = OpenTransactions.end
+
+    def end(self: OpenTransactions, producer_id: int, committed: bool, _: OffsetCache) -> Any:
+        return real(self, producer_id, committed, OffsetCache())
+
+    patch.setattr(OpenTransactions, "end", end)
+
+
+ENDS = test_transactional_commits_count_when_their_transaction_committed
+ORDER = test_a_later_plain_commit_wins_over_a_transaction_that_ends_after_it
+
+
+@pytest.mark.parametrize(
+    ("plant", "found_by"),
+    [
+        (transactions_always_commit, ENDS),
+        (transactions_never_commit, ENDS),
+        (the_place_of_the_marker_decides, ORDER),
+    ],
+)
+async def test_a_planted_fault_in_the_order_of_transactions_is_found(
+    tmp_path: Path,
+    writer: Writer,
+    monkeypatch: pytest.MonkeyPatch,
+    plant: Callable[[pytest.MonkeyPatch], None],
+    found_by: Callable[[Path, Writer], Coroutine[None, None, None]],
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        await found_by(tmp_path, writer)
 
 
 async def test_tombstones_are_replayed_in_their_place(tmp_path: Path, writer: Writer) -> None:

@@ -29,6 +29,13 @@ from coordinator.states import State
 from offsets.runs import Run
 from protocol.consumer_protocol import encode_subscription
 from tests.coordinator.invariants import check_against_log, check_shard
+from tests.simulation.test_planted_faults import (
+    Plant,
+    a_deleted_group_keeps_its_record,
+    a_join_is_answered_twice,
+    a_member_that_left_still_leads,
+    support_is_not_counted_down,
+)
 
 WALKS = 60
 STEPS = 250
@@ -203,6 +210,28 @@ def test_a_random_walk(seed: int) -> None:
     assert all(group.state is State.EMPTY for group in walk.shard.groups.values())
     walk.take(walk.shard.unload(16))
     assert not walk.owed
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        a_member_that_left_still_leads,
+        a_join_is_answered_twice,
+        support_is_not_counted_down,
+        a_deleted_group_keeps_its_record,
+    ],
+    ids=lambda plant: plant.__name__,
+)
+def test_a_planted_fault_is_found_by_some_walk(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for seed in range(WALKS):
+        try:
+            test_a_random_walk(seed)
+        except (AssertionError, KeyError):  # KeyError: an answer that nobody was owed
+            return
+    pytest.fail(f"{WALKS} walks found nothing wrong")
 
 
 def test_walks_reach_every_state_and_answer_what_was_parked() -> None:
