@@ -1,12 +1,13 @@
 """What a scrape of /metrics costs: CPU time, and how long the loop is held at a time.
 
-    .venv/bin/python bench/scrape.py [--groups 1000] [--partitions 100] [--rounds 5]
+    .venv/bin/python bench/scrape.py [--groups 1000] [--partitions 100] [--rounds 3]
 
 A broker in this process, its HTTP side open, gets groups that have committed an offset in each
-partition of one topic, all of them behind. One task takes a turn of the loop whenever it can, and
-the longest CPU time between two of its turns is the pause. The client that scrapes runs in another
-process, and only the CPU time of the loop's thread is counted: ages of records are looked up in
-another one, a quarter of a core at most.
+partition of one topic, all of them behind. Scrapes come in two kinds: all ages of records known,
+and every commit moved since the last scrape, each to a record of its own that nobody has asked for.
+One task takes a turn of the loop whenever it can, and the longest CPU time between two of its turns
+is the pause. The client that scrapes runs in another process. The CPU time is that of the loop's
+thread; that of the thread that looks ages up, a quarter of a core at most, is told beside it.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ from broker.config import Config
 from offsets.runs import OffsetRun
 from protocol.records.batch import Record, encode_batch
 
-RECORDS = 1000
+BATCH_RECORDS = 50
+BATCHES = 80
+RECORDS = BATCHES * BATCH_RECORDS
 FETCH = (
     "import sys, urllib.request as r; print(len(r.urlopen(sys.argv[1], timeout=60).read()), end='')"
 )
 
 
-async def filled(directory: str, groups: int, partitions: int) -> Broker:
-    """A broker whose groups are behind by half of each log."""
+async def filled(directory: str, partitions: int) -> Broker:
+    """A broker whose topic has records in each partition."""
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "log.dirs": directory,
@@ -46,20 +49,28 @@ async def filled(directory: str, groups: int, partitions: int) -> Broker:
     await broker.topics.create("orders", partitions, {})
     broker.ensure_offsets_topic()
     now_ms = int(time.time() * 1000)
-    records = [Record(n, now_ms - 1000 * (RECORDS - n), None, b"v" * 20) for n in range(RECORDS)]
     for log in broker.logs.topics["orders"].logs:
-        log.append(encode_batch(records), 0, now_ms)
+        for batch in range(BATCHES):
+            age_ms = 1000 * (RECORDS - batch * BATCH_RECORDS)
+            made = [Record(n, now_ms - age_ms + n, None, b"v" * 20) for n in range(BATCH_RECORDS)]
+            log.append(encode_batch(made), 0, now_ms)
+        await asyncio.sleep(0)
+    return broker
+
+
+async def commit(broker: Broker, groups: int, partitions: int, turn: int) -> None:
+    """Each group commits in each partition, every one at a record of its own."""
     everywhere = list(range(partitions))
+    now_ms = int(time.time() * 1000)
     for number in range(groups):
         host = broker.runtime.host_for(f"group-{number}")
         assert host is not None
-        offsets = [RECORDS // 2 + (number + each) % 100 for each in everywhere]
+        offsets = [(number + each + turn * groups) % RECORDS for each in everywhere]
         epochs = [0] * partitions
         run = OffsetRun(f"group-{number}", "orders", everywhere, offsets, epochs, None, now_ms, -1)
         host.accept([run])
         if number % 100 == 0:
             await asyncio.sleep(0)
-    return broker
 
 
 async def pauses(longest: list[float]) -> None:
@@ -75,29 +86,41 @@ async def pauses(longest: list[float]) -> None:
 async def measure(groups: int, partitions: int, rounds: int) -> None:
     """Prints a line for each scrape."""
     with tempfile.TemporaryDirectory() as directory:
-        broker = await filled(directory, groups, partitions)
+        broker = await filled(directory, partitions)
+        await commit(broker, groups, partitions, 0)
         where = await broker.start_http()
         gc.collect()
         gc.freeze()
         print(f"{groups * partitions} group-partitions in {groups} groups")
-        for number in range(rounds):
-            began = time.thread_time()
-            size = await scrape(f"http://{where}/metrics")
-            cpu_s = time.thread_time() - began
-            # Again, with a task that takes every turn: its own CPU time would count above.
-            longest = [0.0]
-            watch = asyncio.create_task(pauses(longest))
-            await scrape(f"http://{where}/metrics")
-            watch.cancel()
-            waiting = broker.lags.waiting
-            print(
-                f"scrape {number + 1}: {cpu_s:.2f} s of CPU, {size / 1e6:.1f} MB, longest pause"
-                f" {longest[0] * 1000:.1f} ms, {waiting} times still to be looked up",
-                flush=True,
-            )
-            if number == rounds - 2:
-                await broker.lags.settled()
+        for turn in range(rounds):
+            await commit(broker, groups, partitions, 2 * turn + 1)
+            await look(broker, f"http://{where}/metrics", "every commit moved")
+            await commit(broker, groups, partitions, 2 * turn + 2)
+            await look(broker, f"http://{where}/metrics", "every commit moved", pause=True)
+            await broker.lags.times.settled()
+            await look(broker, f"http://{where}/metrics", "all ages known")
+            await look(broker, f"http://{where}/metrics", "all ages known", pause=True)
         await broker.stop()
+
+
+async def look(broker: Broker, url: str, kind: str, pause: bool = False) -> None:
+    """One scrape; its CPU time, or the longest pause: to look for that takes CPU time itself."""
+    longest = [0.0]
+    watch = asyncio.create_task(pauses(longest)) if pause else None
+    loop_s, all_s, began = time.thread_time(), time.process_time(), time.perf_counter()
+    size = await scrape(url)
+    loop_s, all_s = time.thread_time() - loop_s, time.process_time() - all_s
+    waiting = broker.lags.times.waiting
+    if watch is not None:
+        watch.cancel()
+        print(f"{kind}: longest pause {longest[0] * 1000:.1f} ms", flush=True)
+        return
+    print(
+        f"{kind}: {loop_s:.2f} s of CPU and {all_s - loop_s:.2f} s for ages,"
+        f" {time.perf_counter() - began:.1f} s in all, {size / 1e6:.1f} MB,"
+        f" {waiting} times still to be looked up",
+        flush=True,
+    )
 
 
 async def scrape(url: str) -> int:

@@ -191,7 +191,7 @@ class Broker:
         self.maintenance.stop()
         await self.cleaning.stop()
         self.long_polls.stop()
-        await self.lags.stop()
+        await self.lags.times.stop()
         await self.runtime.save()
         await self.runtime.stop()
         await self.server.close()

@@ -248,10 +248,10 @@ class BrokerCollector(Collector):
             value=self.walk.assignments_left_out,
         )
         yield CounterMetricFamily(
-            "muster_lag_lookups_total", "Records looked up for their age.", value=lags.lookups
+            "muster_lag_lookups_total", "Records looked up for their age.", value=lags.times.lookups
         )
         yield GaugeMetricFamily(
-            "muster_lag_lookups_waiting", "Records still to be looked up.", value=lags.waiting
+            "muster_lag_lookups_waiting", "Records still to be looked up.", value=lags.times.waiting
         )
 
 

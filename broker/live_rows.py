@@ -72,20 +72,21 @@ class Groups(Source):
                 if slices.over:
                     await slices.pause()
         stale, self._stale = self._stale or {}, {}
-        late = {
-            group_id: found
-            for group_id, found in stale.items()
-            if not await self._look(slices, group_id, *found)
-        }
-        if late:
-            await slices.wait_for(self.broker.lags.settled(), LOOKUP_S_MAX)
-        for group_id, found in late.items():
+        lags = self.broker.lags
+        unknown = lags.times.unknown
+        for group_id, (host, _) in stale.items():
+            for _ in lags.ask(host, group_id):
+                if slices.over:
+                    await slices.pause()
+        if lags.times.unknown != unknown:
+            await slices.wait_for(lags.times.settled(), LOOKUP_S_MAX)
+        for group_id, found in stale.items():
             await self._look(slices, group_id, *found)
 
-    async def _look(self, slices: Slices, group_id: str, host: ShardLog, stamp: Any) -> bool:
-        """Whether all ages were known; if not, the group stays stale."""
+    async def _look(self, slices: Slices, group_id: str, host: ShardLog, stamp: Any) -> None:
+        """Since when a group is behind; if an age is not known, the group stays stale."""
         lags = self.broker.lags
-        unknown = lags.unknown
+        unknown = lags.times.unknown
         since_ms: list[int] = []
         for topic in list(host.shard.cache.topics(group_id)):
             for block in lags.blocks(host, group_id, topic):
@@ -94,10 +95,9 @@ class Groups(Source):
                     since_ms.append(self.broker.clock.now().wall_ms - max(ages))
                 if slices.over:
                     await slices.pause()
-        is_known = lags.unknown == unknown
+        is_known = lags.times.unknown == unknown
         oldest_ms = _steady(min(since_ms)) if since_ms else None
         self._unread[group_id] = (stamp if is_known else None, oldest_ms)
-        return is_known
 
     def head(self) -> View:
         """Whether groups may be missing."""
@@ -150,10 +150,10 @@ class OneGroup(Source):
         """Have looked up how old the first unread records are; a busy group's change always."""
         found = self._group()
         if found is not None:
-            for _ in self.broker.lags.of_group(found[0], self.group_id):
+            for _ in self.broker.lags.ask(found[0], self.group_id):
                 if slices.over:
                     await slices.pause()
-            await slices.wait_for(self.broker.lags.settled(), LOOKUP_S_MAX)
+            await slices.wait_for(self.broker.lags.times.settled(), LOOKUP_S_MAX)
 
     def _host(self) -> ShardLog | None:
         return self.broker.runtime.host_for(self.group_id)

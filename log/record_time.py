@@ -2,12 +2,15 @@
 
 One record is wanted, so little is read: the header of its batch often says it already. Where it
 does not, the records are opened, unless the batch is so large that this would cost milliseconds;
-then its first timestamp serves, and the answer says that it is approximate.
+then its first timestamp serves, and the answer says that it is approximate. Who wants many records
+of a log asks one `TimeReader`, offsets ascending: it goes on where it is.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +33,9 @@ RECORDS_MAX = 5000
 BATCHES_MAX = 1000
 """Batches without a record (cleaned out, or markers) that are passed over before giving up."""
 
+NEAR = 1000
+"""An offset at most so far ahead is looked for from batch to batch, beyond it through the index."""
+
 _TIMES = struct.Struct(">27xqq14xi")
 """Base timestamp, largest timestamp, record count of a batch of magic 2."""
 _CODEC, _LOG_APPEND, _CONTROL, _DELETE_HORIZON = 0x07, 0x08, 0x20, 0x40
@@ -48,71 +54,133 @@ def first_record_time(log: PartitionLog, offset: int) -> RecordTime | None:
     None when there is none, or when its format has no timestamps (magic 0). Raises CorruptLog and
     OSError.
     """
-    for segment in log.segments[log.segment_index(offset) :]:
-        place = segment.locate(offset)
-        if place is None:
-            continue
-        for batch in islice(headers(segment.file, place.position, segment.size), BATCHES_MAX):
-            if batch.attributes & _CONTROL and batch.magic == 2:
+    return TimeReader(log).first_at(offset)
+
+
+class TimeReader:
+    """Times of records of one log, read in one go: what is cut or replaced meanwhile is not seen.
+
+    Offsets that ascend cost least: a batch is opened once, and its records are stepped over once.
+    """
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+        self._opened: _Section | None = None
+        """The batch that was opened last."""
+        self._segment: Segment | None = None
+        self._batches: Iterator[Header] = iter(())
+        """Those of ``_segment`` behind the one that ends at ``_passed``."""
+        self._passed = -1
+
+    def first_at(self, offset: int) -> RecordTime | None:
+        """As `first_record_time`; may be called again after any error."""
+        opened = self._opened
+        if opened is not None and opened.base_offset <= offset <= opened.last_offset:
+            with suppress(IndexError):  # told below, with the place
+                return RecordTime(opened.timestamp_ms(offset), False)
+            self._opened = None
+        segment = self._segment
+        if segment is not None and self._passed < offset <= self._passed + NEAR:
+            found, time = self._first_in(segment, self._batches, offset)
+            if found:
+                return time
+        self._segment = None
+        for segment in self._log.segments[self._log.segment_index(offset) :]:
+            place = segment.locate(offset)
+            if place is None:
                 continue
-            found = _of_batch(segment, batch, offset)
+            batches = headers(segment.file, place.position, segment.size)
+            found, time = self._first_in(segment, batches, offset)
+            if found:
+                return time
+        return None
+
+    def _first_in(
+        self, segment: Segment, batches: Iterator[Header], offset: int
+    ) -> tuple[bool, RecordTime | None]:
+        """Whether any of the next batches has such a record, and its time."""
+        self._segment = None  # should this one fail
+        for batch in islice(batches, BATCHES_MAX):
+            if batch.last_offset < offset or (batch.attributes & _CONTROL and batch.magic == 2):
+                continue
+            found = self._of_batch(segment, batch, offset)
             if found is not None:
-                return None if found.timestamp_ms < 0 else found
-    return None
+                self._segment, self._batches, self._passed = segment, batches, batch.last_offset
+                return True, None if found.timestamp_ms < 0 else found
+        return False, None
 
-
-def _of_batch(segment: Segment, batch: Header, offset: int) -> RecordTime | None:
-    """None when the batch has no record at or above ``offset``."""
-    size = batch.end - batch.position
-    attributes = batch.attributes
-    too_long = size > (COMPRESSED_BYTES_MAX if attributes & _CODEC else PLAIN_BYTES_MAX)
-    first_ms = batch.max_timestamp
-    if batch.magic == 2:
-        head = segment.file.read(batch.position, HEADER_BYTES)
-        base_ms, max_ms, count = _TIMES.unpack_from(head)
-        if not count:
-            return None
-        whole = count == batch.last_offset - batch.base_offset + 1
-        if attributes & _LOG_APPEND and whole:
-            return RecordTime(max_ms, False)
-        if not attributes & _DELETE_HORIZON:
-            first_ms = base_ms
-            if whole and batch.base_offset >= offset:
-                return RecordTime(base_ms, False)
-        too_long = too_long or count > RECORDS_MAX
-    else:
+    def _of_batch(self, segment: Segment, batch: Header, offset: int) -> RecordTime | None:
+        """None when the batch has no record at or above ``offset``."""
+        size = batch.end - batch.position
+        attributes = batch.attributes
+        too_long = size > (COMPRESSED_BYTES_MAX if attributes & _CODEC else PLAIN_BYTES_MAX)
+        first_ms = batch.max_timestamp
         whole = False
         base_ms = -1
-    if too_long:
-        return RecordTime(first_ms, True)
-    data = segment.file.read(batch.position, size)
-    try:
-        if batch.magic == 2 and whole and not attributes & _DELETE_HORIZON:
-            section = section_of(data, read_stored(data), OPENED_BYTES_MAX)
-            return RecordTime(
-                base_ms + _timestamp_delta(section, offset - batch.base_offset), False
-            )
-        records = stored_records(data, read_stored(data), OPENED_BYTES_MAX)
-    except (CorruptRecords, IndexError) as error:
-        if attributes & _CODEC:  # or it opens to more than is wanted here
+        if batch.magic == 2:
+            head = segment.file.read(batch.position, HEADER_BYTES)
+            base_ms, max_ms, count = _TIMES.unpack_from(head)
+            if not count:
+                return None
+            whole = count == batch.last_offset - batch.base_offset + 1
+            if attributes & _LOG_APPEND and whole:
+                return RecordTime(max_ms, False)
+            if not attributes & _DELETE_HORIZON:
+                first_ms = base_ms
+                if whole and batch.base_offset >= offset:
+                    return RecordTime(base_ms, False)
+            too_long = too_long or count > RECORDS_MAX
+        if too_long:
             return RecordTime(first_ms, True)
-        raise CorruptLog(
-            segment.file.path, batch.position, f"its records end early: {error}"
-        ) from None
-    for record in records:
-        if record.offset >= offset:
-            return RecordTime(record.timestamp, False)
-    return None
+        data = segment.file.read(batch.position, size)
+        try:
+            if whole and not attributes & _DELETE_HORIZON:
+                section = section_of(data, read_stored(data), OPENED_BYTES_MAX)
+                opened = _Section(section, batch.base_offset, batch.last_offset, base_ms)
+                time = RecordTime(opened.timestamp_ms(offset), False)
+                self._opened = opened
+                return time
+            records = stored_records(data, read_stored(data), OPENED_BYTES_MAX)
+        except (CorruptRecords, IndexError) as error:
+            if attributes & _CODEC:  # or it opens to more than is wanted here
+                return RecordTime(first_ms, True)
+            raise CorruptLog(
+                segment.file.path, batch.position, f"its records end early: {error}"
+            ) from None
+        for record in records:
+            if record.offset >= offset:
+                return RecordTime(record.timestamp, False)
+        return None
 
 
-def _timestamp_delta(section: Buffer, index: int) -> int:
-    """That of record ``index`` of a section; those before it are stepped over by their lengths."""
-    position = 0
-    for _ in range(index):
-        length, position = _varint(section, position)
-        position += length
-    _, position = _varint(section, position)
-    return _varint(section, position + 1)[0]
+class _Section:
+    """The records of a batch that has one for each of its offsets, and a place among them."""
+
+    def __init__(self, data: Buffer, base_offset: int, last_offset: int, base_ms: int) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self._data = data
+        self._base_ms = base_ms
+        self._at = base_offset
+        """The record that begins at ``_position``."""
+        self._position = 0
+
+    def timestamp_ms(self, offset: int) -> int:
+        """That of one record; IndexError where the bytes end early."""
+        if offset < self._at:
+            self._at, self._position = self.base_offset, 0
+        data, position = self._data, self._position
+        for _ in range(offset - self._at):  # stepped over by their lengths
+            length = data[position]
+            if length < 0x80:
+                position += 1 + (length >> 1 ^ -(length & 1))
+            else:
+                length, position = _varint(data, position)
+                position += length
+        _, start = _varint(data, position)
+        delta_ms, _ = _varint(data, start + 1)
+        self._at, self._position = offset, position
+        return self._base_ms + delta_ms
 
 
 def _varint(section: Buffer, position: int) -> tuple[int, int]:

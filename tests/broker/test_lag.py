@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker import lag as lag_module
+from broker import record_times
 from broker.lag import PartitionLag
+from broker.record_times import Key, _Wanted
 from log.partition_log import PartitionLog
-from log.record_time import RecordTime
+from log.record_time import RecordTime, TimeReader
 from protocol.consumer_protocol import encode_assignment
 from protocol.errors import NONE
 from protocol.messages.delete_groups import API as DELETE_GROUPS
@@ -32,6 +33,11 @@ def fill(served: Served, count: int, partition: int = 0, **fields: Any) -> Parti
     return log
 
 
+def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
+    """In the place of the thread that looks records up."""
+    return [(each.topic_id, each.partition, first) for each in step for first in each.offsets], []
+
+
 def of_group(served: Served, group_id: str = GROUP) -> list[PartitionLag]:
     host = served.broker.runtime.host_for(group_id)
     assert host is not None
@@ -41,7 +47,7 @@ def of_group(served: Served, group_id: str = GROUP) -> list[PartitionLag]:
 async def known(served: Served) -> list[PartitionLag]:
     """The lags once all that was wanted is looked up."""
     of_group(served)
-    await served.broker.lags.settled()
+    await served.broker.lags.times.settled()
     return of_group(served)
 
 
@@ -52,7 +58,7 @@ async def test_records_and_seconds(tmp_path: Path) -> None:
 
         (unknown,) = of_group(served)
         assert (unknown.records, unknown.seconds) == (6, None), "never 0 before it is known"
-        await served.broker.lags.settled()
+        await served.broker.lags.times.settled()
         (lag,) = of_group(served)
         assert (lag.log_start_offset, lag.offset, lag.log_end_offset) == (0, 4, 10)
         assert (lag.records, lag.seconds, lag.approximate) == (6, 5.0, False)
@@ -70,7 +76,7 @@ async def test_who_has_read_all_is_not_behind(tmp_path: Path) -> None:
         (lag,) = of_group(served)
 
         assert (lag.records, lag.seconds) == (0, 0)
-        assert served.broker.lags.lookups == 0
+        assert served.broker.lags.times.lookups == 0
 
 
 async def test_a_commit_beyond_the_end_is_no_negative_lag(tmp_path: Path) -> None:
@@ -97,15 +103,17 @@ async def test_a_time_is_looked_up_again_only_when_the_commit_moved(tmp_path: Pa
         assert await served.client.commit(GROUP, 4) == NONE
         for _ in range(3):
             await known(served)
-        assert served.broker.lags.lookups == 1
+        assert served.broker.lags.times.lookups == 1
 
         assert await served.client.commit("others", 4) == NONE
         assert len(of_group(served, "others")) == 1
-        assert served.broker.lags.lookups == 1, "another group at the same place knows it already"
+        assert served.broker.lags.times.lookups == 1, (
+            "another group at the same place knows it already"
+        )
 
         assert await served.client.commit(GROUP, 5) == NONE
         (lag,) = await known(served)
-        assert (lag.seconds, served.broker.lags.lookups) == (4.0, 2)
+        assert (lag.seconds, served.broker.lags.times.lookups) == (4.0, 2)
 
 
 async def test_who_commits_faster_than_records_are_looked_up_has_the_age_of_before(
@@ -119,7 +127,7 @@ async def test_who_commits_faster_than_records_are_looked_up_has_the_age_of_befo
             (lag,) = of_group(served)
             assert lag.seconds == expected
             assert of_group(served) == [lag], "asking twice changes nothing"
-            await served.broker.lags.settled()
+            await served.broker.lags.times.settled()
             served.pass_ms(1000)
 
         (lag,) = of_group(served)
@@ -135,8 +143,8 @@ async def test_the_age_of_before_outlives_one_more_commit_and_two_minutes_at_mos
             assert await served.client.commit(GROUP, offset) == NONE
             (lag,) = of_group(served)
             if offset == 4:
-                await served.broker.lags.settled()
-                monkeypatch.setattr(lag_module, "_look_up", lambda step: (len(step), []))
+                await served.broker.lags.times.settled()
+                monkeypatch.setattr(record_times, "_look_up", find_nothing)
         assert lag.seconds == 5.0, "of offset 4; neither 5 nor 6 is known yet"
 
         served.pass_ms(120_000)
@@ -148,16 +156,16 @@ async def test_the_age_of_before_outlives_one_more_commit_and_two_minutes_at_mos
 async def test_what_was_asked_before_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lag_module, "KEPT_MIN", 10)
+    monkeypatch.setattr(record_times, "KEPT_MIN", 10)
     async with serving(tmp_path) as served:
         fill(served, 10)
-        monkeypatch.setattr(lag_module, "_look_up", lambda step: (len(step), []))
+        monkeypatch.setattr(record_times, "_look_up", find_nothing)
         for number in range(30):
             assert await served.client.commit(f"group-{number}", 3) == NONE
             of_group(served, f"group-{number}")
             await served.client.call(DELETE_GROUPS.key, 2, groups_names=[f"group-{number}"])
 
-        assert 0 < len(served.broker.lags._asked) <= 10
+        assert 0 < len(served.broker.lags.times._asked) <= 10
 
 
 async def test_inside_a_large_batch_the_seconds_are_approximate(
@@ -175,14 +183,14 @@ async def test_inside_a_large_batch_the_seconds_are_approximate(
 async def test_an_unreadable_record_leaves_its_age_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(log: PartitionLog, offset: int) -> RecordTime:
+    def broken(reader: TimeReader, offset: int) -> RecordTime:
         raise OSError(5, "Input/output error")
 
     async with serving(tmp_path) as served:
         fill(served, 10)
         assert await served.client.commit(GROUP, 4) == NONE
         with monkeypatch.context() as patch:
-            patch.setattr(lag_module, "first_record_time", broken)
+            patch.setattr(TimeReader, "first_at", broken)
             (lag,) = await known(served)
             assert (lag.records, lag.seconds) == (6, None)
 
@@ -244,7 +252,7 @@ async def test_members_of_other_protocols_have_none(tmp_path: Path) -> None:
 async def test_old_times_go_and_used_ones_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lag_module, "KEPT_MIN", 10)
+    monkeypatch.setattr(record_times, "KEPT_MIN", 10)
     async with serving(tmp_path) as served:
         fill(served, 200)
         assert await served.client.commit("slow", 0) == NONE
@@ -255,5 +263,5 @@ async def test_old_times_go_and_used_ones_stay(
             assert of_group(served, "slow")[0].seconds == 199
         lags = served.broker.lags
 
-        assert lags.lookups == 100, "offset 0 is both groups'"
-        assert len(lags._times) + len(lags._older) <= 20
+        assert lags.times.lookups == 100, "offset 0 is both groups'"
+        assert len(lags.times.recent) + len(lags.times._older) <= 20

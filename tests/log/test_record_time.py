@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from log import record_time
-from log.record_time import RecordTime, first_record_time
+from log.errors import CorruptLog
+from log.partition_log import PartitionLog
+from log.record_time import RecordTime, TimeReader, first_record_time
 from protocol.records.batch import LOG_APPEND_TIME, Record, encode_batch
 from protocol.records.message_set import Record as OldRecord
 from protocol.records.message_set import encode as encode_set
@@ -101,3 +105,50 @@ def test_a_log_of_one_record_batches_is_found_by_its_index() -> None:
     for index in range(50):
         append_values(log, b"v", timestamp_ms=NOW_MS + index)
     assert first_record_time(log, 31) == (NOW_MS + 31, False)
+
+
+def mixed_log() -> PartitionLog:
+    """Batches of every kind, in several segments."""
+    log = open_log(SimulatedFiles(), segment_bytes=700, index_interval_bytes=100)
+    for turn in range(12):
+        base = log.log_end_offset
+        made = [Record(base + n, NOW_MS + 1000 * (base + n), None, b"v" * 9) for n in range(9)]
+        kinds = [
+            encode_batch(made, base_offset=base),
+            encode_batch(made, base_offset=base, compression=GZIP),
+            encode_batch(made[::3], base_offset=base, last_offset=base + 8),
+            encode_batch(made, base_offset=base, timestamp_type=LOG_APPEND_TIME),
+            encode_batch(made, base_offset=base, delete_horizon_ms=NOW_MS),
+        ]
+        log.append_encoded(kinds[turn % len(kinds)], base, base + 8, NOW_MS)
+        append_values(log, b"v", timestamp_ms=NOW_MS + turn)
+    assert len(log.segments) > 2
+    return log
+
+
+@given(wanted=st.lists(st.integers(0, 125), max_size=40))
+def test_one_reader_for_many_offsets_finds_what_a_new_one_for_each_does(wanted: list[int]) -> None:
+    """In whatever order they come."""
+    reader = TimeReader(LOG)
+    assert [reader.first_at(each) for each in wanted] == [ALONE[each] for each in wanted]
+
+
+def test_a_reader_that_met_damage_may_be_asked_again() -> None:
+    files = SimulatedFiles()
+    log = open_log(files)
+    whole = encode_batch(records(9))
+    cut = bytearray(whole)
+    cut[61 + 40 :] = b"\xfe" * (len(whole) - 61 - 40)  # each length leads beyond the end
+    log.append_encoded(bytes(cut), 0, 8, NOW_MS)
+    append_values(log, b"v", timestamp_ms=NOW_MS + 77)
+    reader = TimeReader(log)
+
+    assert reader.first_at(1) == (NOW_MS + 1000, False)
+    for _ in range(2):
+        with pytest.raises(CorruptLog, match="its records end early"):
+            reader.first_at(8)
+    assert reader.first_at(9) == (NOW_MS + 77, False)
+
+
+LOG = mixed_log()
+ALONE = {offset: first_record_time(LOG, offset) for offset in range(126)}

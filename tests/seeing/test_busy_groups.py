@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker import lag as lag_module
-from broker import walk
-from log.partition_log import PartitionLog
-from log.record_time import RecordTime
+from broker import record_times, walk
+from broker.record_times import Key, _Wanted
+from log.record_time import RecordTime, TimeReader
 from protocol.errors import NONE
 from protocol.records.batch import Record, encode_batch
 from tests.seeing.seen import Seen, seeing
@@ -25,6 +24,11 @@ def fill(seen: Seen) -> None:
     now_ms = seen.clock.wall_ms
     records = [Record(n, now_ms - 1000 * (RECORDS - 1 - n), None, b"v") for n in range(RECORDS)]
     log.append(encode_batch(records), 0, now_ms)
+
+
+def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
+    """In the place of the thread that looks records up."""
+    return [(each.topic_id, each.partition, first) for each in step for first in each.offsets], []
 
 
 async def test_the_seconds_of_a_group_that_commits_all_the_time(tmp_path: Path) -> None:
@@ -44,7 +48,7 @@ async def test_a_scrape_does_not_wait_for_long(
 ) -> None:
     """What is not known by then is left out, and everything else of the group is there."""
     monkeypatch.setattr(walk, "LOOKUP_S_MAX", 0.001)
-    monkeypatch.setattr(lag_module, "_look_up", lambda step: (1, []))
+    monkeypatch.setattr(record_times, "_look_up", find_nothing)
     async with seeing(tmp_path) as seen:
         fill(seen)
         assert await seen.client.commit("busy", 4, partitions=3) == NONE
@@ -58,10 +62,10 @@ async def test_a_scrape_does_not_wait_for_long(
 async def test_a_record_that_cannot_be_read_holds_no_scrape_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(log: PartitionLog, offset: int) -> RecordTime:
+    def broken(reader: TimeReader, offset: int) -> RecordTime:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(lag_module, "first_record_time", broken)
+    monkeypatch.setattr(TimeReader, "first_at", broken)
     monkeypatch.setattr(walk, "LOOKUP_S_MAX", 3600)
     async with seeing(tmp_path) as seen:
         fill(seen)

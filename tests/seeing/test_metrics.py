@@ -34,7 +34,7 @@ async def test_names_types_and_labels_are_those_of_the_page(
         await seen.client.call(DELETE_GROUPS.key, 2, groups_names=["readers"])
         await one_that_is_behind(seen)
         await seen.scrape()
-        await seen.broker.lags.settled()
+        await seen.broker.lags.times.settled()
         scrape = await seen.scrape()
     page = documented()
 

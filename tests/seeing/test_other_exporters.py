@@ -54,7 +54,7 @@ async def test_views_under_other_names(tmp_path: Path, exporter: str) -> None:
         await a_busy_day(seen)
         await one_that_is_behind(seen)
         await seen.scrape()
-        await seen.broker.lags.settled()
+        await seen.broker.lags.times.settled()
         scrape = await seen.scrape()
 
     recorded = {name: {frozenset(labels)} for name, labels in NAMES[exporter].items()}
@@ -68,7 +68,7 @@ async def test_the_views_show_the_same_numbers(tmp_path: Path) -> None:
         await a_busy_day(seen)
         await one_that_is_behind(seen)
         await seen.scrape()
-        await seen.broker.lags.settled()
+        await seen.broker.lags.times.settled()
         seen.pass_ms(2000)
         scrape = await seen.scrape()
         member_id = next(iter(seen.broker.runtime.shard_for("behind").groups["behind"].members))  # type: ignore[union-attr]
