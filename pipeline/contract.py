@@ -104,6 +104,32 @@ EVENTS: Final = StructType(
 """One record of `__consumer_offsets`. `written_at` is the record's timestamp, `commit_at` the
 value's; `leader_epoch` is null when unset; a damaged row has the offset where reading stopped."""
 
+CHAINED: Final = StructType(
+    [
+        *[
+            EVENTS[name]
+            for name in (
+                "log_partition",
+                "log_offset",
+                "written_at",
+                "kind",
+                "group_id",
+                "topic",
+                "partition",
+                "committed_offset",
+                "leader_epoch",
+                "metadata",
+                "commit_at",
+                "expire_at",
+            )
+        ],
+        _field("previous_offset", LongType()),
+        _field("previous_at", TimestampType()),
+    ]
+)
+"""Rows of `EVENTS`, of all kinds, with a commit's columns; and of a commit what its group had
+committed there before it, null for the first, and for the first after a tombstone."""
+
 BATCHES: Final = StructType(
     [
         _field("topic", StringType(), False),

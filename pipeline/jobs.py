@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from pipeline.contract import BATCHES, DAMAGED, EVENTS, UNKNOWN, conform, of_kind
 from pipeline.report.page import make_report
+from pipeline.selection import Source
 from pipeline.store import Store
 from pipeline.tables.commits import commits, rates, rewinds
 from pipeline.tables.figures import FIGURES, Figure
@@ -47,16 +48,6 @@ QUARANTINED: Final = "quarantine"
 REPORT: Final = "report.html"
 
 
-class Source(Protocol):
-    """Where a history is read."""
-
-    def events(self) -> DataFrame:
-        """EVENTS."""
-
-    def batches(self, topics: list[str] | None) -> DataFrame | None:
-        """BATCHES of these topics, None for all; None where the source has no ordinary topics."""
-
-
 @dataclass(frozen=True)
 class Inputs:
     """What tables are made of."""
@@ -65,6 +56,8 @@ class Inputs:
     batches: DataFrame | None = None
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     offsets_retention: timedelta = OFFSETS_RETENTION
+    chained: DataFrame | None = None
+    """The events as CHAINED, for tables of commits."""
     made: Mapping[str, DataFrame] = field(default_factory=dict)
     """Tables that are there already, by name."""
 
@@ -85,6 +78,8 @@ class Table:
     """How often its plan reads the history."""
     reads_batches: int = 0
     """How often it reads the times of the topics' own records."""
+    of_commits: bool = False
+    """Made of `CHAINED` as well as of `EVENTS`."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +95,11 @@ class Job:
     def reads_batches(self) -> int:
         """How often its tables read the times of the topics' own records."""
         return sum(TABLES[name].reads_batches for name in self.tables)
+
+    @property
+    def of_commits(self) -> bool:
+        """Whether each of its tables can be made of CHAINED."""
+        return all(TABLES[name].of_commits for name in self.tables)
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,10 @@ def _batches(given: Inputs) -> DataFrame:
     return given.events.sparkSession.createDataFrame([], BATCHES)
 
 
+def _commits(given: Inputs) -> DataFrame:
+    return commits(given.events if given.chained is None else given.chained, given.batches)
+
+
 TABLES: Final[dict[str, Table]] = {
     table.name: table
     for table in (
@@ -164,10 +168,11 @@ TABLES: Final[dict[str, Table]] = {
         Table("batches", _batches, BATCHES, reads_batches=1),
         Table(
             "commits",
-            lambda given: commits(given.events, given.batches),
+            _commits,
             COMMITS,
             ("day",),
-            reads_batches=1,
+            reads_batches=2,
+            of_commits=True,
         ),
         Table(
             "rewinds",
@@ -176,7 +181,14 @@ TABLES: Final[dict[str, Table]] = {
             reads=2,
             reads_batches=1,
         ),
-        Table("rates", lambda given: rates(given.table("commits")), RATES, ("day",), 1, 1),
+        Table(
+            "rates",
+            lambda given: rates(given.table("commits")),
+            RATES,
+            ("day",),
+            reads_batches=2,
+            of_commits=True,
+        ),
         Table("generations", lambda given: generations(given.events), GENERATIONS),
         Table("churn", lambda given: churn(given.table("generations")), CHURN),
         Table(
@@ -250,12 +262,13 @@ def run_job(
     mark.put()
 
     tell("the history", 0)
-    found = _History(source.events(), job)
+    found = _History(source, job)
     inputs = Inputs(
         found.events,
         found.batches(source, options),
         options.now or datetime.now(UTC),
         options.offsets_retention,
+        found.chained,
     )
     made: list[MadeTable] = []
     try:
@@ -311,15 +324,20 @@ def _made(name: str, table: DataFrame, store: Store) -> MadeTable:
 class _History:
     """The history of one run, kept when it is read more than once, and what kinds it has."""
 
-    def __init__(self, events: DataFrame, job: Job) -> None:
+    def __init__(self, source: Source, job: Job) -> None:
         self.kept = "events" not in job.tables and sum(TABLES[n].reads for n in job.tables) > 1
         self.seen: Observation | None = None
-        self._raw = self.events = events
+        self.chained: DataFrame | None = None
+        self._raw = self.events = source.events()
         if self.kept:
-            self.events = events.persist(StorageLevel.MEMORY_AND_DISK)
+            self.events = self._raw.persist(StorageLevel.MEMORY_AND_DISK)
         elif "events" not in job.tables:
             self.seen = Observation()
-            self.events = events.observe(self.seen, *_counts())
+            chained = source.chained() if job.of_commits else None
+            if chained is None:
+                self.events = self._raw.observe(self.seen, *_counts())
+            else:
+                self.chained = chained.observe(self.seen, *_counts())
         self._job = job
         self._batches: DataFrame | None = None
 

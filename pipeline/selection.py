@@ -19,13 +19,16 @@ from pipeline.names import named
 
 
 class Source(Protocol):
-    """What is selected from."""
+    """Where a history is read."""
 
     def events(self) -> DataFrame:
         """EVENTS."""
 
+    def chained(self) -> DataFrame | None:
+        """The same history as CHAINED; None where that is not cheaper than a sort."""
+
     def batches(self, topics: list[str] | None) -> DataFrame | None:
-        """BATCHES."""
+        """BATCHES of these topics, None for all; None where the source has no ordinary topics."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,10 @@ class Selection:
 
 
 def selected(events: DataFrame, selection: Selection) -> DataFrame:
-    """`EVENTS` to `EVENTS`: those of the selection. What has no time is in every span."""
+    """`EVENTS`, or `CHAINED`, to the same: those of the selection.
+
+    What has no time is in every span.
+    """
     of_nobody = of_kind(DAMAGED, UNKNOWN)
     found = events
     if selection.partitions is not None:
@@ -67,6 +73,13 @@ class SelectedSource:
     def events(self) -> DataFrame:
         """See Source."""
         return selected(self._source.events(), self._selection)
+
+    def chained(self) -> DataFrame | None:
+        """See Source; None for a history that begins in its midst: its first commits know none."""
+        if self._selection.since is not None:
+            return None
+        chained = self._source.chained()
+        return None if chained is None else selected(chained, self._selection)
 
     def batches(self, topics: list[str] | None) -> DataFrame | None:
         """See Source; topics are chosen by name, and all of their time is of use."""

@@ -28,6 +28,8 @@ OFFSETS_BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 """The connector's other way, by Kafka's Admin, leaves out internal topics without a word."""
 LOCAL = "local[*]"
 DRIVER_MEMORY = "2g"
+FILES_AT_ONCE = 8
+"""Days that one task writes at the same time; above it Spark sorts its rows by day."""
 SHUFFLE_PARTITIONS_LOCAL = 4
 """On a laptop more of them only cost; Spark joins small ones by itself (adaptive execution)."""
 
@@ -51,6 +53,10 @@ def open_session(
         SparkSession.builder.appName("muster pipeline")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        # eight bytes of a number rather than twelve that only Spark understands
+        .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        # rows come by days as it is: no sort before a table is laid out by day
+        .config("spark.sql.maxConcurrentOutputFileWriters", str(FILES_AT_ONCE))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
         .config(OFFSETS_BY_CONSUMER, "true")

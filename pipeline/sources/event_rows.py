@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from offsets.record_values import (
 )
 from offsets.runs import GroupMember, GroupValue
 from pipeline.contract import (
+    CHAINED,
     COMMIT,
     COMMIT_TOMBSTONE,
     DAMAGED,
@@ -39,6 +40,7 @@ from protocol.consumer_protocol import assigned_partitions, subscribed_topics
 from protocol.errors import ProtocolError
 
 EVENTS_ARROW: Final[pa.Schema] = to_arrow_schema(EVENTS)
+CHAINED_ARROW: Final[pa.Schema] = to_arrow_schema(CHAINED)
 ROWS_AT_ONCE: Final = 32_768
 """Rows of one Arrow batch, about: some 8 MiB while they are built."""
 
@@ -70,6 +72,15 @@ _plain_value = struct.Struct(">qi2xq")  # behind the version 3: offset, epoch, n
 _PLAIN_VALUE_BYTES = 24
 _TIME_MAX_MS = (1 << 63) // 1000 - 1
 _CONSUMER = "consumer"
+
+
+class Chain(Protocol):
+    """Knows the commit before each."""
+
+    def previous(
+        self, rows: NDArray[Any], strings: Sequence[str]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Its offset, its time in ms, and whether there is one, of each of the log's next rows."""
 
 
 class EventRows:
@@ -154,14 +165,17 @@ class EventRows:
                 break
             damage.update(file=file, position=position)
 
-    def take(self) -> pa.RecordBatch:
-        """All rows as one Arrow batch of `EVENTS`; then there are none."""
+    def take(self, chain: Chain | None = None) -> pa.RecordBatch:
+        """All rows as a batch of `EVENTS`, of `CHAINED` with a chain; then none are left."""
         rows = np.frombuffer(bytes(self.packed), ROW)
-        columns = self._columns(rows)
+        columns, schema = self._columns(rows), EVENTS_ARROW
+        if chain is not None:
+            offsets, times_ms, known = chain.previous(rows, list(self._strings))
+            columns["previous_offset"] = pa.array(offsets, mask=~known)
+            columns["previous_at"] = times(times_ms)
+            schema = CHAINED_ARROW
         self._clear()
-        return pa.RecordBatch.from_arrays(
-            [columns[name] for name in EVENTS_ARROW.names], schema=EVENTS_ARROW
-        )
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
     def _add(
         self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None
@@ -248,9 +262,17 @@ class EventRows:
 
 def times(column: NDArray[Any]) -> pa.Array:
     """Milliseconds to timestamps: -1, and what no timestamp can hold, is null."""
-    micros = column * 1000
-    mask = (column == NONE) | (np.abs(column) > _TIME_MAX_MS)
-    return pa.array(micros, pa.int64(), mask=mask).cast(pa.timestamp("us", "UTC"))
+    return pa.array(column * 1000, pa.int64(), mask=~has_time(column)).cast(
+        pa.timestamp("us", "UTC")
+    )
+
+
+def has_time(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which milliseconds are a time that a timestamp can hold."""
+    told: NDArray[np.bool_] = (
+        (column != NONE) & (column >= -_TIME_MAX_MS) & (column <= _TIME_MAX_MS)
+    )
+    return told
 
 
 def time_or_none(ms: int) -> int | None:

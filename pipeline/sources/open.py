@@ -39,6 +39,9 @@ class Source(Protocol):
     def events(self) -> DataFrame:
         """`EVENTS`, those of damaged bytes too."""
 
+    def chained(self) -> DataFrame | None:
+        """The same rows as `CHAINED`; None where that is not cheaper than a sort of the events."""
+
     def batches(self, topics: Sequence[str] | None = None) -> DataFrame | None:
         """`BATCHES` of these topics, of all ordinary ones without a name; None where none are kept.
 
@@ -80,6 +83,9 @@ class BrokerSource:
         """Every record of the offsets topic that was there at the opening."""
         return wire.events_of(wire.read_topics(self._spark, self.bootstrap, self._ends))
 
+    def chained(self) -> None:
+        """Spark sorts."""
+
     def batches(self, topics: Sequence[str] | None = None) -> DataFrame:
         """A row for each minute of each partition."""
         wanted = wire.ordinary(self._view.leaders) if topics is None else list(topics)
@@ -104,6 +110,10 @@ class FolderSource:
     def events(self) -> DataFrame:
         """Every record of the offsets topic's segments, decoded where they are read."""
         return self._read("offsets", OFFSETS_TOPIC)
+
+    def chained(self) -> DataFrame:
+        """Each partition in one go, so that a commit's previous one is known without a sort."""
+        return self._read("chained", OFFSETS_TOPIC)
 
     def batches(self, topics: Sequence[str] | None = None) -> DataFrame:
         """A row for each batch."""
@@ -133,6 +143,9 @@ class StoreSource:
     def events(self) -> DataFrame:
         """What was written; damaged rows are in `quarantine`."""
         return conform(self._store.read(EVENTS_TABLE), EVENTS)
+
+    def chained(self) -> None:
+        """Spark sorts."""
 
     def batches(self, topics: Sequence[str] | None = None) -> DataFrame | None:
         """What was written; None when none were."""

@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipeline.contract import BATCHES, SEGMENT_RECORDS
 from pipeline.errors import PipelineError
+from pipeline.sources.chain import Chain
 from pipeline.sources.decode import add_entry
 from pipeline.sources.event_rows import ROWS_AT_ONCE, EventRows, time_or_none, times
 from pipeline.sources.segment_files import Segment
@@ -81,6 +82,18 @@ class OffsetRows:
     def take(self) -> pa.RecordBatch:
         """A batch of `EVENTS`."""
         return self._rows.take()
+
+
+class ChainedRows(OffsetRows):
+    """Rows of `CHAINED`, of a partition whose segments come one after the other."""
+
+    def __init__(self, segment: Segment, chain: Chain) -> None:
+        super().__init__(segment)
+        self._chain = chain
+
+    def take(self) -> pa.RecordBatch:
+        """A batch of `CHAINED`."""
+        return self._rows.take(self._chain)
 
 
 def _unread_offset(rows: EventRows, first: int, entry: Entry) -> int:

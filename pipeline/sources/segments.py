@@ -3,22 +3,25 @@
 Options: ``path`` (a data folder, several with commas between them, or a partition's folder),
 ``topic`` (`__consumer_offsets`; several with commas, `*` for all but Kafka's own), ``partitions``
 (such as `0,3`), ``start_offset`` (from it on), ``end_offset`` (before it) and ``as``: `records`
-(`SEGMENT_RECORDS`, the default), `offsets` (`EVENTS`) or `batches` (`BATCHES`, from batch headers
-alone). Spark 4.0.0 hands no filters to a Python data source, so what is not to be read is said by
-options.
+(`SEGMENT_RECORDS`, the default), `offsets` (`EVENTS`), `batches` (`BATCHES`, from batch headers
+alone) or `chained` (`CHAINED`: each commit with the one before it, found without a sort by reading
+a partition's segments in one task; small partitions share one). Spark 4.0.0 hands no filters to a
+Python data source, so what is not to be read is said by options.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pipeline.contract import BATCHES, EVENTS, SEGMENT_RECORDS
+from pipeline.contract import BATCHES, CHAINED, EVENTS, SEGMENT_RECORDS
 from pipeline.errors import PipelineError
+from pipeline.sources.chain import Chain
 from pipeline.sources.decode import ALL_OFFSETS
 from pipeline.sources.segment_files import (
     OFFSETS_TOPIC,
@@ -29,12 +32,27 @@ from pipeline.sources.segment_files import (
     segments_of,
 )
 from pipeline.sources.segment_reader import Damage, SegmentFile
-from pipeline.sources.segment_rows import BatchRows, OffsetRows, Offsets, RecordRows, SegmentRows
+from pipeline.sources.segment_rows import (
+    BatchRows,
+    ChainedRows,
+    OffsetRows,
+    Offsets,
+    RecordRows,
+    SegmentRows,
+)
 from protocol.records.stored import UNKNOWN_COUNT
 
 FORMAT = "kafka_segments"
 ANY_TOPIC = "*"
-_SCHEMAS = {"records": SEGMENT_RECORDS, "offsets": EVENTS, "batches": BATCHES}
+CHAIN_BYTES = 32 << 20
+"""Partitions that are read as chains share a task up to so many bytes."""
+_CHAINED = "chained"
+_SCHEMAS = {
+    "records": SEGMENT_RECORDS,
+    "offsets": EVENTS,
+    "batches": BATCHES,
+    _CHAINED: CHAINED,
+}
 _ROWS: dict[str, type[RecordRows] | type[OffsetRows] | type[BatchRows]] = {
     "records": RecordRows,
     "offsets": OffsetRows,
@@ -49,6 +67,14 @@ class SegmentTask(InputPartition):
         super().__init__((segment, offsets))
         self.segment = segment
         self.offsets = offsets
+
+
+class ChainsTask(InputPartition):
+    """What one task reads of whole partitions, one after the other."""
+
+    def __init__(self, chains: Sequence[Sequence[SegmentTask]]) -> None:
+        super().__init__(chains)
+        self.chains = chains
 
 
 class KafkaSegments(DataSource):
@@ -76,13 +102,17 @@ class SegmentsReader(DataSourceReader):
         self.what = _what(options)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each segment that can hold what is wanted."""
-        return list(plan(self.options))
+        """One for each segment that can hold what is wanted, or for whole partitions."""
+        segments = plan(self.options)
+        return list(chains_of(segments)) if self.what == _CHAINED else list(segments)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a segment in Arrow batches; none without a segment."""
+        """The rows of a task in Arrow batches; none without a segment."""
         if isinstance(partition, SegmentTask):
             yield from read_segment(partition.segment, self.what, partition.offsets)
+        elif isinstance(partition, ChainsTask):
+            for segments in partition.chains:
+                yield from read_chain(segments)
 
 
 def plan(options: Mapping[str, str]) -> list[SegmentTask]:
@@ -112,11 +142,36 @@ def plan(options: Mapping[str, str]) -> list[SegmentTask]:
     ]
 
 
+def chains_of(segments: Sequence[SegmentTask]) -> list[ChainsTask]:
+    """Tasks of whole partitions, from their segments in order."""
+    tasks: list[list[list[SegmentTask]]] = []
+    room = 0
+    for _, one in groupby(segments, lambda task: (task.segment.topic, task.segment.partition)):
+        chain = list(one)
+        size = sum(_size_of(task.segment) for task in chain)
+        if size > room or not tasks:
+            tasks.append([])
+            room = CHAIN_BYTES
+        tasks[-1].append(chain)
+        room -= size
+    return [ChainsTask(chains) for chains in tasks]
+
+
+def read_chain(segments: Sequence[SegmentTask]) -> Iterator[pa.RecordBatch]:
+    """The rows of one partition, its segments in order, as `CHAINED`."""
+    chain = Chain()
+    for task in segments:
+        yield from _read(task.segment, ChainedRows(task.segment, chain), task.offsets)
+
+
 def read_segment(
     segment: Segment, what: str = "offsets", offsets: Offsets = ALL_OFFSETS
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one segment; what cannot be read of it is rows too, not an error."""
-    rows: SegmentRows = _ROWS[what](segment)
+    return _read(segment, _ROWS[what](segment), offsets)
+
+
+def _read(segment: Segment, rows: SegmentRows, offsets: Offsets) -> Iterator[pa.RecordBatch]:
     first, behind = offsets
     try:
         descriptor = open_segment(segment)
@@ -143,6 +198,14 @@ def read_segment(
         os.close(descriptor)
     if rows.waiting:
         yield rows.take()
+
+
+def _size_of(segment: Segment) -> int:
+    """Its bytes; 0 when it is not there any more."""
+    try:
+        return os.stat(segment.file).st_size
+    except OSError:
+        return 0
 
 
 def _what(options: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ KEY = ("log_partition", "group_id", "topic", "partition")
 
 
 def commits(events: DataFrame, batches: DataFrame | None = None) -> DataFrame:
-    """EVENTS (and BATCHES of the topics, for their own time) to COMMITS.
+    """EVENTS, or CHAINED (and BATCHES of the topics, for their own time) to COMMITS.
 
     Each commit knows the previous one of its group and partition in the log's order; the first,
     and the first after a tombstone, knows none.
@@ -35,24 +35,16 @@ def commits(events: DataFrame, batches: DataFrame | None = None) -> DataFrame:
         "metadata",
         "commit_at",
         "expire_at",
+        *[name for name in ("previous_offset", "previous_at") if name in events.columns],
     )
     rows = with_record_time(rows, batches, "committed_offset", "record_at")
-    chain = Window.partitionBy(*KEY).orderBy("log_offset")
-
-    def previous(name: str) -> Column:
-        """Of a tombstone nothing is taken over."""
-        value = F.when(F.col("kind") == COMMIT, F.col(name))
-        return F.lag(value).over(chain)
-
+    if "previous_offset" in events.columns:
+        rows = rows.where(of_kind(COMMIT))
+        rows = with_record_time(rows, batches, "previous_offset", "_previous_record_at")
+    else:
+        rows = _with_previous(rows)
     rows = (
-        rows.select(
-            "*",
-            previous("committed_offset").alias("previous_offset"),
-            previous("at").alias("previous_at"),
-            previous("record_at").alias("_previous_record_at"),
-        )
-        .where(of_kind(COMMIT))
-        .withColumn("since_previous_s", seconds_between(F.col("previous_at"), F.col("at")))
+        rows.withColumn("since_previous_s", seconds_between(F.col("previous_at"), F.col("at")))
         .withColumn(
             # what a client commits is not checked by brokers: two far ends may not have a distance
             "advanced_records",
@@ -62,6 +54,23 @@ def commits(events: DataFrame, batches: DataFrame | None = None) -> DataFrame:
         .withColumn("day", day_of("at"))
     )
     return conform(rows, COMMITS)
+
+
+def _with_previous(rows: DataFrame) -> DataFrame:
+    """The commits among the rows, with what the one before it of the same key had."""
+    chain = Window.partitionBy(*KEY).orderBy("log_offset")
+
+    def previous(name: str) -> Column:
+        """Of a tombstone nothing is taken over."""
+        value = F.when(F.col("kind") == COMMIT, F.col(name))
+        return F.lag(value).over(chain)
+
+    return rows.select(
+        "*",
+        previous("committed_offset").alias("previous_offset"),
+        previous("at").alias("previous_at"),
+        previous("record_at").alias("_previous_record_at"),
+    ).where(of_kind(COMMIT))
 
 
 def rewinds(commits: DataFrame, events: DataFrame) -> DataFrame:
