@@ -119,14 +119,17 @@ def what_is_known(
             if log in there and record.timestamp_ms >= 0
         }
         by_time = offsets_at(target, times, times)
+        alike = {log: times[log] for log in beside if beside[log] == records[log] and log in times}
+        at_source = offsets_at(source, alike, alike)
         for log, offset in part.items():
-            late = by_time.get(log, -1)
+            late, first = by_time.get(log, -1), at_source.get(log, -1)
             found[log, offset] = Known(
                 bounds.get(log),
                 there.get(log),
                 records.get(log),
                 beside.get(log),
                 late if late >= 0 else None,
+                first if first >= 0 else None,
             )
     return found
 

@@ -23,7 +23,7 @@ from pipeline.report.page import make_report
 from pipeline.selection import Source
 from pipeline.store import Store
 from pipeline.tables.commits import commits, rates, rewinds
-from pipeline.tables.figures import FIGURES, Figure
+from pipeline.tables.figures import Figure, told
 from pipeline.tables.generations import churn, generations, restless_members
 from pipeline.tables.lag import catch_up, lag
 from pipeline.tables.retention import compaction, dead_groups, expiring_offsets
@@ -307,7 +307,7 @@ def _called(options: Options, store: Store) -> str:
 def _make(table: Table, inputs: Inputs, store: Store, overwrite: bool) -> Inputs:
     """Write one table; the inputs with it, so that later ones are made of what was written."""
     store.write(table.name, table.make(inputs), table.partition_by, overwrite)
-    written = conform(store.read(table.name), table.schema)
+    written = conform(store.read(table.name, table.schema), table.schema)
     inputs = replace(inputs, made={**inputs.made, table.name: written})
     if table.name == "events":
         return replace(inputs, events=written)
@@ -317,8 +317,8 @@ def _make(table: Table, inputs: Inputs, store: Store, overwrite: bool) -> Inputs
 
 
 def _made(name: str, table: DataFrame, store: Store) -> MadeTable:
-    figures = FIGURES[name](table) if name in FIGURES else ()
-    return MadeTable(name, store.path(name), table.count(), tuple(figures))
+    rows, figures = told(name, table)
+    return MadeTable(name, store.path(name), rows, figures)
 
 
 class _History:

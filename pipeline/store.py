@@ -13,9 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from pipeline.errors import PipelineError
 
+_SELDOM_TWICE = ("log_offset", "committed_offset", "previous_offset")
+"""Columns that no dictionary makes smaller; to make one and give it up costs time."""
 _MARK = "_muster.json"
 """Which cluster the tables are of; Spark passes over names that begin so."""
 
@@ -89,6 +92,8 @@ class Store:
         )
         self._files.delete(partial, True)
         writer = frame.write.mode("error")
+        for column in _SELDOM_TWICE:
+            writer = writer.option(f"parquet.enable.dictionary#{column}", "false")
         if partition_by:
             writer = writer.partitionBy(*partition_by)
         writer.parquet(self._aside(name, "partial"))
@@ -135,14 +140,18 @@ class Store:
         self._rename(self._path(partial), self._path(self.path(f"{name}/{part}")))
         self._files.delete(self._path(self._aside(name, "partial")), True)
 
-    def read(self, name: str) -> DataFrame:
-        """A table; PipelineError when it is not there."""
+    def read(self, name: str, schema: StructType | None = None) -> DataFrame:
+        """A table; PipelineError when it is not there.
+
+        A ``schema`` that is known saves Spark a job that reads it from the files.
+        """
         if not self.has(name):
             raise PipelineError(
                 f"{self.folder} has no table {name}: make it with `muster pipeline {name}"
                 f" --source ... --out {self.folder}`"
             )
-        return self.spark.read.parquet(self.path(name))
+        reader = self.spark.read if schema is None else self.spark.read.schema(schema)
+        return reader.parquet(self.path(name))
 
     def has_file(self, name: str) -> bool:
         """Whether there is a file of this name beside the tables."""

@@ -4,7 +4,8 @@ A copied topic rarely has the offsets of the original: its log began later, or r
 on the way. What both have is the timestamp of each record. An offset is translated to the first
 record of the target that is not older than the record at the offset: of records of the same
 millisecond some are read again, none is missed as long as timestamps rise. Where the record at the
-same offset of the target has the same timestamp the logs run in step, and the offset stays.
+same offset of the target has the same timestamp, and the first record of that millisecond the same
+offset in both, the logs run in step, and the offset stays.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Known(NamedTuple):
     """The target's record at that same offset, if there is one."""
     by_time: int | None
     """The target's first offset that is not older than ``record``; None where all are."""
+    by_time_at_source: int | None = None
+    """The same of the source."""
 
 
 class Replication(NamedTuple):
@@ -90,7 +93,7 @@ def translated(offset: int, facts: Known) -> tuple[int | None, str | None]:
     if offset < source.first:
         note = f"before its first record {source.first}"
     record, beside = facts.record, facts.beside
-    if beside is not None and beside == record:
+    if beside == record and facts.by_time == facts.by_time_at_source:
         # the offset itself, which may lie in a gap before the record, as both logs have it
         return max(offset, target.first), note
     if record.timestamp_ms < 0:

@@ -92,9 +92,9 @@ class BrokerSource:
         for topic in wanted:
             if topic not in self._view.leaders:
                 raise PipelineError(f"{self.where} has no topic {topic}")
-        if not wanted:
-            return self._spark.createDataFrame([], BATCHES)
         ends = end_offsets(self._view, wanted)
+        if not any(end for found in ends.values() for end in found.values()):
+            return self._spark.createDataFrame([], BATCHES)
         return wire.batches_of(wire.read_topics(self._spark, self.bootstrap, ends))
 
 

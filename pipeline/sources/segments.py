@@ -1,5 +1,7 @@
 """`spark.read.format("kafka_segments")`: segment files of any topic as rows, one task a segment.
 
+Small segments share a task.
+
 Options: ``path`` (a data folder, several with commas between them, or a partition's folder),
 ``topic`` (`__consumer_offsets`; several with commas, `*` for all but Kafka's own), ``partitions``
 (such as `0,3`), ``start_offset`` (from it on), ``end_offset`` (before it) and ``as``: `records`
@@ -44,6 +46,8 @@ from protocol.records.stored import UNKNOWN_COUNT
 
 FORMAT = "kafka_segments"
 ANY_TOPIC = "*"
+SHARED_BYTES = 4 << 20
+"""Small segments share a task up to so many bytes: a task costs more than a few of them."""
 CHAIN_BYTES = 32 << 20
 """Partitions that are read as chains share a task up to so many bytes."""
 _CHAINED = "chained"
@@ -69,12 +73,12 @@ class SegmentTask(InputPartition):
         self.offsets = offsets
 
 
-class ChainsTask(InputPartition):
-    """What one task reads of whole partitions, one after the other."""
+class SharedTask(InputPartition):
+    """What one task reads one after the other: lists of segments, of one partition each."""
 
-    def __init__(self, chains: Sequence[Sequence[SegmentTask]]) -> None:
-        super().__init__(chains)
-        self.chains = chains
+    def __init__(self, parts: Sequence[Sequence[SegmentTask]]) -> None:
+        super().__init__(parts)
+        self.parts = parts
 
 
 class KafkaSegments(DataSource):
@@ -102,17 +106,25 @@ class SegmentsReader(DataSourceReader):
         self.what = _what(options)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each segment that can hold what is wanted, or for whole partitions."""
+        """One for each segment that can hold what is wanted, or for whole partitions.
+
+        Small ones share one.
+        """
         segments = plan(self.options)
-        return list(chains_of(segments)) if self.what == _CHAINED else list(segments)
+        if self.what == _CHAINED:
+            return list(shared(chains_of(segments), CHAIN_BYTES))
+        return list(shared([[segment] for segment in segments], SHARED_BYTES))
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of a task in Arrow batches; none without a segment."""
-        if isinstance(partition, SegmentTask):
-            yield from read_segment(partition.segment, self.what, partition.offsets)
-        elif isinstance(partition, ChainsTask):
-            for segments in partition.chains:
+        if not isinstance(partition, SharedTask):
+            return
+        for segments in partition.parts:
+            if self.what == _CHAINED:
                 yield from read_chain(segments)
+            else:
+                for task in segments:
+                    yield from read_segment(task.segment, self.what, task.offsets)
 
 
 def plan(options: Mapping[str, str]) -> list[SegmentTask]:
@@ -142,19 +154,27 @@ def plan(options: Mapping[str, str]) -> list[SegmentTask]:
     ]
 
 
-def chains_of(segments: Sequence[SegmentTask]) -> list[ChainsTask]:
-    """Tasks of whole partitions, from their segments in order."""
-    tasks: list[list[list[SegmentTask]]] = []
+def chains_of(segments: Sequence[SegmentTask]) -> list[list[SegmentTask]]:
+    """Segments in order as those of each partition."""
+    by_partition = groupby(segments, lambda task: (task.segment.topic, task.segment.partition))
+    return [list(chain) for _, chain in by_partition]
+
+
+def shared(parts: Sequence[Sequence[SegmentTask]], size_bytes: int) -> list[SharedTask]:
+    """Tasks of one part each, or of neighbours that are no larger together; no empty files."""
+    tasks: list[list[Sequence[SegmentTask]]] = []
     room = 0
-    for _, one in groupby(segments, lambda task: (task.segment.topic, task.segment.partition)):
-        chain = list(one)
-        size = sum(_size_of(task.segment) for task in chain)
+    for part in parts:
+        sizes = [_size_of(task.segment) for task in part]
+        size = sum(each for each in sizes if each is not None)
+        if size == 0 and None not in sizes:
+            continue
         if size > room or not tasks:
             tasks.append([])
-            room = CHAIN_BYTES
-        tasks[-1].append(chain)
+            room = size_bytes
+        tasks[-1].append(part)
         room -= size
-    return [ChainsTask(chains) for chains in tasks]
+    return [SharedTask(each) for each in tasks]
 
 
 def read_chain(segments: Sequence[SegmentTask]) -> Iterator[pa.RecordBatch]:
@@ -200,12 +220,12 @@ def _read(segment: Segment, rows: SegmentRows, offsets: Offsets) -> Iterator[pa.
         yield rows.take()
 
 
-def _size_of(segment: Segment) -> int:
-    """Its bytes; 0 when it is not there any more."""
+def _size_of(segment: Segment) -> int | None:
+    """Its bytes; None when it can't be looked at, which its reader tells."""
     try:
         return os.stat(segment.file).st_size
     except OSError:
-        return 0
+        return None
 
 
 def _what(options: Mapping[str, str]) -> str:

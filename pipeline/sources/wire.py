@@ -20,21 +20,33 @@ from pipeline.contract import BATCHES, EVENTS, conform
 from pipeline.sources.event_rows import NONE, EventRows
 from pipeline.sources.segment_files import OFFSETS_TOPIC
 
+RECORDS_A_TASK = 100_000
+"""Partitions of fewer records share a task: one costs more than a few of them."""
 _COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 
 
 def read_topics(
     spark: SparkSession, bootstrap: str, ends: Mapping[str, Mapping[int, int]]
 ) -> DataFrame:
-    """The connector's rows of topics, from their earliest records to ``ends``."""
-    return (
+    """The connector's rows of topics, from their earliest records to ``ends``.
+
+    Partitions that have never had a record are left alone, and few records are read in few tasks.
+    """
+    some = {
+        topic: {partition: end for partition, end in found.items() if end}
+        for topic, found in ends.items()
+        if any(found.values())
+    } or ends
+    rows = (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
-        .option("assign", _as_json({topic: list(found) for topic, found in ends.items()}))
+        .option("assign", _as_json({topic: list(found) for topic, found in some.items()}))
         .option("startingOffsets", "earliest")
-        .option("endingOffsets", _as_json(dict(ends)))
+        .option("endingOffsets", _as_json(dict(some)))
         .load()
     )
+    records = sum(end for found in some.values() for end in found.values())
+    return rows.coalesce(-(-records // RECORDS_A_TASK)) if records else rows
 
 
 def follow_offsets(

@@ -1,11 +1,14 @@
-"""A few figures about each table, for the summary that a job prints and the report's head."""
+"""How many rows each table has and a few figures about it, for the summary and the report's head.
+
+One query a table: what is asked are aggregates of one row.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 
@@ -16,17 +19,35 @@ class Figure(NamedTuple):
     text: str
 
 
-def _commits(table: DataFrame) -> list[Figure]:
-    # counted distinct at once, each row would become two
-    by_topic = table.groupBy("group_id", "topic").agg(
-        F.min("at").alias("a"), F.max("at").alias("z")
+class Asked(NamedTuple):
+    """What is asked of a table, and how the answer is told."""
+
+    columns: Callable[[], list[Column]]
+    """Aggregates."""
+    tell: Callable[[Row], list[Figure]]
+    folded: Callable[[DataFrame], DataFrame] = lambda table: table.withColumn("_rows", F.lit(1))
+    """What the aggregates are over: rows that stand for as many as `_rows` says."""
+
+
+def told(name: str, table: DataFrame) -> tuple[int, tuple[Figure, ...]]:
+    """The number of rows of a table, and its figures, in one query."""
+    asked = FIGURES.get(name)
+    if asked is None:
+        return table.count(), ()
+    over = asked.folded(table)
+    row = over.agg(F.coalesce(F.sum("_rows"), F.lit(0)), *asked.columns()).collect()[0]
+    rows: int = row[0]
+    return rows, tuple(asked.tell(Row(*row[1:]))) if rows else ()
+
+
+def _by_topic(table: DataFrame) -> DataFrame:
+    """Counted distinct at once, each row would become two."""
+    return table.groupBy("group_id", "topic").agg(
+        F.count("*").alias("_rows"), F.min("at").alias("first_at"), F.max("at").alias("last_at")
     )
-    row = by_topic.agg(
-        F.count_distinct("group_id"),
-        F.count_distinct("topic"),
-        F.min("a").cast("string"),
-        F.max("z").cast("string"),
-    ).collect()[0]
+
+
+def _commits(row: Row) -> list[Figure]:
     return [
         Figure("groups", f"{row[0]:,}"),
         Figure("topics", f"{row[1]:,}"),
@@ -34,63 +55,47 @@ def _commits(table: DataFrame) -> list[Figure]:
     ]
 
 
-def _rewinds(table: DataFrame) -> list[Figure]:
-    row = table.agg(F.count_distinct("group_id"), F.max("rewound_records")).collect()[0]
+def _rewinds(row: Row) -> list[Figure]:
     return [
         Figure("groups", f"{row[0]:,}"),
         *([Figure("farthest", f"{row[1]:,} records")] if row[1] is not None else []),
     ]
 
 
-def _rates(table: DataFrame) -> list[Figure]:
-    row = table.agg(F.max("commits"), F.try_sum("advanced_records")).collect()[0]
-    if row[0] is None:
-        return []
+def _rates(row: Row) -> list[Figure]:
     return [
         Figure("most in a minute", f"{row[0]:,} commits"),
         Figure("records read", "more than a long holds" if row[1] is None else f"{row[1]:,}"),
     ]
 
 
-def _churn(table: DataFrame) -> list[Figure]:
-    worst = table.orderBy(F.desc("rebalances"), "group_id").limit(1).collect()
-    return [Figure("most", f"{row.group_id} with {row.rebalances:,} rebalances") for row in worst]
+def _churn(row: Row) -> list[Figure]:
+    worst: Any = row[0]
+    return [Figure("most", f"{worst.group_id} with {worst.rebalances:,} rebalances")]
 
 
-def _restless_members(table: DataFrame) -> list[Figure]:
-    worst = table.orderBy(F.desc("rebalances"), "group_id", "client_id").limit(1).collect()
-    return [
-        Figure(
-            "most", f"{row.client_id} at {row.client_host}, in {row.rebalances:,} of {row.group_id}"
-        )
-        for row in worst
-    ]
+def _restless_members(row: Row) -> list[Figure]:
+    worst: Any = row[0]
+    who = f"{worst.client_id} at {worst.client_host}"
+    return [Figure("most", f"{who}, in {worst.rebalances:,} of {worst.group_id}")]
 
 
-def _lag(table: DataFrame) -> list[Figure]:
-    row = table.agg(F.max("lag_records"), F.max("lag_s")).collect()[0]
+def _lag(row: Row) -> list[Figure]:
     return [
         *([Figure("most", f"{row[0]:,} records")] if row[0] is not None else []),
         *([Figure("oldest unread", f"{row[1]:,.0f} s")] if row[1] is not None else []),
     ]
 
 
-def _catch_up(table: DataFrame) -> list[Figure]:
-    row = table.agg(F.count_if("never")).collect()[0]
+def _catch_up(row: Row) -> list[Figure]:
     return [Figure("will never catch up", f"{row[0]:,}")]
 
 
-def _expiring_offsets(table: DataFrame) -> list[Figure]:
-    row = table.agg(F.count_if("expired"), F.count_if(F.col("expires_at").isNotNull())).collect()[0]
+def _expiring_offsets(row: Row) -> list[Figure]:
     return [Figure("have expired", f"{row[0]:,}"), Figure("will expire", f"{row[1]:,}")]
 
 
-def _compaction(table: DataFrame) -> list[Figure]:
-    row = table.agg(
-        F.sum("superseded_records"), F.sum("superseded_bytes_estimate"), F.sum("bytes_estimate")
-    ).collect()[0]
-    if row[0] is None:
-        return []
+def _compaction(row: Row) -> list[Figure]:
     share = row[1] / row[2] if row[2] else 0.0
     return [
         Figure("superseded", f"{row[0]:,} records"),
@@ -98,14 +103,41 @@ def _compaction(table: DataFrame) -> list[Figure]:
     ]
 
 
-FIGURES: Final[dict[str, Callable[[DataFrame], list[Figure]]]] = {
-    "commits": _commits,
-    "rewinds": _rewinds,
-    "rates": _rates,
-    "churn": _churn,
-    "restless_members": _restless_members,
-    "lag": _lag,
-    "catch_up": _catch_up,
-    "expiring_offsets": _expiring_offsets,
-    "compaction": _compaction,
+def _most(*names: str) -> Column:
+    """The row of most rebalances, the first by name among equals."""
+    order = F.struct((-F.col("rebalances")).alias("most"), *names)
+    return F.min_by(F.struct("rebalances", *names), order)
+
+
+FIGURES: Final[dict[str, Asked]] = {
+    "commits": Asked(
+        lambda: [
+            F.count_distinct("group_id"),
+            F.count_distinct("topic"),
+            F.min("first_at").cast("string"),
+            F.max("last_at").cast("string"),
+        ],
+        _commits,
+        _by_topic,
+    ),
+    "rewinds": Asked(lambda: [F.count_distinct("group_id"), F.max("rewound_records")], _rewinds),
+    "rates": Asked(lambda: [F.max("commits"), F.try_sum("advanced_records")], _rates),
+    "churn": Asked(lambda: [_most("group_id")], _churn),
+    "restless_members": Asked(
+        lambda: [_most("group_id", "client_id", "client_host")], _restless_members
+    ),
+    "lag": Asked(lambda: [F.max("lag_records"), F.max("lag_s")], _lag),
+    "catch_up": Asked(lambda: [F.count_if("never")], _catch_up),
+    "expiring_offsets": Asked(
+        lambda: [F.count_if("expired"), F.count_if(F.col("expires_at").isNotNull())],
+        _expiring_offsets,
+    ),
+    "compaction": Asked(
+        lambda: [
+            F.sum("superseded_records"),
+            F.sum("superseded_bytes_estimate"),
+            F.sum("bytes_estimate"),
+        ],
+        _compaction,
+    ),
 }

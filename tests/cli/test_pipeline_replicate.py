@@ -123,6 +123,25 @@ def test_offsets_follow_their_records_to_the_other_cluster(
     assert committed(there, name)[copied.shifted] == 0
 
 
+def test_of_records_of_one_millisecond_some_are_read_again_and_none_is_missed(
+    pair: dict[str, Broker], name: str
+) -> None:
+    """A time finds the first record that has it, whichever of them the offset was."""
+    source, target = pair["muster"], pair["kafka"]
+    began = int(time.time() * 1000) - 200_000
+    times = [began, *[began + 1] * 5, began + 2]
+    for broker, of in ((source, times), (target, times[1:])):
+        Cluster(broker.bootstrap).create_topic(name, 1)
+        produce(broker, name, of)
+    commit(source, name, f"{name}:0=4")  # the fourth of the five comes next
+
+    words = ["--source", source.bootstrap, "-b", target.bootstrap, "--execute"]
+    ran = run("pipeline", "replicate", name, *words)
+
+    assert ran.code == 0, ran.err
+    assert committed(target, name) == {name: 0}, "the three before it come once more"
+
+
 def test_what_the_target_does_not_have_is_told(pair: dict[str, Broker], name: str) -> None:
     source, target = pair["muster"], pair["kafka"]
     Cluster(source.bootstrap).create_topic(name, 1)

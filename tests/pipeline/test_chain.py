@@ -18,7 +18,7 @@ from pipeline.selection import SelectedSource, Selection
 from pipeline.sources.chain import Chain
 from pipeline.sources.event_rows import KIND, NONE, ROW
 from pipeline.sources.open import open_source
-from pipeline.sources.segments import CHAIN_BYTES, chains_of, plan, read_chain
+from pipeline.sources.segments import CHAIN_BYTES, chains_of, plan, read_chain, shared
 from pipeline.tables.commits import commits
 from pipeline.tables.schemas import COMMITS
 from tests.pipeline.conftest import Frame, at
@@ -91,11 +91,9 @@ def test_a_chain_goes_on_over_segments_and_ends_with_its_partition(tmp_path: Pat
     write_segment(tmp_path, 2, batch_of(2, commit("g", "t", [11, 19], NOON + 5)))
     write_segment(tmp_path, 0, batch_of(0, commit("g", "t", [70])), partition=1)
 
-    [task] = chains_of(plan({"path": str(tmp_path)}))
+    chains = chains_of(plan({"path": str(tmp_path)}))
 
-    rows = [
-        row for chain in task.chains for batch in read_chain(chain) for row in batch.to_pylist()
-    ]
+    rows = [row for chain in chains for batch in read_chain(chain) for row in batch.to_pylist()]
     noon = at(12 * 3600)
     assert [
         (row["log_partition"], row["committed_offset"], row["previous_offset"], row["previous_at"])
@@ -105,16 +103,16 @@ def test_a_chain_goes_on_over_segments_and_ends_with_its_partition(tmp_path: Pat
 
 
 def test_small_partitions_share_a_task_and_a_large_one_has_its_own(tmp_path: Path) -> None:
-    for partition in range(5):
-        file = write_segment(tmp_path, 0, partition=partition)
+    for partition in range(6):
+        file = write_segment(tmp_path, 0, b"" if partition == 4 else b"0", partition=partition)
         if partition == 2:
             with file.open("r+b") as large:
                 large.truncate(CHAIN_BYTES + 1)
 
-    tasks = chains_of(plan({"path": str(tmp_path)}))
+    tasks = shared(chains_of(plan({"path": str(tmp_path)})), CHAIN_BYTES)
 
-    read = [[chain[0].segment.partition for chain in task.chains] for task in tasks]
-    assert read == [[0, 1], [2], [3, 4]]
+    read = [[segments[0].segment.partition for segments in task.parts] for task in tasks]
+    assert read == [[0, 1], [2], [3, 5]], "and an empty one needs none"
 
 
 def everything(table: DataFrame) -> list[tuple[Any, ...]]:

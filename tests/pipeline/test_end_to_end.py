@@ -13,6 +13,7 @@ from pipeline.jobs import JOBS, TABLES, Options, run_job
 from pipeline.sources.open import open_source
 from pipeline.store import Store
 from tests.brokers import Broker, running
+from tests.cli.running import run
 from tests.interop.cluster import Cluster, Feed
 from tests.interop.group_members import Group
 from tests.pipeline.history import told
@@ -85,7 +86,7 @@ def test_every_job_on_kafkas_folder(spark: SparkSession, tmp_path: Path) -> None
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Broker]:
     """Two members join in turn, one is killed, the other leaves; then an offset is set back."""
-    broker = Broker(tmp_path / "data")
+    broker = Broker(tmp_path / "data", {"offsets.topic.num.partitions": "5"})
     with running(broker):
         cluster = Cluster(broker.bootstrap)
         cluster.create_topic(TOPIC, PARTITIONS)
@@ -119,11 +120,13 @@ def shop(tmp_path: Path) -> Iterator[Broker]:
 def test_every_job_on_real_clients_and_a_running_muster(
     spark: SparkSession, shop: Broker, tmp_path: Path
 ) -> None:
-    store = Store(spark, str(tmp_path / "tables"))
+    out = tmp_path / "tables"
+    store = Store(spark, str(out))
 
-    summary = run_job(spark, JOBS["all"], open_source(spark, str(shop.data)), store)
+    made = run("pipeline", "all", "--source", shop.bootstrap, "--out", str(out), "--json")
 
-    assert [table.name for table in summary.tables] == list(TABLES)
+    assert made.code == 0, made.err
+    assert [table["name"] for table in made.json["tables"]] == list(TABLES)
     last = {
         (row.topic, row.partition): row.committed_offset
         for row in store.read("commits").orderBy("log_offset").collect()
@@ -158,4 +161,13 @@ def test_every_job_on_real_clients_and_a_running_muster(
     assert {row.rule for row in store.read("expiring_offsets").collect()} == {"its group is empty"}
     [saved] = store.read("compaction").agg({"superseded_records": "sum"}).collect()
     assert saved[0] > 0
-    assert f"<bdi>{GROUP}</bdi>" in (tmp_path / "tables" / "report.html").read_text()
+    page = out / "report.html"
+    assert f"<bdi>{GROUP}</bdi>" in page.read_text()
+
+    page.write_text("an old one")
+    refused = run("pipeline", "report", "--out", str(out))
+    assert (refused.code, page.read_text()) == (1, "an old one")
+    assert "already has report.html: replace it with --overwrite" in refused.err
+    anew = run("pipeline", "report", "--out", str(out), "--overwrite")
+    assert (anew.code, anew.out) == (0, f"the report is {page}\n"), anew.err
+    assert f"<bdi>{GROUP}</bdi>" in page.read_text()

@@ -213,9 +213,14 @@ AT = Located(40, 1_000)
     ("offset", "facts", "expected"),
     [
         pytest.param(40, Known(SOURCE, TARGET, AT, None, 17), (17, None), id="by its timestamp"),
-        pytest.param(40, Known(SOURCE, TARGET, AT, AT, 39), (40, None), id="the logs run in step"),
+        pytest.param(
+            40, Known(SOURCE, TARGET, AT, AT, 39, 39), (40, None), id="the logs run in step"
+        ),
         pytest.param(
             40, Known(SOURCE, TARGET, AT, Located(40, 2_000), 17), (17, None), id="only by chance"
+        ),
+        pytest.param(
+            40, Known(SOURCE, TARGET, AT, AT, 39, 38), (39, None), id="in step by one millisecond"
         ),
         pytest.param(100, Known(SOURCE, TARGET, None, None, None), (50, "its end"), id="the end"),
         pytest.param(

@@ -1,0 +1,251 @@
+"""`muster pipeline ...` as people use it, on commits that clients made on a running Muster."""
+
+from __future__ import annotations
+
+import os
+import pty
+import random
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.session import java_home
+from tests.brokers import CHECKOUT, Broker, make_broker
+from tests.cli.running import run
+from tests.interop.cluster import Cluster
+from tests.pipeline.test_stream import PARTITIONS, commit
+from tests.raw_connection import RawConnection
+from tests.waiting import until
+
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
+
+GROUPS = 6
+TWICE = 2
+"""How often each group commits its partitions."""
+MUSTER = [sys.executable, "-m", "cli.main"]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker on which each group committed each of its partitions twice."""
+    settings = {"offsets.topic.num.partitions": "3"}
+    broker = make_broker(tmp_path_factory.mktemp("served") / "data", settings).start()
+    Cluster(broker.bootstrap).create_topic("streamed", PARTITIONS)
+    with RawConnection(broker.port) as connection:
+        until(
+            "a coordinator is found",
+            lambda: connection.call("FindCoordinator", 1, key="x", key_type=0)["error_code"] == 0,
+        )
+    for _ in range(TWICE):
+        commit(broker, range(GROUPS))
+    yield broker
+    broker.kill()
+
+
+def rows_of(table: Path) -> list[dict[str, Any]]:
+    """The rows of a table as any reader of Parquet finds them, in an order of their own."""
+    rows: list[dict[str, Any]] = pyarrow.parquet.read_table(table).to_pylist()
+    return sorted(rows, key=repr)
+
+
+def rows_there(table: Path) -> int:
+    """How many rows a table that grows has now."""
+    return sum(
+        pyarrow.parquet.read_metadata(file).num_rows
+        for file in table.rglob("*.parquet")
+        if file.exists()
+    )
+
+
+def start(*words: str, **more: Any) -> subprocess.Popen[str]:
+    """`muster pipeline WORDS` as a process."""
+    return subprocess.Popen(
+        [*MUSTER, "pipeline", *words], cwd=CHECKOUT, text=True, stdin=subprocess.DEVNULL, **more
+    )
+
+
+def test_a_broker_is_a_source_and_groups_and_partitions_of_it_are_chosen(
+    spark: SparkSession, served: Broker, tmp_path: Path
+) -> None:
+    words = ["--source", served.bootstrap, "--no-topics", "--json"]
+
+    one = run(
+        "pipeline", "commits", *words, "--group", "streamed-1", "--out", str(tmp_path / "one")
+    )
+
+    assert one.code == 0, one.err
+    rows = rows_of(tmp_path / "one" / "commits")
+    assert {row["group_id"] for row in rows} == {"streamed-1"}
+    assert [row["previous_offset"] for row in rows].count(1) == PARTITIONS
+    assert len(rows) == TWICE * PARTITIONS
+
+    here = rows[0]["log_partition"]
+    chosen = run(
+        "pipeline", "rates", *words, "--partitions", str(here), "--out", str(tmp_path / "part")
+    )
+
+    assert chosen.code == 0, chosen.err
+    rates = rows_of(tmp_path / "part" / "rates")
+    assert "streamed-1" in {row["group_id"] for row in rates}
+    nowhere = [str(p) for p in range(3) if p != here]
+    words[-1:] = ["--json", "--partitions", ",".join(nowhere), "--overwrite"]
+    others = run("pipeline", "rates", *words, "--out", str(tmp_path / "part"))
+    assert others.code == 0, others.err
+    rest = rows_of(tmp_path / "part" / "rates")
+    assert "streamed-1" not in {row["group_id"] for row in rest}
+    ours = {f"streamed-{group}" for group in range(GROUPS)}
+    commits = sum(row["commits"] for row in rates + rest if row["group_id"] in ours)
+    assert commits == GROUPS * TWICE * PARTITIONS
+
+
+def test_a_followed_history_grows_and_ctrl_c_leaves_it_whole(
+    served: Broker, tmp_path: Path
+) -> None:
+    events = tmp_path / "events"
+    follower = start(
+        "events", "--follow", "--every", "0.5", "--source", served.bootstrap, "--out",
+        str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        until(
+            "what was there is written",
+            lambda: follower.poll() is not None or rows_there(events) >= GROUPS * PARTITIONS,
+            within_s=300,
+        )
+        before = rows_there(events)
+        commit(served, range(100, 102))
+        until(
+            "new commits are written",
+            lambda: follower.poll() is not None or rows_there(events) >= before + 2 * PARTITIONS,
+            within_s=120,
+        )
+    finally:
+        follower.send_signal(signal.SIGINT)
+        said, errors = follower.communicate(timeout=200)
+
+    assert follower.returncode == 0, errors
+    assert errors == f"muster: {tmp_path} follows {served.bootstrap}; end with Ctrl-C\n"
+    rows = rows_of(events)
+    assert said == f"{events} has {len(rows)} records\n"
+    assert len({(row["log_partition"], row["log_offset"]) for row in rows}) == len(rows)
+    made = [row for row in rows if row["group_id"] in ("streamed-100", "streamed-101")]
+    assert len([row for row in made if row["kind"] == "commit"]) == 2 * PARTITIONS
+
+
+def test_bars_are_on_a_terminal_and_the_result_is_not(served: Broker, tmp_path: Path) -> None:
+    """The same command with its standard error at a terminal; others hold a pipe against it."""
+    ours, theirs = pty.openpty()
+    job = start(
+        "commits", "--no-topics", "--source", str(served.data), "--out", str(tmp_path / "out"),
+        stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "TERM": "xterm"},
+    )  # fmt: skip
+    os.close(theirs)
+    drawn = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            drawn += chunk
+    except OSError:
+        pass  # the other end is closed: the job has ended
+    finally:
+        os.close(ours)
+    said, _ = job.communicate(timeout=60)
+
+    assert job.returncode == 0, drawn
+    assert said.startswith("commits: ")
+    assert "\x1b" not in said
+    assert b"the history" in drawn
+    assert b"tasks" in drawn
+    assert b"\x1b[" in drawn
+
+
+def test_a_package_is_made_and_spark_submit_runs_it(served: Broker, tmp_path: Path) -> None:
+    folder = tmp_path / "dist"
+
+    made = run("pipeline", "package", "--out", str(folder), "--master", "local[2]")
+
+    assert made.code == 0, made.err
+    assert {file.name for file in folder.iterdir()} == {"muster.zip", "muster_submit.py"}
+    again = run("pipeline", "package", "--out", str(folder))
+    assert again.code == 1
+    assert "already has muster.zip, muster_submit.py" in again.err
+    home = Path(pyspark.__file__).parent
+    line = shlex.split(made.out.replace("SOURCE", str(served.data)).replace(
+        "TABLES", str(tmp_path / "out")))  # fmt: skip
+    environment = {
+        **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+        "SPARK_HOME": str(home),
+        "JAVA_HOME": java_home(),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    done = subprocess.run(
+        line, env=environment, cwd=tmp_path, timeout=300, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    assert rows_there(tmp_path / "out" / "commits") >= GROUPS * TWICE * PARTITIONS
+
+
+@pytest.fixture
+def history(served: Broker, tmp_path: Path) -> Path:
+    """The history so far, which does not grow while a test runs its jobs."""
+    ran = run("pipeline", "events", "--source", str(served.data), "--out", str(tmp_path / "then"))
+    assert ran.code == 0, ran.err
+    return tmp_path / "then"
+
+
+def test_a_job_killed_at_random_moments_is_started_again_and_makes_the_same_rows(
+    spark: SparkSession, history: Path, tmp_path: Path
+) -> None:
+    """SIGKILL of the job and its Java, at other moments each time the test runs."""
+    tables = ("expiring_offsets", "dead_groups", "compaction")
+    words = ["retention", "--source", str(history), "--out"]
+    whole, killed, chance = tmp_path / "whole", tmp_path / "killed", random.Random(os.urandom(4))
+    assert run("pipeline", *words, str(whole)).code == 0
+    moments = [
+        ".retention.running",
+        *(place for name in tables for place in (f".{name}.partial", name)),
+    ]
+    deaths = 0
+    for early in (True, False):
+        moment = killed / chance.choice(moments[:3] if early else moments)
+        deaths += killed_at(moment, lambda: start(
+            *words, str(killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ))  # fmt: skip
+    assert deaths
+
+    again = run("pipeline", *words, str(killed))
+
+    assert again.code == 0, again.err
+    for name in tables:
+        assert rows_of(killed / name) == rows_of(whole / name), name
+    assert sorted(file.name for file in killed.iterdir() if file.suffix != ".crc") == sorted(
+        file.name for file in whole.iterdir() if file.suffix != ".crc"
+    )
+
+
+def killed_at(moment: Path, begin: Callable[[], subprocess.Popen[str]]) -> bool:
+    """Run a job until something is there, and kill it then; False when it had ended."""
+    job = begin()
+    try:
+        until(
+            f"{moment} is there, or the job has ended",
+            lambda: moment.exists() or job.poll() is not None,
+            within_s=300,
+        )
+        return job.poll() is None
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
