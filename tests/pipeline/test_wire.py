@@ -187,7 +187,7 @@ def test_the_files_of_the_same_broker_give_the_same_rows(
     order = ["log_partition", "log_offset"]
     now = open_source(spark, broker.bootstrap)  # other tests' consumers have joined groups since
     wire, files = (s.events().orderBy(*order).collect() for s in (now, live))
-    assert len(wire) > 30
+    assert len(wire) >= 30
     assert files == wire
     copied = shutil.copytree(broker.data, tmp_path / "copy", ignore=shutil.ignore_patterns(".lock"))
     assert open_source(spark, str(copied)).events().orderBy(*order).collect() == wire
