@@ -181,14 +181,7 @@ TABLES: Final[dict[str, Table]] = {
             reads=2,
             reads_batches=1,
         ),
-        Table(
-            "rates",
-            lambda given: rates(given.table("commits")),
-            RATES,
-            ("day",),
-            reads_batches=2,
-            of_commits=True,
-        ),
+        Table("rates", lambda given: rates(given.table("commits")), RATES, ("day",), 1, 2, True),
         Table("generations", lambda given: generations(given.events), GENERATIONS),
         Table("churn", lambda given: churn(given.table("generations")), CHURN),
         Table(
