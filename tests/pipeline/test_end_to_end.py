@@ -16,7 +16,7 @@ from tests.brokers import Broker, running
 from tests.cli.running import run
 from tests.interop.cluster import Cluster, Feed
 from tests.interop.group_members import Group
-from tests.pipeline.history import told
+from tests.pipeline.history import shape, told
 from tests.pipeline.small_logs import KAFKA_DIR_NAMES, expected, unpacked
 from tests.waiting import until
 
@@ -127,6 +127,8 @@ def test_every_job_on_real_clients_and_a_running_muster(
 
     assert made.code == 0, made.err
     assert [table["name"] for table in made.json["tables"]] == list(TABLES)
+    for name, table in TABLES.items():
+        assert sorted(shape(store.read(name).schema)) == sorted(shape(table.schema)), name
     last = {
         (row.topic, row.partition): row.committed_offset
         for row in store.read("commits").orderBy("log_offset").collect()
@@ -163,6 +165,7 @@ def test_every_job_on_real_clients_and_a_running_muster(
     assert saved[0] > 0
     page = out / "report.html"
     assert f"<bdi>{GROUP}</bdi>" in page.read_text()
+    assert f"Offsets of <bdi>{shop.bootstrap}</bdi>" in page.read_text()
 
     page.write_text("an old one")
     refused = run("pipeline", "report", "--out", str(out))
