@@ -104,12 +104,21 @@ class Lags:
         for block in self.blocks(host, group_id, topic):
             yield from block
 
-    def blocks(
-        self, host: ShardLog, group_id: str, topic: str, ask: bool = True
-    ) -> Iterator[list[PartitionLag]]:
+    def blocks(self, host: ShardLog, group_id: str, topic: str) -> Iterator[list[PartitionLag]]:
         """Those in one topic, at most BLOCK at a time; what changes between two is seen so.
 
-        Unless ``ask`` is false, as behind `ask`, ages that are not known are looked up from now on.
+        Ages that are not known are looked up from now on.
+        """
+        for block in self.blocks_or_none(host, group_id, topic, ask=True, whole=True):
+            assert block is not None
+            yield block
+
+    def blocks_or_none(
+        self, host: ShardLog, group_id: str, topic: str, *, ask: bool, whole: bool
+    ) -> Iterator[list[PartitionLag] | None]:
+        """The same; unless ``whole``, None at an age that is not known, and that is the end.
+
+        Unless ``ask``, which is for who has called `ask` before, none is looked up.
         """
         rule = expiry_rule(host.shard.groups.get(group_id))
         if rule is not None and topic in rule.kept_topics:
@@ -118,7 +127,10 @@ class Lags:
             rows = list(commits) if ask else commits
             if ask:
                 self._ask(group_id, topic, rows)
-            block = self._block(group_id, topic, rows, rule)
+            block = self._block(group_id, topic, rows, rule, whole)
+            if block is None:
+                yield None
+                return
             if block:
                 yield block
 
@@ -160,8 +172,12 @@ class Lags:
         topic: str,
         commits: Commits,
         rule: ExpiryRule | None,
-    ) -> list[PartitionLag]:
-        """The lag of some commits in one topic: of all here, what a scrape does most often."""
+        whole: bool,
+    ) -> list[PartitionLag] | None:
+        """The lag of some commits in one topic: of all here, what a scrape does most often.
+
+        Unless ``whole``, None as soon as an age is not known.
+        """
         now_ms = self.broker.clock.now().wall_ms
         retention_ms = self.broker.runtime.settings.groups.offsets_retention_ms
         entry = self.broker.logs.topics.get(topic)
@@ -199,6 +215,8 @@ class Lags:
                 time = recent.get(key) or times.known(key)
                 at_ms = now_ms
                 if time is None:
+                    if not whole:
+                        return None
                     time, at_ms = times.before(group_id, key, now_ms)
                 timestamp_ms, approximate = time
                 age_ms = None

@@ -86,21 +86,21 @@ class Walk:
         """Members whose assignment was too long to be read here."""
         self.poisoned = 0
         """Logs that take no writes."""
+        self._late: list[Seen] = []
+        """Groups that are not shown yet, since ages of records are being looked up for them."""
 
     async def run(self) -> None:
         """All of it; others get their turn between two slices.
 
-        What changes meanwhile is seen as it was or as it is. Groups that have committed since the
-        last look need records looked up, so these are asked for before anything is shown.
+        What changes meanwhile is seen as it was or as it is. A group that has committed since the
+        last look needs records looked up: these are asked for, and it comes last.
         """
-        times = self.broker.lags.times
-        unknown = times.unknown
-        await self._in_slices(self.questions())
-        if times.unknown != unknown:
+        await self._in_slices(self.steps())
+        if self._late:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOKUP_S_MAX):
-                    await times.settled()
-        await self._in_slices(self.steps())
+                    await self.broker.lags.times.settled()
+            await self._in_slices(self.late_steps())
 
     @staticmethod
     async def _in_slices(steps: Iterator[int]) -> None:
@@ -110,12 +110,10 @@ class Walk:
                 await asyncio.sleep(0)
                 since = perf_counter()
 
-    def questions(self) -> Iterator[int]:
-        """Asks for the ages of all records that are wanted; yields as `steps` does."""
-        for host in list(self.broker.runtime.hosts):
-            for group_id in list(host.shard.cache.groups()):
-                yield from self.broker.lags.ask(host, group_id)
-            yield 1
+    def late_steps(self) -> Iterator[int]:
+        """The rest of `steps`: groups that waited; of what is not known now the seconds lack."""
+        for seen in self._late:
+            yield from self._group(seen, late=True)
 
     def steps(self) -> Iterator[int]:
         """Does it step by step; yields how much each looked at, at most STEP or one member."""
@@ -131,13 +129,19 @@ class Walk:
         for entry in list(self.broker.logs.topics.values()):
             yield from self._topic(entry)
 
-    def _group(self, seen: Seen) -> Iterator[int]:
+    def _group(self, seen: Seen, late: bool = False) -> Iterator[int]:
         lags = self.broker.lags
         blocks: list[tuple[str, list[list[PartitionLag]]]] = []
         for topic in list(seen.host.shard.cache.topics(seen.group_id)):
             of_topic: list[list[PartitionLag]] = []
             blocks.append((topic, of_topic))
-            for block in lags.blocks(seen.host, seen.group_id, topic, ask=False):
+            for block in lags.blocks_or_none(
+                seen.host, seen.group_id, topic, ask=False, whole=late
+            ):
+                if block is None:
+                    yield from lags.ask(seen.host, seen.group_id)
+                    self._late.append(seen)
+                    return
                 of_topic.append(block)
                 yield len(block)
         views = self.views

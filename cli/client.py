@@ -44,6 +44,8 @@ class Connection:
         self.client_id = client_id
         self.timeout_s = timeout_s
         self._correlation_id = 0
+        self._received = bytearray()
+        """Bytes of an answer that is not whole yet: Ctrl-C may come in the middle of one."""
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except OSError as error:
@@ -91,10 +93,9 @@ class Connection:
         try:
             self._socket.settimeout(timeout_s)
             self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
-            (size,) = struct.unpack(">i", self._read(4))
-            if not 4 <= size <= MAX_RESPONSE_BYTES:
-                raise CommandError(f"{self.address} does not speak Kafka's protocol", UNREACHABLE)
-            frame = self._read(size)
+            frame = self._read_frame()
+            while 0 < int.from_bytes(frame[:4]) < self._correlation_id:
+                frame = self._read_frame()  # what came first answers a call that was given up
         except TimeoutError as error:
             raise CommandError(
                 f"the broker at {self.address} did not answer {api.name} in {timeout_s:g} s",
@@ -110,15 +111,24 @@ class Connection:
             raise CommandError(f"{self.address} answered another request", UNREACHABLE)
         return api.decode_response(version, frame, len(expected))
 
-    def _read(self, size: int) -> bytes:
-        chunks: list[bytes] = []
-        while size:
-            chunk = self._socket.recv(min(size, 1 << 20))
+    def _read_frame(self) -> bytes:
+        """The next whole answer, without its length."""
+        self._receive(4)
+        size = int.from_bytes(self._received[:4], signed=True)
+        if not 4 <= size <= MAX_RESPONSE_BYTES:
+            raise CommandError(f"{self.address} does not speak Kafka's protocol", UNREACHABLE)
+        self._receive(4 + size)
+        frame = bytes(self._received[4 : 4 + size])
+        del self._received[: 4 + size]
+        return frame
+
+    def _receive(self, size: int) -> None:
+        """Have at least ``size`` bytes of what the broker sends."""
+        while len(self._received) < size:
+            chunk = self._socket.recv(min(size - len(self._received), 1 << 20))
             if not chunk:
                 raise ConnectionResetError("end of stream")
-            chunks.append(chunk)
-            size -= len(chunk)
-        return b"".join(chunks)
+            self._received += chunk
 
     def close(self) -> None:
         """Close the socket."""

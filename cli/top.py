@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from time import monotonic, sleep
@@ -81,7 +82,10 @@ def top(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show the busiest groups, topics and clients until Ctrl-C. Needs Muster's HTTP."""
+    """Show the busiest groups, topics and clients until Ctrl-C. Needs Muster's HTTP.
+
+    Into a file or a pipe the tables are written again and again.
+    """
     api = Api(http, "top", timeout)
     before = look(api, lines)
     sleep(every)
@@ -100,6 +104,13 @@ def top(
                 sleep(every)
                 before, after = after, look(api, lines)
                 view = measured(before, after, lines)
+        while not sys.stdout.isatty():
+            _print(view)
+            output.say("")
+            sys.stdout.flush()
+            sleep(every)
+            before, after = after, look(api, lines)
+            view = measured(before, after, lines)
         _live(api, before, after, every, lines)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.console import Group as Lines
 from rich.live import Live
 from rich.table import Table
@@ -35,12 +37,14 @@ def watch(
     """Follow all groups, or one, until Ctrl-C; with --json a line per change. Needs Muster's HTTP.
 
     A change is one of state, generation or members, of whom the group waits for, or a new
-    rebalance; lag alone is not.
+    rebalance; lag alone is not. Into a file or a pipe all is written again at each change.
     """
     api = Api(http, "groups watch", timeout)
     with contextlib.suppress(KeyboardInterrupt):
         if json:
             _print_changes(api, group, every)
+        elif not sys.stdout.isatty():
+            _append_changes(api, group, every)
         else:
             _show_live(api, group, every)
 
@@ -77,6 +81,20 @@ def _gist(value: Any) -> Any:
     if isinstance(value, list):
         return [_gist(each) for each in value]
     return value
+
+
+def _append_changes(api: Api, group: str | None, every: float) -> None:
+    console = Console(width=10_000, highlight=False)
+    known: Any = None
+    while True:
+        now = _look(api, group)
+        if known != (gist := _gist(now)):
+            if known is not None:
+                console.print()
+            console.print(_drawn(now, group))
+            console.file.flush()
+        known = gist
+        time.sleep(every)
 
 
 def _show_live(api: Api, group: str | None, every: float) -> None:

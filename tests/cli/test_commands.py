@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from cli.client import Connection, parse_address
+from cli.errors import CommandError
 from tests.brokers import CHECKOUT, KIND, Broker, free_port
 from tests.waiting import until
 
@@ -170,3 +172,26 @@ def test_no_broker_is_an_exit_code_of_its_own() -> None:
 
     assert "no broker answers" in done.stderr
     assert "muster serve" in done.stderr
+
+
+def test_a_call_that_was_given_up_does_not_spoil_the_next_one(broker: Broker, name: str) -> None:
+    """As after Ctrl-C in the middle of `muster consume`, which then leaves its group."""
+    muster(broker, "topics", "create", name)
+    host, port = parse_address(broker.bootstrap)
+    connection = Connection(host, port, "muster-cli", 30)
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
+    waits = {
+        "replica_id": -1,
+        "max_wait_ms": 1000,
+        "min_bytes": 1,
+        "max_bytes": 1000,
+        "isolation_level": 0,
+        "topics": [{"topic": name, "partitions": [partition]}],
+    }
+    try:
+        with pytest.raises(CommandError, match="did not answer Fetch"):
+            connection.call("Fetch", waits, timeout_s=0.1)
+        answer = connection.call("FindCoordinator", {"key": name, "coordinator_keys": [name]})
+        assert answer["coordinators"][0]["key"] == name
+    finally:
+        connection.close()

@@ -319,8 +319,12 @@ def test_a_live_group_is_watched_explained_and_its_offsets_listed(
                 lambda: any(w["group"] == name and w["state"] == "Stable" for w in watched),
             )
             code, shown = _watched_on_a_terminal(name, broker.http, f"{name}:0-1")
+            piped = _watched_in_a_pipe(http_side, "groups", "watch", name, "--every", "0.1")
+            top = _watched_in_a_pipe(http_side, "top", "--every", "0.1")
             one.leave()
         assert code == 0, shown
+        assert piped.startswith(f"{name}  Stable  generation")
+        assert "requests" in top
         assert f"{name}  Stable  generation" in shown
         waiting.until(
             "the watcher sees the group empty",
@@ -343,6 +347,20 @@ def test_a_live_group_is_watched_explained_and_its_offsets_listed(
     assert [(row["partition"], row["offset"]) for row in listed["offsets"]] == [(0, 2), (1, 2)]
     assert "the group has been without members since" in table
     assert nothing == "no offset expires within 1d\n"
+
+
+def _watched_in_a_pipe(http_side: tuple[str, ...], *words: str) -> str:
+    """The first line that a live command writes into a pipe; then comes Ctrl-C."""
+    live = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", *words, *http_side],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT,
+    )  # fmt: skip
+    assert live.stdout is not None
+    first = live.stdout.readline()
+    live.send_signal(signal.SIGINT)
+    _, told = live.communicate(timeout=30)
+    assert live.returncode == 0, told
+    return first
 
 
 def _watched_on_a_terminal(group: str, http_side: str, until: str) -> tuple[int, str]:

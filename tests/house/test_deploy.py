@@ -6,11 +6,14 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 from cli.config_check import HONOURED, rows_of
 from cli.serve import _parser
 from tests.absent import program
+from tests.brokers import free_port
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -75,6 +78,34 @@ def test_the_container_starts_a_broker_that_is_not_root() -> None:
     assert container("USER") == ["10001:10001"]
     ports = {options.listen.rpartition(":")[2], options.http.rpartition(":")[2]}
     assert set(container("EXPOSE")[0].split()) == ports
+
+
+def test_the_containers_check_of_its_health_fails_once_the_broker_is_dead(tmp_path: Path) -> None:
+    """Its very command, at a port that is free here: both it and the broker get that one."""
+    options = _parser().parse_args(json.loads(container("ENTRYPOINT")[0])[2:])
+    _, _, port = options.http.rpartition(":")
+    free = str(free_port())
+    command = json.loads(container("HEALTHCHECK")[0].partition(" CMD ")[2])
+    check = [sys.executable, *(word.replace(f":{port}/", f":{free}/") for word in command[1:])]
+    assert command[0] == "python"
+    assert free in check[-1]
+
+    def is_healthy() -> bool:
+        return subprocess.run(check, check=False, capture_output=True, timeout=30).returncode == 0
+
+    assert not is_healthy(), "nobody is there yet"
+    address = f"127.0.0.1:{free_port()}"
+    broker = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", "serve", "--data", str(tmp_path / "data"),
+         "--listen", address, "--http", f"127.0.0.1:{free}"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT,
+    )  # fmt: skip
+    try:
+        until("the broker is healthy", is_healthy)
+    finally:
+        broker.kill()
+        broker.wait(30)
+    assert not is_healthy()
 
 
 def test_what_the_container_is_built_from_is_there() -> None:

@@ -9,13 +9,20 @@ from __future__ import annotations
 import random
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 
 from log.config import LogConfig
 from log.filesystem import OsFileSystem
@@ -51,6 +58,19 @@ TOPICS: dict[str, tuple[int, dict[str, str]]] = {
 TOPICS["as-of-0-10-cleaned"] = (1, {**TOPICS["as-of-0-10"][1], **TOPICS["cleaned"][1]})
 WITH_TRANSACTIONS = "transactions"
 """A topic that Muster finds: cleaned, with markers, tombstones, empty batches, delete horizons."""
+
+
+PASSING = {
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._WAIT_COORD,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
+"""What a client may be told while a broker starts."""
+T = TypeVar("T")
 
 
 class Read(NamedTuple):
@@ -168,16 +188,40 @@ def send(
             headers=None if old else [("codec", codec.encode()), ("empty", b"")],
             on_delivery=lambda error, _: failed.append(error) if error else None,
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert not failed
+
+
+def in_the_end(what: str, call: Callable[[], T]) -> T:
+    """What a client's call answers; it is made again while it fails for reasons that pass.
+
+    A broker that has just started is still making its internal topics and finding coordinators.
+    """
+    answers: list[T] = []
+
+    def tried() -> bool:
+        try:
+            answers.append(call())
+        except KafkaException as failure:
+            error: KafkaError = failure.args[0]
+            if error.retriable() or error.code() in PASSING:
+                raise
+            pytest.fail(f"{what}: {error!r}")
+        return True
+
+    until(what, tried, within_s=90, tolerate=KafkaException)
+    return answers[0]
 
 
 def commit(bootstrap: str, group: str, offsets: dict[tuple[str, int], int], metadata: str) -> None:
     """Commit for a group without members."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     places = [TopicPartition(t, p, offset, metadata) for (t, p), offset in offsets.items()]
-    done = consumer.commit(offsets=places, asynchronous=False)
-    assert all(place.error is None for place in done)
+    done = in_the_end(
+        f"the commit of {group} is taken",
+        lambda: consumer.commit(offsets=places, asynchronous=False),
+    )
+    assert [place.error for place in done if place.error is not None] == []
     consumer.close()
 
 
@@ -328,12 +372,12 @@ def go_on(kafka: KafkaBroker) -> None:
         send(bootstrap, "codecs", codec, f"kafka-{codec}")
         send(bootstrap, "cleaned", codec, f"kafka-{codec}", **{"enable.idempotence": True})
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "t"})
-    producer.init_transactions(20)
+    in_the_end("Kafka has a producer id for it", lambda: producer.init_transactions(5))
     for end in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
         for number in range(10):
             producer.produce(WITH_TRANSACTIONS, f"{end.__name__}-{number}", f"key-{number}")
-        end(20)
+        in_the_end(f"Kafka ends it: {end.__name__}", lambda end=end: end(5))
     commit(bootstrap, "group-1", {("codecs", 0): 40, ("as-of-0-9", 0): 3}, "by Kafka")
     commit(bootstrap, "group-of-kafka", {("codecs", 1): 33}, "by Kafka")
     join_two_members(Cluster(bootstrap), "stable-in-kafka")

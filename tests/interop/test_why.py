@@ -197,8 +197,8 @@ def test_a_restarted_coordinator_tells_what_it_restored_and_who_came_back_becaus
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, PARTITIONS)
     with Group("confluent", broker.bootstrap, name, topics=[name]) as group:
-        group.start("a")
-        group.start("b")
+        for each in "ab":  # a session that outlasts the restart, however slow the machine is
+            group.start(each, session_timeout_ms=60000)
         group.balanced(cluster, 3, 3)
         generation = broker.last(name)["generation"]
         broker.kill()
