@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
 export UV_PYTHON_DOWNLOADS = never
+# Tests start hundreds of Pythons: where it is set, each would compile what it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 ROOMS := protocol offsets coordinator log broker cli pipeline
 CODE := $(ROOMS) tests tools bench
@@ -26,16 +28,16 @@ $(UV): requirements/uv.txt
 	@touch $@
 
 $(VENV)/broker.done: $(UV) requirements/broker.txt pyproject.toml
-	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/broker.txt
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/broker.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/pipeline.done: $(VENV)/broker.done requirements/pipeline.txt
-	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/pipeline.txt
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/pipeline.txt
 	@touch $@
 
 $(VENV)/test.done: $(VENV)/pipeline.done requirements/test.txt
-	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/test.txt
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/test.txt
 	@touch $@
 
 run: $(VENV)/broker.done ## set up and start a broker on 127.0.0.1:9092, data in ./data
