@@ -195,22 +195,16 @@ class Lags:
                 if rule is not None:
                     expires_ms = expires_at(rule, committed_ms, asked_ms, retention_ms=retention_ms)
             if not 0 <= partition < known:
-                lags.append(
-                    PartitionLag(
-                        topic, partition, offset, None, None, None, None, False, committed_ms,
-                        expires_ms,
-                    )
-                )  # fmt: skip
+                unknown = None, None, None, None, False, committed_ms, expires_ms
+                lags.append(PartitionLag(topic, partition, offset, *unknown))
                 continue
             log = logs[partition]
             start, end = log.log_start_offset, log.high_watermark
             first = offset if offset > start else start
             age_ms: int | None = 0
             approximate = False
-            records = end - first
-            if records <= 0:
-                records = 0
-            else:
+            records = end - first if end > first else 0
+            if records:
                 key = (topic_id, partition, first)
                 time = recent.get(key) or times.known(key)
                 at_ms = now_ms

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -113,6 +117,10 @@ class _NotedFile(OsFile):
         return super().read(position, length)
 
 
+async def called_at_once(work: Callable[..., Any], *arguments: Any) -> Any:
+    return work(*arguments)
+
+
 @pytest.mark.parametrize(("threads", "one_by_one"), [(1, True), (2, False)])
 @shows("group.coordinator.threads")
 async def test_so_many_partitions_are_loaded_at_the_same_time(
@@ -126,6 +134,9 @@ async def test_so_many_partitions_are_loaded_at_the_same_time(
         assert all(host.appended == 20 for host in served.broker.runtime.hosts)
 
     monkeypatch.setattr(loading, "SLICE_S", 0)
+    # A thread that is late to look for a snapshot must not let the other partition get ahead.
+    in_turn = SimpleNamespace(sleep=asyncio.sleep, to_thread=called_at_once)
+    monkeypatch.setattr(loading, "asyncio", in_turn)
     disk = ReadingOrder()
     settings = {"group.coordinator.threads": threads, "offsets.load.buffer.size": 100}
     async with serving(tmp_path, settings, fs=disk, opened=disk.read.clear) as served:
