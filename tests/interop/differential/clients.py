@@ -190,11 +190,24 @@ class ScenarioGroup:
                 await asyncio.sleep(POLL_S)
 
     async def form(self, *clients: Client, session_ms: int, rebalance_ms: int) -> None:
-        """Have clients join as one generation and synchronise; the first of them leads."""
-        parked = [await each.join(session_ms, rebalance_ms) for each in clients]
+        """Have clients join as one generation and synchronise; the first of them leads.
+
+        Requests of two connections may overtake each other: the others wait until it is a member.
+        """
+        first, *others = clients
+        parked = [await first.join(session_ms, rebalance_ms)]
+        async with asyncio.timeout(20):
+            while not await self.size(first):
+                await asyncio.sleep(POLL_S / 10)
+        parked += [await each.join(session_ms, rebalance_ms) for each in others]
         for each, answer in zip(clients, parked, strict=True):
             assert await each.joined(answer) == NONE, self.group_id
         await self.synchronise(*clients)
+
+    async def size(self, client: Client) -> int:
+        """How many members the broker sees."""
+        answer = await client.ask("DescribeGroups", 3, groups=[self.group_id])
+        return len((await answer)["groups"][0]["members"])
 
     async def synchronise(self, *clients: Client) -> None:
         """All send SyncGroup and get their assignment."""
