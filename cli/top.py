@@ -98,16 +98,13 @@ def top(
             _print(view)
         return
     with contextlib.suppress(KeyboardInterrupt):
-        if json:
-            while True:
+        while json or not sys.stdout.isatty():
+            if json:
                 output.show_json_line(view)
-                sleep(every)
-                before, after = after, look(api, lines)
-                view = measured(before, after, lines)
-        while not sys.stdout.isatty():
-            _print(view)
-            output.say("")
-            sys.stdout.flush()
+            else:
+                _print(view)
+                output.say("")
+                sys.stdout.flush()
             sleep(every)
             before, after = after, look(api, lines)
             view = measured(before, after, lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from pipeline.contract import EVENTS
 from pipeline.session import open_session
+from tests.pipeline.small_logs import small_history
 
 SMALL = {
     "spark.sql.shuffle.partitions": "2",
@@ -40,6 +42,16 @@ def frame(spark: SparkSession) -> Frame:
         return spark.createDataFrame([tuple(row.get(n) for n in names) for row in rows], schema)
 
     return make
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    return small_history(tmp_path / "history")
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "tables"
 
 
 def at(seconds: float) -> datetime:

@@ -99,3 +99,15 @@ def expected(name: str) -> dict[str, Any]:
     """What its clients were told."""
     found: dict[str, Any] = json.loads((KAFKA_DIRS / name / "expect.json").read_text())
     return found
+
+
+def small_history(data: Path) -> Path:
+    """Two commits of one group, 10 and then 40, a minute apart."""
+    write_segment(
+        data,
+        0,
+        batch_of(0, commit("billing", "orders", [10])),
+        batch_of(1, commit("billing", "orders", [40], NOON + 60_000), at_ms=NOON + 60_000),
+    )
+    (data / "meta.properties").write_text("version=1\ncluster.id=one\n")
+    return data

@@ -9,7 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from pipeline.session import java_home
 from tests.brokers import CHECKOUT, Broker, make_broker
 from tests.cli.running import run
 from tests.interop.cluster import Cluster
+from tests.pipeline.killing import killed_at
 from tests.pipeline.test_stream import PARTITIONS, commit
 from tests.raw_connection import RawConnection
 from tests.waiting import until
@@ -219,10 +220,11 @@ def test_a_job_killed_at_random_moments_is_started_again_and_makes_the_same_rows
     deaths = 0
     for early in (True, False):
         moment = killed / chance.choice(moments[:3] if early else moments)
-        deaths += killed_at(moment, lambda: start(
+        job = start(
             *words, str(killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,
-        ))  # fmt: skip
+        )  # fmt: skip
+        deaths += killed_at(moment, job, within_s=300)
     assert deaths
 
     again = run("pipeline", *words, str(killed))
@@ -233,19 +235,3 @@ def test_a_job_killed_at_random_moments_is_started_again_and_makes_the_same_rows
     assert sorted(file.name for file in killed.iterdir() if file.suffix != ".crc") == sorted(
         file.name for file in whole.iterdir() if file.suffix != ".crc"
     )
-
-
-def killed_at(moment: Path, begin: Callable[[], subprocess.Popen[str]]) -> bool:
-    """Run a job until something is there, and kill it then; False when it had ended."""
-    job = begin()
-    try:
-        until(
-            f"{moment} is there, or the job has ended",
-            lambda: moment.exists() or job.poll() is not None,
-            within_s=300,
-        )
-        return job.poll() is None
-    finally:
-        if job.poll() is None:
-            os.killpg(job.pid, signal.SIGKILL)
-        job.wait()

@@ -15,31 +15,8 @@ from pipeline.errors import PipelineError, Unreachable
 from pipeline.jobs import JOBS
 from pipeline.repairs.plan import ZOOKEEPER
 from tests.cli.running import run
-from tests.pipeline.small_logs import NOON, batch_of, commit, write_segment
 
 pytestmark = pytest.mark.pipeline
-
-
-def small_history(data: Path) -> Path:
-    """Two commits of one group, 10 and then 40, a minute apart."""
-    write_segment(
-        data,
-        0,
-        batch_of(0, commit("billing", "orders", [10])),
-        batch_of(1, commit("billing", "orders", [40], NOON + 60_000), at_ms=NOON + 60_000),
-    )
-    (data / "meta.properties").write_text("version=1\ncluster.id=one\n")
-    return data
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> Path:
-    return small_history(tmp_path / "history")
-
-
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    return tmp_path / "tables"
 
 
 def test_the_commands_are_the_pipelines_jobs() -> None:

@@ -23,28 +23,6 @@ from tests.waiting import until
 pytestmark = pytest.mark.pipeline
 
 
-def small_history(data: Path) -> Path:
-    """Two commits of one group, 10 and then 40, a minute apart."""
-    write_segment(
-        data,
-        0,
-        batch_of(0, commit("billing", "orders", [10])),
-        batch_of(1, commit("billing", "orders", [40], NOON + 60_000), at_ms=NOON + 60_000),
-    )
-    (data / "meta.properties").write_text("version=1\ncluster.id=one\n")
-    return data
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> Path:
-    return small_history(tmp_path / "history")
-
-
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    return tmp_path / "tables"
-
-
 def test_a_job_tells_what_it_made_and_does_not_make_it_twice(
     spark: SparkSession, history: Path, out: Path
 ) -> None:

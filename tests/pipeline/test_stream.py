@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from tests import waiting
 from tests.brokers import Broker
 from tests.interop.cluster import Cluster
 from tests.pipeline.conftest import Frame, at
+from tests.pipeline.killing import killed_at
 from tests.raw_connection import RawConnection
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
@@ -118,30 +118,15 @@ def test_killed_at_random_moments_it_neither_loses_nor_doubles(
     killed = 0
     for first in (0, 3):
         moment = out / chance.choice(moments).format(first + chance.randrange(3))
-        killed += killed_at(moment, command, tmp_path / "log")
+        with open(tmp_path / "log", "a") as log:
+            job = subprocess.Popen(command, stderr=log, stdout=log, start_new_session=True)
+        killed += killed_at(moment, job, within_s=400)
     assert killed, (tmp_path / "log").read_text()[-2000:]
     finish(
         follow(spark, followed.bootstrap, Store(spark, str(out)), available_now=True,
                records_per_batch=150)
     )  # fmt: skip
     check(spark, followed, out)
-
-
-def killed_at(moment: Path, command: list[str], log: Path) -> bool:
-    """Run a follower until a file appears, and kill it then; False when it had ended."""
-    with open(log, "a") as told:
-        process = subprocess.Popen(command, stderr=told, stdout=told, start_new_session=True)
-    try:
-        waiting.until(
-            f"{moment} is there, or it has ended",
-            lambda: moment.exists() or process.poll() is not None,
-            within_s=400,
-        )
-        return process.poll() is None
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def _rows(frame: Frame) -> DataFrame:
