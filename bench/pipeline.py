@@ -64,7 +64,8 @@ def make(data: Path, records: int, chance: random.Random) -> None:
 
 def run_job(data: str, out: str) -> None:
     """In a process of its own: the job, and its seconds without the session's start."""
-    from pipeline.jobs import JOBS, Options
+    from pipeline.catalog import JOBS
+    from pipeline.jobs import Options
     from pipeline.jobs import run_job as run
     from pipeline.session import open_session
     from pipeline.sources.open import open_source

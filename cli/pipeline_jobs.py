@@ -159,7 +159,8 @@ def run_in(
     spark: SparkSession, name: str, wanted: Wanted, progress: Callable[[Step], None]
 ) -> Summary:
     """Run a job in a session that is there."""
-    from pipeline.jobs import JOBS, run_job
+    from pipeline.catalog import JOBS
+    from pipeline.jobs import run_job
     from pipeline.selection import SelectedSource
     from pipeline.sources.open import open_source
     from pipeline.store import Store

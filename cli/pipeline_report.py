@@ -33,8 +33,9 @@ def report(
     check_out(out)
     settings = settings_of(conf)
     with spark_session(master, settings, connector=False, verbose=verbose) as spark:
+        from pipeline.catalog import TABLES
         from pipeline.contract import conform
-        from pipeline.jobs import REPORT, TABLES
+        from pipeline.jobs import REPORT
         from pipeline.report.page import make_report
         from pipeline.store import Store
 

@@ -8,98 +8,27 @@ started again and replaces what it had made, where other tables are replaced onl
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
-from pipeline.contract import BATCHES, DAMAGED, EVENTS, UNKNOWN, conform, of_kind
+from pipeline.catalog import OFFSETS_RETENTION, TABLES, Inputs, Job, Table
+from pipeline.contract import DAMAGED, UNKNOWN, conform, of_kind
+from pipeline.direct import DirectCommits, direct_commits
 from pipeline.report.page import make_report
 from pipeline.selection import Source
 from pipeline.store import Store
-from pipeline.tables.commits import commits, rates, rewinds
 from pipeline.tables.figures import Figure, told
-from pipeline.tables.generations import churn, generations, restless_members
-from pipeline.tables.lag import catch_up, lag
-from pipeline.tables.retention import compaction, dead_groups, expiring_offsets
-from pipeline.tables.schemas import (
-    CATCH_UP,
-    CHURN,
-    COMMITS,
-    COMPACTION,
-    DEAD_GROUPS,
-    EXPIRING_OFFSETS,
-    GENERATIONS,
-    LAG,
-    QUARANTINE,
-    RATES,
-    RESTLESS_MEMBERS,
-    REWINDS,
-)
+from pipeline.tables.schemas import QUARANTINE
 
-OFFSETS_RETENTION: Final = timedelta(days=7)
-"""Kafka's `offsets.retention.minutes` unless the cluster's is given."""
 QUARANTINED: Final = "quarantine"
+COMMITS_TABLE: Final = "commits"
 REPORT: Final = "report.html"
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What tables are made of."""
-
-    events: DataFrame
-    batches: DataFrame | None = None
-    now: datetime = field(default_factory=lambda: datetime.now(UTC))
-    offsets_retention: timedelta = OFFSETS_RETENTION
-    chained: DataFrame | None = None
-    """The events as CHAINED, for tables of commits."""
-    made: Mapping[str, DataFrame] = field(default_factory=dict)
-    """Tables that are there already, by name."""
-
-    def table(self, name: str) -> DataFrame:
-        """Another table, as it is there, or made of these inputs."""
-        return self.made[name] if name in self.made else TABLES[name].make(self)
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table and how it is made."""
-
-    name: str
-    make: Callable[[Inputs], DataFrame]
-    schema: StructType
-    partition_by: tuple[str, ...] = ()
-    reads: int = 1
-    """How often its plan reads the history."""
-    reads_batches: int = 0
-    """How often it reads the times of the topics' own records."""
-    of_commits: bool = False
-    """Made of `CHAINED` as well as of `EVENTS`."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """What `muster pipeline NAME` makes."""
-
-    name: str
-    summary: str
-    tables: tuple[str, ...]
-    with_report: bool = False
-
-    @property
-    def reads_batches(self) -> int:
-        """How often its tables read the times of the topics' own records."""
-        return sum(TABLES[name].reads_batches for name in self.tables)
-
-    @property
-    def of_commits(self) -> bool:
-        """Whether each of its tables can be made of CHAINED."""
-        return all(TABLES[name].of_commits for name in self.tables)
 
 
 @dataclass(frozen=True)
@@ -151,86 +80,6 @@ class Summary:
     report: str | None = None
 
 
-def _batches(given: Inputs) -> DataFrame:
-    if given.batches is not None:
-        return given.batches
-    return given.events.sparkSession.createDataFrame([], BATCHES)
-
-
-def _commits(given: Inputs) -> DataFrame:
-    return commits(given.events if given.chained is None else given.chained, given.batches)
-
-
-TABLES: Final[dict[str, Table]] = {
-    table.name: table
-    for table in (
-        Table("events", lambda given: given.events, EVENTS),
-        Table("batches", _batches, BATCHES, reads_batches=1),
-        Table(
-            "commits",
-            _commits,
-            COMMITS,
-            ("day",),
-            reads_batches=2,
-            of_commits=True,
-        ),
-        Table(
-            "rewinds",
-            lambda given: rewinds(given.table("commits"), given.events),
-            REWINDS,
-            reads=2,
-            reads_batches=1,
-        ),
-        Table("rates", lambda given: rates(given.table("commits")), RATES, ("day",), 1, 2, True),
-        Table("generations", lambda given: generations(given.events), GENERATIONS),
-        Table("churn", lambda given: churn(given.table("generations")), CHURN),
-        Table(
-            "restless_members",
-            lambda given: restless_members(given.table("generations")),
-            RESTLESS_MEMBERS,
-        ),
-        Table(
-            "lag", lambda given: lag(given.events, given.batches, given.now), LAG, ("day",), 2, 3
-        ),
-        Table("catch_up", lambda given: catch_up(given.table("lag")), CATCH_UP),
-        Table(
-            "expiring_offsets",
-            lambda given: expiring_offsets(given.events, given.now, given.offsets_retention),
-            EXPIRING_OFFSETS,
-        ),
-        Table(
-            "dead_groups",
-            lambda given: dead_groups(given.events, given.table("expiring_offsets")),
-            DEAD_GROUPS,
-        ),
-        Table("compaction", lambda given: compaction(given.events), COMPACTION),
-    )
-}
-
-JOBS: Final[dict[str, Job]] = {
-    job.name: job
-    for job in (
-        Job("events", "the history itself, a row for each record", ("events",)),
-        Job("commits", "each commit with the one before it", ("commits",)),
-        Job("rewinds", "who moved backwards, when and how far", ("rewinds",)),
-        Job("rates", "commits and progress by group, topic and minute", ("rates",)),
-        Job("generations", "each generation of each group, and what changed", ("generations",)),
-        Job(
-            "churn",
-            "rebalances by group, and the members who cause most",
-            ("churn", "restless_members"),
-        ),
-        Job("lag", "lag by the minute, and who will never catch up", ("lag", "catch_up")),
-        Job(
-            "retention",
-            "offsets that will expire, dead groups, what compaction would save",
-            ("expiring_offsets", "dead_groups", "compaction"),
-        ),
-        Job("all", "every table and the report", tuple(TABLES), True),
-    )
-}
-
-
 def run_job(
     spark: SparkSession,
     job: Job,
@@ -256,9 +105,11 @@ def run_job(
 
     tell("the history", 0)
     found = _History(source, job)
+    batches = found.batches(source, options)
+    found.direct = _direct(spark, job, source, store, batches)
     inputs = Inputs(
         found.events,
-        found.batches(source, options),
+        batches,
         options.now or datetime.now(UTC),
         options.offsets_retention,
         found.chained,
@@ -269,7 +120,7 @@ def run_job(
             if name == "batches" and inputs.batches is None:
                 continue
             tell(name, done)
-            inputs = _make(TABLES[name], inputs, store, overwrite)
+            inputs = _make(TABLES[name], inputs, store, overwrite, found.direct)
             made.append(_made(name, inputs.table(name), store))
         tell(QUARANTINED, len(job.tables))
         events, damaged, unknown = found.counts(inputs.events, sum(table.rows for table in made))
@@ -297,9 +148,22 @@ def _called(options: Options, store: Store) -> str:
     return options.source or (f"cluster {cluster}" if cluster else "a cluster")
 
 
-def _make(table: Table, inputs: Inputs, store: Store, overwrite: bool) -> Inputs:
+def _direct(
+    spark: SparkSession, job: Job, source: Source, store: Store, batches: DataFrame | None
+) -> DirectCommits | None:
+    """How the one table of a job is written where the history is read, when that can be."""
+    tasks = source.tasks() if job.tables == (COMMITS_TABLE,) and store.is_local else None
+    return None if tasks is None else direct_commits(spark, tasks, batches)
+
+
+def _make(
+    table: Table, inputs: Inputs, store: Store, overwrite: bool, direct: DirectCommits | None
+) -> Inputs:
     """Write one table; the inputs with it, so that later ones are made of what was written."""
-    store.write(table.name, table.make(inputs), table.partition_by, overwrite)
+    if direct:
+        store.write_by(table.name, direct.write, table.schema, overwrite)
+    else:
+        store.write(table.name, table.make(inputs), table.partition_by, overwrite)
     written = conform(store.read(table.name, table.schema), table.schema)
     inputs = replace(inputs, made={**inputs.made, table.name: written})
     if table.name == "events":
@@ -321,6 +185,7 @@ class _History:
         self.kept = "events" not in job.tables and sum(TABLES[n].reads for n in job.tables) > 1
         self.seen: Observation | None = None
         self.chained: DataFrame | None = None
+        self.direct: DirectCommits | None = None
         self._raw = self.events = source.events()
         if self.kept:
             self.events = self._raw.persist(StorageLevel.MEMORY_AND_DISK)
@@ -353,6 +218,8 @@ class _History:
         What was seen on the way is told only when something was: of a history that Spark knows to
         be empty nothing is seen, ever.
         """
+        if self.direct:
+            return self.direct.seen
         if self.seen and rows:
             row = self.seen.get
         else:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from pipeline.contract import DAMAGED, UNKNOWN, conform, of_kind
 from pipeline.names import named
+from pipeline.sources.segments import SharedTask
 
 
 class Source(Protocol):
@@ -26,6 +27,9 @@ class Source(Protocol):
 
     def chained(self) -> DataFrame | None:
         """The same history as CHAINED; None where that is not cheaper than a sort."""
+
+    def tasks(self, partitions: Sequence[int] | None = None) -> Sequence[SharedTask] | None:
+        """The history, or so much of it, as tasks; None where it is not in files."""
 
     def batches(self, topics: list[str] | None) -> DataFrame | None:
         """BATCHES of these topics, None for all; None where the source has no ordinary topics."""
@@ -80,6 +84,13 @@ class SelectedSource:
             return None
         chained = self._source.chained()
         return None if chained is None else selected(chained, self._selection)
+
+    def tasks(self, partitions: Sequence[int] | None = None) -> Sequence[SharedTask] | None:
+        """See Source; None for a selection that is of some rows of a partition."""
+        wanted = self._selection.partitions if partitions is None else partitions
+        if self._selection != Selection(partitions=self._selection.partitions):
+            return None
+        return self._source.tasks(wanted)
 
     def batches(self, topics: list[str] | None) -> DataFrame | None:
         """See Source; topics are chosen by name, and all of their time is of use."""

@@ -34,6 +34,11 @@ class Store:
         context: Any = spark.sparkContext._jsc
         self._files = self._path(self.folder).getFileSystem(context.hadoopConfiguration())
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the folder is in this machine's own file system."""
+        return str(self._files.getUri().getScheme()) == "file"
+
     def path(self, name: str) -> str:
         """Where a table is."""
         return f"{self.folder}/{name}"
@@ -85,27 +90,44 @@ class Store:
         self, name: str, frame: DataFrame, partition_by: Sequence[str] = (), overwrite: bool = False
     ) -> None:
         """Write a table whole. PipelineError when it is there and ``overwrite`` is not set."""
+
+        def into(folder: str) -> None:
+            writer = frame.write.mode("error")
+            for column in _SELDOM_TWICE:
+                writer = writer.option(f"parquet.enable.dictionary#{column}", "false")
+            if partition_by:
+                writer = writer.partitionBy(*partition_by)
+            writer.parquet(folder)
+
+        self.write_by(name, into, frame.schema, overwrite)
+
+    def write_by(
+        self, name: str, into: Callable[[str], None], schema: StructType, overwrite: bool = False
+    ) -> None:
+        """`write` by a function that makes a folder of Parquet files; it is given the folder's URI.
+
+        A function that makes no file leaves an empty table of ``schema``.
+        """
         self.check_absent([name], overwrite)
         partial, old = (
             self._path(self._aside(name, "partial")),
             self._path(self._aside(name, "old")),
         )
         self._files.delete(partial, True)
-        writer = frame.write.mode("error")
-        for column in _SELDOM_TWICE:
-            writer = writer.option(f"parquet.enable.dictionary#{column}", "false")
-        if partition_by:
-            writer = writer.partitionBy(*partition_by)
-        writer.parquet(self._aside(name, "partial"))
-        if partition_by and not any(f.isDirectory() for f in self._files.listStatus(partial)):
-            # of no rows Spark makes no folders, and leaves nothing that says the columns
-            nothing = self.spark.createDataFrame([], frame.schema)
+        into(str(self._files.makeQualified(partial).toString()))
+        if not any(self._is_of_table(found) for found in self._files.listStatus(partial)):
+            # of no rows laid out by a column there are no files, and nothing says the columns
+            nothing = self.spark.createDataFrame([], schema)
             nothing.write.mode("overwrite").parquet(self._aside(name, "partial"))
         place = self._path(self.path(name))
         if self._files.exists(place):
             self._rename(place, old)
         self._rename(partial, place)
         self._files.delete(old, True)
+
+    @staticmethod
+    def _is_of_table(found: Any) -> bool:
+        return bool(found.isDirectory()) or str(found.getPath().getName()).endswith(".parquet")
 
     def has_part(self, name: str, part: str) -> bool:
         """Whether a table that grows has this part."""

@@ -13,8 +13,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from pipeline.catalog import JOBS
 from pipeline.errors import PipelineError
-from pipeline.jobs import JOBS, Options, Step, run_job
+from pipeline.jobs import Options, Step, run_job
 from pipeline.session import open_session
 from pipeline.sources.broker import addresses_of
 from pipeline.sources.open import open_source

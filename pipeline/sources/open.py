@@ -22,7 +22,7 @@ from pipeline.sources.segment_files import (
     cluster_id_of,
     partition_folders,
 )
-from pipeline.sources.segments import ANY_TOPIC, FORMAT, plan
+from pipeline.sources.segments import ANY_TOPIC, FORMAT, SharedTask, chain_tasks, plan
 from pipeline.store import Store
 
 EVENTS_TABLE = "events"
@@ -41,6 +41,9 @@ class Source(Protocol):
 
     def chained(self) -> DataFrame | None:
         """The same rows as `CHAINED`; None where that is not cheaper than a sort of the events."""
+
+    def tasks(self, partitions: Sequence[int] | None = None) -> Sequence[SharedTask] | None:
+        """The same as tasks that read whole partitions in order; None where it is not in files."""
 
     def batches(self, topics: Sequence[str] | None = None) -> DataFrame | None:
         """`BATCHES` of these topics, of all ordinary ones without a name; None where none are kept.
@@ -86,6 +89,9 @@ class BrokerSource:
     def chained(self) -> None:
         """Spark sorts."""
 
+    def tasks(self, partitions: Sequence[int] | None = None) -> None:
+        """Spark reads."""
+
     def batches(self, topics: Sequence[str] | None = None) -> DataFrame:
         """A row for each minute of each partition."""
         wanted = wire.ordinary(self._view.leaders) if topics is None else list(topics)
@@ -114,6 +120,11 @@ class FolderSource:
     def chained(self) -> DataFrame:
         """Each partition in one go, so that a commit's previous one is known without a sort."""
         return self._read("chained", OFFSETS_TOPIC)
+
+    def tasks(self, partitions: Sequence[int] | None = None) -> Sequence[SharedTask]:
+        """Those of `chained`."""
+        wanted = "" if partitions is None else ",".join(map(str, partitions))
+        return chain_tasks({"path": self.where, "topic": OFFSETS_TOPIC, "partitions": wanted})
 
     def batches(self, topics: Sequence[str] | None = None) -> DataFrame:
         """A row for each batch."""
@@ -146,6 +157,9 @@ class StoreSource:
 
     def chained(self) -> None:
         """Spark sorts."""
+
+    def tasks(self, partitions: Sequence[int] | None = None) -> None:
+        """Spark reads."""
 
     def batches(self, topics: Sequence[str] | None = None) -> DataFrame | None:
         """What was written; None when none were."""

@@ -110,10 +110,9 @@ class SegmentsReader(DataSourceReader):
 
         Small ones share one.
         """
-        segments = plan(self.options)
         if self.what == _CHAINED:
-            return list(shared(chains_of(segments), CHAIN_BYTES))
-        return list(shared([[segment] for segment in segments], SHARED_BYTES))
+            return list(chain_tasks(self.options))
+        return list(shared([[segment] for segment in plan(self.options)], SHARED_BYTES))
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of a task in Arrow batches; none without a segment."""
@@ -152,6 +151,11 @@ def plan(options: Mapping[str, str]) -> list[SegmentTask]:
         if wanted is None or partition in wanted
         for segment in choose(segments_of(topic, partition, folder), start, end)
     ]
+
+
+def chain_tasks(options: Mapping[str, str]) -> list[SharedTask]:
+    """Tasks of whole partitions; see `plan`."""
+    return shared(chains_of(plan(options)), CHAIN_BYTES)
 
 
 def chains_of(segments: Sequence[SegmentTask]) -> list[list[SegmentTask]]:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pipeline.jobs import JOBS, Options, run_job
+from pipeline.catalog import JOBS
+from pipeline.jobs import Options, run_job
 from pipeline.session import open_session
 from pipeline.sources.open import open_source
 from pipeline.store import Store

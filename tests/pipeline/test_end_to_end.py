@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.jobs import JOBS, TABLES, Options, run_job
+from pipeline.catalog import JOBS, TABLES
+from pipeline.jobs import Options, run_job
 from pipeline.sources.open import open_source
 from pipeline.store import Store
 from tests.brokers import Broker, running

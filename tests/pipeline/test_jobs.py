@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline.catalog import JOBS, TABLES, Job
 from pipeline.contract import BATCHES, DAMAGED, UNKNOWN
 from pipeline.errors import PipelineError
-from pipeline.jobs import JOBS, TABLES, Job, Options, Step, run_job
+from pipeline.jobs import Options, Step, run_job
 from pipeline.store import Store
 from tests.pipeline.conftest import Frame
 from tests.pipeline.history import History, batch, told

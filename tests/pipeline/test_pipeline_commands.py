@@ -11,8 +11,8 @@ from cli import pipeline_extra
 from cli.errors import CommandError
 from cli.pipeline_jobs import JOBS as NAMED
 from cli.pipeline_plans import open_target
+from pipeline.catalog import JOBS
 from pipeline.errors import PipelineError, Unreachable
-from pipeline.jobs import JOBS
 from pipeline.repairs.plan import ZOOKEEPER
 from tests.cli.running import run
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.jobs import TABLES
+from pipeline.catalog import TABLES
 from pipeline.report.facts import HEAT_ROWS, LINES, TIMELINES, Tables, collect
 from pipeline.report.page import make_report, page
 from pipeline.report.plots import POINTS, lines
