@@ -37,14 +37,20 @@ OFFSETS_RETENTION: Final = timedelta(days=7)
 class Inputs:
     """What tables are made of."""
 
-    events: DataFrame
+    read: Callable[[], DataFrame]
+    """Gives EVENTS; asked when a table is made of them."""
     batches: DataFrame | None = None
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     offsets_retention: timedelta = OFFSETS_RETENTION
-    chained: DataFrame | None = None
-    """The events as CHAINED, for tables of commits."""
+    read_chained: Callable[[], DataFrame | None] = lambda: None
+    """Gives the same as CHAINED for tables of commits; None where they are made of EVENTS."""
     made: Mapping[str, DataFrame] = field(default_factory=dict)
     """Tables that are there already, by name."""
+
+    @property
+    def events(self) -> DataFrame:
+        """EVENTS."""
+        return self.read()
 
     def table(self, name: str) -> DataFrame:
         """Another table, as it is there, or made of these inputs."""
@@ -94,7 +100,8 @@ def _batches(given: Inputs) -> DataFrame:
 
 
 def _commits(given: Inputs) -> DataFrame:
-    return commits(given.events if given.chained is None else given.chained, given.batches)
+    chained = given.read_chained()
+    return commits(given.events if chained is None else chained, given.batches)
 
 
 TABLES: Final[dict[str, Table]] = {

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.catalog import OFFSETS_RETENTION, TABLES, Inputs, Job, Table
-from pipeline.contract import DAMAGED, UNKNOWN, conform, of_kind
-from pipeline.direct import DirectCommits, direct_commits
+from pipeline.contract import DAMAGED, conform, of_kind
+from pipeline.direct import DirectCommits
+from pipeline.history import History
 from pipeline.report.page import make_report
 from pipeline.selection import Source
 from pipeline.store import Store
@@ -27,7 +26,6 @@ from pipeline.tables.figures import Figure, told
 from pipeline.tables.schemas import QUARANTINE
 
 QUARANTINED: Final = "quarantine"
-COMMITS_TABLE: Final = "commits"
 REPORT: Final = "report.html"
 
 
@@ -104,15 +102,14 @@ def run_job(
     mark.put()
 
     tell("the history", 0)
-    found = _History(source, job)
-    batches = found.batches(source, options)
-    found.direct = _direct(spark, job, source, store, batches)
+    found = History(source, job, options.topics, options.with_batches)
+    direct = found.direct(spark) if store.is_local else None
     inputs = Inputs(
-        found.events,
-        batches,
+        lambda: found.events,
+        found.batches,
         options.now or datetime.now(UTC),
         options.offsets_retention,
-        found.chained,
+        lambda: found.chained,
     )
     made: list[MadeTable] = []
     try:
@@ -120,10 +117,10 @@ def run_job(
             if name == "batches" and inputs.batches is None:
                 continue
             tell(name, done)
-            inputs = _make(TABLES[name], inputs, store, overwrite, found.direct)
+            inputs = _make(TABLES[name], inputs, store, overwrite, direct)
             made.append(_made(name, inputs.table(name), store))
         tell(QUARANTINED, len(job.tables))
-        events, damaged, unknown = found.counts(inputs.events, sum(table.rows for table in made))
+        events, damaged, unknown = found.counts(inputs, sum(table.rows for table in made))
         if damaged or store.has(QUARANTINED):
             store.write(QUARANTINED, quarantine(inputs.events), overwrite=True)
         if job.with_report:
@@ -148,14 +145,6 @@ def _called(options: Options, store: Store) -> str:
     return options.source or (f"cluster {cluster}" if cluster else "a cluster")
 
 
-def _direct(
-    spark: SparkSession, job: Job, source: Source, store: Store, batches: DataFrame | None
-) -> DirectCommits | None:
-    """How the one table of a job is written where the history is read, when that can be."""
-    tasks = source.tasks() if job.tables == (COMMITS_TABLE,) and store.is_local else None
-    return None if tasks is None else direct_commits(spark, tasks, batches)
-
-
 def _make(
     table: Table, inputs: Inputs, store: Store, overwrite: bool, direct: DirectCommits | None
 ) -> Inputs:
@@ -167,7 +156,7 @@ def _make(
     written = conform(store.read(table.name, table.schema), table.schema)
     inputs = replace(inputs, made={**inputs.made, table.name: written})
     if table.name == "events":
-        return replace(inputs, events=written)
+        return replace(inputs, read=lambda: written)
     if table.name == "batches" and inputs.batches is not None:
         return replace(inputs, batches=written)
     return inputs
@@ -176,70 +165,6 @@ def _make(
 def _made(name: str, table: DataFrame, store: Store) -> MadeTable:
     rows, figures = told(name, table)
     return MadeTable(name, store.path(name), rows, figures)
-
-
-class _History:
-    """The history of one run, kept when it is read more than once, and what kinds it has."""
-
-    def __init__(self, source: Source, job: Job) -> None:
-        self.kept = "events" not in job.tables and sum(TABLES[n].reads for n in job.tables) > 1
-        self.seen: Observation | None = None
-        self.chained: DataFrame | None = None
-        self.direct: DirectCommits | None = None
-        self._raw = self.events = source.events()
-        if self.kept:
-            self.events = self._raw.persist(StorageLevel.MEMORY_AND_DISK)
-        elif "events" not in job.tables:
-            self.seen = Observation()
-            chained = source.chained() if job.of_commits else None
-            if chained is None:
-                self.events = self._raw.observe(self.seen, *_counts())
-            else:
-                self.chained = chained.observe(self.seen, *_counts())
-        self._job = job
-        self._batches: DataFrame | None = None
-
-    def batches(self, source: Source, options: Options) -> DataFrame | None:
-        """The batches that the job reads, kept too when it reads them more than once."""
-        if not self._job.reads_batches or not options.with_batches:
-            return None
-        batches = source.batches(options.topics)
-        if (
-            batches is not None
-            and "batches" not in self._job.tables
-            and self._job.reads_batches > 1
-        ):
-            batches = self._batches = batches.persist(StorageLevel.MEMORY_AND_DISK)
-        return batches
-
-    def counts(self, events: DataFrame, rows: int) -> tuple[int, int, int]:
-        """How many events, damaged ones and unknown ones there are, ``rows`` being what was made.
-
-        What was seen on the way is told only when something was: of a history that Spark knows to
-        be empty nothing is seen, ever.
-        """
-        if self.direct:
-            return self.direct.seen
-        if self.seen and rows:
-            row = self.seen.get
-        else:
-            row = (self._raw if self.seen else events).agg(*_counts()).collect()[0].asDict()
-        return row["events"], row["damaged"], row["unknown"]
-
-    def release(self) -> None:
-        """Forget what was kept."""
-        if self.kept:
-            self.events.unpersist()
-        if self._batches is not None:
-            self._batches.unpersist()
-
-
-def _counts() -> list[Column]:
-    return [
-        F.count("*").alias("events"),
-        F.count_if(of_kind(DAMAGED)).alias("damaged"),
-        F.count_if(of_kind(UNKNOWN)).alias("unknown"),
-    ]
 
 
 class _Mark:
