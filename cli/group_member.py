@@ -56,6 +56,8 @@ class GroupMember:
         self.member_id = ""
         self.generation_id = -1
         self.assigned: list[Partition] = []
+        self._stored: dict[Partition, int] = {}
+        """What the coordinator is known to have of the partitions assigned."""
         self._beaten_s = 0.0
 
     def _call(self, name: str, value: Value) -> Value:
@@ -110,6 +112,7 @@ class GroupMember:
         if not synced["error_code"]:
             owned = assigned_partitions(bytes(synced["assignment"]))
             self.assigned = sorted((topic, p) for topic, ps in owned.items() for p in ps)
+            self._stored = {}
         return int(synced["error_code"])
 
     def _assign(self, members: list[Value]) -> list[Value]:
@@ -148,13 +151,17 @@ class GroupMember:
         return True
 
     def commit(self, positions: Mapping[Partition, int]) -> bool:
-        """Commit positions of owned partitions; return False when the member must join again."""
+        """Commit positions of owned partitions; return False when the member must join again.
+
+        Those that are committed already are not sent again: an idle consumer writes nothing.
+        """
         topics: dict[str, list[Value]] = {}
         for topic, partition in self.assigned:
-            if (topic, partition) in positions:
+            position = positions.get((topic, partition))
+            if position is not None and position != self._stored.get((topic, partition)):
                 entry = {
                     "partition_index": partition,
-                    "committed_offset": positions[topic, partition],
+                    "committed_offset": position,
                     "committed_metadata": "",
                 }
                 topics.setdefault(topic, []).append(entry)
@@ -167,8 +174,14 @@ class GroupMember:
             "topics": [{"name": topic, "partitions": entries} for topic, entries in topics.items()],
         }
         answer = self._call("OffsetCommit", request)
-        codes = [p["error_code"] for topic in answer["topics"] for p in topic["partitions"]]
-        return all(self._accepted("commit", code) for code in codes)
+        accepted = True
+        for topic in answer["topics"]:
+            for answered in topic["partitions"]:
+                key, code = (topic["name"], answered["partition_index"]), answered["error_code"]
+                accepted = self._accepted("commit", code) and accepted
+                if not code:
+                    self._stored[key] = positions[key]
+        return accepted
 
     def committed(self) -> dict[Partition, int]:
         """Return the group's committed offset of each owned partition that has one."""
@@ -187,12 +200,13 @@ class GroupMember:
         group = answer["groups"][0] if answer["groups"] else answer
         if group["error_code"]:
             raise refused(f"offsets of group {self.group_id}", group["error_code"])
-        return {
+        self._stored = {
             (topic["name"], p["partition_index"]): p["committed_offset"]
             for topic in group["topics"]
             for p in topic["partitions"]
             if p["committed_offset"] >= 0
         }
+        return dict(self._stored)
 
     def leave(self) -> None:
         """Leave at once, so that the others need not wait for the session to end."""

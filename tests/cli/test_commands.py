@@ -9,12 +9,17 @@ from typing import Any
 
 import pytest
 
-from cli.client import Connection, parse_address
+from cli.client import Cluster, Connection, parse_address
 from cli.errors import CommandError
+from cli.group_member import GroupMember
+from cli.offsets_at import LATEST, Partition, offsets_at
+from offsets.partitioner import partition_for
 from tests.brokers import CHECKOUT, KIND, Broker, free_port
 from tests.waiting import until
 
 pytestmark = pytest.mark.interop
+
+OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def muster(
@@ -119,6 +124,31 @@ def test_a_group_member_goes_on_where_the_last_one_ended(broker: Broker, name: s
     assert listed[name]["protocol_type"] == "consumer"
     assert name in empty
     assert name not in stable
+
+
+def test_a_member_writes_nothing_while_it_stands_still(broker: Broker, name: str) -> None:
+    muster(broker, "topics", "create", name, "-p", "2")
+    cluster = Cluster(broker.bootstrap)
+    member = GroupMember(cluster, name, [name])
+    try:
+        ours = member.join()
+        log = (OFFSETS_TOPIC, partition_for(name, len(cluster.leaders([OFFSETS_TOPIC]))))
+
+        def written(positions: dict[Partition, int]) -> int:
+            before = offsets_at(cluster, [log], LATEST)[log]
+            assert member.commit(positions)
+            return offsets_at(cluster, [log], LATEST)[log] - before
+
+        assert ours == [(name, 0), (name, 1)]
+        assert written({(name, 0): 0, (name, 1): 0}) == 2
+        assert written({(name, 0): 0, (name, 1): 0}) == 0
+        assert written({(name, 0): 0, (name, 1): 7}) == 1
+        assert member.committed() == {(name, 0): 0, (name, 1): 7}
+        assert member.join() == ours
+        assert written({(name, 0): 0, (name, 1): 7}) == 2, "another member may have had them"
+    finally:
+        member.leave()
+        cluster.close()
 
 
 def test_members_share_a_topic_and_describe_shows_who_owns_what(broker: Broker, name: str) -> None:
