@@ -144,7 +144,11 @@ def run_named(name: str, wanted: Wanted) -> Summary:
     connector = is_address(wanted.source)
     with (
         spark_session(
-            wanted.master, wanted.settings, connector=connector, verbose=wanted.verbose
+            wanted.master,
+            wanted.settings,
+            connector=connector,
+            verbose=wanted.verbose,
+            source=wanted.source,
         ) as spark,
         Bars(spark) as bars,
     ):

@@ -32,7 +32,7 @@ def report(
     """Write the report anew from the tables in a folder; it opens without a network."""
     check_out(out)
     settings = settings_of(conf)
-    with spark_session(master, settings, connector=False, verbose=verbose) as spark:
+    with spark_session(master, settings, connector=False, verbose=verbose, source=out) as spark:
         from pipeline.catalog import TABLES
         from pipeline.contract import conform
         from pipeline.jobs import REPORT

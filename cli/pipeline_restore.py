@@ -119,7 +119,10 @@ def restore(
     where = bootstrap or BOOTSTRAP
     target = KafkaTarget(Cluster(where, timeout_s=timeout), where)
     settings = settings_of(conf)
-    with spark_session(master, settings, connector=is_address(source), verbose=verbose) as spark:
+    connector = is_address(source)
+    with spark_session(
+        master, settings, connector=connector, verbose=verbose, source=source
+    ) as spark:
         made = _planned(spark, asked, target)
     carry_out(target, made, plan, manner)
 

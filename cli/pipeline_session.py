@@ -56,9 +56,16 @@ def settings_of(conf: Sequence[str] | None) -> dict[str, str]:
 
 @contextmanager
 def spark_session(
-    master: str, settings: Mapping[str, str], *, connector: bool, verbose: bool
+    master: str,
+    settings: Mapping[str, str],
+    *,
+    connector: bool,
+    verbose: bool,
+    source: str | None = None,
 ) -> Iterator[SparkSession]:
     """A session that ends with the block; a `CommandError` for whatever Spark or a job raises.
+
+    ``source`` is what will be read, when that is known: Java starts in another way for little.
 
     A session that this process has already is joined, and stays.
     """
@@ -66,6 +73,7 @@ def spark_session(
     from pyspark.sql import SparkSession
 
     from pipeline.session import open_session
+    from pipeline.sources.size import is_small
 
     joined = SparkSession.getActiveSession() is not None
     log = None if verbose or joined else _log_file()
@@ -73,7 +81,8 @@ def spark_session(
     try:
         with sentences(log, DONE_SO_FAR), _logged(log):
             with _away(log):
-                session = open_session(master, connector=connector, settings=settings)
+                brief = source is not None and is_small(source)
+                session = open_session(master, connector=connector, brief=brief, settings=settings)
             if not joined:
                 # PySpark's own handler asks Java again in the middle of an answer
                 signal.signal(signal.SIGINT, signal.default_int_handler)
