@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,9 @@ from cli.errors import INTERRUPTED, REFUSED, UNREACHABLE, CommandError
 SPARK = ("pyspark", "pyarrow", "pandas", "numpy")
 INSTALL = "pip install 'musterd[pipeline]'"
 _LONGEST = 600
+_TRACEBACK = "Traceback (most recent call last):"
+_RAISED = re.compile(r"[\w.]+: ")
+_PIPELINE_ERROR = "pipeline.errors.PipelineError"
 
 
 def needs(*packages: str) -> None:
@@ -54,9 +58,16 @@ def _of_spark(error: Exception) -> bool:
 
 
 def _said(error: Exception) -> str:
-    """The heart of an error of Spark: the last cause, without the stacks around it."""
+    """The heart of an error of Spark: the last cause, without the stacks around it.
+
+    Where Python raised it on an executor, that is what Python said: for a PipelineError a sentence.
+    """
     java = getattr(error, "java_exception", None)
     text = str(java.toString()) if java is not None else str(error)
+    _, traceback, raised = text.rpartition(_TRACEBACK)
+    for line in raised.splitlines() if traceback else ():
+        if _RAISED.match(line):
+            return line.removeprefix(f"{_PIPELINE_ERROR}: ")[:_LONGEST]
     causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
     line = causes[-1].removeprefix("Caused by: ") if causes else next(iter(text.splitlines()), "")
     return " ".join(line.split())[:_LONGEST] or type(error).__name__

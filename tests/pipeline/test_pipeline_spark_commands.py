@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cli.errors import CommandError
+from cli.pipeline_extra import sentences
+from pipeline.errors import PipelineError
 from protocol.records.batch import Record, encode_batch
 from tests.brokers import CHECKOUT, Broker
 from tests.cli.running import Ran, run
@@ -47,6 +50,20 @@ def test_a_job_tells_what_it_made_and_does_not_make_it_twice(
     mixed = run(*words, "--overwrite")
     assert mixed.code == 1
     assert "has tables of cluster one and the source is cluster two" in mixed.err
+
+
+def full(_: object) -> list[object]:
+    raise PipelineError("/mnt/out cannot be written: No space left on device")
+
+
+def test_what_a_task_says_reaches_the_user(spark: SparkSession) -> None:
+    with pytest.raises(CommandError) as of_rows, sentences():
+        spark.sparkContext.parallelize([1]).map(full).collect()
+    with pytest.raises(CommandError) as of_frames, sentences():
+        spark.range(1).mapInArrow(full, "id long").collect()
+
+    said = "Spark failed: /mnt/out cannot be written: No space left on device"
+    assert (str(of_rows.value), str(of_frames.value)) == (said, said)
 
 
 def test_what_can_not_be_read_is_told_and_in_quarantine(
