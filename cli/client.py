@@ -143,15 +143,24 @@ class Cluster:
     ) -> None:
         self.client_id = client_id
         self.timeout_s = timeout_s
+        self._bootstrap = bootstrap
         self._connections: dict[tuple[str, int], Connection] = {}
+        self.any = self._connect_any()
+
+    def _connect_any(self) -> Connection:
         failures: list[CommandError] = []
-        for address in bootstrap.split(","):
+        for address in self._bootstrap.split(","):
             try:
-                self.any = self.connect(*parse_address(address))
-                return
+                return self.connect(*parse_address(address))
             except CommandError as error:
                 failures.append(error)
         raise failures[0]
+
+    def reconnect(self) -> None:
+        """Begin anew, when a call was given up: its answer need not be waited for any more."""
+        self.close()
+        self._connections.clear()
+        self.any = self._connect_any()
 
     def connect(self, host: str, port: int) -> Connection:
         """Return the connection to an address, made at first use."""

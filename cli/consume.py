@@ -47,11 +47,11 @@ def consume(
         raise CommandError("--offset needs --partition", USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     consumer = Consumer(cluster, topics, group, EARLIEST if from_beginning else LATEST)
-    consumer.start(partition, offset)
     left = max_messages if max_messages is not None else -1
-    last_s = time.monotonic()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves its group like Ctrl-C
     try:
+        consumer.start(partition, offset)
+        last_s = time.monotonic()
         while left:
             for where, record in consumer.poll(left):
                 _show(where, record, keys, json)
@@ -62,7 +62,7 @@ def consume(
             if idle is not None and time.monotonic() - last_s > idle:
                 break
     except KeyboardInterrupt:
-        pass
+        cluster.reconnect()  # a JoinGroup may be waiting for other members
     finally:
         consumer.close()
 
@@ -181,7 +181,7 @@ class Consumer:
 
     def close(self) -> None:
         """Commit what was printed and leave the group."""
-        if self.member is not None and self.member.assigned:
+        if self.member is not None and self.member.member_id:
             self.member.commit(self.positions)
             self.member.leave()
         self.cluster.close()

@@ -23,7 +23,8 @@ DAY: Final = "day"
 DAYS_AT_ONCE: Final = 8
 """Files that are open at the same time; a day that comes again after more has another file."""
 ROW_GROUP_ROWS: Final = 131_072
-"""Some 15 MB in memory."""
+ROW_GROUP_BYTES: Final = 32 << 20
+"""Rows wait until there are so many, some 15 MB, or so much of them: metadata may be long."""
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -32,6 +33,7 @@ class _Open:
     writer: pq.ParquetWriter
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
+    size_bytes: int = 0
 
 
 class DayFiles:
@@ -97,7 +99,8 @@ class DayFiles:
         self._open[day] = file
         file.waiting.append(rows)
         file.rows += len(rows)
-        if file.rows >= ROW_GROUP_ROWS:
+        file.size_bytes += rows.nbytes
+        if file.rows >= ROW_GROUP_ROWS or file.size_bytes >= ROW_GROUP_BYTES:
             _write(file)
 
     def _new(self, day: str) -> pq.ParquetWriter:
@@ -121,7 +124,7 @@ class DayFiles:
 def _write(file: _Open) -> None:
     if file.waiting:
         file.writer.write_table(pa.Table.from_batches(file.waiting), row_group_size=file.rows)
-        file.waiting, file.rows = [], 0
+        file.waiting, file.rows, file.size_bytes = [], 0, 0
 
 
 def folder_of(day: pa.Date32Scalar) -> str:

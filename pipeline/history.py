@@ -62,7 +62,9 @@ class History:
             return None
         batches = self._source.batches(self._topics)
         again = "batches" not in self._job.tables and self._job.reads_batches > 1
-        return batches.persist(StorageLevel.MEMORY_AND_DISK) if batches and again else batches
+        if batches is None or not again:
+            return batches
+        return batches.persist(StorageLevel.MEMORY_AND_DISK)
 
     def direct(self, spark: SparkSession) -> DirectCommits | None:
         """How the one table of the job is written where the history is read, when it can be."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -148,6 +149,32 @@ def test_a_member_writes_nothing_while_it_stands_still(broker: Broker, name: str
         assert written({(name, 0): 0, (name, 1): 7}) == 2, "another member may have had them"
     finally:
         member.leave()
+        cluster.close()
+
+
+def test_an_interrupted_member_leaves_though_its_join_waits_for_another(
+    broker: Broker, name: str
+) -> None:
+    muster(broker, "topics", "create", name)
+    cluster = Cluster(broker.bootstrap)
+    silent = GroupMember(cluster, name, [name])
+    silent.join()
+
+    def members() -> int:
+        [group] = as_json(broker, "groups", "describe", name)
+        return len(group["members"])
+
+    command = [sys.executable, "-m", "cli.main", "consume", name, "--group", name]
+    waiting = subprocess.Popen([*command, "--bootstrap", broker.bootstrap], cwd=CHECKOUT)
+    try:
+        until("its join waits for the silent member", lambda: members() == 2, within_s=8)
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.wait(4) == 0
+        assert members() == 1
+    finally:
+        waiting.kill()
+        waiting.wait()
+        silent.leave()
         cluster.close()
 
 

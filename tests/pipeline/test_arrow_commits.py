@@ -27,7 +27,7 @@ from tests.pipeline.conftest import Frame, at
 
 CHAINED_ARROW = to_arrow_schema(CHAINED)
 FAR = 2**63 - 1
-TIMES = (0, 1, 60.001, 86_399.999, 86_400, -1, 3e9, None)
+TIMES = (0, 1, 60.001, 86_399.999, 86_400, -1, 3e9, -1.8e9, -1.8e9 - 0.001, None)
 OFFSETS = (-FAR - 1, -1, 0, 1, 9, 10, 11, 4_999, 5_000, FAR, None)
 
 

@@ -60,10 +60,11 @@ def test_many_days_in_any_order_lose_no_row_and_keep_few_files_open(tmp_path: Pa
     )
 
 
+@pytest.mark.parametrize(("bound", "most"), [("ROW_GROUP_ROWS", 10), ("ROW_GROUP_BYTES", 80)])
 def test_rows_do_not_wait_beyond_a_row_group(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
-    monkeypatch.setattr(day_files, "ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(day_files, bound, most)
     with DayFiles(str(tmp_path), "part", SCHEMA) as files:
         for first in range(0, 44, 4):
             files.add(rows(range(first, first + 4), [date(2026, 1, 1)] * 4))

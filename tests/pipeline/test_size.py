@@ -16,7 +16,7 @@ from pipeline import session
 from pipeline.errors import PipelineError
 from pipeline.session import BRIEF_JAVA
 from pipeline.sources.size import SMALL_BYTES, is_small
-from tests.brokers import CHECKOUT, free_port
+from tests.brokers import CHECKOUT
 from tests.pipeline.small_logs import write_segment
 
 ARGUMENTS = """
@@ -37,9 +37,11 @@ def test_folders_are_small_by_the_bytes_of_all_their_files(tmp_path: Path) -> No
     assert is_small(str(first))
     assert is_small(f"file:{first}")
     assert not is_small(f"{first},{second}")
+    file.rename(file.with_suffix(".parquet"))
+    assert not is_small(str(second)), "more rows than in as many bytes of a log"
 
 
-@pytest.mark.parametrize("where", ["hdfs://there/tables", f"127.0.0.1:{free_port()}", "kafka://"])
+@pytest.mark.parametrize("where", ["hdfs://there/tables", "127.0.0.1:1", "kafka://"])
 def test_what_cannot_be_looked_at_is_not_small(where: str) -> None:
     assert not is_small(where)
 
