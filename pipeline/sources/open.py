@@ -126,17 +126,17 @@ class FolderSource:
         wanted = "" if partitions is None else ",".join(map(str, partitions))
         return chain_tasks({"path": self.where, "topic": OFFSETS_TOPIC, "partitions": wanted})
 
-    def batches(self, topics: Sequence[str] | None = None) -> DataFrame:
-        """A row for each batch."""
+    def batches(self, topics: Sequence[str] | None = None) -> DataFrame | None:
+        """A row for each batch; None where no ordinary topic is there, as in an archive."""
         if topics is None:
-            return self._read("batches", ANY_TOPIC)
-        there = {topic for topic, _ in partition_folders(self.where)}
-        for topic in topics:
-            if topic not in there:
-                raise PipelineError(f"{self.where} has no topic {topic}")
-        if not topics:
-            return self._spark.createDataFrame([], BATCHES)
-        return self._read("batches", ",".join(topics))
+            wanted = ANY_TOPIC if plan({"path": self.where, "topic": ANY_TOPIC}) else ""
+        else:
+            there = {topic for topic, _ in partition_folders(self.where)}
+            for topic in topics:
+                if topic not in there:
+                    raise PipelineError(f"{self.where} has no topic {topic}")
+            wanted = ",".join(topics)
+        return self._read("batches", wanted) if wanted else None
 
     def _read(self, what: str, topic: str) -> DataFrame:
         reader = self._spark.read.format(FORMAT).option("as", what).option("topic", topic)

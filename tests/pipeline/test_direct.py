@@ -143,7 +143,9 @@ def test_a_history_without_commits_leaves_an_empty_table(
 ) -> None:
     write_segment(tmp_path / "data", 0, batch_of(0, generation("g", 1, {"m": {"t": [0]}})))
 
-    told = job(spark, open_source(spark, str(tmp_path / "data")), tmp_path / "out")
+    source = open_source(spark, str(tmp_path / "data"))
+    assert source.batches() is None, "an archive of the offsets alone"
+    told = job(spark, source, tmp_path / "out")
 
     assert (told.events, told.tables[0].rows) == (1, 0)
     assert Store(spark, str(tmp_path / "out")).read("commits").columns[-1] == "day"
