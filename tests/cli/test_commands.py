@@ -12,7 +12,7 @@ import pytest
 
 from cli.client import Cluster, Connection, parse_address
 from cli.errors import CommandError
-from cli.group_member import GroupMember
+from cli.group_member import REBALANCE_TIMEOUT_MS, GroupMember
 from cli.offsets_at import LATEST, Partition, offsets_at
 from offsets.partitioner import partition_for
 from tests.brokers import CHECKOUT, KIND, Broker, free_port
@@ -161,15 +161,21 @@ def test_an_interrupted_member_leaves_though_its_join_waits_for_another(
     silent.join()
 
     def members() -> int:
+        silent.beat()  # it lives, and does not join again
         [group] = as_json(broker, "groups", "describe", name)
         return len(group["members"])
+
+    def ended() -> bool:
+        silent.beat()
+        return waiting.poll() is not None
 
     command = [sys.executable, "-m", "cli.main", "consume", name, "--group", name]
     waiting = subprocess.Popen([*command, "--bootstrap", broker.bootstrap], cwd=CHECKOUT)
     try:
-        until("its join waits for the silent member", lambda: members() == 2, within_s=8)
+        until("its join waits for the silent member", lambda: members() == 2, within_s=20)
         waiting.send_signal(signal.SIGINT)
-        assert waiting.wait(4) == 0
+        until("it has ended", ended, within_s=REBALANCE_TIMEOUT_MS / 2000)
+        assert waiting.returncode == 0
         assert members() == 1
     finally:
         waiting.kill()
