@@ -58,20 +58,12 @@ class DayFiles:
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows of any days. PipelineError where nothing can be written."""
         with self._telling():
-            self._add(rows)
-
-    def _add(self, rows: pa.RecordBatch) -> None:
-        if not len(rows):
-            return
-        days = rows[DAY]
-        plain = rows.select(self._schema.names)
-        numbers = np.asarray(days.cast(pa.int32()).fill_null(0))
-        if not days.null_count and numbers.min() == numbers.max():
-            self._add_to(folder_of(days[0]), plain)
-            return
-        encoded = days.dictionary_encode(null_encoding="encode")
-        for place, day in enumerate(encoded.dictionary):
-            self._add_to(folder_of(day), plain.filter(pc.equal(encoded.indices, place)))
+            plain = rows.select(self._schema.names)
+            days = rows[DAY].dictionary_encode(null_encoding="encode")
+            for place, day in enumerate(days.dictionary):
+                alone = len(days.dictionary) == 1
+                of_day = plain if alone else plain.filter(pc.equal(days.indices, place))
+                self._add_to(folder_of(day), of_day)
 
     def __enter__(self) -> Self:
         return self

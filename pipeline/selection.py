@@ -28,11 +28,14 @@ class Source(Protocol):
     def chained(self) -> DataFrame | None:
         """The same history as CHAINED; None where that is not cheaper than a sort."""
 
-    def tasks(self, partitions: Sequence[int] | None = None) -> Sequence[SharedTask] | None:
-        """The history, or so much of it, as tasks; None where it is not in files."""
+    def tasks(self) -> Sequence[SharedTask] | None:
+        """The same as tasks that read whole partitions in order; None where it is not in files."""
 
-    def batches(self, topics: list[str] | None) -> DataFrame | None:
-        """BATCHES of these topics, None for all; None where the source has no ordinary topics."""
+    def batches(self, topics: Sequence[str] | None = None) -> DataFrame | None:
+        """BATCHES of these topics, of all ordinary ones without a name; None where none are kept.
+
+        PipelineError for a topic that is not there.
+        """
 
 
 @dataclass(frozen=True)
@@ -85,13 +88,19 @@ class SelectedSource:
         chained = self._source.chained()
         return None if chained is None else selected(chained, self._selection)
 
-    def tasks(self, partitions: Sequence[int] | None = None) -> Sequence[SharedTask] | None:
+    def tasks(self) -> Sequence[SharedTask] | None:
         """See Source; None for a selection that is of some rows of a partition."""
-        wanted = self._selection.partitions if partitions is None else partitions
-        if self._selection != Selection(partitions=self._selection.partitions):
+        wanted = self._selection.partitions
+        if self._selection != Selection(partitions=wanted):
             return None
-        return self._source.tasks(wanted)
+        tasks = self._source.tasks()
+        if tasks is None or wanted is None:
+            return tasks
+        chosen = [
+            [part for part in task.parts if part[0].segment.partition in wanted] for task in tasks
+        ]
+        return [SharedTask(parts) for parts in chosen if parts]
 
-    def batches(self, topics: list[str] | None) -> DataFrame | None:
+    def batches(self, topics: Sequence[str] | None = None) -> DataFrame | None:
         """See Source; topics are chosen by name, and all of their time is of use."""
         return self._source.batches(topics)

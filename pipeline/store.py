@@ -90,16 +90,12 @@ class Store:
         self, name: str, frame: DataFrame, partition_by: Sequence[str] = (), overwrite: bool = False
     ) -> None:
         """Write a table whole. PipelineError when it is there and ``overwrite`` is not set."""
-
-        def into(folder: str) -> None:
-            writer = frame.write.mode("error")
-            for column in _SELDOM_TWICE:
-                writer = writer.option(f"parquet.enable.dictionary#{column}", "false")
-            if partition_by:
-                writer = writer.partitionBy(*partition_by)
-            writer.parquet(folder)
-
-        self.write_by(name, into, frame.schema, overwrite)
+        self.write_by(
+            name,
+            lambda folder: _write_parquet(frame, folder, partition_by),
+            frame.schema,
+            overwrite,
+        )
 
     def write_by(
         self, name: str, into: Callable[[str], None], schema: StructType, overwrite: bool = False
@@ -148,10 +144,7 @@ class Store:
         # Spark reads no folder whose own name begins with a dot; its parent's may.
         partial = f"{self._aside(name, 'partial')}/{part}"
         self._files.delete(self._path(partial), True)
-        writer = frame.write.mode("error")
-        if partition_by:
-            writer = writer.partitionBy(*partition_by)
-        writer.parquet(partial)
+        _write_parquet(frame, partial, partition_by)
         written = self.spark.read.schema(frame.schema).parquet(partial)
         if written.isEmpty():
             self._files.delete(self._path(partial), True)
@@ -209,3 +202,12 @@ class Store:
     def _rename(self, source: Any, target: Any) -> None:
         if not self._files.rename(source, target):
             raise PipelineError(f"{source} could not be renamed to {target}: see its permissions")
+
+
+def _write_parquet(frame: DataFrame, folder: str, partition_by: Sequence[str]) -> None:
+    writer = frame.write.mode("error")
+    for column in _SELDOM_TWICE:
+        writer = writer.option(f"parquet.enable.dictionary#{column}", "false")
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    writer.parquet(folder)

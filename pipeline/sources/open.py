@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline import selection
 from pipeline.contract import BATCHES, EVENTS, conform
 from pipeline.errors import PipelineError
 from pipeline.sources import wire
@@ -22,34 +23,19 @@ from pipeline.sources.segment_files import (
     cluster_id_of,
     partition_folders,
 )
-from pipeline.sources.segments import ANY_TOPIC, FORMAT, SharedTask, chain_tasks, plan
+from pipeline.sources.segments import FORMAT, SharedTask, chain_tasks, plan
 from pipeline.store import Store
 
 EVENTS_TABLE = "events"
 BATCHES_TABLE = "batches"
 
 
-class Source(Protocol):
+class Source(selection.Source, Protocol):
     """The history of a cluster."""
 
     where: str
     cluster_id: str | None
     """None where it is not known."""
-
-    def events(self) -> DataFrame:
-        """`EVENTS`, those of damaged bytes too."""
-
-    def chained(self) -> DataFrame | None:
-        """The same rows as `CHAINED`; None where that is not cheaper than a sort of the events."""
-
-    def tasks(self, partitions: Sequence[int] | None = None) -> Sequence[SharedTask] | None:
-        """The same as tasks that read whole partitions in order; None where it is not in files."""
-
-    def batches(self, topics: Sequence[str] | None = None) -> DataFrame | None:
-        """`BATCHES` of these topics, of all ordinary ones without a name; None where none are kept.
-
-        PipelineError for a topic that is not there.
-        """
 
 
 def open_source(spark: SparkSession, where: str) -> Source:
@@ -89,7 +75,7 @@ class BrokerSource:
     def chained(self) -> None:
         """Spark sorts."""
 
-    def tasks(self, partitions: Sequence[int] | None = None) -> None:
+    def tasks(self) -> None:
         """Spark reads."""
 
     def batches(self, topics: Sequence[str] | None = None) -> DataFrame:
@@ -121,22 +107,18 @@ class FolderSource:
         """Each partition in one go, so that a commit's previous one is known without a sort."""
         return self._read("chained", OFFSETS_TOPIC)
 
-    def tasks(self, partitions: Sequence[int] | None = None) -> Sequence[SharedTask]:
+    def tasks(self) -> Sequence[SharedTask]:
         """Those of `chained`."""
-        wanted = "" if partitions is None else ",".join(map(str, partitions))
-        return chain_tasks({"path": self.where, "topic": OFFSETS_TOPIC, "partitions": wanted})
+        return chain_tasks({"path": self.where, "topic": OFFSETS_TOPIC})
 
     def batches(self, topics: Sequence[str] | None = None) -> DataFrame | None:
         """A row for each batch; None where no ordinary topic is there, as in an archive."""
-        if topics is None:
-            wanted = ANY_TOPIC if plan({"path": self.where, "topic": ANY_TOPIC}) else ""
-        else:
-            there = {topic for topic, _ in partition_folders(self.where)}
-            for topic in topics:
-                if topic not in there:
-                    raise PipelineError(f"{self.where} has no topic {topic}")
-            wanted = ",".join(topics)
-        return self._read("batches", wanted) if wanted else None
+        there = {topic for topic, _ in partition_folders(self.where)}
+        wanted = wire.ordinary(there) if topics is None else list(topics)
+        for topic in wanted:
+            if topic not in there:
+                raise PipelineError(f"{self.where} has no topic {topic}")
+        return self._read("batches", ",".join(wanted)) if wanted else None
 
     def _read(self, what: str, topic: str) -> DataFrame:
         reader = self._spark.read.format(FORMAT).option("as", what).option("topic", topic)
@@ -158,7 +140,7 @@ class StoreSource:
     def chained(self) -> None:
         """Spark sorts."""
 
-    def tasks(self, partitions: Sequence[int] | None = None) -> None:
+    def tasks(self) -> None:
         """Spark reads."""
 
     def batches(self, topics: Sequence[str] | None = None) -> DataFrame | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ class Given:
     def chained(self) -> None:
         """None is had cheaper than by a sort."""
 
-    def tasks(self, partitions: Sequence[int] | None = None) -> None:
+    def tasks(self) -> None:
         """It is in no files."""
 
     def batches(self, topics: list[str] | None) -> DataFrame | None:
