@@ -33,8 +33,11 @@ from broker.registry import BadDirectory, BrokerNode, Topic
 from broker.runtime import OFFSETS_TOPIC, Runtime
 from broker.server import Server
 from broker.settings import limits, runtime_settings
+from broker.slices import Slicer
 from broker.topics import TopicAdmin, offsets_topic_configs
 from broker.trends import Trends
+from broker.watchdog import Watchdog
+from broker.worker import Worker
 from coordinator.journal import Journal
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
@@ -60,6 +63,11 @@ class Broker:
         self.clock = clock or Clock()
         self.directory = os.path.abspath(config.directories[0])
         self.metrics = Metrics()
+        self.watchdog = Watchdog()
+        self.slicer = Slicer(self.watchdog)
+        """Whose slice of long work is next."""
+        self.worker = Worker()
+        """The thread for pure work that takes long."""
         self.journal = Journal()
         """Why groups rebalanced; what /api shows."""
         self.lags = Lags(self)
@@ -168,7 +176,7 @@ class Broker:
         from broker.page_files import PageFiles
 
         host, port = parse_host_and_port(where)
-        live = Live(lambda watch: find(self, watch), lambda: self.clock.now().wall_ms)
+        live = Live(lambda watch: find(self, watch), lambda: self.clock.now().wall_ms, self.slicer)
         more = [*PageFiles().routes(), *routes(self), Route("/api/live", live)]
         try:
             self.http = HttpServer(host, port, self.health, lambda: render(self), more)
@@ -202,6 +210,7 @@ class Broker:
             await self.http.stop()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=2)
+        self.worker.stop()
         for timer, work in list(self._timers.items()):
             timer.cancel()
             await asyncio.to_thread(work)

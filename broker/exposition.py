@@ -83,6 +83,13 @@ class BrokerCollector(Collector):
             "Connections closed because of what their peer sent.",
             value=server.protocol_errors,
         )
+        long_pieces = CounterMetricFamily(
+            "muster_long_pieces_total", "Pieces of work above 20 ms.", labels=["work"]
+        )
+        counts = self.broker.watchdog.counts
+        for work in {row.api.name: None for row in SERVED.values()} | dict.fromkeys(counts):
+            long_pieces.add_metric([work], counts.get(work, 0))
+        yield long_pieces
 
     def _groups(self) -> Iterator[Metric]:
         totals = self.broker.metrics

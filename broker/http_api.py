@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from broker.group_views import group_view, journal_view, readable, summary
 from broker.shard_log import Phase
-from broker.slices import Slices
+from broker.slices import Slicer
 from broker.topic_views import (
     api_rows,
     broker_view,
@@ -66,7 +66,7 @@ class GroupsApi:
                     yield summary(self.broker, host, group)
 
         head = {"loading": self.broker.runtime.loading}
-        return _listing(head, "groups", rows())
+        return _listing(self.broker.slicer, head, "groups", rows())
 
     async def group(self, request: Request) -> Response:
         """One group, or its journal."""
@@ -124,12 +124,14 @@ class GroupsApi:
             "retention_ms": settings.offsets_retention_ms,
             "check_interval_ms": settings.offsets_retention_check_interval_ms,
         }
-        return _listing(head, "offsets", rows())
+        return _listing(self.broker.slicer, head, "offsets", rows())
 
     async def topics(self, _request: Request) -> Response:
         """Every topic in a line."""
         entries = list(self.broker.logs.topics.values())
-        return _listing({}, "topics", (topic_summary(entry) for entry in entries))
+        return _listing(
+            self.broker.slicer, {}, "topics", (topic_summary(entry) for entry in entries)
+        )
 
     async def topic(self, request: Request) -> Response:
         """One topic: its partitions and who reads it."""
@@ -139,7 +141,7 @@ class GroupsApi:
         if view is None:
             return _error(404, f"topic {name}: there is none; /api/topics lists them")
         view["partition_list"] = list(partition_rows(self.broker, name))
-        return _listing(view, "groups", readers(self.broker, name))
+        return _listing(self.broker.slicer, view, "groups", readers(self.broker, name))
 
     async def of_broker(self, _request: Request) -> Response:
         """The broker itself."""
@@ -147,7 +149,7 @@ class GroupsApi:
 
     async def clients(self, _request: Request) -> Response:
         """Who sends how much."""
-        return _listing({}, "clients", iter(client_rows(self.broker)))
+        return _listing(self.broker.slicer, {}, "clients", iter(client_rows(self.broker)))
 
 
 def path_parts(raw: bytes, prefix: bytes) -> list[str]:
@@ -159,14 +161,16 @@ def _error(status: int, sentence: str) -> Response:
     return JSONResponse({"error": sentence}, status)
 
 
-def _listing(head: dict[str, Any], name: str, rows: Iterator[dict[str, Any] | None]) -> Response:
+def _listing(
+    slicer: Slicer, head: dict[str, Any], name: str, rows: Iterator[dict[str, Any] | None]
+) -> Response:
     """An object with ``head``'s fields and a list of rows; None among them makes no row."""
 
     async def body() -> AsyncIterator[str]:
         fields = json.dumps({**head, name: []}, ensure_ascii=False)
         pieces = [fields.removesuffix("]}")]
         separator = ""
-        slices = Slices()
+        slices = slicer.work("/api")
         for row in rows:
             if row is not None:
                 pieces.append(separator + json.dumps(row, ensure_ascii=False))

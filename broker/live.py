@@ -19,7 +19,7 @@ import structlog
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from broker.slices import Slices
+from broker.slices import Slicer, Slices
 
 TICK_S = 1.0
 SOONEST_S = 0.2
@@ -81,7 +81,7 @@ class Client:
 class Channel:
     """What one watched thing was at the last look, as JSON texts, and who watches it."""
 
-    def __init__(self, source: Source, wall_ms: Callable[[], int]) -> None:
+    def __init__(self, source: Source, wall_ms: Callable[[], int], slicer: Slicer) -> None:
         self.source = source
         self.clients: set[Client] = set()
         self.read = asyncio.Event()
@@ -90,6 +90,7 @@ class Channel:
         """Set when something has happened."""
         self.task: asyncio.Task[None] | None = None
         self._wall_ms = wall_ms
+        self._slicer = slicer
         self._head = ""
         self._rows: dict[Place, tuple[object, str]] = {}
         """Token, and the row as it stands in an event."""
@@ -112,7 +113,7 @@ class Channel:
 
     async def look(self) -> float:
         """Read the source, tell the clients what changed; returns how long that held the loop."""
-        slices = Slices()
+        slices = self._slicer.work("/api/live")
         before = self._rows
         seen: set[Place] = set()
         changes: list[str] = []
@@ -160,12 +161,15 @@ class Channel:
 class Live:
     """The ASGI application behind `/api/live`, and all channels of a broker."""
 
-    def __init__(self, find: Callable[[str], Source | None], wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, find: Callable[[str], Source | None], wall_ms: Callable[[], int], slicer: Slicer
+    ) -> None:
         self.channels: dict[str, Channel] = {}
         """Those that somebody watches."""
         self.clients = 0
         self._find = find
         self._wall_ms = wall_ms
+        self._slicer = slicer
         self._open: set[asyncio.Task[Any]] = set()
 
     def happened(self) -> None:
@@ -217,7 +221,7 @@ class Live:
     def _join(self, watch: str, source: Source, client: Client) -> Channel:
         channel = self.channels.get(watch)
         if channel is None:
-            channel = self.channels[watch] = Channel(source, self._wall_ms)
+            channel = self.channels[watch] = Channel(source, self._wall_ms, self._slicer)
             channel.task = asyncio.create_task(channel.run())
         channel.clients.add(client)
         return channel

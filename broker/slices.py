@@ -1,41 +1,88 @@
-"""Long work in the loop's thread, cut into slices between which requests have their turn."""
+"""Long work in the loop's thread, cut into slices between which requests have their turn (law 9).
+
+A handler whose work may be long is a coroutine that looks at ``slices.over`` after each element and
+awaits ``slices.pause()`` when it is. However much long work there is at a time, one slice runs
+between two looks at the sockets: the `Slicer` lets those who wait run in the order in which they
+came.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable
 from contextlib import suppress
-from time import perf_counter
+from time import perf_counter_ns
 
-SLICE_S = 0.004
+from broker.watchdog import Watchdog
+
+SLICE_NS = 4_000_000
 """How long one slice may hold the loop."""
 
 
-class Slices:
-    """Ends the slice that is running when it has held the loop for long enough."""
+class Slicer:
+    """Whose slice is next; one for a broker, used from the event loop's thread alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, watchdog: Watchdog | None = None) -> None:
+        self.watchdog = watchdog or Watchdog()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._scheduled = False
+
+    def work(self, name: str) -> Slices:
+        """The slices of a piece of work that begins now; ``name`` is what the watchdog calls it."""
+        return Slices(self, name)
+
+    async def turn(self) -> None:
+        """Return in a later iteration of the loop, in which no other slice runs."""
+        loop = asyncio.get_running_loop()
+        mine = loop.create_future()
+        self._waiting.append(mine)
+        if not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._next)
+        await mine
+
+    def _next(self) -> None:
+        waiting = self._waiting
+        while waiting:
+            first = waiting.popleft()
+            if not first.done():  # its task may have been cancelled
+                first.set_result(None)
+                break
+        self._scheduled = bool(waiting)
+        if waiting:
+            asyncio.get_running_loop().call_soon(self._next)
+
+
+class Slices:
+    """The slices of one piece of work; the first one runs from when this is made."""
+
+    def __init__(self, slicer: Slicer, name: str) -> None:
         self.held_s = 0.0
         """How long the ended slices have held the loop, all together."""
-        self._since = perf_counter()
+        self._slicer = slicer
+        self._name = name
+        self._since_ns = perf_counter_ns()
 
     @property
     def over(self) -> bool:
         """Whether others should have their turn."""
-        return perf_counter() - self._since > SLICE_S
+        return perf_counter_ns() - self._since_ns > SLICE_NS
 
     def end(self) -> float:
         """End the work, or this part of it; returns ``held_s``."""
-        now = perf_counter()
-        self.held_s += now - self._since
-        self._since = now
+        now_ns = perf_counter_ns()
+        held_ns = now_ns - self._since_ns
+        self._slicer.watchdog.held(self._name, held_ns)
+        self.held_s += held_ns / 1e9
+        self._since_ns = now_ns
         return self.held_s
 
     async def pause(self) -> None:
-        """Let the others have their turn."""
+        """Let the others have their turn. Long work that begins by a request begins with this."""
         self.end()
-        await asyncio.sleep(0)
-        self._since = perf_counter()
+        await self._slicer.turn()
+        self._since_ns = perf_counter_ns()
 
     async def wait_for(self, what: Awaitable[object], at_most_s: float) -> None:
         """Wait for what others do, and not for longer than that; it does not count as held."""
@@ -43,4 +90,4 @@ class Slices:
         with suppress(TimeoutError):
             async with asyncio.timeout(at_most_s):
                 await what
-        self._since = perf_counter()
+        self._since_ns = perf_counter_ns()

@@ -14,7 +14,6 @@ from time import process_time
 from typing import TYPE_CHECKING
 
 from broker.group_views import lag_of, readable
-from broker.slices import Slices
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -88,7 +87,7 @@ class Trends:
     async def sample(self) -> float:
         """Take one sample; returns how long that held the loop, in slices."""
         self._sample_broker()
-        slices = Slices()
+        slices = self.broker.slicer.work("trends")
         members = total = 0
         seen: set[str] = set()
         for host in readable(self.broker):

@@ -11,7 +11,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.lag import BLOCK, MemberLag, PartitionLag, TopicPartition
@@ -25,8 +24,6 @@ from log.partition_log import PartitionLog
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-SLICE_S = 0.004
-"""How long one slice may hold the loop, less the last of its steps."""
 STEP = BLOCK
 """Offsets, members or partitions in one step at most."""
 LOOKUP_S_MAX = 1.0
@@ -102,13 +99,12 @@ class Walk:
                     await self.broker.lags.times.settled()
             await self._in_slices(self.late_steps())
 
-    @staticmethod
-    async def _in_slices(steps: Iterator[int]) -> None:
-        since = perf_counter()
+    async def _in_slices(self, steps: Iterator[int]) -> None:
+        slices = self.broker.slicer.work("/metrics")
         for _ in steps:
-            if perf_counter() - since > SLICE_S:
-                await asyncio.sleep(0)
-                since = perf_counter()
+            if slices.over:
+                await slices.pause()
+        slices.end()
 
     def late_steps(self) -> Iterator[int]:
         """The rest of `steps`: groups that waited; of what is not known now the seconds lack."""

@@ -15,6 +15,7 @@ import pytest
 
 from broker import live, slices
 from broker.live import Channel, Client, Row, Source
+from broker.slices import Slicer
 from protocol.messages.produce import API as PRODUCE
 from protocol.records.batch import Record, encode_batch
 from tests.seeing.seen import Seen, seeing
@@ -256,7 +257,7 @@ def told(client: Client) -> list[Any]:
 
 async def test_only_what_changed_is_made_and_told_once_for_all() -> None:
     table = Table(3)
-    channel = Channel(table, lambda: 1)
+    channel = Channel(table, lambda: 1, Slicer())
     clients = [Client(), Client()]
     channel.clients.update(clients)
     await channel.look()
@@ -271,7 +272,7 @@ async def test_only_what_changed_is_made_and_told_once_for_all() -> None:
 
 
 async def test_many_rows_come_in_several_events() -> None:
-    channel = Channel(Table(1234), lambda: 1)
+    channel = Channel(Table(1234), lambda: 1, Slicer())
     await channel.look()
     events = [json.loads(event.decode().removeprefix("data: ")) for event in channel.everything()]
     assert [len(event["rows"]) for event in events] == [500, 500, 234]
@@ -281,7 +282,7 @@ async def test_many_rows_come_in_several_events() -> None:
 
 async def test_a_client_that_does_not_read_is_told_everything_anew_instead() -> None:
     table = Table(1)
-    channel = Channel(table, lambda: 1)
+    channel = Channel(table, lambda: 1, Slicer())
     client = Client()
     client.behind = False
     channel.clients.add(client)
@@ -293,7 +294,7 @@ async def test_a_client_that_does_not_read_is_told_everything_anew_instead() -> 
 
 
 async def test_a_look_at_very_much_gives_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    channel = Channel(Table(50), lambda: 1)
+    channel = Channel(Table(50), lambda: 1, Slicer())
     turns = 0
 
     async def other() -> None:
@@ -302,7 +303,7 @@ async def test_a_look_at_very_much_gives_others_their_turn(monkeypatch: pytest.M
             turns += 1
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(slices, "SLICE_NS", 0)
     task = asyncio.create_task(other())
     await channel.look()
     task.cancel()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker import families, walk
+from broker import families, slices
 from broker.exposition import render
 from protocol.errors import NONE
 from protocol.messages.delete_groups import API as DELETE_GROUPS
@@ -235,7 +235,7 @@ async def test_clients_are_served_while_a_scrape_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every slice ends for whoever waits: with slices of no length, after each topic of a group."""
-    monkeypatch.setattr(walk, "SLICE_S", 0)
+    monkeypatch.setattr(slices, "SLICE_NS", 0)
     monkeypatch.setattr(families, "LINES_PER_CHUNK", 7)
     async with seeing(tmp_path) as seen:
         for number in range(50):

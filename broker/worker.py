@@ -1,0 +1,80 @@
+"""The worker: pure work that takes long (decoding, decompressing, encoding), in one thread.
+
+One thread, so that what such work takes of memory and of the interpreter stays bounded however many
+clients ask for it. Clients take turns: each has a queue of its own, and the thread takes one job of
+each in rotation, so that a client with thirty large batches delays another's by one of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+_Job = tuple[Callable[[], Any], "asyncio.Future[Any]"]
+
+
+class Worker:
+    """Runs jobs in a thread; use from the event loop's thread alone."""
+
+    def __init__(self) -> None:
+        self._executor: ThreadPoolExecutor | None = None
+        self._queues: dict[Hashable, deque[_Job]] = {}
+        """By client, those whose turn is next first."""
+        self._served: Hashable = None
+        """Whose job runs now; the rest of its queue comes behind the others."""
+        self._running = False
+
+    async def run(self, client: Hashable, job: Callable[[], Result]) -> Result:
+        """What ``job()`` returns or raises; ``client`` is whom it takes turns for.
+
+        The job must touch nothing that the loop's thread changes meanwhile.
+        """
+        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(client, deque()).append((job, done))
+        if not self._running:
+            self._next()
+        return await done
+
+    def stop(self) -> None:
+        """Let the thread end after the job that it is at; what waits is cancelled."""
+        queues, self._queues = self._queues, {}
+        for queue in queues.values():
+            for _, done in queue:
+                done.cancel()
+        if self._executor is not None:
+            self._executor.shutdown(wait=False)
+            self._executor = None
+
+    def _next(self) -> None:
+        self._running = False
+        if self._served in self._queues:
+            self._queues[self._served] = self._queues.pop(self._served)
+        while self._queues:
+            client, queue = next(iter(self._queues.items()))
+            if not queue:
+                del self._queues[client]
+                continue
+            job, done = queue.popleft()
+            if not done.done():  # else whoever wanted it was cancelled
+                self._start(client, job, done)
+                return
+
+    def _start(self, client: Hashable, job: Callable[[], Any], done: asyncio.Future[Any]) -> None:
+        def ended(running: asyncio.Future[Any]) -> None:
+            error = running.exception()
+            if not done.done():
+                if error is None:
+                    done.set_result(running.result())
+                else:
+                    done.set_exception(error)
+            self._next()
+
+        self._running, self._served = True, client
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="worker")
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(self._executor, job).add_done_callback(ended)
