@@ -29,12 +29,13 @@ from broker.logs import LogManager
 from broker.long_poll import LongPolls
 from broker.maintenance import Maintenance
 from broker.metrics import Metrics
+from broker.offsets_topic import mend_policy, offsets_topic_configs
 from broker.registry import BadDirectory, BrokerNode, Topic
 from broker.runtime import OFFSETS_TOPIC, Runtime
 from broker.server import Server
 from broker.settings import limits, runtime_settings
 from broker.slices import Slicer
-from broker.topics import TopicAdmin, offsets_topic_configs
+from broker.topics import TopicAdmin
 from broker.trends import Trends
 from broker.watchdog import Watchdog
 from broker.worker import Worker
@@ -108,6 +109,7 @@ class Broker:
             {OFFSETS_TOPIC: offsets_topic_configs(segment_bytes)},
         )
         restore(self)
+        mend_policy(self.registry)
         self.logs = LogManager(self.fs, self.directory, config)
         for name in self.registry.deleted:
             self.logs.retire(self.registry.dying_topic(name), (), uuid.uuid4().hex)

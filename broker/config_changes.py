@@ -16,6 +16,7 @@ from broker.config import topic_settings
 from broker.config_table import BROKER, TOPIC, Setting
 from broker.config_value import BadValue, render
 from broker.dynamic_settings import DYNAMIC, broker_setting, check_dynamic, topic_setting
+from broker.offsets_topic import keep_compact
 from broker.registry import BadTopicName, check_topic_name
 from protocol.errors import (
     INVALID_CONFIG,
@@ -85,6 +86,7 @@ async def _change_topic(broker: Broker, name: str, edit: Edit, validate_only: bo
     values = broker.logs.topics[name].settings
     try:
         configs = edit(topic.configs, topic_setting, lambda key: _text(TOPIC[key], values[key]))
+        configs = keep_compact(name, configs)
         topic_settings(broker.config, configs)
     except BadValue as error:
         raise ConfigRefused(INVALID_CONFIG, str(error)) from None

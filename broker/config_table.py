@@ -910,7 +910,8 @@ _TOPIC: Final = (
         LIST,
         "delete",
         "[compact, delete]",
-        "delete removes old segments, compact keeps the last record of each key; empty: neither.",
+        "delete removes old segments, compact keeps the last record of each key; empty: neither."
+        " __consumer_offsets is always compact.",
     ),
     *_COMPRESSION,
     S(

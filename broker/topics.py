@@ -18,6 +18,7 @@ import structlog
 
 from broker.config import topic_settings
 from broker.logs import TopicLogs
+from broker.offsets_topic import offsets_topic_configs
 from broker.registry import Topic, check_topic_name, colliding
 from broker.runtime import OFFSETS_TOPIC
 
@@ -38,15 +39,6 @@ class TopicExists(Exception):
 
 class NoSuchTopic(Exception):
     """The topic is not there, or is being deleted."""
-
-
-def offsets_topic_configs(segment_bytes: int) -> dict[str, str]:
-    """The settings that ``__consumer_offsets`` is created with, as in Kafka."""
-    return {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": str(segment_bytes),
-    }
 
 
 class TopicAdmin:
