@@ -17,7 +17,6 @@ from typing import Any
 from broker.config_table import (
     BROKER,
     BROKER_NAME_OF_TOPIC_SETTING,
-    ONLY_IN_KAFKA_4,
     TOPIC,
     Setting,
     Value,
@@ -26,9 +25,9 @@ from broker.config_value import BadValue, parse_value
 from broker.group_rules import check_groups
 from broker.listeners import Endpoint, advertise, parse_host_and_port, parse_listeners
 from broker.properties import parse
+from broker.protection import VARIABLE_PREFIX, base_name, check_protection
 from log.config import LONG_MAX, LogConfig, format_magic
 
-ENVIRONMENT_PREFIX = "MUSTER_"
 _OF_COMMANDS = ("MUSTER_BOOTSTRAP", "MUSTER_HTTP", "MUSTER_SOURCE")
 _OF_TESTS = "MUSTER_TEST_"
 """Variables of the command line's other commands, and of the tests."""
@@ -50,15 +49,15 @@ class Config:
     """Every setting by Kafka's name: ``config["log.retention.ms"]``, typed, None for null.
 
     ``given`` holds the texts that were set, by name; ``unknown`` the names that Kafka does not
-    know. Raises BadConfig for a value that its setting does not take, or that Muster must not
-    ignore.
+    know. Raises BadConfig for a value that its setting does not take, and for settings that
+    protect and would not (`broker/protection.py`).
     """
 
     def __init__(self, given: Mapping[str, str], preset: Mapping[str, Value] = {}) -> None:
         """``preset`` holds typed values, weaker than ``given``."""
         known = {name: text for name, text in given.items() if name in BROKER}
         self.given = {name: str(value) for name, value in preset.items()} | known
-        self.unknown = sorted(set(given) - set(known) - ONLY_IN_KAFKA_4)
+        self.unknown = sorted(name for name in given if base_name(name) is None)
         self.dynamic_default: Mapping[str, str] = {}
         """What was changed at run time for every broker, by name."""
         self.dynamic_own: Mapping[str, str] = {}
@@ -67,6 +66,7 @@ class Config:
         self._values = self._static
         self._topic_defaults: dict[str, Any] | None = None
         try:
+            check_protection(given)
             for name, text in known.items():
                 self._static[name] = parse_value(BROKER[name], text)
             self._check()
@@ -133,9 +133,7 @@ class Config:
         return next((name for name in names if self._values.get(name) is not None), None)
 
     def _check(self) -> None:
-        """What no single value shows; law: nothing that protects is silently ignored."""
-        if self["authorizer.class.name"]:
-            raise BadValue("authorizer.class.name is set, and Muster has no authorizer")
+        """What no single value shows."""
         check_groups(self)
         ids = {self[name] for name in ("broker.id", "node.id") if self[name] >= 0}
         if len(ids) > 1:
@@ -316,9 +314,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """``MUSTER_LOG_RETENTION_MS`` is ``log.retention.ms``; an unknown one keeps its own name."""
     by_variable = {name.replace(".", "_").upper(): name for name in BROKER}
     return {
-        by_variable.get(variable.removeprefix(ENVIRONMENT_PREFIX), variable): text
+        by_variable.get(variable.removeprefix(VARIABLE_PREFIX), variable): text
         for variable, text in environment.items()
-        if variable.startswith(ENVIRONMENT_PREFIX)
+        if variable.startswith(VARIABLE_PREFIX)
         and variable not in _OF_COMMANDS
         and not variable.startswith(_OF_TESTS)
     }

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.config import topic_settings
+from broker.config import BadConfig, topic_settings
 from broker.config_table import BROKER, TOPIC, Setting
 from broker.config_value import BadValue, render
 from broker.dynamic_settings import DYNAMIC, broker_setting, check_dynamic, topic_setting
+from broker.embedded_registry import CONFIGS_FILE
 from broker.offsets_topic import keep_compact
+from broker.protection import Unprotected, check_protection
 from broker.registry import BadTopicName, check_topic_name
 from protocol.errors import (
     INVALID_CONFIG,
@@ -111,6 +113,8 @@ async def _change_broker(broker: Broker, name: str, edit: Edit, validate_only: b
         else:
             changed = config.with_dynamic(default, configs)
         _check_topics(broker, changed)
+    except Unprotected as error:
+        raise ConfigRefused(INVALID_CONFIG, str(error)) from None
     except ValueError as error:
         raise ConfigRefused(INVALID_REQUEST, str(error)) from None
     if not validate_only and configs != before:
@@ -174,9 +178,15 @@ def restore(broker: Broker) -> None:
     """Takes over what was changed at run time before this start; before the logs are opened.
 
     What no longer goes with the broker's properties is left out, with a line that says so: they can
-    be put right only by changing it again.
+    be put right only by changing it again. Raises BadConfig for what protects, which only another
+    version of Muster can have stored.
     """
     config, stored = broker.config, broker.registry.broker_configs
+    for kept in stored.values():
+        try:
+            check_protection(kept)
+        except Unprotected as error:
+            raise BadConfig(f"{broker.directory}/{CONFIGS_FILE}: {error}") from None
     layers: dict[str, dict[str, str]] = {EVERY_BROKER: {}, str(broker.registry.node_id): {}}
     for name, kept in layers.items():
         for key, text in stored.get(name, {}).items():

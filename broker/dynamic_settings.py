@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from broker.config_table import BROKER, BROKER_NAME_OF_TOPIC_SETTING, LIST, TOPIC, Setting
 from broker.config_value import BadValue
+from broker.protection import Unprotected, protects
 
 _STATIC_DEFAULTS = ("message.format.version",)
 """Topic settings whose default Kafka fixes at the start."""
@@ -38,10 +39,18 @@ _WORDS = ("set", "delete", "append to", "subtract from")
 
 
 def check_dynamic(configs: Mapping[str, str]) -> None:
-    """Raises BadValue for the first property that can't be changed at run time."""
+    """Raises BadValue for the first property that can't be changed at run time.
+
+    Unprotected when it would protect: whoever sets it must not believe that it does.
+    """
     for name in configs:
         if name in DYNAMIC:
             continue
+        if protects(name):
+            raise Unprotected(
+                f"Cannot update {name} dynamically: it protects, and Muster does not have what it"
+                " asks for"
+            )
         if name not in BROKER:
             raise BadValue(f"Unknown broker config name: {name}")
         if not BROKER[name].has_effect:

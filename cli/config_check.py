@@ -47,6 +47,7 @@ def rows_of(file: Path) -> list[output.Row]:
     """A row for each setting of a file, and one for what only shows when they are together."""
     from broker.config import BadConfig, Config
     from broker.properties import parse
+    from broker.protection import asked_for
 
     try:
         given = parse(file.read_text())
@@ -55,9 +56,10 @@ def rows_of(file: Path) -> list[output.Row]:
     except UnicodeDecodeError:
         raise CommandError(f"{file} is not a text file", USAGE) from None
     rows = [_row(name, text) for name, text in given.items()]
-    if not any(row["verdict"] == BAD for row in rows):
+    followed = {name: text for name, text in given.items() if asked_for(name, text) is None}
+    if not any(row["verdict"] == BAD and row["setting"] in followed for row in rows):
         try:
-            Config(given)
+            Config(followed)
         except BadConfig as error:
             together = {"setting": "(together)", "value": None, "verdict": BAD, "why": str(error)}
             rows.append(together)
@@ -65,14 +67,18 @@ def rows_of(file: Path) -> list[output.Row]:
 
 
 def _row(name: str, text: str) -> output.Row:
-    from broker.config_table import BROKER, ONLY_IN_KAFKA_4, PASSWORD
+    from broker.config_table import BROKER
     from broker.config_value import BadValue, parse_value
+    from broker.protection import asked_for, base_name, may_be_secret
 
+    row: output.Row = {"setting": name, "value": "(hidden)" if may_be_secret(name) else text}
+    wanted = asked_for(name, text)
+    if wanted is not None:
+        why = f"it protects, and Muster does not have {wanted}"
+        return {**row, "verdict": BAD, "why": why}
     setting = BROKER.get(name)
-    hidden = setting is not None and setting.type == PASSWORD
-    row: output.Row = {"setting": name, "value": "(hidden)" if hidden else text}
     if setting is None:
-        if name in ONLY_IN_KAFKA_4:
+        if base_name(name) is not None:
             return {**row, "verdict": NO_EFFECT, "why": None}
         near = get_close_matches(name, BROKER, 1, 0.8)
         return {**row, "verdict": UNKNOWN, "why": f"did you mean {near[0]}?" if near else None}

@@ -9,6 +9,7 @@ from pathlib import Path
 from broker.config_table import BROKER, TOPIC, Setting
 from broker.config_value import render
 from broker.dynamic_settings import DYNAMIC
+from broker.protection import FAMILIES, SINGLE, protects
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 
@@ -30,9 +31,9 @@ A value that its setting does not take ends the start with one sentence:
 
 Names that Kafka does not know are listed in one warning and ignored. Names that Kafka knows and
 that have no effect here are accepted in silence, so that an existing `server.properties` can be
-used as it is; they stand at the end of this page. Nothing that protects is ignored: an authorizer,
-or a listener with another security protocol than PLAINTEXT, ends the start. `muster config check
-FILE` shows all of this beforehand, setting by setting.
+used as it is; they stand at the end of this page. Nothing that protects is ignored: TLS, SASL, an
+authorizer or a quota ends the start ([below](#settings-that-protect)). `muster config check FILE`
+shows all of this beforehand, setting by setting.
 
 Without a file Muster behaves as Kafka with the `server.properties` of its quick start:
 `group.initial.rebalance.delay.ms` is 0 unless a source sets it. With a file Kafka's own default of
@@ -52,6 +53,35 @@ This page is written by `tools/make_configuration.py`; a test compares it with t
 """
 
 
+PROTECTING = """
+## Settings that protect
+
+Muster has no TLS, no authentication, no authorizer and no quotas yet. A broker that took the
+settings of one and did nothing would be open where its operator believes it closed. So it does not
+start, and one sentence names all of them:
+
+    $ muster serve --set ssl.client.auth=required --set super.users=User:admin
+    muster serve: settings that protect are never ignored, and Muster does not have TLS
+    (ssl.client.auth), an authorizer (super.users); take out what you can do without
+
+It makes no difference whether they come from a file, the environment or `--set`. When SIGHUP finds
+one, the settings stay as they were, with a line; AlterConfigs is answered INVALID_CONFIG. A value
+that asks for nothing is no obstacle: Kafka's default, an empty one,
+`allow.everyone.if.no.acl.found=true`; nor is `listener.security.protocol.map` for listeners that
+`listeners` does not name.
+
+Refused are, with any other value:
+
+"""
+PROTECTING_ALSO = """
+Each of them may be a listener's (`listener.name.internal.ssl.client.auth`), a mechanism's
+(`scram-sha-256.sasl.jaas.config`) or both. What else begins with `listener.name.` is refused too,
+such as `listener.name.internal.max.connections`, unless it is known to have no effect. Where only
+those who may do everything can reach the broker, take these settings out; anywhere else keep it
+behind something that protects it.
+"""
+
+
 def page() -> str:
     """The whole page."""
     parts = [
@@ -60,9 +90,12 @@ def page() -> str:
         *_table((setting for setting in BROKER.values() if setting.has_effect), DYNAMIC),
         "\n## Settings of topics\n\n",
         *_table(setting for setting in TOPIC.values() if setting.has_effect),
+        PROTECTING,
+        *_protecting(),
+        PROTECTING_ALSO,
         "\n## Known, and without effect\n\n",
         "Of the broker: ",
-        ", ".join(f"`{s.name}`" for s in _sorted(BROKER.values()) if not s.has_effect),
+        ", ".join(f"`{s.name}`" for s in _sorted(BROKER.values()) if _is_ignored(s)),
         ".\n\nOf topics: ",
         ", ".join(f"`{s.name}`" for s in _sorted(TOPIC.values()) if not s.has_effect),
         ".\n",
@@ -82,6 +115,21 @@ def _table(settings: Iterable[Setting], changeable: Collection[str] = ()) -> Ite
         if changeable:
             takes += " | yes" if setting.name in changeable else " | "
         yield f"| `{setting.name}` | {setting.type.lower()} | {shown} | {takes} | {doc} |\n"
+
+
+def _protecting() -> Iterable[str]:
+    """A line for each thing that Muster lacks, with the settings that ask for it."""
+    names: dict[str, list[str]] = {}
+    for start, wanted in FAMILIES.items():
+        names.setdefault(wanted, []).append(f"{start}*")
+    for name, wanted in SINGLE.items():
+        names.setdefault(wanted, []).append(name)
+    for wanted, each in sorted(names.items(), key=lambda pair: pair[0].lower()):
+        yield f"- {wanted}: {', '.join(f'`{name}`' for name in each)}\n"
+
+
+def _is_ignored(setting: Setting) -> bool:
+    return not setting.has_effect and not protects(setting.name)
 
 
 def _sorted(settings: Iterable[Setting]) -> list[Setting]:

@@ -263,7 +263,7 @@ def test_lists_of_the_broker_are_appended_to(changed: Wire) -> None:
         ("listeners", "set it in the broker's properties and restart it"),
         ("log.retention.hours", "set it in the broker's properties and restart it"),
         ("num.io.threads", "it has no effect on this broker"),
-        ("ssl.keystore.location", "it has no effect on this broker"),
+        ("background.threads", "it has no effect on this broker"),
     ],
 )
 @pytest.mark.parametrize("broker_id", ["1", EVERY_BROKER])

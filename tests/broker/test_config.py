@@ -97,7 +97,6 @@ def test_properties_files_are_javas() -> None:
         ("listeners=PLAINTEXT://:1,PLAINTEXT://:2", "a name of its own"),
         ("advertised.listeners=PLAINTEXT://0.0.0.0:9092", "nobody can connect to 0.0.0.0"),
         ("advertised.listeners=SSL://a:1", "asks for SSL"),
-        ("authorizer.class.name=a.B", "Muster has no authorizer"),
         ("max.connections.per.ip.overrides=1.2.3.4", "it must be ADDRESS:NUMBER"),
         ("http.listener=nowhere", "is not HOST:PORT"),
         ("log.format=yaml", "it must be one of console, json"),

@@ -17,6 +17,9 @@ FILES = {
     "faults.properties": "num.partitions=0\nlog.retention.hours=many\nssl.key.password=secret\n"
     "log.cleanup.policy=shred\nlog.rentention.ms=5\nnum.io.threads=8\nlog.segment.bytes=1048576\n",
     "typo.properties": "log.rentention.ms=5\nsomething.else=1\nlog.dirs=/var/lib/muster\n",
+    "protected.properties": "broker.id=1\nnode.id=2\nssl.client.auth=required\n"
+    "listener.name.in.scram-sha-256.sasl.jaas.config=secret\nsuper.users=User:admin\n"
+    "ssl.protocol=TLSv1.3\nlistener.name.in.no.such=secret\n",
     "together.properties": "broker.id=1\nnode.id=2\n",
     "empty.properties": "# nothing\n",
 }

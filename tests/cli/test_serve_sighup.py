@@ -75,6 +75,16 @@ def test_a_file_with_a_fault_changes_nothing(broker: Broker, hangup: Hangup) -> 
     assert value(broker, "log.retention.ms") == "1000"
 
 
+def test_a_setting_that_protects_is_not_taken_in_by_a_running_broker(
+    broker: Broker, hangup: Hangup
+) -> None:
+    said = hangup("log.retention.ms=2000\nssl.client.auth=required\n")
+
+    assert "not taken over" in said
+    assert "does not have TLS (ssl.client.auth)" in said
+    assert value(broker, "log.retention.ms") == "1000"
+
+
 def test_what_was_altered_stays_stronger(broker: Broker, hangup: Hangup) -> None:
     line = f"muster configs set log.retention.ms=3000 --broker 1 --bootstrap {broker.bootstrap}"
     assert "3000" in sessions.typed(line)
