@@ -30,6 +30,7 @@ from broker.long_poll import LongPolls
 from broker.maintenance import Maintenance
 from broker.metrics import Metrics
 from broker.offsets_topic import mend_policy, offsets_topic_configs
+from broker.pulse import Pulse
 from broker.registry import BadDirectory, BrokerNode, Topic
 from broker.runtime import OFFSETS_TOPIC, Runtime
 from broker.server import Server
@@ -62,6 +63,8 @@ class Broker:
         self.config = config
         self.fs: FileSystem = fs or OsFileSystem(open_files_max())
         self.clock = clock or Clock()
+        self.pulse = Pulse(self.clock)
+        """What keeps the broker's own pauses out of the clock."""
         self.directory = os.path.abspath(config.directories[0])
         self.metrics = Metrics()
         self.watchdog = Watchdog()
@@ -135,6 +138,7 @@ class Broker:
 
     async def start(self) -> None:
         """Listens. Raises OSError, with the address in its text, where that cannot be had."""
+        self.pulse.start()
         self.runtime.on_event.append(self._tell)
         self.runtime.on_fatal = self.fail
         self.runtime.before_replies = self.server.hold_writes
@@ -218,6 +222,7 @@ class Broker:
             await asyncio.to_thread(work)
         self._timers.clear()
         await asyncio.to_thread(self.logs.close_all)
+        self.pulse.stop()
         self.release()
 
     def release(self) -> None:

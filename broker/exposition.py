@@ -90,6 +90,15 @@ class BrokerCollector(Collector):
         for work in {row.api.name: None for row in SERVED.values()} | dict.fromkeys(counts):
             long_pieces.add_metric([work], counts.get(work, 0))
         yield long_pieces
+        pulse = self.broker.pulse
+        yield CounterMetricFamily(
+            "muster_pauses_total", "How often the broker itself stood still.", value=pulse.pauses
+        )
+        yield CounterMetricFamily(
+            "muster_pause_seconds_total",
+            "How long the broker itself stood still.",
+            value=pulse.paused_s,
+        )
 
     def _groups(self) -> Iterator[Metric]:
         totals = self.broker.metrics

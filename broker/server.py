@@ -95,7 +95,7 @@ class Server:
         self.unread: set[Connection] = set()
         """Connections whose socket is not read for now."""
         self.now_s = 0
-        """Whole seconds on the loop's clock, moved once a second."""
+        """Whole seconds on the broker's clock, which leaves its pauses out; moved once a second."""
         queued = self.limits.queued_bytes
         self.partials = PartialRequests(queued) if queued >= 0 else None
         self._per_ip: Counter[str] = Counter()
@@ -129,7 +129,7 @@ class Server:
         """
         self._loop = asyncio.get_running_loop()
         if self._look is None:
-            self.now_s = int(self._loop.time())
+            self.now_s = self.broker.clock.now().mono_ms // 1000
             self._look = self._loop.call_later(1, self._tick)
         # One family a listener: "" and 0.0.0.0 are IPv4, :: is IPv6 with mapped IPv4 as in Java.
         infos = socket.getaddrinfo(
@@ -244,7 +244,7 @@ class Server:
 
     def _tick(self) -> None:
         self._look = self._loop.call_later(1, self._tick)
-        self.now_s = int(self._loop.time())
+        self.now_s = self.broker.clock.now().mono_ms // 1000
         self.look_around()
 
     def look_around(self) -> None:

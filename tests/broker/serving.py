@@ -26,6 +26,7 @@ class HandClock(Clock):
     """Clocks that stand still until a test moves them."""
 
     def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
+        super().__init__()
         self.mono_ms = 1_000_000
         self.wall_ms = wall_ms
 

@@ -62,6 +62,7 @@ class HandClock(Clock):
     """Both clocks, moved by the test; the broker is told by `Served.pass_ms`."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.mono_ms = 1_000_000
         self.wall_ms = 1_700_000_000_000
 

@@ -1,0 +1,213 @@
+"""The broker's process stands still (SIGSTOP): nobody is put out for what it could not read.
+
+Kafka loses between none and all of its members here, a race of its threads; Muster must lose none.
+A pause is a length of time by its nature: how long the broker stood still is what is tested. All
+else is waited for by conditions.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests import waiting
+from tests.brokers import KIND, Broker
+from tests.interop.cluster import Cluster, Feed
+from tests.interop.group_members import PYTHON_CLIENTS, Group
+from tests.wire import Wire
+
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(KIND != "muster", reason="Kafka's threads race after a pause"),
+]
+MEMBERS = 20
+PUT_OUT = ("session_expired", "join_timed_out", "sync_timed_out", "new_member_timed_out")
+HEARD_WITHIN_S = 4
+"""Sessions are of 6 s, and the real clients send heartbeats every 0.3 s."""
+_NEVER = threading.Event()
+
+
+@contextmanager
+def paused(broker: Broker, seconds: float) -> Iterator[None]:
+    """The broker stands still for so long, from before the block to after it."""
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        yield
+        _NEVER.wait(seconds)
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+
+
+class Silent:
+    """A member of a group of its own that says nothing but what the test has it say."""
+
+    def __init__(self, port: int, group: str, session_ms: int) -> None:
+        self.wire = Wire(port)
+        joining = {
+            "group_id": group,
+            "session_timeout_ms": session_ms,
+            "rebalance_timeout_ms": session_ms,
+            "member_id": "",
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        }
+        waiting.until(
+            "the group has a coordinator",
+            lambda: self.wire.call("FindCoordinator", 1, {"key": group})["error_code"] == 0,
+        )
+        joined = self.wire.call("JoinGroup", 3, joining)
+        assert joined["error_code"] == 0, joined
+        self.who = {
+            "group_id": group,
+            "generation_id": joined["generation_id"],
+            "member_id": joined["member_id"],
+        }
+        given = [{"member_id": joined["member_id"], "assignment": b"all"}]
+        synced = self.wire.call("SyncGroup", 3, {**self.who, "assignments": given})
+        assert synced["error_code"] == 0, synced
+
+    def send(self) -> None:
+        """Send a heartbeat, and do not wait for its answer."""
+        self.wire.send("Heartbeat", 3, self.who)
+
+    def answer(self) -> int:
+        """The error code of the next answer."""
+        return int(self.wire.receive()[1]["error_code"])
+
+    def beat(self) -> int:
+        """Send a heartbeat; the error code of its answer."""
+        self.send()
+        return self.answer()
+
+
+@contextmanager
+def silent_members(port: int, session_ms: int) -> Iterator[list[Silent]]:
+    with ExitStack() as stack:
+        members = [Silent(port, f"silent-{number}", session_ms) for number in range(MEMBERS)]
+        for member in members:
+            stack.callback(member.wire.close)
+        yield members
+
+
+def put_out(broker: Broker) -> list[str]:
+    """The broker's lines that put somebody out."""
+    return [line for line in broker.log if any(cause in line for cause in PUT_OUT)]
+
+
+def noticed(broker: Broker) -> int:
+    return sum("the broker stood still" in line for line in broker.log)
+
+
+@pytest.mark.parametrize("seconds", [8, pytest.param(30, marks=pytest.mark.soak)])
+def test_a_heartbeat_that_came_while_the_broker_stood_is_in_time(
+    brokers: Callable[..., Broker], seconds: float
+) -> None:
+    broker = brokers()
+    with silent_members(broker.port, 6000) as members:
+        assert [member.beat() for member in members] == [0] * MEMBERS
+        with paused(broker, seconds):
+            for member in members[::2]:
+                member.send()
+        answers = [member.answer() for member in members[::2]]
+        answers += [member.beat() for member in members[1::2]]  # who says nothing meanwhile
+        assert answers == [0] * MEMBERS, "UNKNOWN_MEMBER_ID (25) for the broker's own pause"
+        waiting.until("the operator is told", lambda: noticed(broker) == 1)
+        assert put_out(broker) == []
+
+
+def test_short_sessions_live_through_pause_after_pause(brokers: Callable[..., Broker]) -> None:
+    """Stopped for a second, running for a moment, three times, with sessions of one second."""
+    broker = brokers({"group.min.session.timeout.ms": "1000"})
+    with silent_members(broker.port, 1000) as members:
+        for _ in range(3):
+            with paused(broker, 1):
+                for member in members:
+                    member.send()
+            assert [member.answer() for member in members] == [0] * MEMBERS
+        assert put_out(broker) == []
+
+
+def test_no_connection_becomes_idle_by_the_brokers_pause(brokers: Callable[..., Broker]) -> None:
+    broker = brokers({"connections.max.idle.ms": "2500"})
+    with Wire(broker.port) as wire:
+        assert wire.call("ApiVersions", 0)["error_code"] == 0
+        with paused(broker, 4):
+            pass
+        waiting.until("the broker lives", lambda: noticed(broker) == 1)
+        assert wire.call("ApiVersions", 0)["error_code"] == 0
+        waiting.until("it ends when it really is idle", wire.is_closed)
+
+
+def test_a_member_that_is_gone_is_still_missed_after_a_pause(
+    brokers: Callable[..., Broker],
+) -> None:
+    broker = brokers({"group.min.session.timeout.ms": "1000"})
+    with silent_members(broker.port, 1000) as members:
+        with paused(broker, 1.5):
+            pass
+        waiting.until("all sessions end", lambda: len(put_out(broker)) >= MEMBERS)
+        assert members[0].beat() == 25
+
+
+def _lives_on(broker: Broker, name: str, rounds: list[float]) -> None:
+    """Groups of each client see new records and commit after each pause; nobody is put out.
+
+    A client that hears nothing for the length of its session gives its member id up by itself and
+    joins as another. Such an id is missed when it has been silent for a session after the pause;
+    whoever is missed earlier was put out for the broker's own silence.
+    """
+    cluster = Cluster(broker.bootstrap)
+    cluster.create_topic(name, 4)
+    feed = Feed(broker.bootstrap, name, 4)
+    config: dict[str, Any] = {"topics": [name], "session_timeout_ms": 6000}
+    with ExitStack() as stack:
+        groups = [
+            stack.enter_context(Group(client, broker.bootstrap, f"{name}-{client}", **config))
+            for client in PYTHON_CLIENTS
+        ]
+        for group in groups:
+            for each in "ab":
+                group.start(each)
+        for seconds in rounds:
+            for group in groups:
+                group.balanced(cluster, 2, 2)
+            before = len(put_out(broker))
+            with paused(broker, seconds):
+                pass
+            resumed_s = time.time()
+            values = feed.send(8, within_s=60)
+            for group in groups:
+                group.until_seen(values, 60)
+                group.balanced(cluster, 2, 2)
+            for line in put_out(broker)[before:]:
+                told_s = datetime.fromisoformat(line.split()[0]).timestamp()
+                assert told_s - resumed_s > HEARD_WITHIN_S, f"after {seconds} s: {line}"
+        for group in groups:
+            for member in group.members.values():
+                member.commit()
+            assert cluster.committed(group.name) == cluster.end_offsets(name, 4)
+
+
+def test_no_real_member_is_put_out_by_the_brokers_own_pause(
+    brokers: Callable[..., Broker], name: str
+) -> None:
+    _lives_on(brokers(), name, [1, 4, 9])
+
+
+@pytest.mark.soak
+def test_no_real_member_is_put_out_by_pauses_of_1_to_30_s(
+    brokers: Callable[..., Broker], name: str
+) -> None:
+    seed = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
+    print(f"SEED={seed}")
+    lengths = random.Random(seed)
+    _lives_on(brokers(), name, [30, *(lengths.uniform(1, 30) for _ in range(12))])
