@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 import structlog
 
+from broker.large_requests import SURELY_SMALL_BYTES
 from broker.ordered_replies import OrderedReplies
 from broker.peer import display_client_id, java_address, peer_gone
 from broker.request import Request
@@ -56,7 +57,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
         self.peer = ""
         """The peer's address and port, for log lines."""
         self.last_active_s = server.now_s
-        self.read_ns = 0
+        self.read_ns: int = 0
         """When bytes came last, by the performance counter: what request times count from."""
         self.muted_at_s: int | None = None
         """Since when the peer has not read its replies."""
@@ -65,6 +66,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
         self._broker = server.broker
         self._routes = server.routes
         self._partials = server.partials
+        self._large = server.large
         self._request_bytes_max = server.limits.request_bytes
         self._slots_max = server.limits.requests_in_flight
         self._framer = Framer(server.limits.request_bytes)
@@ -281,7 +283,12 @@ class Connection(OrderedReplies, asyncio.Protocol):
             return
         request = self.handling = Request(self, route, correlation_id, client_id, frame, position)
         try:
-            route.handle(self._broker, request)
+            if len(frame) <= SURELY_SMALL_BYTES:
+                steps = route.handle(self._broker, request)
+            else:
+                steps = self._large.handle(self._broker, request)
+            if steps is not None:
+                self._large.work_off(request, steps)
         except ProtocolError as error:
             self.refuse(error)
         except Exception:  # noqa: BLE001 - told in the log, with its traceback

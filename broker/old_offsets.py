@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from broker.request import Request
+from broker.request import Request, Steps
 from protocol.errors import (
     KAFKA_STORAGE_ERROR,
     NONE,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 
-def commit(broker: Broker, request: Request) -> None:
+def commit(broker: Broker, request: Request) -> Steps:
     """Keeps each offset before it is acknowledged."""
     value = request.value
     worst = NONE
@@ -38,6 +38,7 @@ def commit(broker: Broker, request: Request) -> None:
             code = _commit_one(broker, value["group_id"], topic["name"], partition, entry)
             worst = max(worst, code)
             partitions.append({"partition_index": partition, "error_code": code})
+            yield None
         topics.append({"name": topic["name"], "partitions": partitions})
     request.respond({"topics": topics}, worst)
 
@@ -63,7 +64,7 @@ def _commit_one(broker: Broker, group_id: str, topic: str, partition: int, entry
     return NONE
 
 
-def fetch(broker: Broker, request: Request) -> None:
+def fetch(broker: Broker, request: Request) -> Steps:
     """Answers what `commit` kept."""
     value = request.value
     paths = broker.registry.consumer_paths
@@ -82,6 +83,7 @@ def fetch(broker: Broker, request: Request) -> None:
                     "error_code": UNKNOWN_TOPIC_OR_PARTITION if offset is None else NONE,
                 }
             )
+            yield None
         topics.append({"name": topic["name"], "partitions": partitions})
     request.respond({"topics": topics}, NONE)
 

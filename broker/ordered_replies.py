@@ -68,6 +68,10 @@ class OrderedReplies:
         """Handles no later request before ``request`` is answered."""
         self._parked = request
 
+    def may_park(self) -> bool:
+        """Whether a request may be parked now: none is, and somebody still waits for an answer."""
+        return self._parked is None and not self.closed
+
     def _place(self, request: Request) -> None:
         """Keeps a request that was handled until its reply's turn has come; often that is now."""
         self.handling = None

@@ -8,11 +8,13 @@ decoded when a handler asks, by the reference codec (``value``) or by a generate
 
 from __future__ import annotations
 
+import asyncio
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker.histogram import Histogram
 from log.filesystem import File
@@ -23,8 +25,18 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.connection import Connection
 
-Handler = Callable[["Broker", "Request"], None]
+Steps: TypeAlias = Iterator["asyncio.Future[Any] | None"]
+"""What a handler over elements returns: it yields None where others may have their turn, and a
+future where it goes on when that is done. Its last step ends the request."""
+Handler = Callable[["Broker", "Request"], Steps | None]
+"""Ends its request, at once or later; one over many elements returns its steps instead."""
 ReplyEncoder = Callable[["Request", Any], None]
+
+
+ELEMENTS_MAX = 20_000
+"""What most APIs allow a request to name: more than any cluster's tools ask for at a time."""
+ENCODED_AT_ONCE = 500
+"""Elements of an answer that is encoded in the loop's thread: about 1 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +52,12 @@ class ServedApi:
     handle: Handler
     left_out: str = ""
     """What Kafka does in the same versions and this broker does not; for docs/coverage.md."""
+    elements_max: int | None = ELEMENTS_MAX
+    """How many elements one request may name, entries of all its arrays together; None where the
+    handler counts for itself."""
+    decoders: Mapping[int, Callable[[bytes, int], Any]] = field(default_factory=dict)
+    """By version, what decodes large bodies for a handler that takes them from ``context``; the
+    reference codec, into ``value``, for the other versions."""
 
 
 class Route:
@@ -135,7 +153,8 @@ class Request:
         self.since_ns = connection.read_ns
         """When it had arrived, by the performance counter."""
         self.context: Any = None
-        """Whatever the handler needs again when the reply comes."""
+        """What ``ServedApi.decoders`` made of a large body; then whatever the handler needs again
+        when the reply comes."""
 
     @property
     def served(self) -> ServedApi:
@@ -167,12 +186,30 @@ class Request:
         ``error_code`` is what the request is counted under; by default the value's own top-level
         ``error_code``, or 0 where it has none.
         """
+        if error_code is None:
+            error_code = value.get("error_code", 0)
+        self.complete_later(partial(self.frame, value), error_code, at_once=not _is_large(value))
+
+    def complete_later(
+        self, frame: Callable[[], bytes], error_code: int, *, at_once: bool = False
+    ) -> None:
+        """Ends the request with what ``frame`` makes, in the worker unless that is fast enough."""
+        if at_once:
+            self.complete(frame(), error_code)
+        else:
+            self.connection.server.large.answer(self, frame, error_code)
+
+    def frame(self, value: dict[str, Any]) -> bytes:
+        """The whole frame that answers ``value``; in any thread."""
         api = self.route.served.api
         version = self.api_version
         header = response_header(api.key, version, self.correlation_id)
         body = api.encode_response(version, value)
-        frame = b"".join((_LENGTH.pack(len(header) + len(body)), header, body))
-        self.complete(frame, value.get("error_code", 0) if error_code is None else error_code)
+        return b"".join((_LENGTH.pack(len(header) + len(body)), header, body))
+
+    def take_value(self, value: dict[str, Any]) -> None:
+        """``value`` is what the body says; for who has decoded it elsewhere."""
+        self._value = value
 
     def complete(self, frame: Body, error_code: int = 0) -> None:
         """Ends the request with a whole frame, length prefix and header included.
@@ -211,3 +248,14 @@ class Request:
     def fail(self) -> None:
         """Ends the request over the exception that is being handled, a bug of ours."""
         self.connection.handler_failed(self)
+
+
+def _is_large(value: dict[str, Any]) -> bool:
+    """Whether an answer has more than `ENCODED_AT_ONCE` elements, entries of all its arrays."""
+    todo: list[Any] = [value]
+    for container in todo:
+        parts = container.values() if type(container) is dict else container
+        if len(todo) + len(parts) > ENCODED_AT_ONCE:
+            return True
+        todo += [part for part in parts if type(part) is dict or type(part) is list]
+    return False

@@ -36,12 +36,20 @@ def report_failure(request: Request) -> bytes | None:
         peer=request.connection.peer,
         client_id=display_client_id(request.client_id),
     )
+    return error_frame(request, UNKNOWN_SERVER_ERROR)
+
+
+def error_frame(request: Request, error_code: int) -> bytes | None:
+    """The frame that says no more than an error of the whole request.
+
+    None where the API has no place for one.
+    """
     api = request.served.api
     version = request.api_version
-    value: dict[str, Any] = {"error_code": UNKNOWN_SERVER_ERROR}
+    value: dict[str, Any] = {"error_code": error_code}
     try:
         body = api.encode_response(version, value)
-        if api.decode_response(version, body, 0).get("error_code") != UNKNOWN_SERVER_ERROR:
+        if api.decode_response(version, body, 0).get("error_code") != error_code:
             return None
     except Exception:  # noqa: BLE001 - whatever the codec says, the connection is closed instead
         return None

@@ -20,6 +20,7 @@ from broker.clients import Clients
 from broker.connection import Connection
 from broker.dispatch import SERVED
 from broker.histogram import Histogram
+from broker.large_requests import LargeRequests
 from broker.ordered_replies import OrderedReplies
 from broker.partial_requests import PartialRequests
 from broker.request import Route, ServedApi
@@ -80,6 +81,8 @@ class Server:
         """Requests answered: API key to error code to count."""
         self.times: dict[int, Histogram] = {}
         """API key to nanoseconds from a request's arrival to its answer."""
+        self.large = LargeRequests(broker.slicer, broker.worker, broker.spawn)
+        """Where requests over many elements are worked off."""
         self.clients = Clients()
         """Who sent how much."""
         self._served = served

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Awaitable
 from contextlib import suppress
 from time import perf_counter_ns
+from typing import Any
 
 from broker.watchdog import Watchdog
 
@@ -27,10 +28,25 @@ class Slicer:
         self.watchdog = watchdog or Watchdog()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._scheduled = False
+        self._direct_until_ns = 0
 
     def work(self, name: str) -> Slices:
         """The slices of a piece of work that begins now; ``name`` is what the watchdog calls it."""
         return Slices(self, name)
+
+    def direct_until_ns(self) -> int:
+        """Until when work that a request has just brought may be done at once, without a slice.
+
+        By the performance counter. One allowance for all requests of an iteration of the loop, so
+        that a hundred small pieces don't become a long one.
+        """
+        if not self._direct_until_ns:
+            self._direct_until_ns = perf_counter_ns() + SLICE_NS
+            asyncio.get_running_loop().call_soon(self._iteration_over)
+        return self._direct_until_ns
+
+    def _iteration_over(self) -> None:
+        self._direct_until_ns = 0
 
     async def turn(self) -> None:
         """Return in a later iteration of the loop, in which no other slice runs."""
@@ -82,6 +98,12 @@ class Slices:
         """Let the others have their turn. Long work that begins by a request begins with this."""
         self.end()
         await self._slicer.turn()
+        self._since_ns = perf_counter_ns()
+
+    async def until(self, done: asyncio.Future[Any]) -> None:
+        """Wait for others to be done with that, whether well or not; it does not count as held."""
+        self.end()
+        await asyncio.wait((done,))
         self._since_ns = perf_counter_ns()
 
     async def wait_for(self, what: Awaitable[object], at_most_s: float) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from protocol.codec import Message
+    from protocol.elements import ElementCounter
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """What decoders read; ``memoryview`` must be of bytes."""
@@ -101,7 +102,16 @@ class Api:
     Values are dicts with the names of the tables, as ARCHITECTURE.md describes.
     """
 
-    __slots__ = ("_messages", "first_flexible", "key", "name", "request", "response", "versions")
+    __slots__ = (
+        "_counters",
+        "_messages",
+        "first_flexible",
+        "key",
+        "name",
+        "request",
+        "response",
+        "versions",
+    )
 
     def __init__(
         self,
@@ -120,6 +130,7 @@ class Api:
         self.request = request
         self.response = response
         self._messages: dict[tuple[bool, int], Message] = {}
+        self._counters: dict[int, ElementCounter] = {}
 
     def __repr__(self) -> str:
         return f"Api({self.key}, {self.name})"
@@ -148,6 +159,20 @@ class Api:
         message = Message(f"{self.name} {kind}", fields, version, self.is_flexible(version))
         self._messages[is_request, version] = message
         return message
+
+    def count_elements(self, version: int, buffer: Buffer, position: int, at_most: int) -> int:
+        """How many elements the request body from ``position`` on names; makes none of them.
+
+        Raises protocol.elements.TooManyElements above ``at_most``.
+        """
+        counter = self._counters.get(version)
+        if counter is None:
+            from protocol.elements import ElementCounter
+
+            counter = self._counters[version] = ElementCounter(
+                f"{self.name} request v{version}", self.request, version, self.is_flexible(version)
+            )
+        return counter.count(buffer, position, at_most)
 
     def decode_request(self, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
         """The request body from ``position`` on; what comes after its end is not looked at.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.gather import Gather
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from coordinator.calls import DeleteGroup
 from protocol.messages.delete_groups import API
 
@@ -16,20 +16,19 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(broker: Broker, request: Request) -> Steps:
     # A group named twice is deleted once and answered once, as Kafka's set of names has it.
     groups = list(dict.fromkeys(request.value["groups_names"]))
-
-    def answer(replies: list[int]) -> None:
-        results = [
-            {"group_id": group_id, "error_code": error_code}
-            for group_id, error_code in zip(groups, replies, strict=True)
-        ]
-        request.respond({"throttle_time_ms": 0, "results": results}, max(replies, default=0))
-
-    gather: Gather[int] = Gather(request, len(groups), answer)
-    for index, group_id in enumerate(groups):
-        broker.runtime.submit(group_id, DeleteGroup(gather.ticket(index), group_id))
+    gather: Gather[int] = Gather()
+    for group_id in groups:
+        broker.runtime.submit(group_id, DeleteGroup(gather.ticket(), group_id))
+        yield from gather.sent()
+    yield from gather.rest()
+    results = [
+        {"group_id": group_id, "error_code": error_code}
+        for group_id, error_code in zip(groups, gather.replies, strict=True)
+    ]
+    request.respond({"throttle_time_ms": 0, "results": results}, max(gather.replies, default=0))
 
 
 SERVED = ServedApi(API, 0, 2, _handle)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.gather import Gather
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from coordinator.calls import DescribeGroup
 from coordinator.outcome import DescribeReply
 from protocol.errors import GROUP_ID_NOT_FOUND
@@ -28,19 +28,23 @@ GROUP_OPERATIONS = sum(
 """All operations on a group, which is what Kafka allows without an authoriser."""
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(broker: Broker, request: Request) -> Steps:
     value = request.value
-    groups = value["groups"]
+    # Kafka describes a group that is named twice twice, and no client names one twice: the first
+    # time is enough, or a small request could ask for any number of copies of a large group.
+    groups = list(dict.fromkeys(value["groups"]))
     operations = GROUP_OPERATIONS if value["include_authorized_operations"] else _NOT_ASKED
-
-    def answer(replies: list[DescribeReply]) -> None:
-        described = [_group(reply, request.api_version, operations) for reply in replies]
-        worst = max((group["error_code"] for group in described), default=0)
-        request.respond({"throttle_time_ms": 0, "groups": described}, worst)
-
-    gather: Gather[DescribeReply] = Gather(request, len(groups), answer)
-    for index, group_id in enumerate(groups):
-        broker.runtime.submit(group_id, DescribeGroup(gather.ticket(index), group_id))
+    gather: Gather[DescribeReply] = Gather()
+    for group_id in groups:
+        broker.runtime.submit(group_id, DescribeGroup(gather.ticket(), group_id))
+        yield from gather.sent()
+    yield from gather.rest()
+    described = []
+    for reply in gather.replies:
+        described.append(_group(reply, request.api_version, operations))
+        yield None
+    worst = max((group["error_code"] for group in described), default=0)
+    request.respond({"throttle_time_ms": 0, "groups": described}, worst)
 
 
 def _group(reply: DescribeReply, version: int, operations: int) -> dict[str, Any]:

@@ -212,4 +212,4 @@ def _is_news(wanted: Wanted, entry: Fetched) -> bool:
     return news
 
 
-SERVED = ServedApi(API, 0, 18, _handle)
+SERVED = ServedApi(API, 0, 18, _handle, elements_max=None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_REQUEST,
@@ -27,11 +27,14 @@ _GROUP = 0
 _KEY_TYPES = {1: "transaction", 2: "share group"}
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(broker: Broker, request: Request) -> Steps:
     value = request.value
     batched = request.api_version >= 4
     keys = value["coordinator_keys"] if batched else [value["key"]]
-    answers = [_find(broker, request, value["key_type"], key) for key in keys]
+    answers = []
+    for key in keys:
+        answers.append(_find(broker, request, value["key_type"], key))
+        yield None
     if batched:
         worst = max((answer["error_code"] for answer in answers), default=NONE)
         request.respond({"throttle_time_ms": 0, "coordinators": answers}, worst)

@@ -34,7 +34,7 @@ def _handle(broker: Broker, request: Request) -> None:
         protocol_type,
         protocols,
         reason,
-    ) = DECODE_REQUEST[version](request.buffer, request.position)
+    ) = request.context or DECODE_REQUEST[version](request.buffer, request.position)
     request.encode = _answer
     if not group_id:
         request(JoinReply(INVALID_GROUP_ID, member_id))
@@ -83,4 +83,4 @@ def _answer(request: Request, reply: JoinReply) -> None:
     request.complete(frame, reply.error_code)
 
 
-SERVED = ServedApi(API, 0, 9, _handle)
+SERVED = ServedApi(API, 0, 9, _handle, decoders=DECODE_REQUEST)

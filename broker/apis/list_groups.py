@@ -7,11 +7,10 @@ have, as in Kafka up to 3.9.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.gather import Gather
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from coordinator.calls import ListGroups
 from coordinator.outcome import ListReply
 from protocol.messages.list_groups import API
@@ -20,28 +19,29 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(broker: Broker, request: Request) -> Steps:
     value = request.value
     states = frozenset(name.lower() for name in value["states_filter"])
     types = frozenset(name.lower() for name in value["types_filter"])
     hosts = broker.runtime.hosts
-    gather: Gather[ListReply] = Gather(request, len(hosts), partial(_answer, request))
-    for index, host in enumerate(hosts):
-        broker.runtime.submit_to(host, ListGroups(gather.ticket(index), states, types))
-
-
-def _answer(request: Request, replies: list[ListReply]) -> None:
-    error_code = next((reply.error_code for reply in replies if reply.error_code), 0)
-    groups = [
-        {
-            "group_id": group.group_id,
-            "protocol_type": group.protocol_type,
-            "group_state": group.state,
-            "group_type": group.group_type,
-        }
-        for reply in replies
-        for group in reply.groups
-    ]
+    gather: Gather[ListReply] = Gather()
+    for host in hosts:
+        broker.runtime.submit_to(host, ListGroups(gather.ticket(), states, types))
+        yield from gather.sent()
+    yield from gather.rest()
+    error_code = next((reply.error_code for reply in gather.replies if reply.error_code), 0)
+    groups = []
+    for reply in gather.replies:
+        for group in reply.groups:
+            groups.append(
+                {
+                    "group_id": group.group_id,
+                    "protocol_type": group.protocol_type,
+                    "group_state": group.state,
+                    "group_type": group.group_type,
+                }
+            )
+            yield None
     request.respond({"throttle_time_ms": 0, "error_code": error_code, "groups": groups})
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from broker import old_offsets
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetCommit, TopicOffsets
 from coordinator.outcome import CommitReply
 from protocol.errors import (
@@ -44,13 +44,12 @@ class _Partly:
         """The topics handed to the coordinator, as indexes into ``topics``."""
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(broker: Broker, request: Request) -> Steps | None:
     version = request.api_version
     if version == 0:
-        old_offsets.commit(broker, request)
-        return
+        return old_offsets.commit(broker, request)
     group_id, generation_id, member_id, group_instance_id, retention_time_ms, topics = (
-        DECODE_REQUEST[version](request.buffer, request.position)
+        request.context or DECODE_REQUEST[version](request.buffer, request.position)
     )
     known = broker.registry.topics
     whole = version < 10 and bool(topics)
@@ -76,10 +75,10 @@ def _handle(broker: Broker, request: Request) -> None:
         if not offsets:
             # As in Kafka, a commit of nothing is not looked at further.
             request(CommitReply(()))
-            return
+            return None
     if version >= 9 and generation_id >= 0 and _is_unknown(broker, group_id):
         request(CommitReply(GROUP_ID_NOT_FOUND))
-        return
+        return None
     broker.runtime.submit(
         group_id,
         OffsetCommit(
@@ -94,6 +93,7 @@ def _handle(broker: Broker, request: Request) -> None:
             request.connection.client_host,
         ),
     )
+    return None
 
 
 def _is_unknown(broker: Broker, group_id: str) -> bool:
@@ -169,4 +169,11 @@ def _worst(errors: Sequence[Errors]) -> int:
     return max((e if isinstance(e, int) else max(e, default=0) for e in errors), default=0)
 
 
-SERVED = ServedApi(API, 0, 10, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    10,
+    _handle,
+    elements_max=10_000,
+    decoders={version: DECODE_REQUEST[version] for version in range(1, 11)},
+)

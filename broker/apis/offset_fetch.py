@@ -9,12 +9,13 @@ before it (law 2), so that none is ever unstable while there are no transactions
 
 from __future__ import annotations
 
+from collections.abc import Collection, Generator, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker import old_offsets
 from broker.gather import Gather
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetFetch
 from coordinator.outcome import FetchReply
 from protocol.errors import UNKNOWN_TOPIC_ID
@@ -25,26 +26,36 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 
-def _handle(broker: Broker, request: Request) -> None:
+TOPICS_AT_ONCE = 500
+"""Topics of one call to a shard: 2 ms at most, as long as no topic has 100,000 partitions."""
+ENCODED_AT_ONCE = 5_000
+"""Offsets of an answer that is encoded in the loop's thread: 2 ms."""
+
+Topics = Sequence[tuple[Any, Sequence[int]]]
+
+
+def _handle(broker: Broker, request: Request) -> Steps | None:
     version = request.api_version
     if version == 0:
-        old_offsets.fetch(broker, request)
-        return
-    groups, _require_stable = DECODE_REQUEST[version](request.buffer, request.position)
-    if version >= 10:
-        _by_topic_id(broker, request, groups)
-        return
-    if len(groups) == 1:
+        return old_offsets.fetch(broker, request)
+    groups, _require_stable = request.context or DECODE_REQUEST[version](
+        request.buffer, request.position
+    )
+    if version < 10 and len(groups) == 1:
         group = groups[0]
-        request.context = group
-        request.encode = _answer
-        broker.runtime.submit(group[0], OffsetFetch(request, group[0], group[3]))
-        return
-    answer = partial(_answer_many, request, groups)
-    gather: Gather[FetchReply] = Gather(request, len(groups), answer)
-    for index, group in enumerate(groups):
-        call = OffsetFetch(gather.ticket(index), group[0], group[3])
-        broker.runtime.submit(group[0], call)
+        topics = _kept(broker, group[0]) if group[3] is None else group[3]
+        if len(topics) <= TOPICS_AT_ONCE:
+            request.context = group
+            request.encode = _answer
+            broker.runtime.submit(group[0], OffsetFetch(request, group[0], group[3]))
+            return None
+    return _in_pieces(broker, request, groups)
+
+
+def _kept(broker: Broker, group_id: str) -> Collection[str]:
+    """The topics in which a group has offsets; none while its shard does not serve."""
+    shard = broker.runtime.active_shard(group_id)
+    return () if shard is None else shard.cache.topics(group_id)
 
 
 def _answer(request: Request, reply: FetchReply) -> None:
@@ -61,13 +72,81 @@ def _answer(request: Request, reply: FetchReply) -> None:
     request.complete(frame, error_code)
 
 
-def _answer_many(request: Request, groups: list[Any], replies: list[FetchReply]) -> None:
-    answered = [
-        (group[0], reply.error_code, [(*topic, 0) for topic in reply.topics])
-        for group, reply in zip(groups, replies, strict=True)
+def _in_pieces(broker: Broker, request: Request, groups: list[Any]) -> Steps:
+    """Many groups, or many topics, by calls of so many topics each."""
+    gather: Gather[FetchReply] = Gather()
+    calls: list[tuple[str, range, list[Any]]] = []
+    for group_id, _, _, asked in groups:
+        topics: Topics | None = asked
+        unknown: list[Any] = []
+        if asked is not None and request.api_version >= 10:
+            topics, unknown = yield from _named(broker, asked)
+        first = len(gather.replies)
+        for piece in _pieces(broker, group_id, topics):
+            call = OffsetFetch(gather.ticket(), group_id, piece)
+            broker.runtime.submit(group_id, call)
+            yield from gather.sent()
+        calls.append((group_id, range(first, len(gather.replies)), unknown))
+    yield from gather.rest()
+    answered = []
+    size = 0
+    for group_id, indexes, unknown in calls:
+        replies = [gather.replies[index] for index in indexes]
+        error_code = next((reply.error_code for reply in replies if reply.error_code), 0)
+        found: list[Any] = []
+        for reply in () if error_code else replies:
+            found += _with_ids(broker, request, reply.topics)
+            size += sum([len(topic[1]) for topic in reply.topics])
+            yield None
+        answered.append((group_id, error_code, [] if error_code else found + unknown))
+        size += 1 + len(unknown)
+    request.complete_later(
+        partial(ENCODE_RESPONSE[request.api_version], request.correlation_id, 0, answered),
+        max((group[1] for group in answered), default=0),
+        at_once=size <= ENCODED_AT_ONCE,
+    )
+
+
+def _pieces(broker: Broker, group_id: str, topics: Topics | None) -> Iterator[Topics | None]:
+    """The topics of a call after the other; None for all, where these are not too many."""
+    if topics is None:
+        shard = broker.runtime.active_shard(group_id)
+        kept = _kept(broker, group_id)
+        if shard is None or len(kept) <= TOPICS_AT_ONCE:
+            yield None
+            return
+        columns = dict(shard.cache.columns(group_id))
+        topics = [(topic, columns[topic].partitions()) for topic in list(kept)]
+    for first in range(0, max(len(topics), 1), TOPICS_AT_ONCE):
+        yield topics[first : first + TOPICS_AT_ONCE]
+
+
+def _named(broker: Broker, topics: Topics) -> Generator[None, None, tuple[Topics, list[Any]]]:
+    """v10: names for ids, and the answers to ids that are unknown: an error of each partition."""
+    named: list[tuple[str, Sequence[int]]] = []
+    unknown = []
+    for topic_id, partitions in topics:
+        topic = broker.registry.topic_by_id(topic_id)
+        if topic is None:
+            unknown.append(_no_offsets(topic_id, partitions, UNKNOWN_TOPIC_ID))
+        else:
+            named.append((topic.name, partitions))
+        yield None
+    return named, unknown
+
+
+def _with_ids(broker: Broker, request: Request, topics: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """What was found as the encoder takes it; with ids from v10 on, where a topic without an id any
+    more, whose offsets are still kept, is left out of "all topics", as in Kafka.
+    """
+    if request.api_version < 10:
+        return [(*topic, 0) for topic in topics]
+    registry = broker.registry
+    return [
+        (known.topic_id, *topic[1:], 0)
+        for topic in topics
+        if (known := registry.topic(topic[0])) is not None
     ]
-    frame = ENCODE_RESPONSE[request.api_version](request.correlation_id, 0, answered)
-    request.complete(frame, max((reply.error_code for reply in replies), default=0))
 
 
 def _no_offsets(topic: Any, partitions: Any, error_code: int) -> tuple[Any, ...]:
@@ -75,42 +154,10 @@ def _no_offsets(topic: Any, partitions: Any, error_code: int) -> tuple[Any, ...]
     return (topic, partitions, nothing, nothing, None, error_code)
 
 
-def _by_topic_id(broker: Broker, request: Request, groups: list[Any]) -> None:
-    """v10: ids to names and back. An unknown id is an error of its partitions; a topic without an
-    id any more, whose offsets are still kept, is left out of "all topics", as in Kafka.
-    """
-    registry = broker.registry
-    calls = []
-    unknown: list[list[Any]] = []
-    for group_id, _, _, topics in groups:
-        named = missing = None
-        if topics is not None:
-            pairs = [(registry.topic_by_id(id_), id_, partitions) for id_, partitions in topics]
-            named = [(topic.name, partitions) for topic, _, partitions in pairs if topic]
-            missing = [
-                _no_offsets(id_, partitions, UNKNOWN_TOPIC_ID)
-                for topic, id_, partitions in pairs
-                if topic is None
-            ]
-        calls.append((group_id, named))
-        unknown.append(missing or [])
-
-    def answer(replies: list[FetchReply]) -> None:
-        answered = []
-        for (group_id, _), missing, reply in zip(calls, unknown, replies, strict=True):
-            known = [
-                (known_topic.topic_id, *topic[1:], 0)
-                for topic in reply.topics
-                if (known_topic := registry.topic(topic[0])) is not None
-            ]
-            topics = [] if reply.error_code else known + missing
-            answered.append((group_id, reply.error_code, topics))
-        frame = ENCODE_RESPONSE[request.api_version](request.correlation_id, 0, answered)
-        request.complete(frame, max((reply.error_code for reply in replies), default=0))
-
-    gather: Gather[FetchReply] = Gather(request, len(calls), answer)
-    for index, (group_id, named) in enumerate(calls):
-        broker.runtime.submit(group_id, OffsetFetch(gather.ticket(index), group_id, named))
-
-
-SERVED = ServedApi(API, 0, 10, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    10,
+    _handle,
+    decoders={version: DECODE_REQUEST[version] for version in range(1, 11)},
+)

@@ -253,4 +253,4 @@ def _answer_with_errors(
     )
 
 
-SERVED = ServedApi(API, 0, 13, _handle)
+SERVED = ServedApi(API, 0, 13, _handle, elements_max=None)

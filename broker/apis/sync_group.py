@@ -29,7 +29,7 @@ def _handle(broker: Broker, request: Request) -> None:
         protocol_type,
         protocol_name,
         assignments,
-    ) = DECODE_REQUEST[request.api_version](request.buffer, request.position)
+    ) = request.context or DECODE_REQUEST[request.api_version](request.buffer, request.position)
     request.encode = _answer
     if request.api_version >= 5 and (protocol_type is None or protocol_name is None):
         request(SyncReply(INCONSISTENT_GROUP_PROTOCOL))
@@ -67,4 +67,4 @@ def _answer(request: Request, reply: SyncReply) -> None:
     request.complete(frame, reply.error_code)
 
 
-SERVED = ServedApi(API, 0, 5, _handle)
+SERVED = ServedApi(API, 0, 5, _handle, decoders=DECODE_REQUEST)

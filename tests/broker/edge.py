@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from broker.registry import Topic
 from broker.request import Request, ServedApi
 from broker.runtime import Runtime, RuntimeSettings
 from broker.server import Limits, Server
+from broker.slices import Slicer
+from broker.watchdog import Watchdog
+from broker.worker import Worker
 from coordinator.config import GroupConfig
 from log.config import LogConfig
 from log.filesystem import FileSystem, OsFileSystem
@@ -77,6 +80,9 @@ class EdgeBroker:
         self.log_config = log_config or LogConfig(cleanup_policy="compact")
         self.partitions = partitions
         self.clock = clock or Clock()
+        self.watchdog = Watchdog()
+        self.slicer = Slicer(self.watchdog)
+        self.worker = Worker()
         self.registry = Topics({"orders": 3, "payments": 100})
         self.runtime = Runtime(settings or RuntimeSettings(GROUPS), self.clock)
         more: dict[str, Any] = {} if served is None else {"served": served}
@@ -87,11 +93,17 @@ class EdgeBroker:
         self.runtime.on_fatal = self.fatal.append
         self.logs: list[PartitionLog] = []
         self.port = 0
+        self.tasks: set[asyncio.Task[Any]] = set()
 
     def ensure_offsets_topic(self) -> bool:
         if not self.runtime.hosts:
             self.runtime.start(self.open_logs())
         return True
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
     def open_logs(self) -> list[PartitionLog]:
         self.logs = [
@@ -122,6 +134,7 @@ class EdgeBroker:
     async def __aexit__(self, *_: object) -> None:
         await self.runtime.stop()
         await self.server.close()
+        self.worker.stop()
         for log in self.logs:
             log.close(clean=False)
 
