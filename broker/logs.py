@@ -34,6 +34,7 @@ from log.config import LogConfig, format_magic
 from log.errors import CorruptLog, LogPoisoned
 from log.filesystem import FileSystem, read_whole, write_whole
 from log.partition_log import PartitionLog
+from log.retention import purge
 from protocol.records.compression import GZIP, LZ4, NAMES, ZSTD
 from protocol.records.produce import ProduceRules
 
@@ -147,6 +148,18 @@ class LogManager:
                 unknown=sorted(told - known),
             )
             self.write_checkpoints()  # the old recovery points are above what there is now
+        self._finish_deletions(opened)
+
+    def _finish_deletions(self, logs: Iterable[PartitionLog]) -> None:
+        """Removes the segments that the last process deleted and had still to remove."""
+        for log in logs:
+            purge(log, now_ms=0)
+            if log.undeleted is not None:
+                logger.error(
+                    "files of deleted segments are still there; the next retention run tries again",
+                    partition=partition_name(log.topic, log.partition),
+                    error=str(log.undeleted),
+                )
 
     def make(self, topic: Topic, first: int = 0) -> TopicLogs:
         """Makes the directories and logs of partitions ``first`` and up; not visible yet."""

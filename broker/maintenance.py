@@ -8,7 +8,7 @@ whatever waits for the disk runs in a thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
@@ -89,6 +89,15 @@ class Maintenance:
             except LogPoisoned as error:
                 self.poisoned(log, error)
                 continue
+            except OSError as error:
+                logger.error("retention failed", partition=_name(log), error=str(error))
+                continue
+            if log.undeleted is not None:
+                logger.error(
+                    "files of deleted segments are still there; the next retention run tries again",
+                    partition=_name(log),
+                    error=str(log.undeleted),
+                )
             if deleted:
                 logger.info(
                     "segments deleted",
@@ -145,21 +154,28 @@ class Maintenance:
             waiting.append((offset, done))
 
     async def _flush(self, log: PartitionLog) -> None:
+        """Flushes until nobody waits; whatever ends it, each who waits is told, once."""
         waiting = self._flushes[log]
-        reason: str | None = None
-        while waiting:
-            try:
+        reason: str | None = "the broker stops"
+        try:
+            while waiting:
                 began_ns = perf_counter_ns()
                 reached = await asyncio.to_thread(log.flush)
                 self.broker.metrics.writes.fsync.add(perf_counter_ns() - began_ns)
-            except LogPoisoned as error:
-                self.poisoned(log, error)
-                reached, reason = LONG_MAX, str(error)
-            ready = [done for offset, done in waiting if offset <= reached]
-            waiting[:] = [entry for entry in waiting if entry[0] > reached]
-            for done in ready:
-                done(reason)
-        del self._flushes[log]
+                ready = [done for offset, done in waiting if offset <= reached]
+                waiting[:] = [entry for entry in waiting if entry[0] > reached]
+                _tell(ready, None)
+        except LogPoisoned as error:
+            reason = str(error)
+            self.poisoned(log, error)
+        except Exception as error:
+            # No thread or no memory to be had: nothing was said about the disk, so the log goes on,
+            # and what could not be flushed is not acknowledged.
+            reason = f"it could not be flushed: {error!r}"
+            logger.exception("a flush could not be made", partition=_name(log))
+        finally:
+            del self._flushes[log]
+            _tell([done for _, done in waiting], reason)
 
     # -- failures
 
@@ -193,6 +209,19 @@ class Maintenance:
         self._probing.discard(log)
         if log.poisoned is None:
             logger.info("a log takes writes again", partition=f"{log.topic}-{log.partition}")
+
+
+def _tell(waiting: Iterable[Flushed], reason: str | None) -> None:
+    """Tells each; what is wrong with one keeps no other waiting."""
+    for done in waiting:
+        try:
+            done(reason)
+        except Exception:
+            logger.exception("an acknowledgement failed")
+
+
+def _name(log: PartitionLog) -> str:
+    return f"{log.topic}-{log.partition}"
 
 
 def _ignore(reason: str | None) -> None:

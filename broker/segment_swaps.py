@@ -63,7 +63,8 @@ class SegmentSwaps:
             raise
         finally:
             log.swapping = False
-        await asyncio.to_thread(discard, log.fs, old, sources)
+        left = await asyncio.to_thread(discard, log.fs, old, sources)
+        log.pending_deletes = [*log.pending_deletes, *left]  # the next retention run tries again
 
     def _swap_failed(self, log: PartitionLog, group: CleanedGroup, error: Exception) -> None:
         """Before the new files count, nothing has happened; afterwards only a new start helps."""

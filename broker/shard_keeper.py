@@ -196,8 +196,15 @@ class ShardKeeper(ABC):
                 self.before_replies()
                 host.release()
                 self.after_replies()
-        except Exception as error:  # noqa: BLE001 - a failed fsync is final, whatever it was (law 6)
+        except LogPoisoned as error:
             self._stop_for_good(host, error)
+        except Exception:
+            # No thread or no memory to be had: nothing was said about the disk. Whoever waits for
+            # this flush is told to try again, and the next append asks for another.
+            logger.exception(
+                "a flush could not be made", topic=OFFSETS_TOPIC, partition=host.partition
+            )
+            host.expire_held(self.clock.now().mono_ms)
         finally:
             host.flushing = False
 

@@ -53,7 +53,10 @@ def exchange(log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment])
     """
     fs = log.fs
     sources[0].keep_open()  # its names are the new segment's
-    old = [Leaving(segment.rename(DELETED), ref(segment)) for segment in sources[1:]]
+    old = []
+    for replaced in sources[1:]:
+        replaced.rename(DELETED)
+        old.append(Leaving(replaced.paths(), ref(replaced)))
     for suffix in (*_INDEXES, LOG):
         path = os.path.join(log.directory, file_name(group.base_offset, suffix))
         fs.rename(path + SWAP, path)
@@ -72,14 +75,13 @@ def exchange(log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment])
     return old
 
 
-def discard(fs: FileSystem, old: Sequence[Leaving], sources: list[Segment]) -> None:
+def discard(fs: FileSystem, old: Sequence[Leaving], sources: list[Segment]) -> list[Leaving]:
     """Remove what `exchange` put aside, and empty ``sources``: who still has one is reading.
 
-    In any thread; to remove and to close a large file may take long. Raises OSError.
+    In any thread; to remove and to close a large file may take long. Returns what can't be removed.
     """
     sources.clear()
-    for leaving in old:
-        leaving.remove(fs)
+    return [leaving for leaving in old if leaving.remove(fs) is not None]
 
 
 def abandon(log: PartitionLog, group: CleanedGroup) -> None:

@@ -111,15 +111,19 @@ class IndexFile:
     def rename(self, suffix: str) -> None:
         """Put ``suffix`` behind the file's name."""
         path = self.path
-        self.path = path + suffix
         self._fs.rename(path, path + suffix, self._file)
+        self.path = path + suffix
 
     def fsync(self) -> None:
         """Bring what `store` wrote to the disk."""
         file = self._file
         if file is not None and self._unsynced:
             self._unsynced = False
-            file.fsync()
+            try:
+                file.fsync()
+            except BaseException:
+                self._unsynced = True
+                raise
 
     def _opened(self) -> File:
         file = self._file

@@ -62,23 +62,33 @@ class LeaderEpochs:
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Enter ``epoch``, which begins at ``start_offset``, and write the file."""
+        before = list(self.entries)
         if self.note(epoch, start_offset):
-            self.save(durable=False)
+            self._replace(self.entries, before, durable=False)
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Drop the epochs that began at or above ``end_offset``."""
         kept = [entry for entry in self.entries if entry[1] < end_offset]
         if len(kept) < len(self.entries):
-            self.entries = kept
-            self.save()
+            self._replace(kept, self.entries)
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop the epochs that ended at or below ``start_offset``; the one after begins there."""
         below = [entry for entry in self.entries if entry[1] <= start_offset]
         if below and below != [(below[-1][0], start_offset)]:
             rest = self.entries[len(below) :]
-            self.entries = [(below[-1][0], start_offset), *rest]
-            self.save()
+            self._replace([(below[-1][0], start_offset), *rest], self.entries)
+
+    def _replace(
+        self, entries: list[tuple[int, int]], before: list[tuple[int, int]], *, durable: bool = True
+    ) -> None:
+        """Write ``entries``; what can't be written is not in memory either. Raises OSError."""
+        self.entries = entries
+        try:
+            self.save(durable=durable)
+        except OSError:
+            self.entries = before
+            raise
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest epoch at or below ``epoch`` and where it ended; (-1, -1) when unknown.

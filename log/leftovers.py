@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass
 from weakref import ref
 
 from log.batch_scan import headers
@@ -21,22 +21,35 @@ _TEMPORARY = ".tmp"
 _SEGMENT_FILES = (LOG, INDEX, TIME_INDEX, ".txnindex")
 
 
-class Leaving(NamedTuple):
-    """The files of a segment that has left its log: renamed, and not removed yet."""
+@dataclass(slots=True)
+class Leaving:
+    """The files of a segment that has left its log: not removed yet."""
 
     paths: list[str]
-    segment: ref[Segment]
+    """Those that are still there; renamed, unless that could not be done."""
+    segment: ref[Segment] | None = None
     due_ms: int = 0
     """Wall milliseconds at which they are to be removed."""
 
-    def remove(self, fs: FileSystem) -> None:
-        """Remove them; whoever reads the segment reads on. Raises OSError."""
-        segment = self.segment()
+    def remove(self, fs: FileSystem) -> OSError | None:
+        """Remove them; whoever reads the segment reads on.
+
+        Each is tried; `paths` keeps those that can't be removed, and the first reason is returned.
+        """
+        segment = None if self.segment is None else self.segment()
         if segment is not None:
             with suppress(OSError):  # then its reader is told so
                 segment.keep_open()
+        left: list[str] = []
+        failed: OSError | None = None
         for path in self.paths:
-            fs.remove(path)
+            try:
+                fs.remove(path)
+            except OSError as error:
+                left.append(path)
+                failed = failed or error
+        self.paths = left
+        return failed
 
 
 def base_offsets(fs: FileSystem, directory: str, suffix: str = LOG) -> list[int]:
@@ -49,9 +62,12 @@ def base_offsets(fs: FileSystem, directory: str, suffix: str = LOG) -> list[int]
 
 
 def settle(fs: FileSystem, directory: str) -> list[str]:
-    """Finish or undo what was under way; return the paths of the files removed or replaced."""
+    """Finish or undo what was under way; return the paths of the files removed or replaced.
+
+    Deleted segments stay, for whoever removes them: see `deleted`. Raises OSError.
+    """
     names = fs.list(directory)
-    gone = [name for name in names if name.endswith((DELETED, CLEANED, _TEMPORARY))]
+    gone = [name for name in names if name.endswith((CLEANED, _TEMPORARY))]
     cleaned = [_number(name) for name in names if name.endswith(LOG + CLEANED)]
     swapped = [name for name in names if name.endswith(LOG + SWAP)]
     if cleaned:  # a crash between the first and the last rename to .swap: the sources are whole
@@ -71,6 +87,15 @@ def settle(fs: FileSystem, directory: str) -> list[str]:
     ]
     _remove(fs, directory, orphans)
     return [os.path.join(directory, name) for name in gone + orphans]
+
+
+def deleted(fs: FileSystem, directory: str) -> list[Leaving]:
+    """The files of segments that were deleted and not removed yet when the last process ended."""
+    paths: dict[str, list[str]] = {}
+    for name in fs.list(directory):
+        if name.endswith(DELETED):
+            paths.setdefault(name.partition(".")[0], []).append(os.path.join(directory, name))
+    return [Leaving(of_segment) for of_segment in paths.values()]
 
 
 def _complete_swap(fs: FileSystem, directory: str, name: str) -> list[str]:

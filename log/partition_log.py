@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from threading import Lock
 
-from log import lookup, produce, reading, retention
+from log import flushing, lookup, produce, reading, retention
 from log.batch_scan import CHUNK_BYTES
 from log.config import LogConfig
 from log.errors import LogPoisoned
 from log.filesystem import Buffer, FileSystem
 from log.fold import fold, save_producers
 from log.leader_epochs import LeaderEpochs
-from log.leftovers import Leaving
+from log.leftovers import Leaving, deleted
 from log.producer_state import ProducerStates
 from log.recovery import RecoveryReport, open_segments
 from log.segment import Segment
@@ -71,10 +71,15 @@ class PartitionLog:
         """No probe will help: a flush, or the cut after a failed write, has failed."""
         self.pending_deletes: list[Leaving] = []
         """Segments that were deleted, whose files are to be removed later."""
+        self.undeleted: OSError | None = None
+        """Why what the last retention run should have removed is still there; the next one tries
+        again."""
         self.swapping = False
         """A cleaner is exchanging segments: none may be deleted just now."""
+        self.unsynced_directories: set[str] = set()
+        """Directories with names that no fsync has seen. Never replaced: the thread that appends
+        adds to it while the one that flushes takes from it."""
         self._final_reason: str | None = None
-        self._unsynced_directories: set[str] = set()
         self._flushing = Lock()
 
     @classmethod
@@ -96,7 +101,8 @@ class PartitionLog:
         ``recovery_point`` and ``log_start_offset`` come from the data directory's checkpoints, 0
         where these say nothing; ``clean`` says that the last process stopped in order. Damage that
         no crash explains is refused, or with ``truncate`` cut off with all behind it. What was
-        found is in ``recovery``. Raises CorruptLog, OSError.
+        found is in ``recovery``, segments deleted before and still to be removed are in
+        ``pending_deletes``. Raises CorruptLog, OSError.
         """
         fs.make_directory(directory)
         segments, end_offset, report = open_segments(
@@ -110,11 +116,12 @@ class PartitionLog:
         )
         log = cls(fs, directory, topic, partition, config, segments)
         log.recovery = report
+        log.pending_deletes = deleted(fs, directory)
         log.log_start_offset = max(log_start_offset, segments[0].base_offset)
         log.log_end_offset = log.high_watermark = end_offset
         log.recovery_point = min(recovery_point, end_offset)
         if not clean or not log.active.size:  # made just now, or by a process that did not end
-            log._unsynced_directories.update((directory, os.path.dirname(directory)))
+            log.unsynced_directories.update((directory, os.path.dirname(directory)))
         log.active.jitter_ms = _jitter_ms(config)
         if config.preallocate and not log.active.size:
             log.active.reserve(config.segment_bytes)
@@ -217,7 +224,7 @@ class PartitionLog:
         segment.jitter_ms = _jitter_ms(config)
         if config.preallocate:
             segment.reserve(config.segment_bytes)
-        self._unsynced_directories.add(self.directory)
+        self.unsynced_directories.add(self.directory)
         return segment
 
     # -- failed writes (DESIGN law 6)
@@ -270,24 +277,7 @@ class PartitionLog:
         if self.failed_for_good:
             raise LogPoisoned(self.poisoned or "", final=True)
         with self._flushing:
-            return self._flush()
-
-    def _flush(self, closing: bool = False) -> int:
-        end_offset = self.log_end_offset
-        segments = self.segments
-        directories, self._unsynced_directories = self._unsynced_directories, set()
-        try:
-            following = [segment.base_offset for segment in segments[1:]]
-            for segment, end in zip(segments, [*following, end_offset], strict=True):
-                if end >= self.recovery_point:
-                    segment.fsync(indexes=closing or segment is not segments[-1])
-            for directory in directories:
-                self.fs.fsync_directory(directory)
-        except OSError as error:
-            self.fail_for_good(f"flushing {self.directory} failed: {error}")
-            raise LogPoisoned(self.poisoned or "", final=True) from error
-        self.recovery_point = max(self.recovery_point, min(end_offset, self.log_end_offset))
-        return end_offset
+            return flushing.flush(self)
 
     def close(self, clean: bool = True) -> None:
         """Stop using the log; with ``clean`` its indexes and producers are written and all flushed.
@@ -296,12 +286,12 @@ class PartitionLog:
         """
         if clean and not self.failed_for_good:
             if not self.fs.exists(self.active.index.path):
-                self._unsynced_directories.add(self.directory)
+                self.unsynced_directories.add(self.directory)
             self.active.seal()
             save_producers(self)
             if self.size_bytes:  # an empty log is made again as it was
                 with self._flushing:
-                    self._flush(closing=True)
+                    flushing.flush(self, closing=True)
             self.recovery_point = self.log_end_offset
         self.fail_for_good(f"{self.directory} is closed")
 
@@ -366,7 +356,8 @@ class PartitionLog:
     def apply_retention(self, now_ms: int) -> list[int]:
         """Delete what the topic's limits, and the log's start, let go; base offsets of segments.
 
-        Also forgets producers and removes files deleted before. Raises OSError.
+        Also forgets producers and removes files deleted before. What can't be deleted keeps nothing
+        else back: `undeleted` says why, and the next run tries again. Raises OSError.
         """
         return retention.apply_retention(self, now_ms)
 

@@ -25,6 +25,7 @@ HIGH_WATERMARK = -1
 def apply_retention(log: PartitionLog, now_ms: int) -> list[int]:
     """See PartitionLog.apply_retention."""
     config = log.config
+    log.undeleted = None
     purge(log, now_ms)
     log.producers.expire(now_ms - config.producer_id_expiration_ms)
     deleted: list[int] = []
@@ -65,7 +66,11 @@ def _delete_prefix(
             break
         count += 1
     if count == len(segments):
-        log.roll()
+        try:
+            log.roll()
+        except OSError as error:  # of a full disk, say: the others' room is wanted all the more
+            log.undeleted = log.undeleted or error
+            count -= 1
     _delete(log, segments[:count], now_ms)
     return [segment.base_offset for segment in segments[:count]]
 
@@ -77,23 +82,38 @@ def _delete(log: PartitionLog, segments: list[Segment], now_ms: int) -> None:
     log.log_start_offset = max(log.log_start_offset, log.segments[0].base_offset)
     for segment in segments:
         hide(log, segment, now_ms)
-    log.epochs.truncate_from_start(log.log_start_offset)
-    remove_snapshots(log, log.segments[0].base_offset)
+    try:
+        log.epochs.truncate_from_start(log.log_start_offset)
+        remove_snapshots(log, log.segments[0].base_offset)
+    except OSError as error:
+        log.undeleted = log.undeleted or error
 
 
 def hide(log: PartitionLog, segment: Segment, now_ms: int) -> None:
-    """Rename a segment's files, to be removed when their time has come."""
+    """Rename a segment's files, to be removed when their time has come.
+
+    One that can't be renamed is removed by the name that it has. A crash before that brings it
+    back into the log, below the log's start, where the next process's retention finds it.
+    """
     due_ms = now_ms + log.config.file_delete_delay_ms
-    log.pending_deletes.append(Leaving(segment.rename(DELETED), ref(segment), due_ms))
+    try:
+        segment.rename(DELETED)
+    except OSError as error:
+        log.undeleted = log.undeleted or error
+    log.pending_deletes.append(Leaving(segment.paths(), ref(segment), due_ms))
 
 
 def purge(log: PartitionLog, now_ms: int) -> None:
-    """Remove the renamed files whose delay is over."""
-    due = [leaving for leaving in log.pending_deletes if leaving.due_ms <= now_ms]
-    if due:
-        log.pending_deletes = [entry for entry in log.pending_deletes if entry.due_ms > now_ms]
-        for leaving in due:
-            leaving.remove(log.fs)
+    """Remove the files whose delay is over; what can't be removed is tried again next time."""
+    waiting = []
+    for leaving in log.pending_deletes:
+        if leaving.due_ms <= now_ms:
+            failed = leaving.remove(log.fs)
+            if failed is None:
+                continue
+            log.undeleted = log.undeleted or failed
+        waiting.append(leaving)
+    log.pending_deletes = waiting
 
 
 def delete_records(log: PartitionLog, offset: int) -> int:
@@ -102,8 +122,8 @@ def delete_records(log: PartitionLog, offset: int) -> int:
     if not 0 <= target <= log.high_watermark:
         raise OffsetOutOfRange(offset, log.log_start_offset, log.high_watermark)
     if target > log.log_start_offset:
-        log.log_start_offset = target
         log.epochs.truncate_from_start(target)
+        log.log_start_offset = target
     return log.log_start_offset
 
 

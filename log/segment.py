@@ -197,7 +197,11 @@ class Segment:
         """Bring the log, and with ``indexes`` the index files as sealed, to the disk."""
         if self.unsynced:
             self.unsynced = False
-            self.file.fsync()
+            try:
+                self.file.fsync()
+            except BaseException:
+                self.unsynced = True
+                raise
         if indexes:
             self.index.fsync()
             self.time_index.fsync()
@@ -208,18 +212,28 @@ class Segment:
         self.index.keep()
         self.time_index.keep()
 
-    def rename(self, suffix: str) -> list[str]:
-        """Put ``suffix`` behind the names of its files; the new paths. Raises OSError."""
-        renamed = []
-        path = self.file.path
-        if self.fs.exists(path):
-            self.fs.rename(path, path + suffix, self.file)
-            renamed.append(path + suffix)
+    def rename(self, suffix: str) -> None:
+        """Put ``suffix`` behind the names of its files. Each is tried; raises the first OSError."""
+        failed: OSError | None = None
+        try:
+            path = self.file.path
+            if self.fs.exists(path):
+                self.fs.rename(path, path + suffix, self.file)
+        except OSError as error:
+            failed = error
         for index in (self.index, self.time_index):
-            if self.fs.exists(index.path):
-                index.rename(suffix)
-                renamed.append(index.path)
-        return renamed
+            try:
+                if self.fs.exists(index.path):
+                    index.rename(suffix)
+            except OSError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def paths(self) -> list[str]:
+        """Where its files are, as they are called now."""
+        named = (self.file.path, self.index.path, self.time_index.path)
+        return [path for path in named if self.fs.exists(path)]
 
     def release_indexes(self) -> None:
         """Leave the memory of the indexes of a segment that is not appended to."""

@@ -12,8 +12,10 @@ from structlog.testing import capture_logs
 from log.checkpoint import RECOVERY_POINT, read_offsets
 from log.filesystem import OsFileSystem
 from log.os_file import OsFile
-from protocol.errors import KAFKA_STORAGE_ERROR, NONE
+from log.partition_log import PartitionLog
+from protocol.errors import COORDINATOR_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, NONE
 from tests.broker.serving import HandClock, asked, eventually, serving
+from tests.broker.test_offsets_topic_settings import commit
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
 from tests.wire import Wire, batch
 
@@ -238,3 +240,72 @@ async def test_a_broker_that_stops_does_not_say_that_a_full_disk_takes_writes(
     told = [line["event"] for line in lines]
     assert "a log takes no writes" in told
     assert "a log takes writes again" not in told
+
+
+class LacksOnce(PartitionLog):
+    """A log whose next flush lacks memory."""
+
+    def flush(self) -> int:
+        self.__class__ = PartitionLog
+        raise MemoryError
+
+
+async def test_a_flush_that_could_not_be_made_answers_who_waits_and_harms_no_later_one(
+    tmp_path: Path,
+) -> None:
+    """The waiting were never answered, and all that came after waited behind them."""
+    async with serving(tmp_path, {"log.flush.interval.messages": "1"}) as broker:
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        log = broker.logs.get("t", 0)
+        assert log is not None
+        log.__class__ = LacksOnce
+
+        first = await asyncio.wait_for(asked(broker, lambda wire: produce(wire, "t")), 10)
+        second = await asyncio.wait_for(asked(broker, lambda wire: produce(wire, "t")), 10)
+
+        assert [first["error_code"], second["error_code"]] == [KAFKA_STORAGE_ERROR, NONE]
+        assert log.recovery_point == 2
+        assert broker.health()["state"] == "ready"
+
+
+async def test_a_commit_whose_flush_could_not_be_made_is_answered_and_the_broker_goes_on(
+    tmp_path: Path,
+) -> None:
+    settings = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
+    async with serving(tmp_path, settings) as broker:
+        assert await asked(broker, lambda wire: commit(wire, "g", 1)) == NONE
+        broker.runtime.hosts[0].log.__class__ = LacksOnce
+
+        first = await asyncio.wait_for(asked(broker, lambda wire: commit(wire, "g", 2)), 10)
+        second = await asyncio.wait_for(asked(broker, lambda wire: commit(wire, "g", 3)), 10)
+
+        assert [first, second] == [COORDINATOR_NOT_AVAILABLE, NONE]
+        assert not broker.stopped.is_set()
+
+
+async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_retention(
+    tmp_path: Path,
+) -> None:
+    clock = HandClock()
+    configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100"}
+    async with serving(tmp_path, clock=clock) as broker:
+
+        def fill(wire: Wire) -> None:
+            for topic in ("a", "b"):
+                create_topic(wire, topic, configs=configs)
+                for age_ms in (3 * HOUR_MS, 0):
+                    produce(wire, topic, batch(b"x" * 20, timestamp=clock.wall_ms - age_ms))
+
+        await asked(broker, fill)
+        first, second = broker.logs.get("a", 0), broker.logs.get("b", 0)
+        assert first is not None
+        assert second is not None
+
+        class Broken(PartitionLog):
+            def apply_retention(self, now_ms: int) -> list[int]:
+                raise OSError(errno.EIO, "the disk is gone")
+
+        first.__class__ = Broken
+        await broker.maintenance.run_retention()
+
+        assert (first.log_start_offset, second.log_start_offset) == (0, 1)

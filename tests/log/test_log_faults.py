@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import random
 
 import pytest
 
@@ -207,3 +208,67 @@ def test_closing_brings_all_files_of_what_was_written_to_the_disk() -> None:
     base = LOG.removesuffix(".log")
     assert synced >= {LOG, f"{base}.index", f"{base}.timeindex", DIRECTORY}
     assert log.recovery_point == 3
+
+
+class OutOfMemory(SimulatedFiles):
+    """Files whose next fsync finds no memory to be had, which says nothing about the disk."""
+
+    lacking = ""
+
+    def check(self, operation: str, path: str) -> None:
+        if operation == self.lacking:
+            self.lacking = ""
+            raise MemoryError
+        super().check(operation, path)
+
+
+class Worst(random.Random):
+    """The chance by which a loss of power takes all that no fsync has seen."""
+
+    def randint(self, a: int, b: int) -> int:
+        return a
+
+
+@pytest.mark.parametrize("operation", ["fsync", "fsync_directory"])
+def test_a_flush_that_lacked_memory_leaves_the_whole_work_to_the_next(operation: str) -> None:
+    """The file, or the directory, was taken for fsynced: a loss of power took acknowledged records
+    with it."""
+    fs = OutOfMemory()
+    log = open_log(fs)
+    append_values(log, b"0", b"1")
+    fs.lacking = operation
+    with pytest.raises(MemoryError):
+        log.flush()
+    assert (log.recovery_point, log.failed_for_good) == (0, False)
+
+    assert log.flush() == log.recovery_point == 2
+    fs.lose_power(Worst())
+
+    assert values(open_log(fs, recovery_point=2)) == [(0, b"0"), (1, b"1")]
+
+
+def test_a_directory_named_while_a_flush_begins_is_fsynced_by_this_one_or_the_next() -> None:
+    """The thread that appends had looked the set up, and the flush put another in its place."""
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    append_values(log, b"0")
+    looked_up = log.unsynced_directories
+
+    log.flush()
+    looked_up.add(DIRECTORY)
+    fs.calls.clear()
+    log.flush()
+
+    assert ("fsync_directory", DIRECTORY) in fs.calls
+
+
+def test_a_directory_whose_fsync_failed_is_not_forgotten() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    append_values(log, b"0")
+    fs.fail("fsync_directory", DIRECTORY)
+
+    with pytest.raises(LogPoisoned):
+        log.flush()
+
+    assert DIRECTORY in log.unsynced_directories

@@ -311,10 +311,11 @@ def test_leftovers_of_deletions_and_cleanings_are_settled() -> None:
 
     assert values(log) == [(0, b"0"), (1, b"1"), (2, b"2"), (4, b"4")]
     assert set(log.recovery.removed) == {
-        f"{DIRECTORY}/00000000000000000000.log.deleted",
         f"{DIRECTORY}/00000000000000000009.index",
         *(f"{base}{suffix}" for suffix in (".log", ".index", ".timeindex", ".txnindex")),
     }
+    log.apply_retention(0)
+    assert not fs.exists(f"{DIRECTORY}/00000000000000000000.log.deleted")
 
 
 def test_a_cleaning_that_had_not_ended_is_dropped() -> None:

@@ -119,7 +119,7 @@ def test_files_are_renamed_at_once_and_removed_after_the_delay() -> None:
     assert not any(name.startswith("00000000000000000000.") for name in fs.list(DIRECTORY))
 
 
-def test_files_renamed_before_a_crash_are_removed_on_opening() -> None:
+def test_files_renamed_before_a_crash_are_removed_by_the_next_process() -> None:
     fs, log = four_segments(retention_ms=2000)
     log.apply_retention(3500)
     fs.kill()
@@ -127,8 +127,8 @@ def test_files_renamed_before_a_crash_are_removed_on_opening() -> None:
     again = open_log(fs)
 
     assert (again.log_start_offset, again.log_end_offset) == (1, 4)
+    again.apply_retention(3500)
     assert not [name for name in fs.list(DIRECTORY) if name.endswith(".deleted")]
-    assert len(again.recovery.removed) == 3
 
 
 def test_whoever_reads_a_deleted_segment_reads_on() -> None:
@@ -221,3 +221,66 @@ def test_lost_leader_epochs_are_found_in_the_batches() -> None:
     del fs.names[f"{DIRECTORY}/leader-epoch-checkpoint"]
 
     assert open_log(fs).epochs.entries == [(0, 0), (3, 1), (4, 3)]
+
+
+def leftovers(fs: SimulatedFiles) -> list[str]:
+    """Files of segments that no log has."""
+    return [name for name in fs.list(DIRECTORY) if name.endswith(".deleted")]
+
+
+def test_a_file_that_cannot_be_removed_keeps_no_other_and_is_tried_again() -> None:
+    fs, log = four_segments(retention_ms=2000, file_delete_delay_ms=0)
+    log.apply_retention(4500)
+    assert len(leftovers(fs)) == 6
+    fs.fail("remove", "0.log.deleted")
+
+    log.apply_retention(4500)
+
+    assert leftovers(fs) == ["00000000000000000000.log.deleted"]
+    assert "Input/output error" in str(log.undeleted)
+    log.apply_retention(4500)
+    assert leftovers(fs) == []
+    assert log.undeleted is None
+
+
+def test_a_file_that_cannot_be_renamed_keeps_no_other_and_goes_by_the_name_it_has() -> None:
+    fs, log = four_segments(retention_ms=2000, file_delete_delay_ms=0)
+    fs.fail("rename", "0.log.deleted")
+
+    assert log.apply_retention(4500) == [0, 1]
+    assert log.undeleted is not None
+    log.apply_retention(4500)
+
+    assert not [name for name in fs.list(DIRECTORY) if name < f"{2:020d}"]
+    assert bases(log) == [2, 3]
+    assert log.undeleted is None
+
+
+def test_leader_epochs_that_cannot_be_written_keep_no_file() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs, segment_bytes=100, retention_ms=-1, file_delete_delay_ms=0)
+    for epoch in (0, 2, 5):
+        log.append(batch(), epoch, 1)
+    log.delete_records(1)
+    fs.fail("write", "leader-epoch-checkpoint.tmp")
+    with pytest.raises(OSError, match="Input/output error"):
+        log.delete_records(2)
+    assert (log.log_start_offset, log.epochs.entries) == (1, [(2, 1), (5, 2)]), "nothing moved"
+    log.delete_records(2)
+
+    log.apply_retention(1)
+    log.apply_retention(1)
+
+    assert [name for name in fs.list(DIRECTORY) if name.endswith(".log")] == [f"{2:020d}.log"]
+
+
+def test_on_a_full_disk_the_segments_before_the_active_one_go_all_the_same() -> None:
+    """All of them are too old, and there is no room to roll the active one."""
+    fs, log = four_segments(retention_ms=1)
+    fs.fail("open", f"{4:020d}.log")
+
+    assert log.apply_retention(DAY_MS) == [0, 1, 2]
+    assert bases(log) == [3]
+    assert log.undeleted is not None
+    assert log.apply_retention(DAY_MS) == [3]
+    assert bases(log) == [4]
