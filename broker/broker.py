@@ -114,10 +114,7 @@ class Broker:
         restore(self)
         mend_policy(self.registry)
         self.logs = LogManager(self.fs, self.directory, config)
-        for name in self.registry.deleted:
-            self.logs.retire(self.registry.dying_topic(name), (), uuid.uuid4().hex)
-            self.registry.forget(name)
-        self.logs.remove(self.logs.leftovers())
+        self._finish_deletions()
         self.logs.open_all(self.registry.topics.values())
         if self.registry.adopted:
             highest = max((log.producers.highest_id for log in self.logs.all()), default=-1)
@@ -135,6 +132,17 @@ class Broker:
         self.runtime.cleaned_to = lambda partition: self.cleaning.checkpoints.get(
             (OFFSETS_TOPIC, partition), 0
         )
+
+    def _finish_deletions(self) -> None:
+        """Removes what is left of deleted topics; what can't be removed now is tried again."""
+        try:
+            for topic in list(self.registry.dying.values()):
+                if self.registry.topic(topic.name) is None:
+                    self.logs.retire(topic, (), uuid.uuid4().hex)
+                self.registry.forget(topic.name)
+            self.logs.remove(self.logs.leftovers())
+        except OSError as error:
+            logger.error("not all of the deleted topics could be removed", error=str(error))
 
     async def start(self) -> None:
         """Listens. Raises OSError, with the address in its text, where that cannot be had."""
@@ -160,6 +168,7 @@ class Broker:
             port: self._node(endpoint)
             for (_, port), endpoint in zip(self.addresses, self.endpoints, strict=True)
         }
+        self.topics.deletions.resume()
         self.maintenance.start()
         self.cleaning.start()
 
@@ -204,6 +213,7 @@ class Broker:
         """Ends the turn, answers who waits, closes all, writes everything down, unlocks."""
         self.maintenance.stop()
         await self.cleaning.stop()
+        await self.topics.deletions.stop()
         self.long_polls.stop()
         await self.lags.times.stop()
         await self.runtime.save()

@@ -1,10 +1,10 @@
 """The registry of a broker on its own: files in its data directory.
 
 ``meta.properties`` is Kafka's (broker id and cluster id), ``topics.json`` and ``configs.json`` are
-ours; `docs/registry.md` shows them. Each is replaced whole: written beside, fsynced, renamed, and
-the directory fsynced, so that a crash leaves the old one or the new one. A topic is written before
+ours; `docs/registry.md` shows them. Each is replaced whole, so that a crash leaves the old one or
+the new one, and ours though the disk is full (`broker/reserved_file.py`). A topic is written before
 its directories are made and marked before they are removed, so that no crash brings a deleted topic
-back or leaves a created one in part.
+back or leaves a created one in part. What could not be written is not remembered either.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import structlog
 
 from broker.consumer_paths import FileConsumerPaths
 from broker.properties import parse, render
@@ -24,7 +27,10 @@ from broker.registry import (
     uuid_bytes,
     uuid_text,
 )
+from broker.reserved_file import ReservedFile
 from log.filesystem import FileSystem, read_whole, write_whole
+
+logger = structlog.get_logger(__name__)
 
 TOPICS_FILE = "topics.json"
 CONFIGS_FILE = "configs.json"
@@ -33,6 +39,17 @@ PARTITION_METADATA_FILE = "partition.metadata"
 _VERSION = 1
 KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
 """Settings of an adopted topic: its own are not in the directory, and may have been just these."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """What ``topics.json`` says; replaced, never changed."""
+
+    next_producer_id: int = 0
+    stored: Mapping[str, Topic] = field(default_factory=dict)
+    """The topics that there are, by name."""
+    dying: Mapping[str, Topic] = field(default_factory=dict)
+    """Those of which something is still to be removed, by name."""
 
 
 class EmbeddedRegistry:
@@ -60,17 +77,16 @@ class EmbeddedRegistry:
         self.topics: dict[str, Topic] = {}
         self.partition_counts: dict[str, int] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
-        self.deleted: list[str] = []
-        """Topics that were being deleted when the last process ended."""
         self.adopted: list[str] = []
         """Topics that were found as directories and written down at this start."""
         self._by_id: dict[bytes, Topic] = {}
-        self._stored: dict[str, Topic] = {}
-        self._dying: set[str] = set()
-        self._next_producer_id = 0
-        self._read(TOPICS_FILE, self._take_topics)
-        self._read(CONFIGS_FILE, self._take_configs)
+        self._image = _Image()
+        self._topics_file = ReservedFile(fs, self._path(TOPICS_FILE))
+        self._configs_file = ReservedFile(fs, self._path(CONFIGS_FILE))
+        self._read(self._topics_file, self._take_topics)
+        self._read(self._configs_file, self._take_configs)
         self._adopt()
+        self._keep_spares()
 
     # -- lookups
 
@@ -92,24 +108,24 @@ class EmbeddedRegistry:
         topic = self.topics.get(name)
         return None if topic is None else topic.topic_id
 
-    def dying_topic(self, name: str) -> Topic:
-        """A topic of `deleted`."""
-        return self._stored[name]
+    @property
+    def dying(self) -> Mapping[str, Topic]:
+        """See Registry."""
+        return self._image.dying
 
     # -- changes
 
     def store(self, topic: Topic) -> None:
         """See Registry."""
-        before = self._stored.get(topic.name)
-        self._stored[topic.name] = topic
-        try:
-            self._write()
-        except OSError:
-            # What could not be written must not be written with the next change either.
-            del self._stored[topic.name]
-            if before is not None:
-                self._stored[topic.name] = before
-            raise
+        self._write(replace(self._image, stored={**self._image.stored, topic.name: topic}))
+
+    def take_back(self, name: str, before: Topic | None) -> None:
+        """See Registry."""
+        stored = _without(self._image.stored, name)
+        if before is not None:
+            stored[name] = before
+        self._image = replace(self._image, stored=stored)
+        self._write(self._image)
 
     def show(self, topic: Topic) -> None:
         """See Registry."""
@@ -125,20 +141,23 @@ class EmbeddedRegistry:
 
     def mark_deleted(self, name: str) -> None:
         """See Registry."""
-        self._dying.add(name)
-        self._write()
+        image = self._image
+        self._write(
+            replace(
+                image,
+                stored=_without(image.stored, name),
+                dying={**image.dying, name: image.stored[name]},
+            )
+        )
 
     def forget(self, name: str) -> None:
         """See Registry."""
-        self._dying.discard(name)
-        del self._stored[name]
-        self._write()
+        self._write(replace(self._image, dying=_without(self._image.dying, name)))
 
     def reserve_producer_ids(self, count: int) -> range:
         """See Registry."""
-        first = self._next_producer_id
-        self._next_producer_id += count
-        self._write()
+        first = self._image.next_producer_id
+        self._write(replace(self._image, next_producer_id=first + count))
         return range(first, first + count)
 
     def store_broker_configs(self, broker: str, configs: Mapping[str, str]) -> None:
@@ -146,14 +165,13 @@ class EmbeddedRegistry:
         changed = {**self.broker_configs, broker: dict(configs)}
         brokers = {name: texts for name, texts in sorted(changed.items()) if texts}
         text = json.dumps({"version": _VERSION, "brokers": brokers}, indent=1) + "\n"
-        write_whole(self._fs, self._path(CONFIGS_FILE), text.encode())
+        self._configs_file.replace(text.encode())
         self.broker_configs = changed
 
     def raise_producer_ids(self, above: int) -> None:
         """Gives out no producer id up to ``above``: a log of another broker holds them."""
-        if above >= self._next_producer_id:
-            self._next_producer_id = above + 1
-            self._write()
+        if above >= self._image.next_producer_id:
+            self._write(replace(self._image, next_producer_id=above + 1))
 
     # -- files
 
@@ -181,13 +199,25 @@ class EmbeddedRegistry:
             write_whole(self._fs, path, render(whole).encode())
         return node_id, cluster_id
 
-    def _read(self, file: str, take: Callable[[Any], None]) -> None:
+    def _keep_spares(self) -> None:
+        """What a full disk needs; the broker starts without them all the same."""
+        for file in (self._topics_file, self._configs_file):
+            try:
+                file.keep_spare()
+            except OSError as error:
+                logger.warning(
+                    "no reserve for changes on a full disk; it is made when there is room",
+                    file=file.path,
+                    error=str(error),
+                )
+
+    def _read(self, file: ReservedFile, take: Callable[[Any], None]) -> None:
         """Hands what a file says to ``take``, if it is there. Raises BadDirectory."""
-        path = self._path(file)
-        if not self._fs.exists(path):
+        path, text = file.path, file.read()
+        if text is None:
             return
         try:
-            image = json.loads(read_whole(self._fs, path))
+            image = json.loads(text)
             if image["version"] != _VERSION:
                 raise BadDirectory(
                     f"{path} has version {image['version']}, and this Muster knows {_VERSION}"
@@ -197,15 +227,15 @@ class EmbeddedRegistry:
             raise BadDirectory(f"{path} is damaged: {error!r}") from None
 
     def _take_topics(self, image: Any) -> None:
-        self._next_producer_id = int(image["next_producer_id"])
+        stored, dying = {}, {}
         for entry in image["topics"]:
             topic = _topic_of(entry)
-            self._stored[topic.name] = topic
             if entry.get("deleted"):
-                self._dying.add(topic.name)
-                self.deleted.append(topic.name)
+                dying[topic.name] = topic
             else:
+                stored[topic.name] = topic
                 self.show(topic)
+        self._image = _Image(int(image["next_producer_id"]), stored, dying)
 
     def _take_configs(self, image: Any) -> None:
         self.broker_configs = {
@@ -213,17 +243,20 @@ class EmbeddedRegistry:
             for broker, texts in image["brokers"].items()
         }
 
-    def _write(self) -> None:
-        image = {
+    def _write(self, image: _Image) -> None:
+        """Writes ``image`` and then remembers it. Raises OSError, and nothing has changed."""
+        entries = [
+            *(_entry_of(topic, deleted=False) for topic in image.stored.values()),
+            *(_entry_of(topic, deleted=True) for topic in image.dying.values()),
+        ]
+        value = {
             "version": _VERSION,
-            "next_producer_id": self._next_producer_id,
-            "topics": [
-                _entry_of(topic, deleted=name in self._dying)
-                for name, topic in sorted(self._stored.items())
-            ],
+            "next_producer_id": image.next_producer_id,
+            "topics": sorted(entries, key=lambda entry: str(entry["name"])),
         }
-        text = json.dumps(image, indent=1, ensure_ascii=True) + "\n"
-        write_whole(self._fs, self._path(TOPICS_FILE), text.encode())
+        text = json.dumps(value, indent=1, ensure_ascii=True) + "\n"
+        self._topics_file.replace(text.encode())
+        self._image = image
 
     def _adopt(self) -> None:
         """Takes in topics that are on disk alone: the directory was another broker's until now."""
@@ -231,8 +264,9 @@ class EmbeddedRegistry:
         for name in self._fs.list(self._directory):
             if (place := partition_of(name)) and self._is_partition(name):
                 found.setdefault(place[0], []).append(place[1])
+        stored = dict(self._image.stored)
         for name, partitions in sorted(found.items()):
-            if name in self._stored:
+            if name in stored or name in self._image.dying:
                 continue
             topic = Topic(
                 name,
@@ -240,11 +274,11 @@ class EmbeddedRegistry:
                 max(partitions) + 1,
                 self._internal_configs.get(name, KEEP_ALL),
             )
-            self._stored[name] = topic
+            stored[name] = topic
             self.show(topic)
             self.adopted.append(name)
         if self.adopted:
-            self._write()
+            self._write(replace(self._image, stored=stored))
 
     def _is_partition(self, name: str) -> bool:
         place = partition_of(name)
@@ -278,6 +312,10 @@ class EmbeddedRegistry:
             return uuid_bytes(pairs["topic_id"])
         except (KeyError, ValueError):
             raise BadDirectory(f"{path} is damaged: it has no topic id") from None
+
+
+def _without(topics: Mapping[str, Topic], name: str) -> dict[str, Topic]:
+    return {other: topic for other, topic in topics.items() if other != name}
 
 
 def partition_metadata(topic_id: bytes) -> bytes:

@@ -6,20 +6,23 @@ the event loop; `open_all`, `make` and `close_all` may take long and run where t
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 import structlog
 
-from broker.config import Config, log_config, timestamp_bounds, topic_settings
+from broker.config import Config, log_config, topic_settings
 from broker.config_value import BadValue
 from broker.embedded_registry import PARTITION_METADATA_FILE, partition_metadata
-from broker.registry import BadDirectory, Topic, partition_name, uuid_bytes
+from broker.produce_rules import produce_rules
+from broker.registry import BadDirectory, Topic, partition_name, partition_of, uuid_bytes
 from log.checkpoint import (
     HIGH_WATERMARK,
     LOG_START_OFFSET,
@@ -30,12 +33,12 @@ from log.checkpoint import (
     write_clean_shutdown,
     write_offsets,
 )
-from log.config import LogConfig, format_magic
+from log.config import LogConfig
 from log.errors import CorruptLog, LogPoisoned
 from log.filesystem import FileSystem, read_whole, write_whole
 from log.partition_log import PartitionLog
 from log.retention import purge
-from protocol.records.compression import GZIP, LZ4, NAMES, ZSTD
+from log.segment import LOG
 from protocol.records.produce import ProduceRules
 
 logger = structlog.get_logger(__name__)
@@ -43,12 +46,6 @@ logger = structlog.get_logger(__name__)
 DELETED_SUFFIX = "-delete"
 _CLOSING_THREADS = 8
 _WHOLE_METADATA = re.compile(r"version: ?\d+\s+topic_id: ?([A-Za-z0-9_-]{22})\s*")
-_KAFKA_NAMES = {"uncompressed": "none"}
-_LEVELS = {
-    GZIP: "compression.gzip.level",
-    LZ4: "compression.lz4.level",
-    ZSTD: "compression.zstd.level",
-}
 
 
 @dataclass(slots=True)
@@ -69,6 +66,10 @@ class TopicLogs:
         return self.logs[partition] if 0 <= partition < len(self.logs) else None
 
 
+class LeftBehind(OSError):
+    """A new topic could not be made, and what there is of it could not be removed either."""
+
+
 class LogManager:
     """All logs in one data directory."""
 
@@ -78,6 +79,8 @@ class LogManager:
         self.config = config
         self.topics: dict[str, TopicLogs] = {}
         self._checkpoints = Lock()
+        self._outdated: set[str] = set()
+        """Deleted topics of which a checkpoint may still speak."""
         self.was_clean = False
         """Whether the last process stopped in order."""
 
@@ -107,6 +110,8 @@ class LogManager:
         entries = [self._entry(topic) for topic in topics]
         recovery_points = read_offsets(self.fs, self._path(RECOVERY_POINT))
         log_starts = read_offsets(self.fs, self._path(LOG_START_OFFSET))
+        self._outdated = {name for name, _ in (*recovery_points, *log_starts)}
+        self._outdated -= {entry.topic.name for entry in entries}
         places = [(entry, n) for entry in entries for n in range(entry.topic.partitions)]
         told = _names(self.config["log.recovery.truncate"])
 
@@ -162,27 +167,51 @@ class LogManager:
                 )
 
     def make(self, topic: Topic, first: int = 0) -> TopicLogs:
-        """Makes the directories and logs of partitions ``first`` and up; not visible yet."""
+        """Makes the directories and logs of partitions ``first`` and up; not visible yet.
+
+        Raises OSError with none of them left, or LeftBehind.
+        """
+        if topic.name in self._outdated:
+            self._forget(topic.name)
         entry = self._entry(topic)
-        for partition in range(first, topic.partitions):
-            directory = self._path(partition_name(topic.name, partition))
-            self.fs.make_directory(directory)
-            metadata = os.path.join(directory, PARTITION_METADATA_FILE)
-            write_whole(self.fs, metadata, partition_metadata(topic.topic_id), durable=False)
-            entry.logs.append(
-                PartitionLog.open(
-                    self.fs, directory, topic.name, partition, self.log_config(entry.settings)
-                )
-            )
-        self.fs.fsync_directory(self.directory)
+        made: list[str] = []
+        try:
+            for partition in range(first, topic.partitions):
+                entry.logs.append(self._make(entry, partition, made))
+            self.fs.fsync_directory(self.directory)
+        except OSError as error:
+            self._unmake(made, error)
+            raise
         return entry
 
-    def unmake(self, topic: Topic, first: int) -> None:
-        """Removes what `make` left when it failed."""
-        for partition in range(first, topic.partitions):
-            directory = self._path(partition_name(topic.name, partition))
-            if self.fs.exists(directory):
-                self.fs.remove_directory(directory)
+    def _make(self, entry: TopicLogs, partition: int, made: list[str]) -> PartitionLog:
+        """The log of a new partition; its directory is entered into ``made`` before it is there.
+
+        One that has a log already is somebody's: nobody knows whose, and it stays as it is.
+        """
+        topic = entry.topic
+        directory = self._path(partition_name(topic.name, partition))
+        if self.fs.exists(directory):
+            if any(name.endswith(LOG) for name in self.fs.list(directory)):
+                raise FileExistsError(
+                    errno.EEXIST, f"{directory} has the log of a topic that nobody knows", directory
+                )
+        else:
+            made.append(directory)
+        self.fs.make_directory(directory)
+        metadata = os.path.join(directory, PARTITION_METADATA_FILE)
+        write_whole(self.fs, metadata, partition_metadata(topic.topic_id), durable=False)
+        config = self.log_config(entry.settings)
+        return PartitionLog.open(self.fs, directory, topic.name, partition, config)
+
+    def _unmake(self, made: Iterable[str], error: OSError) -> None:
+        """Removes what `make` made before it failed. Raises LeftBehind."""
+        try:
+            for directory in made:
+                if self.fs.exists(directory):
+                    self.fs.remove_directory(directory)
+        except OSError as stays:
+            raise LeftBehind(error.errno, error.strerror, error.filename) from stays
 
     def show(self, entry: TopicLogs) -> None:
         """Makes what `make` returned visible, behind the partitions that there are."""
@@ -270,33 +299,39 @@ class LogManager:
                 ),
             ):
                 write_offsets(self.fs, self._path(name), offsets)
+            self._outdated.clear()
 
     def _forget(self, topic: str) -> None:
-        """Takes a deleted topic out of the checkpoints: the next of that name begins at 0."""
+        """Takes a deleted topic out of the checkpoints: the next of that name begins at 0.
+
+        Raises OSError; `make` does it, or `write_checkpoints`, when there is room.
+        """
         with self._checkpoints:
+            self._outdated.add(topic)
             for name in (RECOVERY_POINT, HIGH_WATERMARK, LOG_START_OFFSET):
                 offsets = read_offsets(self.fs, self._path(name))
                 kept = {key: offset for key, offset in offsets.items() if key[0] != topic}
                 if len(kept) < len(offsets):
                     write_offsets(self.fs, self._path(name), kept)
+            self._outdated.discard(topic)
 
     def retire(self, topic: Topic, logs: Iterable[PartitionLog], tag: str) -> list[str]:
         """Closes a deleted topic's logs and renames their directories; returns the new paths.
 
-        ``tag`` is 32 hexadecimal digits; Kafka names them ``topic-N.<tag>-delete`` too.
+        ``tag`` is 32 hexadecimal digits; Kafka names them ``topic-N.<tag>-delete`` too. Raises
+        OSError; with the same tag it may be called again.
         """
         for log in logs:
             log.close(clean=False)
-        renamed = []
-        for partition in range(topic.partitions):
-            old = self._path(partition_name(topic.name, partition))
-            if self.fs.exists(old):
-                name = f"{partition_name(topic.name[:190], partition)}.{tag}{DELETED_SUFFIX}"
-                self.fs.rename(old, self._path(name))
-                renamed.append(self._path(name))
+        for directory in self.fs.list(self.directory):
+            place = partition_of(directory)
+            if place is not None and place[0] == topic.name:
+                name = f"{partition_name(topic.name[:190], place[1])}.{tag}{DELETED_SUFFIX}"
+                self.fs.rename(self._path(directory), self._path(name))
         self.fs.fsync_directory(self.directory)
-        self._forget(topic.name)
-        return renamed
+        with suppress(OSError):  # a full disk; the room is not needed before somebody makes it anew
+            self._forget(topic.name)
+        return [path for path in self.leftovers() if path.endswith(f".{tag}{DELETED_SUFFIX}")]
 
     def leftovers(self) -> list[str]:
         """Directories of deleted topics that are still there."""
@@ -315,42 +350,8 @@ class LogManager:
         return os.path.join(self.directory, name)
 
 
-def produce_rules(settings: Mapping[str, Any]) -> ProduceRules:
-    """What validation of produced records reads of a topic's settings."""
-    before, after = timestamp_bounds(settings)
-    codec = codec_of(settings["compression.type"])
-    return ProduceRules(
-        max_message_bytes=settings["max.message.bytes"],
-        segment_bytes=settings["segment.bytes"],
-        compacted="compact" in settings["cleanup.policy"].split(","),
-        timestamp_type=timestamp_type_of(settings),
-        compression=codec,
-        compression_level=level_of(codec, settings),
-        timestamp_before_max_ms=before,
-        timestamp_after_max_ms=after,
-        magic=format_magic(settings["message.format.version"]),
-    )
-
-
 def _names(words: str) -> set[str]:
     return {word.strip() for word in words.split(",") if word.strip()}
-
-
-def codec_of(compression_type: str) -> int | None:
-    """The codec that ``compression.type`` names; None for ``producer``."""
-    if compression_type == "producer":
-        return None
-    return NAMES.index(_KAFKA_NAMES.get(compression_type, compression_type))
-
-
-def level_of(codec: int | None, settings: Mapping[str, Any]) -> int | None:
-    """The topic's level for a codec; None for one without levels, and where none is named."""
-    return None if codec not in _LEVELS else int(settings[_LEVELS[codec]])
-
-
-def timestamp_type_of(settings: Mapping[str, Any]) -> int:
-    """A topic's ``message.timestamp.type`` as the attribute bit of a batch."""
-    return int(settings["message.timestamp.type"] == "LogAppendTime")
 
 
 def _close(log: PartitionLog) -> bool:

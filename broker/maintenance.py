@@ -82,7 +82,7 @@ class Maintenance:
         for index, log in enumerate(list(self.broker.logs.all())):
             if index % LOGS_PER_SLICE == LOGS_PER_SLICE - 1:
                 await asyncio.sleep(0)
-            if log.failed_for_good:
+            if log.failed_for_good or not self._is_ours(log):
                 continue
             try:
                 deleted = log.apply_retention(self.broker.clock.now().wall_ms)
@@ -179,11 +179,15 @@ class Maintenance:
 
     # -- failures
 
+    def _is_ours(self, log: PartitionLog) -> bool:
+        """Whether the log is the one that is served: no other writes these files."""
+        return self.broker.logs.get(log.topic, log.partition) is log
+
     def poisoned(self, log: PartitionLog, error: LogPoisoned) -> None:
         """A write or a flush has failed: the broker stops, or tries until writes succeed again."""
         name = f"{log.topic}-{log.partition}"
         if log.failed_for_good:
-            if self.broker.logs.get(log.topic, log.partition) is log:
+            if self._is_ours(log):
                 logger.critical("the broker stops", partition=name, reason=str(error))
                 self.broker.fail(f"{name} can't be written safely any more: {error}")
             return
@@ -198,6 +202,8 @@ class Maintenance:
         while log.poisoned and not log.failed_for_good and not self.broker.stopped.is_set():
             await asyncio.sleep(wait_ms / 1000)
             wait_ms = min(2 * wait_ms, PROBE_MS_MAX)
+            if not self._is_ours(log):
+                break  # its topic was deleted; its files may be another log's
             try:
                 log.probe()
             except OSError:

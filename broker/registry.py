@@ -65,7 +65,8 @@ class ConsumerPaths(Protocol):
 class Registry(Protocol):
     """What handlers and logs ask; lookups are cheap, changes last when they return.
 
-    Only `broker/topics.py` changes it, one change at a time.
+    A change that raises OSError has changed nothing, on the disk or in memory; after NotSettled
+    nobody knows, and the broker stops. Only `broker/topics.py` changes it, one change at a time.
     """
 
     @property
@@ -87,6 +88,10 @@ class Registry(Protocol):
     @property
     def topics(self) -> Mapping[str, Topic]:
         """Every topic that clients may see, by name."""
+
+    @property
+    def dying(self) -> Mapping[str, Topic]:
+        """Topics that were marked as deleted and not forgotten yet, by name."""
 
     @property
     def partition_counts(self) -> Mapping[str, int]:
@@ -113,11 +118,17 @@ class Registry(Protocol):
     def show(self, topic: Topic) -> None:
         """Makes a stored topic visible, in place of what it was."""
 
-    def hide(self, name: str) -> None:
-        """Makes a topic invisible, before it is deleted."""
+    def take_back(self, name: str, before: Topic | None) -> None:
+        """Undoes `store` of what was never shown: the topic is what it was ``before``.
+
+        On the disk now or, after an OSError, with the next change. Outside the event loop.
+        """
 
     def mark_deleted(self, name: str) -> None:
-        """Writes, durably, that a topic is being deleted. Outside the event loop."""
+        """Writes, durably, that a topic is deleted; it stays visible. Outside the event loop."""
+
+    def hide(self, name: str) -> None:
+        """Makes a topic invisible that was marked."""
 
     def forget(self, name: str) -> None:
         """Writes, durably, that nothing is left of a deleted topic. Outside the event loop."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from broker.config import Config
-from broker.logs import codec_of, level_of, timestamp_type_of
+from broker.produce_rules import codec_of, level_of, timestamp_type_of
 from broker.runtime import RuntimeSettings
 from broker.server import Limits
 from coordinator.config import GroupConfig

@@ -8,24 +8,29 @@ a group's first FindCoordinator wants it at once.
 from __future__ import annotations
 
 import asyncio
-import os
+import errno
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import structlog
 
 from broker.config import topic_settings
-from broker.logs import TopicLogs
+from broker.deletions import Deletions
+from broker.logs import LeftBehind, TopicLogs
 from broker.offsets_topic import offsets_topic_configs
 from broker.registry import Topic, check_topic_name, colliding
+from broker.reserved_file import NotSettled
 from broker.runtime import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
 logger = structlog.get_logger(__name__)
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 PARTITIONS_MAX = 10_000
 """Partitions of one topic, and of all topics of one request, as in Kafka; each is a directory."""
@@ -53,16 +58,34 @@ class TopicAdmin:
         """Held while registry file and directories change."""
         self.changing = asyncio.Lock()
         """Held by whoever changes or deletes what is there: what they read is what they replace."""
-        self._dying: set[str] = set()
+        self.deletions = Deletions(broker)
         self._producer_ids = iter(range(0))
         self._producer_ids_lock = asyncio.Lock()
+
+    async def on_disk(
+        self, work: Callable[Arguments, Result], *args: Arguments.args, **more: Arguments.kwargs
+    ) -> Result:
+        """What ``work`` returns or raises, in a thread; one at a time changes files here."""
+
+        def locked() -> Result:
+            with self._disk:
+                return work(*args, **more)
+
+        try:
+            return await asyncio.to_thread(locked)
+        except NotSettled as error:
+            self._not_settled(error)
+            raise
+
+    def _not_settled(self, error: NotSettled) -> None:
+        self.broker.fail(f"the list of topics can't be relied on any more: {error}")
 
     # -- creating
 
     def check_new(self, name: str) -> None:
         """Raises BadTopicName or TopicExists where ``name`` cannot be created."""
         check_topic_name(name)
-        if self.broker.registry.topic(name) or name in self._pending or name in self._dying:
+        if self.broker.registry.topic(name) or name in self._pending or name in self.deletions:
             raise TopicExists(f"Topic '{name}' already exists.")
 
     def collisions(self, name: str) -> list[str]:
@@ -81,7 +104,7 @@ class TopicAdmin:
         try:
             async with self.changing:
                 topic_settings(self.broker.config, configs)  # a default may have changed since
-                entry = await asyncio.to_thread(self._make, topic)
+                entry = await self._made(topic)
                 self._show(topic, entry)
         except BaseException as error:
             done.set_exception(error)
@@ -109,6 +132,8 @@ class TopicAdmin:
         topic = self.broker.registry.topic(OFFSETS_TOPIC)
         if topic is not None:
             return topic
+        if OFFSETS_TOPIC in self.deletions:
+            raise FileExistsError(errno.EEXIST, "what is left of it is being removed")
         config = self.broker.config
         if config["offsets.topic.replication.factor"] > 1:
             logger.info(
@@ -121,7 +146,15 @@ class TopicAdmin:
             config["offsets.topic.num.partitions"],
             offsets_topic_configs(config["offsets.topic.segment.bytes"]),
         )
-        entry = self._make(topic)
+        try:
+            with self._disk:
+                entry = self._make(topic, 0)
+        except OSError as error:
+            if isinstance(error, NotSettled):
+                self._not_settled(error)
+            elif OFFSETS_TOPIC in self.broker.registry.dying:
+                self.broker.spawn(self.deletions.finish(topic, (), 0))
+            raise
         self._show(topic, entry)
         self.broker.settings_changed()
         self.broker.runtime.start(entry.logs, topic.topic_id)
@@ -135,7 +168,7 @@ class TopicAdmin:
             if old is None:
                 raise NoSuchTopic(name)
             topic = old.with_partitions(max(total, old.partitions))
-            entry = await asyncio.to_thread(self._make, topic, old.partitions)
+            entry = await self._made(topic, old.partitions)
             self._show(topic, entry)
         logger.info("partitions added", topic=name, partitions=total)
         return topic
@@ -145,34 +178,39 @@ class TopicAdmin:
 
         The caller holds `changing` since it read the old ones. Raises OSError.
         """
-        await asyncio.to_thread(self._store, topic)
+        await self.on_disk(self.broker.registry.store, topic)
         self.broker.registry.show(topic)
         self.broker.logs.configure(topic)
         logger.info("settings changed", topic=topic.name, configs=dict(topic.configs))
 
-    def _store(self, topic: Topic) -> None:
-        with self._disk:
-            self.broker.registry.store(topic)
-
     async def alter_broker(self, name: str, configs: Mapping[str, str]) -> None:
         """Keeps what was changed at run time of broker ``name`` ("": of every one). OSError."""
-        await asyncio.to_thread(self.broker.registry.store_broker_configs, name, configs)
+        await self.on_disk(self.broker.registry.store_broker_configs, name, configs)
         logger.info("settings changed", broker=name or "every one", configs=dict(configs))
 
-    def _make(self, topic: Topic, first: int = 0) -> TopicLogs:
-        registry, logs = self.broker.registry, self.broker.logs
-        with self._disk:
-            before = registry.topic(topic.name)
-            registry.store(topic)
-            try:
-                return logs.make(topic, first)
-            except OSError:
-                # A disk that is full, or too many files: nothing of the topic may stay behind.
+    async def _made(self, topic: Topic, first: int = 0) -> TopicLogs:
+        try:
+            return await self.on_disk(self._make, topic, first)
+        except OSError:
+            if topic.name in self.broker.registry.dying:
+                await self.deletions.finish(topic, (), 0)
+            raise
+
+    def _make(self, topic: Topic, first: int) -> TopicLogs:
+        registry = self.broker.registry
+        before = registry.topic(topic.name)
+        registry.store(topic)
+        try:
+            return self.broker.logs.make(topic, first)
+        except OSError as error:
+            # A disk that is full, or too many files: nothing of the topic may stay behind.
+            if isinstance(error, LeftBehind) and before is None:
                 with suppress(OSError):
-                    logs.unmake(topic, first)
+                    registry.mark_deleted(topic.name)
+            else:
                 with suppress(OSError):
-                    registry.forget(topic.name) if before is None else registry.store(before)
-                raise
+                    registry.take_back(topic.name, before)
+            raise
 
     def _show(self, topic: Topic, entry: TopicLogs) -> None:
         self.broker.logs.show(entry)
@@ -183,32 +221,23 @@ class TopicAdmin:
     async def delete(self, name: str) -> Topic:
         """Deletes a topic; its files go after ``file.delete.delay.ms``. Raises NoSuchTopic.
 
-        Once it is marked the name is free only when nothing of it is left in the registry.
+        OSError when it could not be marked: then nothing has happened to it. While the mark is
+        being written it takes records and commits, as if these had come before the request. From
+        the mark on it is deleted; what the disk does not let be removed goes later.
         """
         registry = self.broker.registry
         async with self.changing:
             topic = registry.topic(name)
             if topic is None:
                 raise NoSuchTopic(name)
+            await self.on_disk(registry.mark_deleted, name)
             registry.hide(name)
             entry = self.broker.logs.topics.pop(name)  # nobody appends to it from here on
-            self._dying.add(name)
-            try:
-                directories = await asyncio.to_thread(self._retire, topic, entry)
-            finally:
-                self._dying.discard(name)
+            delay_ms = entry.settings["file.delete.delay.ms"]
+            await self.deletions.finish(topic, entry.logs, delay_ms)
         self.broker.topic_is_gone(topic)
-        delay_ms = entry.settings["file.delete.delay.ms"]
-        self.broker.after(delay_ms, lambda: self.broker.logs.remove(directories))
         logger.info("topic deleted", topic=name, files_go_in_ms=delay_ms)
         return topic
-
-    def _retire(self, topic: Topic, entry: TopicLogs) -> list[str]:
-        with self._disk:
-            self.broker.registry.mark_deleted(topic.name)
-            directories = self.broker.logs.retire(topic, entry.logs, os.urandom(16).hex())
-            self.broker.registry.forget(topic.name)
-            return directories
 
     # -- producer ids
 
@@ -217,10 +246,7 @@ class TopicAdmin:
         async with self._producer_ids_lock:
             fresh = next(self._producer_ids, None)
             if fresh is None:
-                self._producer_ids = iter(await asyncio.to_thread(self._reserve))
+                reserve = self.broker.registry.reserve_producer_ids
+                self._producer_ids = iter(await self.on_disk(reserve, PRODUCER_ID_BLOCK))
                 fresh = next(self._producer_ids)
         return fresh
-
-    def _reserve(self) -> range:
-        with self._disk:
-            return self.broker.registry.reserve_producer_ids(PRODUCER_ID_BLOCK)

@@ -10,6 +10,7 @@ import fcntl
 import os
 import resource
 import shutil
+from contextlib import suppress
 from typing import Protocol
 
 from log.errors import DirectoryLocked
@@ -94,6 +95,9 @@ class FileSystem(Protocol):
         ``file`` is the one that goes by the old name, if somebody will use it under the new one.
         """
 
+    def link(self, old: str, new: str) -> None:
+        """Give a file a second name, which must be free; OSError where the disk has no such."""
+
     def remove(self, path: str) -> None:
         """Remove a file; a missing one is no error."""
 
@@ -124,11 +128,16 @@ def write_whole(fs: FileSystem, path: str, data: bytes, *, durable: bool = True)
     """
     temporary = path + ".tmp"
     fs.remove(temporary)
-    file = fs.open(temporary, create=True)
-    file.write(0, data)
-    if durable:
-        file.fsync()
-    fs.rename(temporary, path)
+    try:
+        file = fs.open(temporary, create=True)
+        file.write(0, data)
+        if durable:
+            file.fsync()
+        fs.rename(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            fs.remove(temporary)  # a full disk has no room for half a file
+        raise
     if durable:
         fs.fsync_directory(os.path.dirname(path))
 
@@ -198,6 +207,10 @@ class OsFileSystem:
             os.replace(old, new)
             if isinstance(file, BoundedFile):
                 file.path = new
+
+    def link(self, old: str, new: str) -> None:
+        """See FileSystem."""
+        os.link(old, new)
 
     def remove(self, path: str) -> None:
         """See FileSystem."""

@@ -207,7 +207,8 @@ class SimulatedFiles:
 
     def room(self, more: int) -> int:
         """Bytes left free if a file grew by ``more``; negative when it cannot."""
-        used = sum(len(inode.data) for inode in list(self.names.values()))
+        inodes = {id(inode): inode for inode in list(self.names.values())}
+        used = sum(len(inode.data) for inode in inodes.values())
         return self.capacity_bytes - used - more
 
     # -- log.filesystem.FileSystem
@@ -254,6 +255,15 @@ class SimulatedFiles:
             restore_old()
 
         self._later(new, undo)
+
+    def link(self, old: str, new: str) -> None:
+        self.check("link", new)
+        if new in self.names:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
+        if old not in self.names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), old)
+        self.names[new] = self.names[old]
+        self._later(new, self._restorer(new, None))
 
     def _rename_directory(self, old: str, new: str) -> None:
         for path in [path for path in self.names if path.startswith(old + "/")]:

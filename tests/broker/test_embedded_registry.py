@@ -119,16 +119,16 @@ def test_a_topic_that_is_being_deleted_is_not_seen_and_not_forgotten() -> None:
     fs = SimulatedFiles()
     registry = opened(fs)
     topic = create(registry, "t")
-    registry.hide("t")
     registry.mark_deleted("t")
+    assert registry.topic("t") == topic
+    registry.hide("t")
 
     again = opened(fs)
 
     assert again.topic("t") is None
-    assert again.deleted == ["t"]
-    assert again.dying_topic("t") == topic
+    assert again.dying == {"t": topic}
     again.forget("t")
-    assert opened(fs).deleted == []
+    assert opened(fs).dying == {}
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -276,7 +276,7 @@ def test_the_worked_example_of_the_page_is_read() -> None:
     assert (orders.partitions, orders.configs) == (3, {"retention.ms": "86400000"})
     assert uuid_text(orders.topic_id) == "vzPv9U8MSCqHBRiUumrOFw"
     assert uuid_bytes("vzPv9U8MSCqHBRiUumrOFw") == orders.topic_id
-    assert registry.deleted == ["clicks"]
+    assert list(registry.dying) == ["clicks"]
     assert registry.reserve_producer_ids(1) == range(2000, 2001)
     assert json.loads(fs.written(f"{DATA}/topics.json"))["next_producer_id"] == 2001
 

@@ -10,7 +10,8 @@ import pytest
 from broker.broker import Broker
 from broker.config import Config, topic_settings
 from broker.embedded_registry import BadDirectory, partition_metadata
-from broker.logs import LogManager, produce_rules
+from broker.logs import LogManager
+from broker.produce_rules import produce_rules
 from broker.registry import Topic
 from log.filesystem import OsFileSystem
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE
