@@ -19,6 +19,7 @@ from cli import output
 from cli.client import Cluster, Connection, Value
 from cli.errors import REFUSED, USAGE, CommandError, refused
 from cli.group_reads import WITHOUT_MEMBERS, Committed, Group
+from cli.leader_epochs import LEFT_OUT, Claim, borne_out
 from cli.offsets_at import Partition
 from protocol import errors
 
@@ -53,6 +54,27 @@ class Change(NamedTuple):
             "after": None if self.after is None else self.after.offset,
             "note": self.note,
         }
+
+
+def with_true_epochs(cluster: Cluster, changes: Sequence[Change]) -> list[Change]:
+    """The changes without the leader epochs that would mislead a consumer; notes say which."""
+    claims = {
+        number: Claim(change.key, change.after.offset, change.after.leader_epoch)
+        for number, change in enumerate(changes)
+        if change.after is not None and change.after.leader_epoch >= 0
+    }
+    true = borne_out(cluster, claims.values())
+    return [
+        _without_epoch(change) if number in claims and claims[number] not in true else change
+        for number, change in enumerate(changes)
+    ]
+
+
+def _without_epoch(change: Change) -> Change:
+    assert change.after is not None
+    left_out = LEFT_OUT.format(change.after.leader_epoch)
+    note = left_out if change.note is None else f"{change.note}; {left_out}"
+    return change._replace(after=change.after._replace(leader_epoch=-1), note=note)
 
 
 def refuse_members(group: Group) -> None:

@@ -14,7 +14,15 @@ from cli.client import Cluster
 from cli.errors import REFUSED, USAGE, CommandError
 from cli.expiring import expiring
 from cli.group_reads import Committed, committed_of, known_group, list_groups, read_group
-from cli.offset_changes import Change, DryRun, Execute, finish, refuse_members, selected
+from cli.offset_changes import (
+    Change,
+    DryRun,
+    Execute,
+    finish,
+    refuse_members,
+    selected,
+    with_true_epochs,
+)
 from cli.offsets_at import EARLIEST, LATEST, Partition, offsets_at
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
 from cli.reset import Topics
@@ -196,7 +204,7 @@ def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list
                 if not force:
                     raise CommandError(f"{after.offset} is {note}; --force commits it even so")
             changes.append(Change(group_id, key, before.get(key), after, note))
-    return changes
+    return with_true_epochs(cluster, changes)
 
 
 app.command()(expiring)

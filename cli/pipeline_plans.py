@@ -71,6 +71,7 @@ def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> 
         agreed([], "", manner.dry_run, manner.execute, manner.json)
         return
     target.check([each.key.group for each in plan.steps], manner.force)
+    plan = replace(plan, steps=tuple(target.settled(plan.steps)))
     path = file or Path(f"{plan.kind}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.json")
     write_new(path, to_json(plan), "--plan")
     output.warn(f"the plan is in {path}")
@@ -100,7 +101,7 @@ def _carry_out_there(plan: Plan, path: Path, undo: bool, target: Target, manner:
         agreed([], "", manner.dry_run, manner.execute, manner.json)
         return
     target.check([each.key.group for each in steps], manner.force)
-    if _done(target, steps, manner, path):
+    if _done(target, target.settled(steps), manner, path):
         marked = replace(plan, undone_at=_now()) if undo else replace(plan, executed_at=_now())
         _rewrite(path, marked)
 

@@ -19,7 +19,7 @@ from cli.group_reads import (
     read_group,
 )
 from cli.group_removal import remove_members
-from cli.offset_changes import Change, make, refuse_members
+from cli.offset_changes import Change, make, refuse_members, with_true_epochs
 from cli.offsets_at import EARLIEST, LATEST, offsets_at
 from pipeline.repairs.plan import KAFKA, OLD_WAY, ZOOKEEPER, Bounds, Key, Log, Position, Step
 from protocol import errors
@@ -41,6 +41,9 @@ class Target(Protocol):
 
     def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
         """What is there of these offsets."""
+
+    def settled(self, steps: Sequence[Step]) -> list[Step]:
+        """The steps as they can be done here, without what would be untrue; notes say what."""
 
     def check(self, groups: Iterable[str], force: bool) -> None:
         """CommandError when the offsets of one of these groups can't be changed now."""
@@ -73,6 +76,14 @@ class KafkaTarget:
     def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
         """See Target."""
         return self.read_groups(key.group for key in keys)
+
+    def settled(self, steps: Sequence[Step]) -> list[Step]:
+        """See Target: a leader epoch is written only where its log has it."""
+        changes = with_true_epochs(self.cluster, [_change(each) for each in steps])
+        return [
+            each._replace(after=change.after and Position(*change.after), note=change.note)
+            for each, change in zip(steps, changes, strict=True)
+        ]
 
     def check(self, groups: Iterable[str], force: bool) -> None:
         """See Target: members would overwrite what is set."""
@@ -130,6 +141,10 @@ class ZooKeeperTarget:
         """See Target."""
         return self.offsets.read_keys(keys)
 
+    def settled(self, steps: Sequence[Step]) -> list[Step]:
+        """See Target: an offset has no leader epoch here."""
+        return list(steps)
+
     def check(self, groups: Iterable[str], force: bool) -> None:
         """See Target: consumers that run would overwrite what is set."""
         running = self.offsets.read(groups).running
@@ -182,6 +197,10 @@ class OldWayTarget:
                         key = Key(group, topic["name"], entry["partition_index"])
                         found[key] = Position(entry["committed_offset"])
         return found
+
+    def settled(self, steps: Sequence[Step]) -> list[Step]:
+        """See Target: an offset has no leader epoch here."""
+        return list(steps)
 
     def check(self, groups: Iterable[str], force: bool) -> None:
         """See Target: nothing is known here of who reads."""

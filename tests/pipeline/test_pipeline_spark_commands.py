@@ -166,6 +166,37 @@ def test_a_history_of_another_cluster_is_refused(
     assert "--other-cluster" in ran.err
 
 
+def test_a_history_of_another_cluster_brings_no_leader_epochs_along(
+    spark: SparkSession,
+    broker: Broker,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A consumer that found epoch 37 where the partition is at 0 would wait for ever."""
+    monkeypatch.chdir(tmp_path)
+    Cluster(broker.bootstrap).create_topic(name, 1)
+    there = commit(name, name, [0], epochs=[37])
+    write_segment(tmp_path / "history", 0, batch_of(0, there))
+    words = [
+        "pipeline",
+        "restore",
+        name,
+        "--at",
+        "2026-01-02",
+        "--source",
+        str(tmp_path / "history"),
+    ]
+
+    ran = run(*words, "--other-cluster", "--execute", "--json", "-b", broker.bootstrap)
+
+    assert ran.code == 0, ran.err
+    [change] = ran.json["changes"]
+    assert change["note"] == "without leader epoch 37, which its log does not have there"
+    shown = run("offsets", "get", name, "--json", "-b", broker.bootstrap)
+    assert [(row["offset"], row["leader_epoch"]) for row in shown.json] == [(0, None)]
+
+
 def test_a_folder_without_a_history_is_refused_before_anything_is_written(
     spark: SparkSession, tmp_path: Path, out: Path
 ) -> None:

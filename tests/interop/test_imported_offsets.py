@@ -1,0 +1,51 @@
+"""Offsets that were imported, read on from by real consumers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import java
+from tests.brokers import Broker
+from tests.cli.running import run
+from tests.interop.cluster import Cluster, Feed
+
+pytestmark = pytest.mark.interop
+
+RECORDS = 8
+TIMEOUT_MS = 20_000
+"""How long a consumer waits for its next record: only one that reads nothing does so."""
+
+
+@pytest.mark.parametrize("kafka", [java.KAFKA_NEW, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS])
+def test_a_java_consumer_reads_on_from_an_offset_of_another_cluster(
+    broker: Broker, kafka: str, name: str, tmp_path: Path
+) -> None:
+    """With that cluster's leader epoch 37 it waited for metadata of that epoch, for ever."""
+    Cluster(broker.bootstrap).create_topic(name, 1)
+    feed = Feed(broker.bootstrap, name, 1)
+    sent = feed.send(RECORDS)
+    exported = tmp_path / "elsewhere.csv"
+    exported.write_text(
+        f"group,topic,partition,offset,leader_epoch,metadata\n{name},{name},0,3,37,\n"
+    )
+    imported = run("offsets", "import", str(exported), "--execute", "-b", broker.bootstrap)
+    assert imported.code == 0, imported.err
+
+    done = java.run(
+        kafka,
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        "--bootstrap-server",
+        broker.bootstrap,
+        "--topic",
+        name,
+        "--group",
+        name,
+        "--max-messages",
+        str(RECORDS - 3),
+        "--timeout-ms",
+        str(TIMEOUT_MS),
+    )
+
+    assert done.stdout.splitlines() == sent[3:], done.stderr
