@@ -295,7 +295,7 @@ class Cleaning:
         job = self._job(log, found)
         if log.recovery_point < found.end_offset:
             # What supersedes a record must not be lost with the power when the record is gone.
-            await asyncio.to_thread(log.flush)
+            await self.broker.maintenance.flush(log)
         done = await worker.clean(job, lambda group: self.swaps.replace(log, group))
         self._succeeded(log, found, done)
         await asyncio.to_thread(self._write_checkpoint)

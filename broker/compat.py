@@ -267,7 +267,7 @@ class Jmx(_View):
         """What came and went."""
         if self.families.has_room(3):
             topic = label("topic", entry.topic.name)
-            self._records.add(topic, sum([log.log_end_offset for log in entry.logs]))
+            self._records.add(topic, sum([log.high_watermark for log in entry.logs]))
             self._in.add(topic, entry.bytes_in)
             self._out.add(topic, entry.bytes_out)
 

@@ -96,7 +96,7 @@ class Reader:
         self, topic: TopicLogs, log: PartitionLog, wanted: Wanted, room: int, first: bool
     ) -> Fetched:
         if wanted.last_fetched_epoch >= 0:
-            epoch, end = log.epochs.end_offset_for(wanted.last_fetched_epoch, log.log_end_offset)
+            epoch, end = log.epochs.end_offset_for(wanted.last_fetched_epoch, log.high_watermark)
             if epoch < 0:
                 return Fetched(log.partition, OFFSET_OUT_OF_RANGE)
             if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:

@@ -1,7 +1,8 @@
 """Fetches that wait for data: who waits for which partition, and until when.
 
-A waiting Fetch is woken by an append to one of its partitions, by the deletion of one, or by its
-deadline. Appends of one turn wake it once, at the turn's end. One timer serves all deadlines.
+A waiting Fetch is woken by an append to one of its partitions, by the flush that such an append
+waits for, by the deletion of a partition, or by its deadline. Appends of one turn wake it once, at
+the turn's end. One timer serves all deadlines.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class LongPolls:
             self._stale = 0
 
     def appended(self, topic: str, partition: int, size_bytes: int) -> None:
-        """``size_bytes`` were appended to a partition."""
+        """``size_bytes`` were appended to a partition, and may be read."""
         waiters = self._by_partition.get((topic, partition))
         if not waiters:
             return
@@ -97,6 +98,11 @@ class LongPolls:
             waiter.missing_bytes -= size_bytes
             if waiter.missing_bytes <= 0:
                 self._wake_soon(waiter)
+
+    def wake_partition(self, topic: str, partition: int) -> None:
+        """What was appended to a partition may be read now, however much that is."""
+        for waiter in self._by_partition.get((topic, partition), ()):
+            self._wake_soon(waiter)
 
     def wake_topic(self, topic: str) -> None:
         """Something happened to a topic's partitions that its waiters must see."""

@@ -160,7 +160,7 @@ class Maintenance:
         try:
             while waiting:
                 began_ns = perf_counter_ns()
-                reached = await asyncio.to_thread(log.flush)
+                reached = await self.flush(log)
                 self.broker.metrics.writes.fsync.add(perf_counter_ns() - began_ns)
                 ready = [done for offset, done in waiting if offset <= reached]
                 waiting[:] = [entry for entry in waiting if entry[0] > reached]
@@ -176,6 +176,16 @@ class Maintenance:
         finally:
             del self._flushes[log]
             _tell([done for _, done in waiting], reason)
+
+    async def flush(self, log: PartitionLog) -> int:
+        """Flushes a log in a thread, then lets readers have what is stable; the offset it reaches.
+
+        Raises LogPoisoned.
+        """
+        reached = await asyncio.to_thread(log.flush)
+        if log.advance_high_watermark():
+            self.broker.long_polls.wake_partition(log.topic, log.partition)
+        return reached
 
     # -- failures
 

@@ -188,11 +188,10 @@ class ShardKeeper(ABC):
         try:
             while host.stable < host.appended:
                 began_ns = perf_counter_ns()
-                flushed = await asyncio.to_thread(host.log.flush)
+                await asyncio.to_thread(host.log.flush)
                 self.writes.fsync.add(perf_counter_ns() - began_ns)
-                if not host.log.flush_due:
-                    flushed = host.appended
-                host.stable = max(host.stable, min(flushed, host.appended))
+                host.log.advance_high_watermark()
+                host.stable = max(host.stable, min(host.log.high_watermark, host.appended))
                 self.before_replies()
                 host.release()
                 self.after_replies()

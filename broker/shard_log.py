@@ -171,9 +171,8 @@ class ShardLog:
         """A fresh shard for another load; ``fail_held`` has emptied the rest."""
         self.shard = shard
         self.phase = Phase.LOADING
-        end = self.log.log_end_offset
-        self.accepted = self.appended = end
-        self.stable = self.log.recovery_point if self.log.flush_due else end
+        self.accepted = self.appended = self.log.log_end_offset
+        self.stable = self.log.high_watermark
 
     def _sections(
         self, units: Sequence[Sequence[Run]], batch_bytes_max: int

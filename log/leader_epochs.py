@@ -90,20 +90,21 @@ class LeaderEpochs:
             self.entries = before
             raise
 
-    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+    def end_offset_for(self, epoch: int, end_offset: int) -> tuple[int, int]:
         """The largest epoch at or below ``epoch`` and where it ended; (-1, -1) when unknown.
 
-        What OffsetForLeaderEpoch answers (KIP-101, KIP-279).
+        ``end_offset`` is where the newest ends for whoever asks, and no other ends behind it. What
+        OffsetForLeaderEpoch answers (KIP-101, KIP-279).
         """
         if epoch < 0 or epoch > self.latest:
             return -1, -1
         if epoch == self.latest:
-            return epoch, log_end_offset
+            return epoch, end_offset
         end = next(start for later, start in self.entries if later > epoch)
         found = max((known for known, _ in self.entries if known <= epoch), default=None)
         if found is None:
-            return epoch, self.entries[0][1]
-        return found, end
+            return epoch, min(self.entries[0][1], end_offset)
+        return found, min(end, end_offset)
 
     def epoch_of(self, offset: int) -> int:
         """The epoch that ``offset`` belongs to, -1 when unknown."""

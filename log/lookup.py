@@ -22,7 +22,7 @@ EARLIEST = -2
 
 def offset_for_timestamp(log: PartitionLog, timestamp_ms: int) -> TimestampOffset | None:
     """See PartitionLog.offset_for_timestamp."""
-    start_offset = log.log_start_offset
+    start_offset, limit = log.log_start_offset, log.high_watermark
     for segment in log.segments:
         if segment.max_timestamp_ms < timestamp_ms:
             continue
@@ -32,18 +32,22 @@ def offset_for_timestamp(log: PartitionLog, timestamp_ms: int) -> TimestampOffse
                 continue
             for record in _records(segment, batch):
                 if record.timestamp >= timestamp_ms and record.offset >= start_offset:
+                    if record.offset >= limit:
+                        return None
                     return TimestampOffset(record.timestamp, record.offset, batch.leader_epoch)
     return None
 
 
 def offset_of_max_timestamp(log: PartitionLog) -> TimestampOffset | None:
     """See PartitionLog.offset_of_max_timestamp."""
-    segment = max(log.segments, key=lambda segment: segment.max_timestamp_ms)
-    largest = segment.max_timestamp_ms
+    limit = log.high_watermark
+    segments = log.segments[: log.segment_index(limit) + 1]
+    newest = [_largest_timestamp(segment, limit) for segment in segments]
+    largest, offset = max(newest, key=_timestamp)
     if largest < 0:
         return None
-    position = segment.index.lookup(segment.max_timestamp_offset)
-    for batch in headers(segment.file, position, segment.size):
+    segment = segments[newest.index((largest, offset))]
+    for batch in headers(segment.file, segment.index.lookup(offset), segment.size):
         if batch.max_timestamp != largest:
             continue
         for record in _records(segment, batch):
@@ -52,17 +56,41 @@ def offset_of_max_timestamp(log: PartitionLog) -> TimestampOffset | None:
     return _newest_record(log)
 
 
+def _largest_timestamp(segment: Segment, limit: int) -> tuple[int, int]:
+    """The largest timestamp of the batches below ``limit``, and the end of the first that has it.
+
+    (-1, the base offset) without any. Where the batch with the segment's own is not below the limit
+    the time index has the largest up to a few batches before it.
+    """
+    largest, offset = segment.max_timestamp_ms, segment.max_timestamp_offset
+    if offset < limit:
+        return largest, offset
+    largest, offset = segment.time_index.last_below(limit)
+    for batch in headers(segment.file, segment.index.lookup(offset), segment.size):
+        if batch.last_offset >= limit:
+            break
+        if batch.max_timestamp > largest:
+            largest, offset = batch.max_timestamp, batch.last_offset
+    return largest, offset
+
+
 def _newest_record(log: PartitionLog) -> TimestampOffset | None:
     """The same by looking at all batches: the newest one was emptied by a cleaning."""
     newest: TimestampOffset | None = None
     for segment in log.segments:
         for batch in headers(segment.file, 0, segment.size):
+            if batch.last_offset >= log.high_watermark:
+                return newest
             if newest is None or batch.max_timestamp > newest.timestamp_ms:
                 for record in _records(segment, batch):
                     if newest is None or record.timestamp > newest.timestamp_ms:
                         epoch = batch.leader_epoch
                         newest = TimestampOffset(record.timestamp, record.offset, epoch)
     return newest
+
+
+def _timestamp(entry: tuple[int, int]) -> int:
+    return entry[0]
 
 
 def segment_offsets_before(

@@ -7,13 +7,11 @@ list of segments is replaced, never changed, and a file stays open as long as so
 from __future__ import annotations
 
 import os
-import random
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import suppress
 from threading import Lock
 
-from log import flushing, lookup, produce, reading, retention
+from log import flushing, lookup, produce, reading, retention, rolling
 from log.batch_scan import CHUNK_BYTES
 from log.config import LogConfig
 from log.errors import LogPoisoned
@@ -57,7 +55,8 @@ class PartitionLog:
         self.log_end_offset = self.active.base_offset
         """The offset that the next record gets."""
         self.high_watermark = self.log_end_offset
-        """End of what consumers see; a single broker moves it with the end."""
+        """End of what readers see: of what is stable. Appended is enough for that; where a flush is
+        due, all below is flushed. It never goes back but by a truncation."""
         self.recovery_point = 0
         """All below is on the disk, indexes included; at or below the end."""
         self.recovery = RecoveryReport()
@@ -118,14 +117,19 @@ class PartitionLog:
         log.recovery = report
         log.pending_deletes = deleted(fs, directory)
         log.log_start_offset = max(log_start_offset, segments[0].base_offset)
-        log.log_end_offset = log.high_watermark = end_offset
+        log.log_end_offset = end_offset
+        log.high_watermark = log.log_start_offset
         log.recovery_point = min(recovery_point, end_offset)
         if not clean or not log.active.size:  # made just now, or by a process that did not end
             log.unsynced_directories.update((directory, os.path.dirname(directory)))
-        log.active.jitter_ms = _jitter_ms(config)
-        if config.preallocate and not log.active.size:
-            log.active.reserve(config.segment_bytes)
+        rolling.prepare(log.active, config)
         fold(log)
+        if log.flush_due:  # what a process left behind is read once it can't be lost any more
+            try:
+                log.flush()
+            except LogPoisoned as error:
+                raise OSError(error.reason) from error
+        log.advance_high_watermark()
         return log
 
     # -- appending
@@ -191,7 +195,21 @@ class PartitionLog:
             segment.append(buffer, self.log_end_offset, config.index_interval_bytes)
         except OSError as error:
             raise self._poison(error) from error
-        self.log_end_offset = self.high_watermark = last_offset + 1
+        self.log_end_offset = end_offset = last_offset + 1
+        if end_offset - self.recovery_point < config.flush_messages:
+            self.high_watermark = end_offset
+
+    def advance_high_watermark(self) -> bool:
+        """Let readers see what is stable now, behind a flush; whether that is more than before.
+
+        In the thread that appends, so that it never goes back: a flush in another only moves the
+        recovery point.
+        """
+        stable = self.recovery_point if self.flush_due else self.log_end_offset
+        if stable <= self.high_watermark:
+            return False
+        self.high_watermark = stable
+        return True
 
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
         try:
@@ -204,26 +222,13 @@ class PartitionLog:
 
         What it leaves to be fsynced is the next flush's. Raises OSError.
         """
-        sealed = self.active
-        if not sealed.size:
-            return sealed
-        sealed.seal()
-        with suppress(OSError):  # it only saves time at the next start
-            save_producers(self)
-        segment = self.new_segment(self.log_end_offset)
-        self.segments = [*self.segments, segment]
-        self.active = segment
-        return segment
+        return rolling.roll(self)
 
     def new_segment(self, base_offset: int) -> Segment:
         """Make the files of an empty segment. Raises OSError."""
-        config = self.config
-        segment = Segment(
-            self.fs, self.directory, base_offset, config.segment_index_bytes, create=True
-        )
-        segment.jitter_ms = _jitter_ms(config)
-        if config.preallocate:
-            segment.reserve(config.segment_bytes)
+        index_bytes = self.config.segment_index_bytes
+        segment = Segment(self.fs, self.directory, base_offset, index_bytes, create=True)
+        rolling.prepare(segment, self.config)
         self.unsynced_directories.add(self.directory)
         return segment
 
@@ -292,7 +297,7 @@ class PartitionLog:
             if self.size_bytes:  # an empty log is made again as it was
                 with self._flushing:
                     flushing.flush(self, closing=True)
-            self.recovery_point = self.log_end_offset
+            self.recovery_point = self.high_watermark = self.log_end_offset
         self.fail_for_good(f"{self.directory} is closed")
 
     # -- reading
@@ -312,10 +317,6 @@ class PartitionLog:
         """
         return reading.read(self, offset, max_bytes, min_one_batch, max_offset)
 
-    def read_bytes(self, offset: int, max_bytes: int, max_offset: int | None = None) -> bytes:
-        """The bytes of `read`, with at least one batch."""
-        return reading.read(self, offset, max_bytes, True, max_offset).data
-
     def scan(
         self, from_offset: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[tuple[bytes, BatchHeader]]:
@@ -328,14 +329,17 @@ class PartitionLog:
         return reading.scan(self, from_offset, chunk_bytes)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record at or after ``timestamp_ms``; None when there is none.
+        """The first record at or after ``timestamp_ms`` below the high watermark; None without.
 
-        May be above the high watermark. Raises CorruptLog.
+        Raises CorruptLog.
         """
         return lookup.offset_for_timestamp(self, timestamp_ms)
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        """The first record that has the largest timestamp; None in a log without timestamps."""
+        """The first record that has the largest timestamp of those below the high watermark.
+
+        None in a log without timestamps. Raises CorruptLog.
+        """
         return lookup.offset_of_max_timestamp(self)
 
     def segment_offsets_before(self, timestamp_ms: int, max_offsets: int, now_ms: int) -> list[int]:
@@ -375,16 +379,12 @@ class PartitionLog:
     @property
     def last_stable_offset(self) -> int:
         """Where the first open transaction begins, the high watermark without one."""
-        return min(self.producers.open_transactions.values(), default=self.high_watermark)
+        return min([self.high_watermark, *self.producers.open_transactions.values()])
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all segments' batches."""
         return sum(segment.size for segment in self.segments)
-
-
-def _jitter_ms(config: LogConfig) -> int:
-    return random.randrange(max(1, min(config.segment_jitter_ms, config.segment_ms)))
 
 
 def _base_offset(segment: Segment) -> int:

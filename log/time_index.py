@@ -48,13 +48,22 @@ class TimeIndex(IndexFile):
                 high = middle
         return self.entry(low - 1)[1] if low else self.base_offset
 
+    def last_below(self, offset: int) -> tuple[int, int]:
+        """The last entry whose offset is below ``offset``; (-1, base offset) without one."""
+        count = self._count_below(offset)
+        return self.entry(count - 1) if count else (-1, self.base_offset)
+
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above ``offset``."""
+        count = self._count_below(offset)
+        if count < self.count:
+            self.cut(count)
+
+    def _count_below(self, offset: int) -> int:
         count = self.count
         while count and self.entry(count - 1)[1] >= offset:
             count -= 1
-        if count < self.count:
-            self.cut(count)
+        return count
 
     @property
     def is_full(self) -> bool:

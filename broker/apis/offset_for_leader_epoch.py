@@ -39,7 +39,7 @@ def _end_offset(broker: Broker, name: str, wanted: dict[str, Any]) -> dict[str, 
         error_code = epoch_error(log, wanted["current_leader_epoch"])
     epoch = end_offset = -1
     if log is not None and not error_code:
-        epoch, end_offset = log.epochs.end_offset_for(wanted["leader_epoch"], log.log_end_offset)
+        epoch, end_offset = log.epochs.end_offset_for(wanted["leader_epoch"], log.high_watermark)
     return {
         "error_code": error_code,
         "partition": wanted["partition"],

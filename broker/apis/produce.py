@@ -144,13 +144,13 @@ class _Producing:
             entry.bytes_in += len(produced.data)
         if produced.converted:
             self.broker.metrics.produce_conversions += produced.converted
-        if not info.duplicate:
-            self.broker.long_polls.appended(log.topic, log.partition, len(produced.data))
         answer = Appended(
             log.partition, NONE, info.first_offset, info.log_append_time_ms, info.log_start_offset
         )
-        if log.flush_due and info.last_offset >= log.recovery_point:
+        if info.last_offset >= log.high_watermark:  # nobody reads it before it is on the disk
             return _Done(answer, log, info.last_offset + 1)
+        if not info.duplicate:
+            self.broker.long_polls.appended(log.topic, log.partition, len(produced.data))
         return _Done(answer)
 
     def _write(self, log: PartitionLog, produced: Produced) -> AppendInfo:

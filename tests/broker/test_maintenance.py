@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import threading
 from pathlib import Path
 
 from structlog.testing import capture_logs
@@ -15,6 +14,7 @@ from log.os_file import OsFile
 from log.partition_log import PartitionLog
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, NONE
 from tests.broker.serving import HandClock, asked, eventually, serving
+from tests.broker.slow_disk import SlowFiles
 from tests.broker.test_offsets_topic_settings import commit
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
 from tests.wire import Wire, batch
@@ -103,35 +103,6 @@ async def test_a_topics_own_flush_ms_is_kept_without_being_asked(tmp_path: Path)
         assert log is not None
 
         await eventually("the flush", lambda: log.recovery_point == 1)
-
-
-class SlowFile(OsFile):
-    """A file whose fsync takes until the test lets it, or fails."""
-
-    may_go: threading.Event
-    fails = False
-    syncs = 0
-
-    def fsync(self) -> None:
-        self.may_go.wait(20)
-        if self.fails:
-            raise OSError(errno.EIO, "the disk is gone", self.path)
-        type(self).syncs += 1
-        super().fsync()
-
-
-class SlowFiles(OsFileSystem):
-    """Slow files for the segments of one topic."""
-
-    def __init__(self, topic: str) -> None:
-        super().__init__()
-        self.topic = topic
-        self.kind = type("Slow", (SlowFile,), {"may_go": threading.Event()})
-        self.kind.may_go.set()
-
-    def open(self, path: str, create: bool = False) -> OsFile:
-        slow = f"/{self.topic}-" in path and path.endswith(".log")
-        return self.kind(path, create) if slow else OsFile(path, create)
 
 
 async def test_with_flush_messages_1_the_answer_waits_for_the_disk(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_gaps_are_read_over(seed: int) -> None:
 
     assert (log.log_start_offset, log.log_end_offset) == (0, case.writer.shadow.log_end_offset)
     for offset in range(log.log_end_offset):
-        data = log.read_bytes(offset, 1)
+        data = log.read(offset, 1).data
         header, _ = next(iter_batches(data))
         assert header.last_offset >= offset
         [first, *_] = [*(r for r in there if r.offset >= offset), None]
@@ -220,12 +220,12 @@ def test_a_batch_that_stays_whole_keeps_its_bytes() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), (b"b", b"1"), compression=1)
     put(log, (b"c", b"1"))
-    before = log.read_bytes(0, 10_000)
+    before = log.read(0, 10_000).data
     log.roll()
 
     done = clean_log(log, 0, NOW_MS)
 
-    assert log.read_bytes(0, 10_000) == before
+    assert log.read(0, 10_000).data == before
     assert (done.records_read, done.records_kept, done.keys) == (3, 3, 3)
 
 

@@ -28,7 +28,7 @@ def test_the_thinned_batch_of_the_page() -> None:
 
     clean_log(log, 0, 5000)
 
-    data = log.read_bytes(0, 1000)
+    data = log.read(0, 1000).data
     header = read_header(data)
     assert data[: header.size_bytes] == documented
     assert (header.last_offset, header.delete_horizon_ms) == (3, 6000)

@@ -105,7 +105,7 @@ def test_the_coordinators_batches_are_written_as_they_are() -> None:
     log.append_encoded(data, 0, 2, NOW_MS)
 
     assert log.log_end_offset == log.high_watermark == 3
-    assert log.read_bytes(0, 1000) == data
+    assert log.read(0, 1000).data == data
     assert fs.written("/data/t-0/00000000000000000000.log") == data
 
 
@@ -250,7 +250,7 @@ def test_nothing_at_or_above_the_high_watermark_is_read(
     assert offsets(log.read(offset, 1000, max_offset=watermark).data) == found
     log.high_watermark = watermark
     assert offsets(log.read(offset, 1000).data) == found
-    assert offsets(log.read_bytes(offset, 1000)) == found
+    assert offsets(log.read(offset, 1000).data) == found
 
 
 @pytest.mark.parametrize("offset", [-1, 7, 2**62])
@@ -266,7 +266,7 @@ def test_a_gap_that_a_cleaner_left_is_stepped_over() -> None:
     fs.put("/data/t-0/00000000000000000010.log", batch(12))
     log = open_log(fs)
     for offset, base in ((0, 0), (1, 5), (5, 5), (6, 12), (10, 12), (12, 12)):
-        assert offsets(log.read_bytes(offset, 69)) == [(base, base)]
+        assert offsets(log.read(offset, 69).data) == [(base, base)]
     assert [offset for offset, _ in values(log, 3)] == [5, 12]
 
 

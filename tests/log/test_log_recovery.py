@@ -257,7 +257,7 @@ def test_indexes_are_made_again_when_missing_or_wrong(
     log = open_log(fs, clean=clean, recovery_point=5, **SMALL)
 
     for offset in range(5):
-        data = log.read_bytes(offset, 69)
+        data = log.read(offset, 69).data
         assert read_header(data).base_offset == offset
     if damage in ("missing", "foreign"):
         assert fs.written(path) == good

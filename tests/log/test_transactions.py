@@ -34,7 +34,7 @@ def consumed(log: PartitionLog, max_bytes: int = 400) -> list[int]:
 
 def _consumed(log: PartitionLog, max_bytes: int) -> Iterator[int]:
     offset = log.log_start_offset
-    while data := log.read_bytes(offset, max_bytes, log.last_stable_offset):
+    while data := log.read(offset, max_bytes, max_offset=log.last_stable_offset).data:
         begun = sorted(seen_from(log, offset), key=lambda entry: entry[1])
         aborted: set[int] = set()
         for header, _ in iter_stored(data, partial=True):

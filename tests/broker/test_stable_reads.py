@@ -1,0 +1,219 @@
+"""With flush.messages nobody reads a record before it is on the disk: law 2 includes reads."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from broker.broker import Broker
+from log.checkpoint import HIGH_WATERMARK, read_offsets
+from log.partition_log import PartitionLog
+from protocol.errors import KAFKA_STORAGE_ERROR, NONE
+from tests.broker.serving import asked, eventually, serving
+from tests.broker.slow_disk import SlowFiles
+from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
+from tests.wire import Wire, batch, values_of
+
+EACH = {"log.flush.interval.messages": "1"}
+COMMITTED = {"isolation_level": 1}
+
+
+def log_of(broker: Broker, topic: str = "t") -> PartitionLog:
+    log = broker.logs.get(topic, 0)
+    assert log is not None
+    return log
+
+
+def epoch_end(wire: Wire) -> int:
+    partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
+    topics = [{"topic": "t", "partitions": [partition]}]
+    answer = wire.call("OffsetForLeaderEpoch", 4, {"replica_id": -1, "topics": topics})
+    end: int = answer["topics"][0]["partitions"][0]["end_offset"]
+    return end
+
+
+def everything_about(wire: Wire) -> dict[str, Any]:
+    """What any client can learn of the end of t-0."""
+    plain = fetch(wire, "t", last_fetched_epoch=0, current_leader_epoch=0)
+    committed = fetch(wire, "t", **COMMITTED)
+    old = {"timestamp": -1, "max_num_offsets": 3, "partition_index": 0}
+    v0 = wire.call(
+        "ListOffsets", 0, {"replica_id": -1, "topics": [{"name": "t", "partitions": [old]}]}
+    )
+    return {
+        "fetched": values_of(plain["records"]),
+        "fetched by readers of what is committed": values_of(committed["records"]),
+        "high watermark": plain["high_watermark"],
+        "last stable offset": plain["last_stable_offset"],
+        "latest": list_offset(wire, "t", -1)["offset"],
+        "by time": list_offset(wire, "t", 5_000)["offset"],
+        "largest time": list_offset(wire, "t", -3)["offset"],
+        "by segment": v0["topics"][0]["partitions"][0]["old_style_offsets"],
+        "end of the epoch": epoch_end(wire),
+    }
+
+
+async def test_what_waits_for_its_fsync_nobody_hears_of(tmp_path: Path) -> None:
+    fs = SlowFiles("t")
+    async with serving(tmp_path, EACH, fs) as broker:
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        await asked(broker, lambda wire: produce(wire, "t", batch(b"0", timestamp=1_000)))
+        before = await asked(broker, everything_about)
+        fs.kind.may_go.clear()
+        waiting = asyncio.ensure_future(
+            asked(broker, lambda wire: fetch(wire, "t", offset=1, max_wait_ms=20_000))
+        )
+        await eventually("the fetch waits", lambda: len(broker.long_polls) == 1)
+
+        producing = asyncio.ensure_future(
+            asked(broker, lambda wire: produce(wire, "t", batch(b"1", timestamp=9_000)))
+        )
+        await eventually("the append", lambda: log_of(broker).log_end_offset == 2)
+        meanwhile = await asked(broker, everything_about)
+        lag_end = broker.logs.topics["t"].logs[0].high_watermark
+        await broker.maintenance.write_checkpoints()
+        on_disk = read_offsets(broker.fs, str(tmp_path / HIGH_WATERMARK))
+
+        assert before["fetched"] == [b"0"]
+        assert meanwhile == before
+        assert (lag_end, on_disk["t", 0]) == (1, 1)
+        assert not producing.done()
+        assert not waiting.done()
+
+        fs.kind.may_go.set()
+        assert (await producing)["error_code"] == NONE
+        assert values_of((await waiting)["records"]) == [b"1"], "the flush wakes who waits"
+        assert await asked(broker, everything_about) == {
+            "fetched": [b"0", b"1"],
+            "fetched by readers of what is committed": [b"0", b"1"],
+            "high watermark": 2,
+            "last stable offset": 2,
+            "latest": 2,
+            "by time": 1,
+            "largest time": 1,
+            "by segment": [2, 0],
+            "end of the epoch": 2,
+        }
+
+
+async def test_what_a_failed_fsync_leaves_is_never_shown(tmp_path: Path) -> None:
+    fs = SlowFiles("t")
+    async with serving(tmp_path, EACH, fs) as broker:
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        fs.kind.fails = True
+
+        answer = await asked(broker, lambda wire: produce(wire, "t"))
+        seen = await asked(broker, lambda wire: fetch(wire, "t"))
+
+        assert answer["error_code"] == KAFKA_STORAGE_ERROR
+        assert (seen["high_watermark"], values_of(seen["records"])) == (0, [])
+
+
+async def test_a_log_that_is_flushed_by_time_is_read_at_once(tmp_path: Path) -> None:
+    """flush.ms bounds what a loss of power takes; no acknowledgement waits for it."""
+    fs = SlowFiles("t")
+    async with serving(tmp_path, {"log.flush.interval.ms": "3600000"}, fs) as broker:
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        fs.kind.may_go.clear()
+        try:
+            assert (await asked(broker, lambda wire: produce(wire, "t")))["error_code"] == NONE
+            assert values_of((await asked(broker, lambda wire: fetch(wire, "t")))["records"])
+        finally:
+            fs.kind.may_go.set()
+
+
+def alter_flush_messages(wire: Wire, value: str) -> None:
+    config = {"name": "flush.messages", "config_operation": 0, "value": value}
+    resource = {"resource_type": 2, "resource_name": "t", "configs": [config]}
+    wire.call("IncrementalAlterConfigs", 1, {"resources": [resource], "validate_only": False})
+
+
+async def test_what_was_read_before_flushes_were_asked_for_is_read_on(tmp_path: Path) -> None:
+    fs = SlowFiles("t")
+    async with serving(tmp_path, {}, fs) as broker:
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        await asked(broker, lambda wire: produce(wire, "t", batch(b"0")))
+        await asked(broker, lambda wire: alter_flush_messages(wire, "1"))
+        fs.kind.may_go.clear()
+        late = asyncio.ensure_future(asked(broker, lambda wire: produce(wire, "t", batch(b"1"))))
+        await eventually("the append", lambda: log_of(broker).log_end_offset == 2)
+
+        seen = await asked(broker, lambda wire: fetch(wire, "t"))
+
+        assert values_of(seen["records"]) == [b"0"]
+        assert not late.done()
+        fs.kind.may_go.set()
+        assert (await late)["error_code"] == NONE
+
+
+async def test_when_flushes_are_asked_for_no_more_what_waits_is_read_with_the_next(
+    tmp_path: Path,
+) -> None:
+    fs = SlowFiles("t")
+    async with serving(tmp_path, EACH, fs) as broker:
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        fs.kind.may_go.clear()
+        held = asyncio.ensure_future(asked(broker, lambda wire: produce(wire, "t", batch(b"0"))))
+        await eventually("the append", lambda: log_of(broker).log_end_offset == 1)
+        await asked(broker, lambda wire: alter_flush_messages(wire, "100"))
+
+        late = await asked(broker, lambda wire: produce(wire, "t", batch(b"1")))
+        seen = await asked(broker, lambda wire: fetch(wire, "t"))
+
+        assert late["error_code"] == NONE, "two records may wait now, and need no fsync"
+        assert values_of(seen["records"]) == [b"0", b"1"]
+        assert not held.done(), "it was promised an fsync"
+        fs.kind.may_go.set()
+        assert (await held)["error_code"] == NONE
+
+
+async def test_commits_are_read_when_they_are_acknowledged(tmp_path: Path) -> None:
+    """OffsetFetch, ListGroups and DescribeGroups wait for the flush, and a Fetch of the log."""
+    fs = SlowFiles("__consumer_offsets")
+    settings = {**EACH, "offsets.topic.num.partitions": "1"}
+    async with serving(tmp_path, settings, fs) as broker:
+
+        def commit(wire: Wire, offset: int) -> int:
+            partition = {"partition_index": 0, "committed_offset": offset}
+            topics = [{"name": "t", "partitions": [partition]}]
+            answer = wire.call("OffsetCommit", 8, {"group_id": "g", "topics": topics})
+            code: int = answer["topics"][0]["partitions"][0]["error_code"]
+            return code
+
+        def committed(wire: Wire) -> int:
+            topics = [{"name": "t", "partition_indexes": [0]}]
+            answer = wire.call("OffsetFetch", 7, {"group_id": "g", "topics": topics})
+            offset: int = answer["topics"][0]["partitions"][0]["committed_offset"]
+            return offset
+
+        def end(wire: Wire) -> int:
+            wanted = {"max_wait_ms": 0}
+            offset: int = fetch(wire, "__consumer_offsets", **wanted)["high_watermark"]
+            return offset
+
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        await asked(broker, lambda wire: wire.call("FindCoordinator", 2, {"key": "g"}))
+        assert await asked(broker, lambda wire: commit(wire, 1)) == NONE
+        fs.kind.may_go.clear()
+        asking = [asyncio.ensure_future(asked(broker, lambda wire: commit(wire, 2)))]
+        log = log_of(broker, "__consumer_offsets")
+        await eventually("the append", lambda: log.log_end_offset == 2)
+        asking += [
+            asyncio.ensure_future(asked(broker, work))
+            for work in (
+                committed,
+                lambda wire: wire.call("ListGroups", 4)["error_code"],
+                lambda wire: wire.call("DescribeGroups", 5, {"groups": ["g"]})["groups"][0][
+                    "error_code"
+                ],
+            )
+        ]
+        host = broker.runtime.hosts[0]
+        await eventually("four answers wait", lambda: len(host.held) == 4)
+        assert await asked(broker, end) == 1
+        assert not any(answer.done() for answer in asking)
+
+        fs.kind.may_go.set()
+        assert await asyncio.gather(*asking) == [NONE, 2, NONE, NONE]
+        assert await asked(broker, end) == 2
