@@ -21,6 +21,7 @@ from broker.config import DEFAULT_BROKER_ID, Config
 from broker.config_changes import restore
 from broker.embedded_registry import EmbeddedRegistry
 from broker.fetch_sessions import FetchSessions
+from broker.internal_errors import InternalErrors
 from broker.lag import Lags
 from broker.listeners import Endpoint, parse_host_and_port
 from broker.loading import progress
@@ -67,6 +68,8 @@ class Broker:
         """What keeps the broker's own pauses out of the clock."""
         self.directory = os.path.abspath(config.directories[0])
         self.metrics = Metrics()
+        self.internal_errors = InternalErrors()
+        """Bugs of ours that were caught before they harmed others."""
         self.watchdog = Watchdog()
         self.slicer = Slicer(self.watchdog)
         """Whose slice of long work is next."""
@@ -120,10 +123,12 @@ class Broker:
             highest = max((log.producers.highest_id for log in self.logs.all()), default=-1)
             self.registry.raise_producer_ids(highest)
             logger.info("topics found on disk were taken in", topics=len(self.registry.adopted))
-        self.runtime = Runtime(runtime_settings(config, self.offsets_settings()), self.clock)
+        self.runtime = Runtime(
+            runtime_settings(config, self.offsets_settings()), self.clock, self.internal_errors
+        )
         self.topics = TopicAdmin(self, lambda: uuid.uuid4().bytes)
-        self.server = Server(self, limits(config))
-        self.long_polls = LongPolls(self.clock)
+        self.server = Server(self, limits(config), internal_errors=self.internal_errors)
+        self.long_polls = LongPolls(self.clock, self.internal_errors)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.maintenance = Maintenance(self)
         self.cleaning = Cleaning(self)
@@ -147,7 +152,7 @@ class Broker:
     async def start(self) -> None:
         """Listens. Raises OSError, with the address in its text, where that cannot be had."""
         self.pulse.start()
-        self.runtime.on_event.append(self._tell)
+        self.runtime.on_event += [self._count, self._remember, _write_line, self._show]
         self.runtime.on_fatal = self.fail
         self.runtime.before_replies = self.server.hold_writes
         self.runtime.after_replies = self._turn_ended
@@ -306,7 +311,10 @@ class Broker:
         self.runtime.topics_deleted([topic.name])
         self.long_polls.wake_topic(topic.name)
         for tell in self.on_topic_gone:
-            tell(topic)
+            try:
+                tell(topic)
+            except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+                self.internal_errors.caught("topic_gone", error, topic=topic.name)
 
     # -- work besides
 
@@ -354,17 +362,21 @@ class Broker:
         rack = self.config["broker.rack"]
         return BrokerNode(self.registry.node_id, endpoint.host, endpoint.port, rack)
 
-    def _tell(self, shard: GroupShard, event: Event) -> None:  # noqa: ARG002
-        now = self.clock.now()
-        self.metrics.observe(event, now)
-        self.journal.observe(event, now)
-        write_line(event)
+    def _count(self, _: GroupShard, event: Event) -> None:
+        self.metrics.observe(event, self.clock.now())
+
+    def _remember(self, _: GroupShard, event: Event) -> None:
+        self.journal.observe(event, self.clock.now())
+
+    def _show(self, _: GroupShard, __: Event) -> None:
         if self.live is not None:
             self.live.happened()
 
     def _turn_ended(self) -> None:
-        self.server.flush()
-        self.long_polls.wake_topic(OFFSETS_TOPIC)
+        try:
+            self.server.flush()
+        finally:
+            self.long_polls.wake_topic(OFFSETS_TOPIC)
 
     def _warn_about_partitions(self, there: int) -> None:
         wanted = self.config["offsets.topic.num.partitions"]
@@ -374,6 +386,10 @@ class Broker:
                 wanted=wanted,
                 there=there,
             )
+
+
+def _write_line(_: GroupShard, event: Event) -> None:
+    write_line(event)
 
 
 class CannotListen(Exception):

@@ -21,7 +21,7 @@ from broker.large_requests import SURELY_SMALL_BYTES
 from broker.ordered_replies import OrderedReplies
 from broker.peer import display_client_id, java_address, peer_gone
 from broker.request import Request
-from broker.response import report_failure, unsupported_api_versions
+from broker.response import error_frame, report_failure, unsupported_api_versions
 from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, ProtocolError
 from protocol.framing import BadFrame, Framer
 from protocol.headers import MIN_REQUEST_BYTES, decode_request_header
@@ -154,8 +154,8 @@ class Connection(OrderedReplies, asyncio.Protocol):
             if request.reply is None and request.on_disconnect is not None:
                 try:
                     request.on_disconnect()
-                except Exception:
-                    logger.exception("a disconnect could not be handled", peer=self.peer)
+                except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+                    self.server.internal_errors.caught("peer_gone", error, peer=self.peer)
 
     def pause_writing(self) -> None:
         """The peer does not read: its requests wait, and after a time it is closed."""
@@ -172,15 +172,17 @@ class Connection(OrderedReplies, asyncio.Protocol):
             self.server.touch(self)
 
     def handler_failed(self, request: Request) -> None:
-        """A bug of ours: told in the log, answered as Kafka does, never fatal to the server."""
-        frame = report_failure(request)
-        if request.reply is not None or self.closed:
-            return
-        if frame is None:
-            self._write()
-            self.close()
-        else:
-            request.complete(frame, UNKNOWN_SERVER_ERROR)
+        """A bug of ours: answered as Kafka does, told in the log, never fatal to the server."""
+        try:
+            if request.reply is None and not self.closed:
+                frame = error_frame(request, UNKNOWN_SERVER_ERROR)
+                if frame is None:
+                    self._write()
+                    self.close()
+                else:
+                    request.complete(frame, UNKNOWN_SERVER_ERROR)
+        finally:
+            report_failure(request)
 
     # -- the server's calls
 
@@ -198,11 +200,6 @@ class Connection(OrderedReplies, asyncio.Protocol):
         """Closes the connection once the transport's buffer is written."""
         self.closed = True
         self._transport.close()
-
-    def abort(self) -> None:
-        """Closes the connection at once."""
-        self.closed = True
-        self._transport.abort()
 
     def drain(self) -> None:
         """Writes what is finished and closes; for the end of the server."""
@@ -241,14 +238,14 @@ class Connection(OrderedReplies, asyncio.Protocol):
         if self.closed:
             return
         self.server.protocol_errors += 1
+        self._write()
+        self.close()
         logger.warning(
             "connection closed: the peer sent what is not a Kafka request",
             peer=self.peer,
             client_id=display_client_id(self.client_id),
             reason=str(error),
         )
-        self._write()
-        self.close()
 
     # -- inside
 

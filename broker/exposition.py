@@ -99,6 +99,12 @@ class BrokerCollector(Collector):
             "How long the broker itself stood still.",
             value=pulse.paused_s,
         )
+        internal = CounterMetricFamily(
+            "muster_internal_errors_total", "Bugs of the broker's, caught.", labels=["place"]
+        )
+        for place, count in self.broker.internal_errors.counts.items():
+            internal.add_metric([place], count)
+        yield internal
 
     def _groups(self) -> Iterator[Metric]:
         totals = self.broker.metrics

@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 from broker.clock import Clock
+from broker.internal_errors import InternalErrors
 
 Partition = tuple[str, int]
 
@@ -44,8 +45,9 @@ class Waiter:
 class LongPolls:
     """All waiters of one broker; use from the event loop's thread alone."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, errors: InternalErrors | None = None) -> None:
         self._clock = clock
+        self._errors = errors or InternalErrors()
         self._by_partition: defaultdict[Partition, set[Waiter]] = defaultdict(set)
         self._by_topic: Counter[str] = Counter()
         """How many waits there are for partitions of each topic."""
@@ -119,7 +121,7 @@ class LongPolls:
             self._timer.cancel()
         for _, _, waiter in list(self._heap):
             if not waiter.done:
-                waiter.wake(True)
+                self._wake(waiter, True)
 
     def _wake_soon(self, waiter: Waiter) -> None:
         self._woken[waiter] = None
@@ -132,7 +134,15 @@ class LongPolls:
         woken, self._woken = self._woken, {}
         for waiter in woken:
             if not waiter.done:
-                waiter.wake(False)
+                self._wake(waiter, False)
+
+    def _wake(self, waiter: Waiter, due: bool) -> None:
+        """Wakes one; what it raises keeps nobody else asleep, and it waits no longer."""
+        try:
+            waiter.wake(due)
+        except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+            self.forget(waiter)
+            self._errors.caught("waiter", error)
 
     def _arm(self) -> None:
         if self._timer is not None:
@@ -154,6 +164,6 @@ class LongPolls:
             if waiter.done:
                 self._stale -= 1
             else:
-                waiter.wake(True)
+                self._wake(waiter, True)
                 self._stale -= waiter.done  # its entry has left the heap already
         self._arm()

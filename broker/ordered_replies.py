@@ -50,6 +50,11 @@ class OrderedReplies:
         self.dirty = False
         self._write()
 
+    def abort(self) -> None:
+        """Closes the connection at once."""
+        self.closed = True
+        self._transport.abort()
+
     def answered(self, request: Request) -> None:
         """Takes the reply of a request that was not answered while it was handled."""
         if self.closed:

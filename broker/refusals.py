@@ -6,39 +6,8 @@ each reply that depends on it turns into one of the same kind that carries only 
 
 from __future__ import annotations
 
-from coordinator.outcome import (
-    CommitReply,
-    DescribeReply,
-    FetchReply,
-    JoinReply,
-    LeaveReply,
-    ListReply,
-    OffsetDeleteReply,
-    Reply,
-    SyncReply,
-)
+from coordinator.outcome import Reply, SyncReply, failed
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, REBALANCE_IN_PROGRESS
-
-
-def failed(reply: Reply, error_code: int) -> Reply:
-    """A reply like ``reply`` that says only ``error_code``."""
-    if isinstance(reply, int):
-        return error_code
-    if isinstance(reply, CommitReply):
-        return CommitReply(error_code)
-    if isinstance(reply, JoinReply):
-        return JoinReply(error_code, reply.member_id)
-    if isinstance(reply, SyncReply):
-        return SyncReply(error_code)
-    if isinstance(reply, LeaveReply):
-        return LeaveReply(error_code)
-    if isinstance(reply, FetchReply):
-        return FetchReply(error_code)
-    if isinstance(reply, DescribeReply):
-        return DescribeReply(error_code, reply.group_id)
-    if isinstance(reply, ListReply):
-        return ListReply(error_code)
-    return OffsetDeleteReply(error_code)
 
 
 def write_failed(reply: Reply) -> Reply:

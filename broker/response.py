@@ -10,7 +10,7 @@ import structlog
 
 from broker.peer import display_client_id
 from broker.request import Chunk, FileSlice, Request
-from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION
+from protocol.errors import UNSUPPORTED_VERSION
 from protocol.headers import response_header
 
 logger = structlog.get_logger(__name__)
@@ -24,11 +24,8 @@ def unsupported_api_versions(correlation_id: int, minimum: int, maximum: int) ->
     return _UNSUPPORTED.pack(size, correlation_id, UNSUPPORTED_VERSION, 1, 18, minimum, maximum)
 
 
-def report_failure(request: Request) -> bytes | None:
-    """Logs the exception that is being handled; returns the frame that says UNKNOWN_SERVER_ERROR.
-
-    None where the API has no place for an error of the whole request.
-    """
+def report_failure(request: Request) -> None:
+    """Logs the exception that is being handled, a bug of ours."""
     logger.exception(
         "a request could not be handled",
         api=request.served.api.name,
@@ -36,7 +33,6 @@ def report_failure(request: Request) -> bytes | None:
         peer=request.connection.peer,
         client_id=display_client_id(request.client_id),
     )
-    return error_frame(request, UNKNOWN_SERVER_ERROR)
 
 
 def error_frame(request: Request, error_code: int) -> bytes | None:

@@ -8,16 +8,17 @@ partition, and then the replies that waited for it go out. One timer serves all 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-import structlog
-
 from broker.clock import Clock
 from broker.histogram import Histogram
+from broker.internal_errors import InternalErrors
+from broker.refusals import write_failed
 from broker.shard_keeper import OFFSETS_TOPIC, Observer, RuntimeSettings, ShardKeeper
-from broker.shard_log import Phase, ShardLog
+from broker.shard_log import Phase, ShardLog, deliver
 from coordinator.calls import (
     Call,
     DescribeGroup,
@@ -31,12 +32,10 @@ from coordinator.outcome import Outcome, Reply
 from coordinator.shard import GroupShard, loading_error, refusal
 from log.values import AppendInfo
 from offsets.partitioner import partition_for
-from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
     from asyncio import Handle, TimerHandle
-
-logger = structlog.get_logger(__name__)
 
 __all__ = ["OFFSETS_TOPIC", "Observer", "Runtime", "RuntimeSettings"]
 
@@ -46,14 +45,17 @@ _HOSTS_KEPT = 8192
 _GROUP_ID_KEPT_MAX = 128
 """Group ids whose shard is remembered, and how long such an id may be: 2 MB at most."""
 _ACTIVE = Phase.ACTIVE
-_NO_RECORD_NEEDED = (Heartbeat, OffsetFetch, DescribeGroup, ListGroups)
+_READS = (OffsetFetch, DescribeGroup, ListGroups)
+_NO_RECORD_NEEDED = (Heartbeat, *_READS)
 
 
 class Runtime(ShardKeeper):
     """All shards of one broker; use from the event loop's thread alone."""
 
-    def __init__(self, settings: RuntimeSettings, clock: Clock) -> None:
-        super().__init__(settings, clock)
+    def __init__(
+        self, settings: RuntimeSettings, clock: Clock, errors: InternalErrors | None = None
+    ) -> None:
+        super().__init__(settings, clock, errors)
         self.commits = 0
         """OffsetCommits handled."""
         self.turns = Histogram()
@@ -81,9 +83,12 @@ class Runtime(ShardKeeper):
                 await asyncio.wait(self._flushes)
         if self._timer is not None:
             self._timer.cancel()
-        for host in self.hosts:
-            self._unload(host, Phase.UNLOADED)
-        self.after_replies()
+        self.before_replies()
+        try:
+            for host in self.hosts:
+                self._unload(host, Phase.UNLOADED)
+        finally:
+            self.after_replies()
 
     # -- calls
 
@@ -103,16 +108,20 @@ class Runtime(ShardKeeper):
                 call.ticket(refusal(call, error))
                 return
         now = self.clock.now()
-        records, replies, events = host.shard.handle(call, now)
-        if events:
-            self._tell(host, events)
+        replies: Sequence[tuple[Ticket, Reply]] = ()
+        try:
+            records, replies, events = host.shard.handle(call, now)
+            if records:
+                host.accept(records)
+        except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
+            self._call_failed(host, call, replies, error)
+            return
         kind = type(call)
         if kind is OffsetCommit:
             self.commits += 1
-        if records:
-            host.accept(records)
-            if kind is OffsetCommit and not self.settings.commit_required_acks:
-                self._deliver(replies)
+            if records and not self.settings.commit_required_acks:
+                for ticket, reply in replies:
+                    deliver(ticket, reply, self.errors)
                 replies = ()
         accepted = host.accepted
         if accepted > host.stable:
@@ -122,20 +131,43 @@ class Runtime(ShardKeeper):
                 held.append((accepted, mono_ms, ticket, reply))
         else:
             for ticket, reply in replies:
-                ticket(reply)
+                try:
+                    ticket(reply)
+                except Exception as error:  # noqa: BLE001 - `deliver`, written out
+                    self.errors.caught("reply", error)
         # What the others do may set a deadline; the end of the turn looks at it.
         if not host.touched and kind is not Heartbeat and kind is not OffsetFetch:
             self._touch(host)
+        if events:
+            self._tell(host, events)
 
-    def _deliver(self, replies: Iterable[tuple[Ticket, Reply]]) -> None:
-        for ticket, reply in replies:
-            ticket(reply)
+    def _call_failed(
+        self,
+        host: ShardLog,
+        call: Call,
+        replies: Sequence[tuple[Ticket, Reply]],
+        error: Exception,
+    ) -> None:
+        """Answers a call that met a bug, and all whose answers it took along, each once.
+
+        A call that only reads has changed nothing, and fails alone.
+        """
+        answered = set()
+        if isinstance(call, _READS):
+            self.errors.caught("shard", error, partition=host.partition)
+        else:
+            answered.update(self._break_down(host, error))
+            for ticket, reply in replies:
+                answered.add(ticket)
+                deliver(ticket, write_failed(reply), self.errors)
+        if call.ticket not in answered:
+            deliver(call.ticket, refusal(call, UNKNOWN_SERVER_ERROR), self.errors)
 
     def disconnected(self, group_id: str, ticket: Ticket) -> None:
         """The peer of a request that may be parked under ``ticket`` is gone."""
         host = self.host_for(group_id)
         if host is not None and host.phase is Phase.ACTIVE:
-            self._take(host, host.shard.disconnected(ticket, self.clock.now()))
+            self._work(host, lambda: host.shard.disconnected(ticket, self.clock.now()))
 
     def topics_deleted(self, topics: Iterable[str]) -> None:
         """Drops the committed offsets of topics that are no more."""
@@ -171,8 +203,6 @@ class Runtime(ShardKeeper):
 
     def _take(self, host: ShardLog, outcome: Outcome) -> None:
         """Takes an outcome that no call is waiting for."""
-        if outcome.events:
-            self._tell(host, outcome.events)
         if outcome.records:
             host.accept(outcome.records)
         if outcome.replies:
@@ -180,6 +210,8 @@ class Runtime(ShardKeeper):
             for ticket, reply in outcome.replies:
                 host.held.append((host.accepted, mono_ms, ticket, reply))
         self._touch(host)
+        if outcome.events:
+            self._tell(host, outcome.events)
 
     def _touch(self, host: ShardLog) -> None:
         if not host.touched:
@@ -198,21 +230,26 @@ class Runtime(ShardKeeper):
         began_ns = perf_counter_ns()
         self._turn = None
         touched, self._touched = self._touched, []
-        self.before_replies()
         wall_ms = self.clock.now().wall_ms
-        for host in touched:
-            host.touched = False
-            if host.accepted > host.appended:
-                if not self._append(host, wall_ms):
-                    continue
-                self._settle(host)
-            host.release()
-            self._arm(host)
-        self.after_replies()
+        self.before_replies()
+        try:
+            for host in touched:
+                host.touched = False
+                try:
+                    if host.accepted > host.appended:
+                        if not self._append(host, wall_ms):
+                            continue
+                        self._settle(host)
+                    host.release()
+                    self._arm(host)
+                except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
+                    self._break_down(host, error, write=False)
+        finally:
+            self.after_replies()
         self.turns.add(perf_counter_ns() - began_ns)
 
     def _append(self, host: ShardLog, wall_ms: int) -> bool:
-        """Writes what a shard has accepted; False when that failed, which is dealt with."""
+        """Appends what a shard has accepted; False when that failed, which is dealt with."""
         before, began_ns = host.appended, perf_counter_ns()
         try:
             host.append(wall_ms, self.settings.groups.max_record_bytes)
@@ -266,12 +303,8 @@ class Runtime(ShardKeeper):
             if host.held:
                 host.expire_held(now.mono_ms - self.settings.commit_timeout_ms)
             deadline = host.shard.next_deadline()
-            if deadline is None or deadline > now.mono_ms:
-                continue
-            try:
-                self._take(host, host.shard.expire(now, EXPIRE_BUDGET))
-            except Exception:
-                logger.exception("what was due could not be done", partition=host.partition)
+            if deadline is not None and deadline <= now.mono_ms:
+                self._work(host, partial(host.shard.expire, now, EXPIRE_BUDGET))
         for host in self.hosts:
             self._arm(host)
 

@@ -20,6 +20,7 @@ from broker.clients import Clients
 from broker.connection import Connection
 from broker.dispatch import SERVED
 from broker.histogram import Histogram
+from broker.internal_errors import InternalErrors
 from broker.large_requests import LargeRequests
 from broker.ordered_replies import OrderedReplies
 from broker.partial_requests import PartialRequests
@@ -72,8 +73,10 @@ class Server:
         broker: Broker,
         limits: Limits | None = None,
         served: Mapping[int, ServedApi] = SERVED,
+        internal_errors: InternalErrors | None = None,
     ) -> None:
         self.broker = broker
+        self.internal_errors = internal_errors or InternalErrors()
         self.limits = limits or Limits()
         self.routes: dict[int, Route] = {}
         """API key and version, as the one number in a request's header, to what serves it."""
@@ -237,7 +240,11 @@ class Server:
         self._holding = False
         dirty, self._dirty = self._dirty, []
         for connection in dirty:
-            connection.flush()
+            try:
+                connection.flush()
+            except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+                connection.abort()
+                self.internal_errors.caught("connection", error)
 
     def _flush_scheduled(self) -> None:
         self._scheduled = False
@@ -276,9 +283,9 @@ class Server:
             if connection.closed:
                 self._closing.setdefault(connection, now_s)
             elif now_s - connection.last_active_s >= idle_s and not connection.waits:
-                logger.debug("idle connection closed", peer=connection.peer)
                 connection.close()
+                logger.debug("idle connection closed", peer=connection.peer)
 
     def _drop(self, connection: Connection, reason: str) -> None:
-        logger.warning("connection closed", peer=connection.peer, reason=reason)
         connection.abort()
+        logger.warning("connection closed", peer=connection.peer, reason=reason)

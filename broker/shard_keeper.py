@@ -19,12 +19,15 @@ import structlog
 
 from broker.clock import Clock
 from broker.histogram import Writes
+from broker.internal_errors import InternalErrors
 from broker.loading import load, wait_until_writable
-from broker.shard_log import Phase, ShardLog
+from broker.refusals import write_failed
+from broker.shard_log import Phase, ShardLog, deliver
 from broker.snapshots import NEEDED_BY_NONE, Snapshots
+from coordinator.calls import Ticket
 from coordinator.config import GroupConfig
 from coordinator.events import Event
-from coordinator.outcome import Outcome
+from coordinator.outcome import NOTHING, Outcome
 from coordinator.shard import GroupShard
 from log.errors import CorruptLog, LogPoisoned
 from log.partition_log import PartitionLog
@@ -37,6 +40,8 @@ logger = structlog.get_logger(__name__)
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SETTLING_MS = 3000
+RELOAD_MS_MAX = 60_000
+"""How long a shard that a bug ends again and again waits at most before it is loaded."""
 
 Observer = Callable[[GroupShard, Event], None]
 
@@ -71,13 +76,17 @@ class RuntimeSettings:
 class ShardKeeper(ABC):
     """The shards of one broker and what may happen to each as a whole."""
 
-    def __init__(self, settings: RuntimeSettings, clock: Clock) -> None:
+    def __init__(
+        self, settings: RuntimeSettings, clock: Clock, errors: InternalErrors | None = None
+    ) -> None:
         self.settings = settings
         self.clock = clock
+        self.errors = errors or InternalErrors()
         self.hosts: list[ShardLog] = []
         """By partition; empty while ``__consumer_offsets`` does not exist."""
         self.on_event: list[Observer] = []
-        """Called with each fact of the core, in order."""
+        """Called with each fact of the core, in order, once its records are accepted and its
+        replies on their way; what one of them raises harms nobody."""
         self.on_fatal: Callable[[str], None] = _ignore
         """Told, once, why nothing more can be acknowledged; the broker stops."""
         self.before_replies: Callable[[], None] = lambda: None
@@ -104,7 +113,7 @@ class ShardKeeper(ABC):
         self._loop = asyncio.get_running_loop()
         for partition, log in enumerate(logs):
             shard = GroupShard(self.settings.groups)
-            host = ShardLog(partition, shard, log)
+            host = ShardLog(partition, shard, log, self.errors)
             self.settings.write_as(host)
             self.hosts.append(host)
         if topic_id is not None:
@@ -171,7 +180,18 @@ class ShardKeeper(ABC):
     def _tell(self, host: ShardLog, events: Iterable[Event]) -> None:
         for event in events:
             for observe in self.on_event:
-                observe(host.shard, event)
+                try:
+                    observe(host.shard, event)
+                except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+                    self.errors.caught("observer", error, event=type(event).__name__)
+
+    def _release(self, host: ShardLog) -> None:
+        """Delivers what is stable by now, each connection written to once."""
+        self.before_replies()
+        try:
+            host.release()
+        finally:
+            self.after_replies()
 
     # -- flushing
 
@@ -192,18 +212,16 @@ class ShardKeeper(ABC):
                 self.writes.fsync.add(perf_counter_ns() - began_ns)
                 host.log.advance_high_watermark()
                 host.stable = max(host.stable, min(host.log.high_watermark, host.appended))
-                self.before_replies()
-                host.release()
-                self.after_replies()
+                self._release(host)
         except LogPoisoned as error:
             self._stop_for_good(host, error)
         except Exception:
             # No thread or no memory to be had: nothing was said about the disk. Whoever waits for
             # this flush is told to try again, and the next append asks for another.
+            host.expire_held(self.clock.now().mono_ms)
             logger.exception(
                 "a flush could not be made", topic=OFFSETS_TOPIC, partition=host.partition
             )
-            host.expire_held(self.clock.now().mono_ms)
         finally:
             host.flushing = False
 
@@ -211,12 +229,6 @@ class ShardKeeper(ABC):
 
     def _append_failed(self, host: ShardLog, error: Exception) -> None:
         """Law 6: replies that depend on the write become errors, and the shard is loaded again."""
-        logger.error(
-            "an append failed; the shard is loaded again, and refuses commits until a write works",
-            topic=OFFSETS_TOPIC,
-            partition=host.partition,
-            error=str(error),
-        )
         host.fail_held()
         self._unload(host, Phase.LOADING)
         if host.log.failed_for_good:
@@ -224,6 +236,58 @@ class ShardKeeper(ABC):
             return
         host.reset(GroupShard(self.settings.groups))
         self._spawn(self._load([host], writable=False), self._loads)
+        logger.error(
+            "an append failed; the shard is loaded again, and refuses commits until a write works",
+            topic=OFFSETS_TOPIC,
+            partition=host.partition,
+            error=str(error),
+        )
+
+    def _work(self, host: ShardLog, work: Callable[[], Outcome]) -> None:
+        """Takes the outcome of what a shard does by itself; a bug in it harms that shard alone."""
+        outcome = NOTHING
+        try:
+            outcome = work()
+            self._take(host, outcome)
+        except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
+            answered = self._break_down(host, error)
+            for ticket, reply in outcome.replies:
+                if ticket not in answered:
+                    deliver(ticket, write_failed(reply), self.errors)
+
+    def _break_down(self, host: ShardLog, error: Exception, write: bool = True) -> list[Ticket]:
+        """A bug of ours: what ``host`` has in memory may be half changed; it is loaded again.
+
+        What it had accepted before is written. The first load is at once; when it happens again
+        and again they come ever more seldom, so that no request can keep a shard loading. Returns
+        the tickets that were answered.
+        """
+        writable = host.phase is Phase.ACTIVE
+        failed: Exception | None = None
+        if write and host.accepted > host.appended:
+            try:
+                host.append(self.clock.now().wall_ms, self.settings.groups.max_record_bytes)
+                self._settle(host)
+            except Exception as why:  # noqa: BLE001 - the probe after the load sees to it
+                writable, failed = False, why
+        answered = self._unload(host, Phase.LOADING)
+        if failed is not None and host.log.failed_for_good:
+            self._stop_for_good(host, failed)
+            return answered
+        now_ms = self.clock.now().mono_ms
+        again = host.breakdowns and now_ms - host.broke_down_ms < 2 * RELOAD_MS_MAX
+        host.breakdowns = host.breakdowns + 1 if again else 1
+        host.broke_down_ms = now_ms
+        wait_ms = 0 if not again else min(1000 << min(host.breakdowns - 2, 6), RELOAD_MS_MAX)
+        host.reset(GroupShard(self.settings.groups))
+        self._spawn(self._reload(host, wait_ms, writable), self._loads)
+        self.errors.caught("shard", error, partition=host.partition, loaded_again_in_ms=wait_ms)
+        return answered
+
+    async def _reload(self, host: ShardLog, wait_ms: int, writable: bool) -> None:
+        if wait_ms:
+            await asyncio.sleep(wait_ms / 1000)
+        await self._load([host], writable)
 
     def _stop_for_good(self, host: ShardLog, error: Exception) -> None:
         if self.fatal is None:
@@ -231,23 +295,34 @@ class ShardKeeper(ABC):
             if isinstance(error, CorruptLog):
                 error = error.with_advice(name)
             self.fatal = f"{name} can't be relied on any more: {error}"
-            logger.critical("the broker stops", reason=self.fatal)
             self.on_fatal(self.fatal)
+            logger.critical("the broker stops", reason=self.fatal)
         self.before_replies()
-        self._unload(host, Phase.UNLOADED)
-        self.after_replies()
+        try:
+            self._unload(host, Phase.UNLOADED)
+        finally:
+            self.after_replies()
 
-    def _unload(self, host: ShardLog, phase: Phase) -> None:
-        """Answers every parked request NOT_COORDINATOR, and what was held before them."""
+    def _unload(self, host: ShardLog, phase: Phase) -> list[Ticket]:
+        """Answers every parked request NOT_COORDINATOR, and what was held before them.
+
+        Returns the tickets of the parked.
+        """
         loaded = host.phase in (Phase.ACTIVE, Phase.UNWRITABLE)
         host.phase = phase
         host.release()
         host.fail_held()
-        if loaded:
+        if not loaded:
+            return []
+        try:
             outcome = host.shard.unload(NOT_COORDINATOR)
-            self._tell(host, outcome.events)
-            for ticket, reply in outcome.replies:
-                ticket(reply)
+        except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+            self.errors.caught("shard", error, partition=host.partition)
+            return []
+        for ticket, reply in outcome.replies:
+            deliver(ticket, reply, self.errors)
+        self._tell(host, outcome.events)
+        return [ticket for ticket, _ in outcome.replies]
 
     async def _load(self, hosts: Sequence[ShardLog], writable: bool) -> None:
         """Loads shards, so many at a time; those that are not writable are probed afterwards."""
@@ -291,8 +366,9 @@ class ShardKeeper(ABC):
         except LogPoisoned as error:
             self._stop_for_good(host, error)
             return
-        host.phase = Phase.ACTIVE
-        self._catch_up(host)
+        if host.phase is Phase.UNWRITABLE:  # it may be loading again, and is probed again then
+            host.phase = Phase.ACTIVE
+            self._catch_up(host)
 
     def _catch_up(self, host: ShardLog) -> None:
         """Drops the offsets of topics that were deleted while that could not be written."""

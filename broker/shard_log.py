@@ -14,6 +14,7 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+from broker.internal_errors import InternalErrors
 from broker.refusals import timed_out, write_failed
 from coordinator.calls import Ticket
 from coordinator.outcome import Reply
@@ -46,6 +47,14 @@ class Phase(Enum):
     UNLOADED = "unloaded"
 
 
+def deliver(ticket: Ticket, reply: Reply, errors: InternalErrors) -> None:
+    """Gives a reply to who waits for it; should that fail it is nobody else's harm."""
+    try:
+        ticket(reply)
+    except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+        errors.caught("reply", error)
+
+
 Held = tuple[int, int, Ticket, Reply]
 """A reply that waits for the log: until which offset, since when (monotonic ms), whose, and it."""
 
@@ -53,8 +62,15 @@ Held = tuple[int, int, Ticket, Reply]
 class ShardLog:
     """A `GroupShard`, the log of its partition, and what lies between the two."""
 
-    def __init__(self, partition: int, shard: GroupShard, log: PartitionLog) -> None:
+    def __init__(
+        self,
+        partition: int,
+        shard: GroupShard,
+        log: PartitionLog,
+        errors: InternalErrors | None = None,
+    ) -> None:
         self.partition = partition
+        self.errors = errors or InternalErrors()
         self.shard = shard
         self.log = log
         self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
@@ -64,6 +80,10 @@ class ShardLog:
         self.held: deque[Held] = deque()
         self.touched = False
         """In the runtime's list for the end of this turn."""
+        self.breakdowns = 0
+        """How often a bug has ended its shard, the last few times soon one after the other."""
+        self.broke_down_ms = 0
+        """When that was last (monotonic)."""
         self.flushing = False
         """A flush of this log runs in a thread."""
         self.gone: set[str] = set()
@@ -151,21 +171,21 @@ class ShardLog:
         stable = self.stable
         while held and held[0][0] <= stable:
             _, _, ticket, reply = held.popleft()
-            ticket(reply)
+            deliver(ticket, reply, self.errors)
 
     def expire_held(self, older_than_ms: int) -> None:
         """Gives up on replies held since ``older_than_ms``; their records may yet be kept."""
         held = self.held
         while held and held[0][1] <= older_than_ms:
             _, _, ticket, reply = held.popleft()
-            ticket(timed_out(reply))
+            deliver(ticket, timed_out(reply), self.errors)
 
     def fail_held(self) -> None:
         """Answers held replies with the error of a failed append, and drops what was accepted."""
         self._units.clear()
         held, self.held = self.held, deque()
         for _, _, ticket, reply in held:
-            ticket(write_failed(reply))
+            deliver(ticket, write_failed(reply), self.errors)
 
     def reset(self, shard: GroupShard) -> None:
         """A fresh shard for another load; ``fail_held`` has emptied the rest."""

@@ -49,6 +49,7 @@ from coordinator.outcome import (
     Outcome,
     Reply,
     SyncReply,
+    failed,
 )
 from coordinator.rebalance import phase_due, prepare
 from coordinator.states import State
@@ -73,11 +74,15 @@ def _heartbeat(state: ShardState, call: Heartbeat, now: Now) -> Outcome:
 
 
 def _stepped(handler: Callable[[Step, Any], None]) -> _Handler:
-    """A handler that says its outcome through a Step."""
+    """A handler that says its outcome through a Step; what it gets beside is handed on."""
 
-    def handle(state: ShardState, call: Call, now: Now) -> Outcome:
+    def handle(state: ShardState, call: Any, now: Now) -> Outcome:
         step = Step(state, now)
-        handler(step, call)
+        try:
+            handler(step, call)
+        except Exception:
+            state.interrupted += step.replies
+            raise
         return step.outcome()
 
     return handle
@@ -142,15 +147,12 @@ class GroupShard:
         owner = self._state.parked.get(ticket)
         if owner is None:
             return NOTHING
-        step = Step(self._state, now)
-        void(step, owner[0], owner[1])
-        return step.outcome()
+        group, member = owner
+        return _stepped(lambda step, _: void(step, group, member))(self._state, None, now)
 
     def topics_deleted(self, topics: Collection[str], now: Now) -> Outcome:
         """Write tombstones for all offsets in these topics."""
-        step = Step(self._state, now)
-        topics_deleted(step, topics)
-        return step.outcome()
+        return _stepped(topics_deleted)(self._state, topics, now)
 
     def expire(self, now: Now, budget: int) -> Outcome:
         """Do what is due, at most ``budget`` items of it (at least one).
@@ -158,7 +160,10 @@ class GroupShard:
         Deadlines come first, then the retention check, a group an item. While more is due
         ``next_deadline`` is not later than now.
         """
-        step = Step(self._state, now)
+        return _stepped(self._expire)(self._state, budget, now)
+
+    def _expire(self, step: Step, budget: int) -> None:
+        now = step.now
         deadlines = self._state.deadlines
         while budget > 0:
             due_ms = deadlines.next_ms()
@@ -173,7 +178,6 @@ class GroupShard:
             group = self._state.groups.get(self._sweep.pop())
             if group is not None:
                 apply_retention(step, group)
-        return step.outcome()
 
     def _fire(self, step: Step, timer: Timer) -> None:
         if timer is self._retention:
@@ -204,9 +208,12 @@ class GroupShard:
     def unload(self, error_code: int) -> Outcome:
         """Give the partition up: every parked request is answered, every group is DEAD.
 
-        Told are only the groups with members; of the others nobody is waiting for anything.
+        So is every request whose answer an exception out of this shard has swallowed. Told are only
+        the groups with members; of the others nobody is waiting for anything.
         """
         step = Step(self._state, Now(0, 0))
+        for ticket, reply in self._state.interrupted:
+            step.reply(ticket, failed(reply, error_code))
         for group, member in list(self._state.parked.values()):
             step.answer_join(group, member, JoinReply(error_code, member.member_id))
             step.answer_sync(group, member, SyncReply(error_code))

@@ -26,7 +26,7 @@ _BATCH_HEADER_BYTES = 61
 class ShardState:
     """What a shard remembers."""
 
-    __slots__ = ("cache", "config", "deadlines", "expiring", "groups", "parked")
+    __slots__ = ("cache", "config", "deadlines", "expiring", "groups", "interrupted", "parked")
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
@@ -39,6 +39,8 @@ class ShardState:
         last look at the group; groups without such offsets are not there."""
         self.parked: dict[Ticket, tuple[Group, Member]] = {}
         """Who waits for the answer to each parked ticket, which is on that member too."""
+        self.interrupted: list[tuple[Ticket, Reply]] = []
+        """Answers of a step that a bug ended: nobody has got them, and they are parked no more."""
 
 
 class Step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from broker.clock import Clock
+from broker.internal_errors import InternalErrors
 from broker.long_poll import LongPolls, Waiter
 from tests.broker.serving import eventually
 
@@ -114,3 +115,23 @@ async def test_one_that_is_not_satisfied_waits_on() -> None:
     polls.forget(waiter)
     await asyncio.sleep(0)
     assert len(polls) == 0
+
+
+async def test_a_waiter_that_fails_keeps_no_other_asleep() -> None:
+    errors = InternalErrors()
+    polls = LongPolls(Clock(), errors)
+
+    def fail(due: bool) -> None:
+        raise RuntimeError(due)
+
+    now_ms = Clock().now().mono_ms
+    polls.wait(Waiter([("t", 0)], now_ms + 60_000, 1, fail))
+    woken = Woken(polls, ("t", 0))
+    polls.appended("t", 0, 10)
+    await eventually("the wake", lambda: woken.calls == [False])
+
+    polls.wait(Waiter([("t", 0)], now_ms + 20, 1, fail))
+    late = Woken(polls, ("t", 0), wait_ms=30)
+    await eventually("the deadline", lambda: late.calls == [True])
+    assert errors.counts["waiter"] == 2
+    assert not len(polls), "none of them waits on"

@@ -1,0 +1,41 @@
+"""Exceptions that are bugs of ours, caught where they would harm others than their cause.
+
+Observers, one peer's reply, one shard, one waiter: whoever serves many of them in a row catches
+what one of them raises, hands it here, and goes on with the next (law 10). Here it is counted and
+told, and what happens again and again is told ever more seldom.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+
+import structlog
+
+logger = structlog.get_logger(__name__)
+
+PLACES = ("observer", "reply", "shard", "connection", "waiter", "peer_gone", "topic_gone")
+"""Where they are caught; the label values of the metric."""
+
+
+class InternalErrors:
+    """The count of a broker; use from the event loop's thread alone."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter(dict.fromkeys(PLACES, 0))
+
+    def caught(self, place: str, error: Exception, **about: object) -> None:
+        """Count an exception and tell of the 1st, 2nd, 4th, 8th ... of its place; never raises.
+
+        ``about`` are more fields of the line.
+        """
+        count = self.counts[place] = self.counts[place] + 1
+        if count & (count - 1) == 0:
+            with suppress(Exception):  # whoever catches for others must not fail itself
+                logger.error(
+                    "an error of the broker's own was caught; others were not harmed",
+                    place=place,
+                    times=count,
+                    **about,
+                    exc_info=error,
+                )
