@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker.histogram import Histogram
 from log.filesystem import File
+from protocol.codec import EncodedArray
 from protocol.headers import response_header
 from protocol.schema import Api
 
@@ -189,6 +190,11 @@ class Request:
         if error_code is None:
             error_code = value.get("error_code", 0)
         self.complete_later(partial(self.frame, value), error_code, at_once=not _is_large(value))
+
+    def array(self, *path: str) -> EncodedArray:
+        """An array of the answer that is encoded as its elements come, by the names down to it."""
+        served = self.route.served
+        return served.api.message(self.api_version, is_request=False).array(*path)
 
     def complete_later(
         self, frame: Callable[[], bytes], error_code: int, *, at_once: bool = False

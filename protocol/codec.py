@@ -44,12 +44,15 @@ _ENCODE_ERRORS: Final = (struct.error, TypeError, UnicodeEncodeError)
 class Message:
     """The codec of one message in one version."""
 
-    __slots__ = ("_struct", "flexible", "title")
+    __slots__ = ("_elements", "_fields", "_struct", "_version", "flexible", "title")
 
     def __init__(self, title: str, fields: Sequence[Field], version: int, flexible: bool) -> None:
         self.title = f"{title} v{version}"
         self.flexible = flexible
+        self._fields = fields
+        self._version = version
         self._struct = StructCodec(fields, version, flexible)
+        self._elements: dict[tuple[str, ...], Writer] = {}
 
     def decode(self, buffer: Buffer, position: int = 0, *, exact: bool = True) -> dict[str, Any]:
         """The value that begins at ``position``; ProtocolError unless there is one.
@@ -74,6 +77,40 @@ class Message:
         except ProtocolError as error:
             raise ProtocolError(f"{self.title}: {error}") from None
         return bytes(out)
+
+    def array(self, *path: str) -> EncodedArray:
+        """An array of this message that is encoded element by element, by the names down to it.
+
+        Of a long answer there are then never more values at a time than one element's.
+        """
+        write = self._elements.get(path)
+        if write is None:
+            fields = self._fields
+            type_: Type | None = None
+            for name in path:
+                type_ = next(field.type for field in fields if field.name == name)
+                if isinstance(type_, Array) and isinstance(type_.element, Struct):
+                    fields = type_.element.fields
+            assert isinstance(type_, Array)
+            write = _codec_of(type_.element, self._version, self.flexible, False)[1]
+            self._elements[path] = write
+        return EncodedArray(write)
+
+
+class EncodedArray:
+    """The elements of an array, encoded as they come; stands for the list in a value."""
+
+    __slots__ = ("_write", "count", "data")
+
+    def __init__(self, write: Writer) -> None:
+        self._write = write
+        self.count = 0
+        self.data = bytearray()
+
+    def append(self, value: Any) -> None:
+        """Encode one more; ProtocolError for what cannot be said."""
+        self._write(self.data, value)
+        self.count += 1
 
 
 def _reason(error: Exception) -> str:
@@ -367,6 +404,10 @@ def _array_codec(array: Array, version: int, flexible: bool, nullable: bool) -> 
             write_count(out, -1)
             return
         if not isinstance(values, list | tuple):
+            if isinstance(values, EncodedArray):
+                write_count(out, values.count)
+                out += values.data
+                return
             raise ProtocolError(f"a list is needed, not {values!r:.80}")
         write_count(out, len(values))
         if letter:

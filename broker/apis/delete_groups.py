@@ -24,10 +24,10 @@ def _handle(broker: Broker, request: Request) -> Steps:
         broker.runtime.submit(group_id, DeleteGroup(gather.ticket(), group_id))
         yield from gather.sent()
     yield from gather.rest()
-    results = [
-        {"group_id": group_id, "error_code": error_code}
-        for group_id, error_code in zip(groups, gather.replies, strict=True)
-    ]
+    results = request.array("results")
+    for group_id, error_code in zip(groups, gather.replies, strict=True):
+        results.append({"group_id": group_id, "error_code": error_code})
+        yield None
     request.respond({"throttle_time_ms": 0, "results": results}, max(gather.replies, default=0))
 
 

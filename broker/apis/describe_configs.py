@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from broker.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE, wrong_broker
 from broker.described_configs import broker_entries, cluster_entries, topic_entries
 from broker.registry import BadTopicName, check_topic_name
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
@@ -25,31 +25,42 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(broker: Broker, request: Request) -> Steps:
     value = request.value
-    results = []
+    results = request.array("results")
+    worst = NONE
+    seen: set[tuple[int, str]] = set()
     for resource in value["resources"]:
-        error_code, message, entries = _describe(broker, resource)
+        kind, name = resource["resource_type"], resource["resource_name"]
+        error_code, message, entries = _describe(broker, kind, name)
+        if (kind, name) in seen:
+            # Kafka repeats all of it, and no client asks so.
+            error_code, message, entries = INVALID_REQUEST, "Named before in this request.", ()
+        seen.add((kind, name))
+        worst = worst or error_code
         keys = resource["configuration_keys"]
+        wanted = None if not keys else frozenset(keys)
+        configs = request.array("results", "configs")
+        for entry in entries:
+            if wanted is None or entry["name"] in wanted:
+                configs.append(_shown(entry, value))
+            yield None
         results.append(
             {
                 "error_code": error_code,
                 "error_message": message,
-                "resource_type": resource["resource_type"],
-                "resource_name": resource["resource_name"],
-                "configs": [
-                    _shown(entry, value) for entry in entries if not keys or entry["name"] in keys
-                ],
+                "resource_type": kind,
+                "resource_name": name,
+                "configs": configs,
             }
         )
-    worst = next((result["error_code"] for result in results if result["error_code"]), NONE)
+        yield None
     request.respond({"results": results}, worst)
 
 
 def _describe(
-    broker: Broker, resource: dict[str, Any]
+    broker: Broker, kind: int, name: str
 ) -> tuple[int, str | None, Iterable[dict[str, Any]]]:
-    kind, name = resource["resource_type"], resource["resource_name"]
     if kind == TOPIC_RESOURCE:
         try:
             check_topic_name(name)

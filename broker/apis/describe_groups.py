@@ -7,12 +7,14 @@ without an error (KIP-1043).
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from broker.gather import Gather
 from broker.request import Request, ServedApi, Steps
 from coordinator.calls import DescribeGroup
 from coordinator.outcome import DescribeReply
+from protocol.codec import EncodedArray
 from protocol.errors import GROUP_ID_NOT_FOUND
 from protocol.messages.describe_groups import API
 
@@ -39,11 +41,13 @@ def _handle(broker: Broker, request: Request) -> Steps:
         broker.runtime.submit(group_id, DescribeGroup(gather.ticket(), group_id))
         yield from gather.sent()
     yield from gather.rest()
-    described = []
+    described = request.array("groups")
+    worst = 0
     for reply in gather.replies:
-        described.append(_group(reply, request.api_version, operations))
-        yield None
-    worst = max((group["error_code"] for group in described), default=0)
+        group = _group(reply, request.api_version, operations)
+        worst = max(worst, group["error_code"])
+        group["members"] = yield from _members(request, reply)
+        described.append(group)
     request.respond({"throttle_time_ms": 0, "groups": described}, worst)
 
 
@@ -58,7 +62,15 @@ def _group(reply: DescribeReply, version: int, operations: int) -> dict[str, Any
         "group_state": "" if error_code not in (0, GROUP_ID_NOT_FOUND) else reply.state,
         "protocol_type": reply.protocol_type,
         "protocol_data": reply.protocol_name,
-        "members": [
+        "authorized_operations": _NOT_ASKED if error_code else operations,
+    }
+
+
+def _members(request: Request, reply: DescribeReply) -> Generator[None, None, EncodedArray]:
+    members = request.array("groups", "members")
+    yield None
+    for member in reply.members:
+        members.append(
             {
                 "member_id": member.member_id,
                 "group_instance_id": member.group_instance_id,
@@ -67,10 +79,9 @@ def _group(reply: DescribeReply, version: int, operations: int) -> dict[str, Any
                 "member_metadata": member.metadata,
                 "member_assignment": member.assignment,
             }
-            for member in reply.members
-        ],
-        "authorized_operations": _NOT_ASKED if error_code else operations,
-    }
+        )
+        yield None
+    return members
 
 
 SERVED = ServedApi(API, 0, 6, _handle)

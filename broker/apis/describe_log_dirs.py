@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from protocol.errors import NONE
 from protocol.messages.describe_log_dirs import API
 
@@ -17,26 +17,29 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(broker: Broker, request: Request) -> Steps:
     asked = request.value["topics"]
     wanted: dict[str, set[int] | None] = dict.fromkeys(broker.logs.topics)
     if asked is not None:
         wanted = {topic["topic"]: set(topic["partitions"]) for topic in asked}
-    topics = []
+    topics = request.array("results", "topics")
     for name, partitions in wanted.items():
         entry = broker.logs.topics.get(name)
-        told = [
-            {
-                "partition_index": log.partition,
-                "partition_size": log.size_bytes,
-                "offset_lag": 0,
-                "is_future_key": False,
-            }
-            for log in (() if entry is None else entry.logs)
-            if partitions is None or log.partition in partitions
-        ]
-        if told:
+        told = request.array("results", "topics", "partitions")
+        for log in () if entry is None else list(entry.logs):
+            if partitions is None or log.partition in partitions:
+                told.append(
+                    {
+                        "partition_index": log.partition,
+                        "partition_size": log.size_bytes,
+                        "offset_lag": 0,
+                        "is_future_key": False,
+                    }
+                )
+            yield None
+        if told.count:
             topics.append({"name": name, "partitions": told})
+        yield None
     result: dict[str, Any] = {
         "error_code": NONE,
         "log_dir": broker.directory,

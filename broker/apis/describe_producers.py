@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from broker.registry import BadTopicName, check_topic_name
-from broker.request import Request, ServedApi
-from protocol.errors import INVALID_TOPIC_EXCEPTION, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from broker.request import Request, ServedApi, Steps
+from protocol.errors import (
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from protocol.messages.describe_producers import API
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
 
-def _handle(broker: Broker, request: Request) -> None:
-    answers = [
-        {
-            "name": topic["name"],
-            "partitions": [
-                _described(broker, topic["name"], partition)
-                for partition in topic["partition_indexes"]
-            ],
-        }
-        for topic in request.value["topics"]
-    ]
-    codes = (entry["error_code"] for topic in answers for entry in topic["partitions"])
-    request.respond({"topics": answers}, next(filter(None, codes), NONE))
+def _handle(broker: Broker, request: Request) -> Steps:
+    answers = request.array("topics")
+    worst = NONE
+    seen: set[tuple[str, int]] = set()
+    for topic in request.value["topics"]:
+        name = topic["name"]
+        partitions = request.array("topics", "partitions")
+        for partition in topic["partition_indexes"]:
+            if (name, partition) in seen:
+                entry = _failed(partition, INVALID_REQUEST, "Named before in this request.")
+            else:
+                entry = yield from _described(broker, request, name, partition)
+            seen.add((name, partition))
+            worst = worst or entry["error_code"]
+            partitions.append(entry)
+            yield None
+        answers.append({"name": name, "partitions": partitions})
+        yield None
+    request.respond({"topics": answers}, worst)
 
 
-def _described(broker: Broker, name: str, partition: int) -> dict[str, Any]:
+def _described(
+    broker: Broker, request: Request, name: str, partition: int
+) -> Generator[None, None, dict[str, Any]]:
+    yield None
     try:
         check_topic_name(name)
     except BadTopicName as error:
@@ -40,11 +55,9 @@ def _described(broker: Broker, name: str, partition: int) -> dict[str, Any]:
             UNKNOWN_TOPIC_OR_PARTITION,
             "This server does not host this topic-partition.",
         )
-    return {
-        "partition_index": partition,
-        "error_code": NONE,
-        "error_message": None,
-        "active_producers": [
+    producers = request.array("topics", "partitions", "active_producers")
+    for producer_id, producer in list(log.producers.items()):
+        producers.append(
             {
                 "producer_id": producer_id,
                 "producer_epoch": producer.epoch,
@@ -53,8 +66,13 @@ def _described(broker: Broker, name: str, partition: int) -> dict[str, Any]:
                 "coordinator_epoch": producer.coordinator_epoch,
                 "current_txn_start_offset": log.producers.open_transactions.get(producer_id, -1),
             }
-            for producer_id, producer in log.producers.items()
-        ],
+        )
+        yield None
+    return {
+        "partition_index": partition,
+        "error_code": NONE,
+        "error_message": None,
+        "active_producers": producers,
     }
 
 

@@ -6,12 +6,13 @@ the next request goes on (KIP-966).
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.metadata import described, missing
+from broker.apis.metadata import described, missing, partition_entry
 from broker.authorized import TOPIC_OPERATIONS
 from broker.registry import BadTopicName, check_topic_name
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
@@ -23,10 +24,8 @@ from protocol.messages.describe_topic_partitions import API
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-Cursor = dict[str, Any]
 
-
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(broker: Broker, request: Request) -> Steps:
     value = request.value
     cursor = value["cursor"]
     asked = sorted({topic["name"] for topic in value["topics"]})
@@ -34,51 +33,61 @@ def _handle(broker: Broker, request: Request) -> None:
     if cursor is not None:
         absent = bool(asked) and cursor["topic_name"] not in asked
         if absent or cursor["partition_index"] < 0:
-            refused = [missing(INVALID_REQUEST, name) for name in asked]
+            refused = request.array("topics")
+            for name in asked:
+                refused.append(missing(INVALID_REQUEST, name))
+                yield None
             request.respond({"topics": refused, "next_cursor": None}, INVALID_REQUEST)
             return
         names = [name for name in names if name >= cursor["topic_name"]]
     limit = broker.config["max.request.partition.size.limit"]
     room = max(1, min(limit, value["response_partition_limit"]))
-    topics, next_cursor = _described(broker, names, cursor, room)
-    worst = next((topic["error_code"] for topic in topics if topic["error_code"]), NONE)
-    request.respond({"topics": topics, "next_cursor": next_cursor}, worst)
-
-
-def _described(
-    broker: Broker, names: list[str], cursor: Cursor | None, room: int
-) -> tuple[list[dict[str, Any]], Cursor | None]:
-    """The topics of which there is room for something, and where to go on."""
-    topics: list[dict[str, Any]] = []
+    topics = request.array("topics")
+    worst = NONE
+    next_cursor = None
     for name in names:
         first = 0
         if cursor is not None and cursor["topic_name"] == name:
             first = cursor["partition_index"]
         if room <= 0:
-            return topics, {"topic_name": name, "partition_index": 0}
-        topic = _topic(broker, name, first, room)
+            next_cursor = {"topic_name": name, "partition_index": 0}
+            break
+        topic, told, left = yield from _topic(broker, request, name, first, room)
+        worst = worst or topic["error_code"]
         topics.append(topic)
-        room -= len(topic["partitions"])
-        known = broker.registry.topic(name)
-        end = first + len(topic["partitions"])
-        if known is not None and end < known.partitions:
-            return topics, {"topic_name": name, "partition_index": end}
-    return topics, None
+        room -= told
+        if left:
+            next_cursor = {"topic_name": name, "partition_index": first + told}
+            break
+    request.respond({"topics": topics, "next_cursor": next_cursor}, worst)
 
 
-def _topic(broker: Broker, name: str, first: int, room: int) -> dict[str, Any]:
+def _topic(
+    broker: Broker, request: Request, name: str, first: int, room: int
+) -> Generator[None, None, tuple[dict[str, Any], int, int]]:
+    """The entry of a topic, how many of its partitions it tells, and how many are left."""
+    yield None
     topic = broker.registry.topic(name)
-    if topic is None:
+    there = broker.logs.topics.get(name)
+    if topic is None or there is None:
         try:
             check_topic_name(name)
         except BadTopicName:
-            return missing(INVALID_TOPIC_EXCEPTION, name)
-        return missing(UNKNOWN_TOPIC_OR_PARTITION, name)
-    whole = described(broker, topic)
-    whole["partitions"] = whole["partitions"][first : first + room]
-    for partition in whole["partitions"]:
-        partition["eligible_leader_replicas"] = partition["last_known_elr"] = []
-    return {**whole, "topic_authorized_operations": TOPIC_OPERATIONS}
+            return missing(INVALID_TOPIC_EXCEPTION, name), 0, 0
+        return missing(UNKNOWN_TOPIC_OR_PARTITION, name), 0, 0
+    partitions = request.array("topics", "partitions")
+    logs = list(there.logs)[first:]
+    for log in logs[:room]:
+        entry = partition_entry(broker, log)
+        entry["eligible_leader_replicas"] = entry["last_known_elr"] = []
+        partitions.append(entry)
+        yield None
+    whole = {
+        **described(topic),
+        "partitions": partitions,
+        "topic_authorized_operations": TOPIC_OPERATIONS,
+    }
+    return whole, partitions.count, len(logs) - partitions.count
 
 
 SERVED = ServedApi(API, 0, 0, _handle)

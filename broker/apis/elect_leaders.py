@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from protocol.errors import (
     ELECTION_NOT_NEEDED,
     INVALID_REQUEST,
@@ -23,20 +23,19 @@ if TYPE_CHECKING:
 _PREFERRED, _UNCLEAN = 0, 1
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(broker: Broker, request: Request) -> Steps:
     value = request.value
     if value["election_type"] not in (_PREFERRED, _UNCLEAN):
         request.respond({"error_code": INVALID_REQUEST, "replica_election_results": []})
         return
-    results = [
-        {
-            "topic": topic["topic"],
-            "partition_result": [
-                _result(broker, topic["topic"], partition) for partition in topic["partitions"]
-            ],
-        }
-        for topic in value["topic_partitions"] or ()
-    ]
+    results = request.array("replica_election_results")
+    for topic in value["topic_partitions"] or ():
+        partitions = request.array("replica_election_results", "partition_result")
+        for partition in topic["partitions"]:
+            partitions.append(_result(broker, topic["topic"], partition))
+            yield None
+        results.append({"topic": topic["topic"], "partition_result": partitions})
+        yield None
     request.respond({"error_code": NONE, "replica_election_results": results})
 
 

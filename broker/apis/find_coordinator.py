@@ -30,16 +30,18 @@ _KEY_TYPES = {1: "transaction", 2: "share group"}
 def _handle(broker: Broker, request: Request) -> Steps:
     value = request.value
     batched = request.api_version >= 4
-    keys = value["coordinator_keys"] if batched else [value["key"]]
-    answers = []
-    for key in keys:
-        answers.append(_find(broker, request, value["key_type"], key))
-        yield None
+    keys = value["coordinator_keys"]
     if batched:
-        worst = max((answer["error_code"] for answer in answers), default=NONE)
+        answers = request.array("coordinators")
+        worst = NONE
+        for key in keys:
+            answer = _find(broker, request, value["key_type"], key)
+            worst = max(worst, answer["error_code"])
+            answers.append(answer)
+            yield None
         request.respond({"throttle_time_ms": 0, "coordinators": answers}, worst)
     else:
-        answer = answers[0]
+        answer = _find(broker, request, value["key_type"], value["key"])
         del answer["key"]
         if answer["error_code"] == NONE:
             answer["error_message"] = "NONE"  # what Kafka says there, and in v4 and up ""

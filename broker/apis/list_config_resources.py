@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from protocol.errors import NONE, UNSUPPORTED_VERSION
 from protocol.messages.list_config_resources import API
 
@@ -19,13 +19,13 @@ _WITHOUT_SETTINGS = (8, 16, 32)
 """Broker loggers, client metrics, groups."""
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(broker: Broker, request: Request) -> Steps:
     known = (TOPIC_RESOURCE, BROKER_RESOURCE, *_WITHOUT_SETTINGS)
     asked = request.value["resource_types"] or (known if request.api_version else ())
     if not set(asked) <= set(known):
         request.respond({"error_code": UNSUPPORTED_VERSION, "config_resources": []})
         return
-    found = []
+    found = request.array("config_resources")
     for kind in dict.fromkeys(asked):
         if kind == TOPIC_RESOURCE:
             names = list(broker.registry.topics)
@@ -33,7 +33,9 @@ def _handle(broker: Broker, request: Request) -> None:
             names = [str(broker.registry.node_id)]
         else:
             names = []
-        found += [{"resource_name": name, "resource_type": kind} for name in names]
+        for name in names:
+            found.append({"resource_name": name, "resource_type": kind})
+            yield None
     request.respond({"error_code": NONE, "config_resources": found})
 
 

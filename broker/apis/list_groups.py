@@ -30,7 +30,7 @@ def _handle(broker: Broker, request: Request) -> Steps:
         yield from gather.sent()
     yield from gather.rest()
     error_code = next((reply.error_code for reply in gather.replies if reply.error_code), 0)
-    groups = []
+    groups = request.array("groups")
     for reply in gather.replies:
         for group in reply.groups:
             groups.append(

@@ -11,16 +11,18 @@ An unknown topic that may be created is, with the broker's defaults, and the ans
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from broker.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from broker.registry import INTERNAL_TOPICS, BadTopicName, Topic, check_topic_name
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from broker.runtime import OFFSETS_TOPIC
 from broker.topics import TopicExists
+from log.partition_log import PartitionLog
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
@@ -39,37 +41,43 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 
-def _handle(broker: Broker, request: Request) -> None:
+Found = Topic | dict[str, Any]
+"""A topic, or the whole entry of one of which nothing can be told but an error."""
+
+
+def _handle(broker: Broker, request: Request) -> Steps | None:
     value = request.value
     version = request.api_version
     asked = value["topics"]
     if asked is None or (version == 0 and not asked):
-        topics = [described(broker, topic) for topic in broker.registry.topics.values()]
-        _answer(broker, request, topics)
-        return
+        return _answer(broker, request, list(broker.registry.topics.values()))
     if 10 <= version < 12 and any(
         entry["name"] is None or entry["topic_id"] != ZERO_UUID for entry in asked
     ):
-        _answer(broker, request, [_refused(entry, INVALID_REQUEST) for entry in asked])
-        return
+        return _answer(broker, request, (_refused(entry, INVALID_REQUEST) for entry in asked))
     ids = [entry["topic_id"] for entry in asked if entry["topic_id"] != ZERO_UUID]
     if ids:
-        _answer(broker, request, [_by_id(broker, topic_id) for topic_id in dict.fromkeys(ids)])
-        return
+        return _answer(broker, request, map(partial(_by_id, broker), dict.fromkeys(ids)))
     names = list(dict.fromkeys(entry["name"] for entry in asked if entry["name"] is not None))
     allowed = value["allow_auto_topic_creation"] and broker.config["auto.create.topics.enable"]
     if allowed and any(broker.registry.topic(name) is None for name in names):
         broker.answer_later(request, _create_and_answer(broker, request, names))
-        return
-    _answer(broker, request, [_by_name(broker, name) for name in names])
+        return None
+    return _answer(broker, request, map(partial(_by_name, broker), names))
 
 
 async def _create_and_answer(broker: Broker, request: Request, names: Sequence[str]) -> None:
-    topics = [await _ensured(broker, name) for name in names]
-    _answer(broker, request, topics)
+    slices = broker.slicer.work(API.name)
+    topics: list[Found] = []
+    for name in names:
+        topics.append(await _ensured(broker, name))
+        if slices.over:
+            await slices.pause()
+    slices.end()
+    broker.server.large.work_off(request, _answer(broker, request, topics))
 
 
-async def _ensured(broker: Broker, name: str) -> dict[str, Any]:
+async def _ensured(broker: Broker, name: str) -> Found:
     if broker.registry.topic(name) is None:
         try:
             check_topic_name(name)
@@ -88,10 +96,10 @@ async def _ensured(broker: Broker, name: str) -> dict[str, Any]:
     return _by_name(broker, name)
 
 
-def _by_name(broker: Broker, name: str) -> dict[str, Any]:
+def _by_name(broker: Broker, name: str) -> Found:
     topic = broker.registry.topic(name)
     if topic is not None:
-        return described(broker, topic)
+        return topic
     try:
         check_topic_name(name)
     except BadTopicName:
@@ -99,11 +107,8 @@ def _by_name(broker: Broker, name: str) -> dict[str, Any]:
     return missing(UNKNOWN_TOPIC_OR_PARTITION, name)
 
 
-def _by_id(broker: Broker, topic_id: bytes) -> dict[str, Any]:
-    topic = broker.registry.topic_by_id(topic_id)
-    if topic is not None:
-        return described(broker, topic)
-    return missing(UNKNOWN_TOPIC_ID, None, topic_id)
+def _by_id(broker: Broker, topic_id: bytes) -> Found:
+    return broker.registry.topic_by_id(topic_id) or missing(UNKNOWN_TOPIC_ID, None, topic_id)
 
 
 def _refused(entry: dict[str, Any], error_code: int) -> dict[str, Any]:
@@ -122,42 +127,47 @@ def missing(error_code: int, name: str | None, topic_id: bytes = ZERO_UUID) -> d
     }
 
 
-def described(broker: Broker, topic: Topic) -> dict[str, Any]:
-    """The entry of a topic, but for its authorized operations."""
-    me = [broker.registry.node_id]
+def described(topic: Topic) -> dict[str, Any]:
+    """The entry of a topic, but for its partitions and its authorized operations."""
     return {
         "error_code": NONE,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
-        "partitions": [
-            {
-                "error_code": NONE,
-                "partition_index": log.partition,
-                "leader_id": me[0],
-                "leader_epoch": log.epochs.latest,
-                "replica_nodes": me,
-                "isr_nodes": me,
-                "offline_replicas": [],
-            }
-            for log in broker.logs.topics[topic.name].logs
-        ],
     }
 
 
-def _answer(broker: Broker, request: Request, topics: list[dict[str, Any]]) -> None:
+def partition_entry(broker: Broker, log: PartitionLog) -> dict[str, Any]:
+    """What is told of a partition: this broker leads it, and has the only replica."""
+    me = [broker.registry.node_id]
+    return {
+        "error_code": NONE,
+        "partition_index": log.partition,
+        "leader_id": me[0],
+        "leader_epoch": log.epochs.latest,
+        "replica_nodes": me,
+        "isr_nodes": me,
+        "offline_replicas": [],
+    }
+
+
+def _answer(broker: Broker, request: Request, found: Iterable[Found]) -> Steps:
     value = request.value
-    node = broker.node(request)
     wanted = value["include_topic_authorized_operations"]
-    for topic in topics:
-        topic["topic_authorized_operations"] = (
-            TOPIC_OPERATIONS if wanted and topic["error_code"] == NONE else NOT_ASKED
+    worst = NONE
+    topics = request.array("topics")
+    for each in found:
+        entry = each if isinstance(each, dict) else (yield from _described(broker, request, each))
+        entry["topic_authorized_operations"] = (
+            TOPIC_OPERATIONS if wanted and entry["error_code"] == NONE else NOT_ASKED
         )
+        worst = worst or entry["error_code"]
+        topics.append(entry)
+        yield None
     cluster_wanted = value["include_cluster_authorized_operations"]
-    worst = next((topic["error_code"] for topic in topics if topic["error_code"]), NONE)
     request.respond(
         {
-            "brokers": [node._asdict()],
+            "brokers": [broker.node(request)._asdict()],
             "cluster_id": broker.registry.cluster_id,
             "controller_id": broker.registry.node_id,
             "topics": topics,
@@ -165,6 +175,20 @@ def _answer(broker: Broker, request: Request, topics: list[dict[str, Any]]) -> N
         },
         worst,
     )
+
+
+def _described(
+    broker: Broker, request: Request, topic: Topic
+) -> Generator[None, None, dict[str, Any]]:
+    """The entry of a topic, unless it was deleted while others were being described."""
+    there = broker.logs.topics.get(topic.name)
+    if there is None:
+        return missing(UNKNOWN_TOPIC_OR_PARTITION, topic.name)
+    partitions = request.array("topics", "partitions")
+    for log in list(there.logs):
+        partitions.append(partition_entry(broker, log))
+        yield None
+    return {**described(topic), "partitions": partitions}
 
 
 SERVED = ServedApi(API, 0, 13, _handle)

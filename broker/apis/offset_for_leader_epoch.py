@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.leader_epoch import epoch_error
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from protocol.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.messages.offset_for_leader_epoch import API
 
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 
-def _handle(broker: Broker, request: Request) -> None:
-    answers = [
-        {
-            "topic": topic["topic"],
-            "partitions": [
-                _end_offset(broker, topic["topic"], wanted) for wanted in topic["partitions"]
-            ],
-        }
-        for topic in request.value["topics"]
-    ]
-    codes = (entry["error_code"] for topic in answers for entry in topic["partitions"])
-    request.respond({"topics": answers}, next(filter(None, codes), NONE))
+def _handle(broker: Broker, request: Request) -> Steps:
+    answers = request.array("topics")
+    worst = NONE
+    for topic in request.value["topics"]:
+        partitions = request.array("topics", "partitions")
+        for wanted in topic["partitions"]:
+            entry = _end_offset(broker, topic["topic"], wanted)
+            worst = worst or entry["error_code"]
+            partitions.append(entry)
+            yield None
+        answers.append({"topic": topic["topic"], "partitions": partitions})
+        yield None
+    request.respond({"topics": answers}, worst)
 
 
 def _end_offset(broker: Broker, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
