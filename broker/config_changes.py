@@ -20,6 +20,7 @@ from broker.embedded_registry import CONFIGS_FILE
 from broker.offsets_topic import keep_compact
 from broker.protection import Unprotected, check_protection
 from broker.registry import BadTopicName, check_topic_name
+from broker.request import shortened
 from protocol.errors import (
     INVALID_CONFIG,
     INVALID_REQUEST,
@@ -52,7 +53,7 @@ class ConfigRefused(Exception):
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)
         self.error_code = error_code
-        self.message = message
+        self.message = shortened(message)
 
 
 async def change(broker: Broker, kind: int, name: str, edit: Edit, validate_only: bool) -> None:

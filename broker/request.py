@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker.histogram import Histogram
 from log.filesystem import File
-from protocol.codec import EncodedArray
+from protocol.encoded_array import EncodedArray
 from protocol.headers import response_header
 from protocol.schema import Api
 
@@ -254,6 +254,16 @@ class Request:
     def fail(self) -> None:
         """Ends the request over the exception that is being handled, a bug of ours."""
         self.connection.handler_failed(self)
+
+
+MESSAGE_CHARACTERS_MAX = 1000
+
+
+def shortened(message: str) -> str:
+    """An error's text as an answer can hold it, whatever of the request it repeats."""
+    if len(message) <= MESSAGE_CHARACTERS_MAX:
+        return message
+    return message[:MESSAGE_CHARACTERS_MAX] + " ..."
 
 
 def _is_large(value: dict[str, Any]) -> bool:

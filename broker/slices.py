@@ -13,9 +13,11 @@ from collections import deque
 from collections.abc import Awaitable
 from contextlib import suppress
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, TypeVar
 
 from broker.watchdog import Watchdog
+
+Result = TypeVar("Result")
 
 SLICE_NS = 4_000_000
 """How long one slice may hold the loop."""
@@ -99,6 +101,14 @@ class Slices:
         self.end()
         await self._slicer.turn()
         self._since_ns = perf_counter_ns()
+
+    async def beside(self, work: Awaitable[Result]) -> Result:
+        """What ``work`` gives, which waits for others; that does not count as held."""
+        self.end()
+        try:
+            return await work
+        finally:
+            self._since_ns = perf_counter_ns()
 
     async def until(self, done: asyncio.Future[Any]) -> None:
         """Wait for others to be done with that, whether well or not; it does not count as held."""

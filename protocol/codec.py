@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from protocol import wire
+from protocol.encoded_array import EncodedArray, element_at
 from protocol.errors import ProtocolError
 from protocol.schema import (
     STRING,
@@ -85,32 +86,10 @@ class Message:
         """
         write = self._elements.get(path)
         if write is None:
-            fields = self._fields
-            type_: Type | None = None
-            for name in path:
-                type_ = next(field.type for field in fields if field.name == name)
-                if isinstance(type_, Array) and isinstance(type_.element, Struct):
-                    fields = type_.element.fields
-            assert isinstance(type_, Array)
-            write = _codec_of(type_.element, self._version, self.flexible, False)[1]
+            element = element_at(self._fields, path)
+            write = _codec_of(element, self._version, self.flexible, False)[1]
             self._elements[path] = write
         return EncodedArray(write)
-
-
-class EncodedArray:
-    """The elements of an array, encoded as they come; stands for the list in a value."""
-
-    __slots__ = ("_write", "count", "data")
-
-    def __init__(self, write: Writer) -> None:
-        self._write = write
-        self.count = 0
-        self.data = bytearray()
-
-    def append(self, value: Any) -> None:
-        """Encode one more; ProtocolError for what cannot be said."""
-        self._write(self.data, value)
-        self.count += 1
 
 
 def _reason(error: Exception) -> str:

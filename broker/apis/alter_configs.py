@@ -39,7 +39,10 @@ async def _alter_all(
     value = request.value
     resources = value["resources"]
     times = Counter((each["resource_type"], each["resource_name"]) for each in resources)
-    answers = []
+    answers = request.array("responses")
+    worst = NONE
+    slices = broker.slicer.work(request.served.api.name)
+    await slices.pause()
     for resource in resources:
         kind, name = resource["resource_type"], resource["resource_name"]
         error_code, message = NONE, None
@@ -49,9 +52,11 @@ async def _alter_all(
             configs = resource["configs"]
             if max(Counter(entry["name"] for entry in configs).values(), default=0) > 1:
                 raise ConfigRefused(INVALID_REQUEST, "Error due to duplicate config keys.")
-            await change(broker, kind, name, edit_of(configs), value["validate_only"])
+            edit = edit_of(configs)
+            await slices.beside(change(broker, kind, name, edit, value["validate_only"]))
         except ConfigRefused as refused:
             error_code, message = refused.error_code, refused.message
+        worst = worst or error_code
         answers.append(
             {
                 "error_code": error_code,
@@ -60,7 +65,9 @@ async def _alter_all(
                 "resource_name": name,
             }
         )
-    worst = next((answer["error_code"] for answer in answers if answer["error_code"]), NONE)
+        if slices.over:
+            await slices.pause()
+    slices.end()
     request.respond({"responses": answers}, worst)
 
 

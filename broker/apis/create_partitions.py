@@ -39,20 +39,26 @@ def _handle(broker: Broker, request: Request) -> None:
 async def _grow_all(broker: Broker, request: Request) -> None:
     value = request.value
     times = Counter(topic["name"] for topic in value["topics"])
-    results = []
-    for name in times:
-        wanted = next(topic for topic in value["topics"] if topic["name"] == name)
+    topics = {topic["name"]: topic for topic in value["topics"]}
+    results = request.array("results")
+    worst = NONE
+    slices = broker.slicer.work(API.name)
+    await slices.pause()
+    for name, wanted in topics.items():
         error_code, message = NONE, None
         try:
             if times[name] > 1:
                 raise Refused(INVALID_REQUEST, "Duplicate topic name.")
             check(broker, wanted)
             if not value["validate_only"]:
-                await _grow(broker, name, wanted["count"])
+                await slices.beside(_grow(broker, name, wanted["count"]))
         except Refused as refused:
             error_code, message = refused.error_code, refused.message
+        worst = worst or error_code
         results.append({"name": name, "error_code": error_code, "error_message": message})
-    worst = next((result["error_code"] for result in results if result["error_code"]), NONE)
+        if slices.over:
+            await slices.pause()
+    slices.end()
     request.respond({"results": results}, worst)
 
 

@@ -18,7 +18,8 @@ from broker.config import topic_settings
 from broker.config_value import BadValue
 from broker.described_configs import topic_entries
 from broker.registry import INTERNAL_TOPICS, BadTopicName
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, shortened
+from broker.slices import Slices
 from broker.topics import PARTITIONS_MAX, TopicExists
 from protocol.errors import (
     INVALID_CONFIG,
@@ -49,7 +50,7 @@ class Refused(Exception):
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)
         self.error_code = error_code
-        self.message = message
+        self.message = shortened(message)
 
 
 def _handle(broker: Broker, request: Request) -> None:
@@ -60,32 +61,36 @@ def _handle(broker: Broker, request: Request) -> None:
 async def _create_all(broker: Broker, request: Request) -> None:
     value = request.value
     names = Counter(topic["name"] for topic in value["topics"])
-    answers = []
+    topics = {topic["name"]: topic for topic in value["topics"]}
+    answers = request.array("topics")
+    worst = NONE
     room = PARTITIONS_MAX
-    for name, times in names.items():
-        wanted = next(topic for topic in value["topics"] if topic["name"] == name)
+    slices = broker.slicer.work(API.name)
+    await slices.pause()
+    for name, wanted in topics.items():
         try:
-            if times > 1:
+            if names[name] > 1:
                 raise Refused(INVALID_REQUEST, "Duplicate topic name.")
-            answer = await _create(broker, wanted, value["validate_only"], room)
+            answer = await _create(broker, slices, wanted, value["validate_only"], room)
             room -= answer["num_partitions"]
-            answers.append(answer)
         except Refused as refused:
-            answers.append(
-                {
-                    "name": name,
-                    "topic_id": ZERO_UUID,
-                    "error_code": refused.error_code,
-                    "error_message": refused.message,
-                    "configs": [],
-                }
-            )
-    worst = next((answer["error_code"] for answer in answers if answer["error_code"]), NONE)
+            worst = worst or refused.error_code
+            answer = {
+                "name": name,
+                "topic_id": ZERO_UUID,
+                "error_code": refused.error_code,
+                "error_message": refused.message,
+                "configs": [],
+            }
+        answers.append(answer)
+        if slices.over:
+            await slices.pause()
+    slices.end()
     request.respond({"topics": answers}, worst)
 
 
 async def _create(
-    broker: Broker, wanted: dict[str, Any], validate_only: bool, room: int
+    broker: Broker, slices: Slices, wanted: dict[str, Any], validate_only: bool, room: int
 ) -> dict[str, Any]:
     name = wanted["name"]
     try:
@@ -109,7 +114,8 @@ async def _create(
     topic_id = ZERO_UUID
     if not validate_only:
         try:
-            topic_id = (await broker.topics.create(name, partitions, configs)).topic_id
+            made = await slices.beside(broker.topics.create(name, partitions, configs))
+            topic_id = made.topic_id
         except TopicExists as error:
             raise Refused(TOPIC_ALREADY_EXISTS, str(error)) from None
         except BadValue as error:

@@ -37,16 +37,19 @@ def _handle(broker: Broker, request: Request) -> None:
 
 
 async def _delete_all(broker: Broker, request: Request) -> None:
-    answers = [
-        {
-            "name": topic["name"],
-            "partitions": [
+    answers = []
+    slices = broker.slicer.work(API.name)
+    await slices.pause()
+    for topic in request.value["topics"]:
+        partitions = []
+        for wanted in topic["partitions"]:
+            partitions.append(
                 _delete(broker, topic["name"], wanted["partition_index"], wanted["offset"])
-                for wanted in topic["partitions"]
-            ],
-        }
-        for topic in request.value["topics"]
-    ]
+            )
+            if slices.over:
+                await slices.pause()
+        answers.append({"name": topic["name"], "partitions": partitions})
+    slices.end()
     entries = [entry for topic in answers for entry in topic["partitions"]]
     if any(entry["error_code"] == NONE for entry in entries):
         try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from broker.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE, wrong_broker
 from broker.described_configs import broker_entries, cluster_entries, topic_entries
 from broker.registry import BadTopicName, check_topic_name
-from broker.request import Request, ServedApi, Steps
+from broker.request import Request, ServedApi, Steps, shortened
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
@@ -48,7 +48,7 @@ def _handle(broker: Broker, request: Request) -> Steps:
         results.append(
             {
                 "error_code": error_code,
-                "error_message": message,
+                "error_message": None if message is None else shortened(message),
                 "resource_type": kind,
                 "resource_name": name,
                 "configs": configs,

@@ -14,7 +14,7 @@ from broker.gather import Gather
 from broker.request import Request, ServedApi, Steps
 from coordinator.calls import DescribeGroup
 from coordinator.outcome import DescribeReply
-from protocol.codec import EncodedArray
+from protocol.encoded_array import EncodedArray
 from protocol.errors import GROUP_ID_NOT_FOUND
 from protocol.messages.describe_groups import API
 

@@ -8,13 +8,15 @@ start is its local start, and nothing is or will be tiered.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
 from broker.leader_epoch import epoch_error
-from broker.request import Request, ServedApi
+from broker.request import Request, ServedApi, Steps
 from log.errors import CorruptLog
 from log.partition_log import PartitionLog
 from protocol.errors import (
@@ -49,6 +51,9 @@ _FIRST_VERSIONS = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 
+_KNOWN = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
+"""What is answered without a look into the log's files."""
+
 
 class Found(NamedTuple):
     """An offset, the timestamp of its record and its epoch; -1 where there is none."""
@@ -58,7 +63,7 @@ class Found(NamedTuple):
     leader_epoch: int = -1
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(broker: Broker, request: Request) -> Steps:
     value = request.value
     asked = Counter(
         (topic["name"], partition["partition_index"])
@@ -66,17 +71,26 @@ def _handle(broker: Broker, request: Request) -> None:
         for partition in topic["partitions"]
     )
     committed = value["isolation_level"] == READ_COMMITTED
-    answers = []
+    version = request.api_version
+    answers = request.array("topics")
     worst = NONE
     for topic in value["topics"]:
         name = topic["name"]
-        partitions = []
+        partitions = request.array("topics", "partitions")
         for wanted in topic["partitions"]:
             twice = asked[name, wanted["partition_index"]] > 1
-            answer = _partition(broker, request.api_version, name, wanted, twice, committed)
-            worst = worst or answer["error_code"]
-            partitions.append(answer)
+            answer = partial(_partition, broker, version, name, wanted, twice, committed)
+            if wanted["timestamp"] in _KNOWN and version:
+                found = answer()
+                yield None
+            else:  # the log is read
+                reading = asyncio.ensure_future(asyncio.to_thread(answer))
+                yield reading
+                found = reading.result()
+            worst = worst or found["error_code"]
+            partitions.append(found)
         answers.append({"name": name, "partitions": partitions})
+        yield None
     request.respond({"topics": answers}, worst)
 
 

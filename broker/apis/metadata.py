@@ -70,7 +70,7 @@ async def _create_and_answer(broker: Broker, request: Request, names: Sequence[s
     slices = broker.slicer.work(API.name)
     topics: list[Found] = []
     for name in names:
-        topics.append(await _ensured(broker, name))
+        topics.append(await slices.beside(_ensured(broker, name)))
         if slices.over:
             await slices.pause()
     slices.end()

@@ -18,7 +18,7 @@ from broker.gather import Gather
 from broker.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetFetch
 from coordinator.outcome import FetchReply
-from protocol.errors import UNKNOWN_TOPIC_ID
+from protocol.errors import INVALID_REQUEST, UNKNOWN_TOPIC_ID
 from protocol.generated.offset_fetch import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.offset_fetch import API
 
@@ -76,7 +76,15 @@ def _in_pieces(broker: Broker, request: Request, groups: list[Any]) -> Steps:
     """Many groups, or many topics, by calls of so many topics each."""
     gather: Gather[FetchReply] = Gather()
     calls: list[tuple[str, range, list[Any]]] = []
-    for group_id, _, _, asked in groups:
+    seen: set[str] = set()
+    twice: set[int] = set()
+    for index, (group_id, _, _, asked) in enumerate(groups):
+        if asked is None:
+            if group_id in seen:  # Kafka repeats all of it, and no client asks so
+                twice.add(index)
+                calls.append((group_id, range(0), []))
+                continue
+            seen.add(group_id)
         topics: Topics | None = asked
         unknown: list[Any] = []
         if asked is not None and request.api_version >= 10:
@@ -90,9 +98,11 @@ def _in_pieces(broker: Broker, request: Request, groups: list[Any]) -> Steps:
     yield from gather.rest()
     answered = []
     size = 0
-    for group_id, indexes, unknown in calls:
+    for number, (group_id, indexes, unknown) in enumerate(calls):
         replies = [gather.replies[index] for index in indexes]
         error_code = next((reply.error_code for reply in replies if reply.error_code), 0)
+        if number in twice:
+            error_code = INVALID_REQUEST
         found: list[Any] = []
         for reply in () if error_code else replies:
             found += _with_ids(broker, request, reply.topics)
