@@ -26,7 +26,8 @@ class Worker:
         """By client, those whose turn is next first."""
         self._served: Hashable = None
         """Whose job runs now; the rest of its queue comes behind the others."""
-        self._running = False
+        self._running: asyncio.Future[Any] | None = None
+        """What becomes of the job that the thread is at."""
 
     async def run(self, client: Hashable, job: Callable[[], Result]) -> Result:
         """What ``job()`` returns or raises; ``client`` is whom it takes turns for.
@@ -35,22 +36,24 @@ class Worker:
         """
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queues.setdefault(client, deque()).append((job, done))
-        if not self._running:
+        if self._running is None:
             self._next()
         return await done
 
     def stop(self) -> None:
-        """Let the thread end after the job that it is at; what waits is cancelled."""
+        """Let the thread end after the job that it is at; whoever waits is cancelled."""
         queues, self._queues = self._queues, {}
         for queue in queues.values():
             for _, done in queue:
                 done.cancel()
+        if self._running is not None:
+            self._running.cancel()
         if self._executor is not None:
             self._executor.shutdown(wait=False)
             self._executor = None
 
     def _next(self) -> None:
-        self._running = False
+        self._running = None
         if self._served in self._queues:
             self._queues[self._served] = self._queues.pop(self._served)
         while self._queues:
@@ -73,7 +76,7 @@ class Worker:
                     done.set_exception(error)
             self._next()
 
-        self._running, self._served = True, client
+        self._running, self._served = done, client
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="worker")
         loop = asyncio.get_running_loop()

@@ -288,7 +288,7 @@ def encode_batch(
 
 
 def assemble_batch(
-    section: bytes,
+    section: Buffer,
     count: int,
     base_offset: int,
     base_timestamp: int,

@@ -3,10 +3,16 @@
 Decompression writes into buffers that grow with what comes out, and stops one byte above the limit.
 gzip is zlib's, snappy comes in xerial's framing (raw snappy is read too), LZ4 in frames of
 independent blocks, zstd in frames of its own.
+
+Other threads go on meanwhile: the codecs let go of the interpreter while they work, and what is
+large comes into a map of its own (`unpack`), which is never filled or copied as a whole: 100 MiB
+would hold the interpreter for some 50 ms. Its memory goes back to the system with the last
+reference, which that of a hundred smaller pieces does not.
 """
 
 from __future__ import annotations
 
+import mmap
 import struct
 import zlib
 
@@ -18,6 +24,9 @@ from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import Buffer
 from protocol.records.lz4_header import check_lz4_header, old_lz4_header
 from protocol.records.varint import read_bits
+
+Unpacked = bytes | mmap.mmap
+"""Decompressed bytes; a map, the large ones, is indexed and sliced like bytes."""
 
 NONE = 0
 GZIP = 1
@@ -32,7 +41,10 @@ _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(
     ">ii", 1, 1
 )  # version, oldest version that can read it
 _XERIAL_BLOCK_BYTES = 32 * 1024  # xerial's own default, so every reader has met it
-_GZIP_MEMBERS_MAX = 64  # each further member costs a copy of what is left
+_GZIP_MEMBERS_MAX = 64
+_PIECE_BYTES = 1024 * 1024  # what is larger comes into a map
+_OUTPUT_BYTES = 256 * 1024
+_INPUT_BYTES = 64 * 1024  # what is given to a decompressor at once: it copies what it has not used
 _INT32 = struct.Struct(">i")
 _GZIP_LEVEL = -1  # these three are Kafka's defaults
 _LZ4_LEVEL = 9
@@ -72,14 +84,20 @@ def _lz4_level(level: int | None) -> int:
 
 
 def decompress(codec: int, data: Buffer, limit: int, magic: int = 2) -> bytes:
+    """The bytes of `unpack`, in one piece however many they are."""
+    unpacked = unpack(codec, data, limit, magic)
+    return unpacked if isinstance(unpacked, bytes) else unpacked[:]
+
+
+def unpack(codec: int, data: Buffer, limit: int, magic: int = 2) -> Unpacked:
     """Decompress ``data``, which must be whole and exact, to at most ``limit`` bytes.
 
-    Raises CorruptRecords for a codec that ``magic`` does not have, damaged data, and more output
-    than ``limit``.
+    Raises CorruptRecords for a codec that ``magic`` does not have and for damaged data, and
+    DecompressedTooLarge.
     """
     if codec == NONE:
         if len(data) > limit:
-            raise _too_large(codec, limit)
+            raise DecompressedTooLarge(codec, limit)
         return bytes(data)
     if codec == GZIP:
         return _decompress_gzip(data, limit)
@@ -98,31 +116,103 @@ def _unknown(codec: int, magic: int) -> CorruptRecords:
     )
 
 
-def _too_large(codec: int, limit: int) -> CorruptRecords:
-    return CorruptRecords(
-        f"Records in {NAMES[codec]} decompress to more than {limit} bytes.", MESSAGE_TOO_LARGE
-    )
+class DecompressedTooLarge(CorruptRecords):
+    """There is more in the data than the limit."""
+
+    def __init__(self, codec: int, limit: int) -> None:
+        super().__init__(
+            f"Records in {NAMES[codec]} decompress to more than {limit} bytes.", MESSAGE_TOO_LARGE
+        )
 
 
-def _decompress_gzip(data: Buffer, limit: int) -> bytes:
-    parts: list[bytes] = []
-    room = limit
-    rest: Buffer = data
+class _Output:
+    """What comes out of a decompressor piece by piece: at most ``limit`` bytes."""
+
+    def __init__(self, codec: int, limit: int) -> None:
+        self.codec = codec
+        self.limit = limit
+        self.size = 0
+        self._parts: list[bytes] = []
+        self._large: mmap.mmap | None = None
+
+    def room(self, at_most: int) -> int:
+        """How much to ask for next: one byte more than there is room for shows that."""
+        return min(self.limit - self.size + 1, at_most)
+
+    def add(self, part: bytes) -> None:
+        """Takes the next piece. Raises DecompressedTooLarge."""
+        end = self.size + len(part)
+        if end > self.limit:
+            raise DecompressedTooLarge(self.codec, self.limit)
+        large = self._large
+        if large is None and end > _PIECE_BYTES:
+            large = self._large = _map(4 * _PIECE_BYTES)
+            large.write(b"".join(self._parts))
+            self._parts.clear()
+        if large is None:
+            self._parts.append(part)
+        else:
+            if end > len(large):
+                large = self._large = _resized(large, 2 * len(large))
+            large[self.size : end] = part
+        self.size = end
+
+    def whole(self) -> Unpacked:
+        """All of it."""
+        if self._large is None:
+            return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        return _resized(self._large, self.size)
+
+
+def _room_for(size: int) -> bytearray | mmap.mmap:
+    """A buffer to be written."""
+    return bytearray(size) if size <= _PIECE_BYTES else _map(size)
+
+
+def _written(out: bytearray | mmap.mmap, size: int) -> Unpacked:
+    """The first ``size`` bytes of such a buffer."""
+    if isinstance(out, bytearray) or size <= _PIECE_BYTES:
+        return bytes(memoryview(out)[:size])
+    return _resized(out, size)
+
+
+def _map(size: int) -> mmap.mmap:
+    """Zeros that take no memory until they are written; private ones alone may grow."""
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def _resized(old: mmap.mmap, size: int) -> mmap.mmap:
+    if size == len(old):
+        return old
+    try:
+        old.resize(size)
+    except SystemError:  # where the system can't (macOS)
+        new = _map(size)
+        new.write(memoryview(old)[:size])
+        return new
+    return old
+
+
+def _decompress_gzip(data: Buffer, limit: int) -> Unpacked:
+    output = _Output(GZIP, limit)
+    position = 0
+    view = memoryview(data)
     for _ in range(_GZIP_MEMBERS_MAX):
         unpacker = zlib.decompressobj(wbits=31)
-        try:
-            part = unpacker.decompress(rest, room + 1)
-        except zlib.error as error:
-            raise CorruptRecords(f"Damaged gzip data: {error}.") from None
-        if len(part) > room:
-            raise _too_large(GZIP, limit)
-        if not unpacker.eof:
-            raise CorruptRecords("The gzip data ends before its trailer.")
-        parts.append(part)
-        room -= len(part)
-        rest = unpacker.unused_data
-        if not rest:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+        while not unpacker.eof:
+            rest: Buffer = view[position : position + _INPUT_BYTES]
+            if not rest:
+                raise CorruptRecords("The gzip data ends before its trailer.")
+            position += len(rest)
+            while rest and not unpacker.eof:
+                try:
+                    output.add(unpacker.decompress(rest, output.room(_OUTPUT_BYTES)))
+                except zlib.error as error:
+                    raise CorruptRecords(f"Damaged gzip data: {error}.") from None
+                rest = unpacker.unconsumed_tail
+        position -= len(unpacker.unused_data)
+        if position == len(view):
+            return output.whole()
     raise CorruptRecords(f"The gzip data has more than {_GZIP_MEMBERS_MAX} members.")
 
 
@@ -136,14 +226,13 @@ def _compress_snappy(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: Buffer, limit: int) -> bytes:
+def _decompress_snappy(data: Buffer, limit: int) -> Unpacked:
     view = memoryview(data)
     if view[:8] != _XERIAL_MAGIC:
         return _snappy_block(view, limit, limit)
     if len(view) < len(_XERIAL_HEADER):
         raise CorruptRecords("The xerial header of the snappy data is cut short.")
-    parts: list[bytes] = []
-    room = limit
+    output = _Output(SNAPPY, limit)
     position = len(_XERIAL_HEADER)
     while position < len(view):
         if position + 4 > len(view):
@@ -154,73 +243,78 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
             raise CorruptRecords(
                 f"A snappy block claims {size} bytes of the {len(view) - position} that are left."
             )
-        parts.append(_snappy_block(view[position : position + size], room, limit))
-        room -= len(parts[-1])
+        block = _snappy_block(view[position : position + size], limit - output.size, limit)
+        if isinstance(block, bytes):
+            output.add(block)
+        else:
+            for at in range(0, len(block), _OUTPUT_BYTES):
+                output.add(block[at : at + _OUTPUT_BYTES])
         position += size
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return output.whole()
 
 
-def _snappy_block(block: memoryview, room: int, limit: int) -> bytes:
+def _snappy_block(block: memoryview, room: int, limit: int) -> Unpacked:
     claimed, start = read_bits(block, 0, 32)
     if claimed > room:
-        raise _too_large(SNAPPY, limit)
+        raise DecompressedTooLarge(SNAPPY, limit)
     # The densest element makes 64 bytes of 3; a claim above that cannot be true.
     if claimed > 22 * (len(block) - start):
         raise CorruptRecords(f"A snappy block of {len(block)} bytes claims to hold {claimed}.")
-    out = bytearray(claimed)
-    if claimed:
-        try:
-            made = cramjam.snappy.decompress_raw_into(block, out)
-        except cramjam.DecompressionError as error:
-            raise CorruptRecords(f"Damaged snappy data: {error}.") from None
-        if made != claimed:
-            raise CorruptRecords(f"A snappy block claims {claimed} bytes and holds {made}.")
-    elif len(block) > start:
-        raise CorruptRecords("An empty snappy block has bytes behind its length.")
-    return bytes(out)
+    if not claimed:
+        if len(block) > start:
+            raise CorruptRecords("An empty snappy block has bytes behind its length.")
+        return b""
+    out = _room_for(claimed)
+    try:
+        made = cramjam.snappy.decompress_raw_into(block, out)
+    except cramjam.DecompressionError as error:
+        raise CorruptRecords(f"Damaged snappy data: {error}.") from None
+    if made != claimed:
+        raise CorruptRecords(f"A snappy block claims {claimed} bytes and holds {made}.")
+    return _written(out, claimed)
 
 
-def _decompress_lz4(frame: Buffer, limit: int) -> bytes:
+def _decompress_lz4(frame: Buffer, limit: int) -> Unpacked:
     unpacker = lz4.frame.LZ4FrameDecompressor()
-    parts: list[bytes] = []
-    made = 0
-    step = max(64 * 1024, 4 * len(frame))
-    source: Buffer = frame
-    while True:
-        try:
-            part: bytes = unpacker.decompress(source, min(step, limit + 1 - made))
-        except (RuntimeError, EOFError) as error:
-            raise CorruptRecords(f"Damaged LZ4 data: {error}.") from None
-        parts.append(part)
-        made += len(part)
-        if made > limit:
-            raise _too_large(LZ4, limit)
-        if unpacker.eof:
-            break
-        if unpacker.needs_input or not part:
+    output = _Output(LZ4, limit)
+    view = memoryview(frame)
+    position = 0
+    step = max(64 * 1024, 4 * len(frame))  # so much is allocated whatever comes out
+    while not unpacker.eof:
+        rest: Buffer = view[position : position + _INPUT_BYTES]
+        if not rest:
             raise CorruptRecords("The LZ4 frame ends before its end mark.")
-        source = b""
-        step *= 2
-    if unpacker.unused_data:
+        position += len(rest)
+        while not unpacker.eof:
+            try:
+                part: bytes = unpacker.decompress(rest, output.room(min(step, _OUTPUT_BYTES)))
+            except (RuntimeError, EOFError) as error:
+                raise CorruptRecords(f"Damaged LZ4 data: {error}.") from None
+            output.add(part)
+            rest = b""
+            step *= 2
+            if unpacker.needs_input or not part:
+                break
+    if unpacker.unused_data or position < len(view):
         raise CorruptRecords("There are bytes behind the LZ4 frame.")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return output.whole()
 
 
-def _decompress_zstd(data: Buffer, limit: int) -> bytes:
-    # Into a buffer of our own that doubles, since a frame need not say its size and may lie.
+def _decompress_zstd(data: Buffer, limit: int) -> Unpacked:
+    # Into a buffer of our own that grows, since a frame need not say its size and may lie.
     # zstd itself refuses windows above 128 MiB, and touches only as much as it writes.
     if not len(data):
         raise CorruptRecords("The zstd data is empty.")
     size = min(limit, max(64 * 1024, 8 * len(data)))
     while True:
-        out = bytearray(size)
+        out = _room_for(size)
         try:
             made: int = cramjam.zstd.decompress_into(data, out)
         except cramjam.DecompressionError as error:
             if "whole buffer" not in str(error):
                 raise CorruptRecords(f"Damaged zstd data: {error}.") from None
             if size >= limit:
-                raise _too_large(ZSTD, limit) from None
+                raise DecompressedTooLarge(ZSTD, limit) from None
             size = min(limit, 4 * size)
             continue
-        return bytes(memoryview(out)[:made])
+        return _written(out, made)

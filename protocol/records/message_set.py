@@ -9,6 +9,7 @@ when the log gives it a place.
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,8 @@ from protocol.records.batch import (
     NO_TIMESTAMP,
     Record,
 )
-from protocol.records.compression import compress, decompress
+from protocol.records.budget import ELEMENTS_PER_MESSAGE, Budget
+from protocol.records.compression import Unpacked, compress, unpack
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import Buffer, crc32
 
@@ -87,13 +89,13 @@ class MessageSet:
     """Each entry with what it holds, which is in ``records`` too."""
 
 
-def iter_messages(buffer: Buffer, partial: bool = False) -> Iterator[Message]:
+def iter_messages(buffer: Buffer | mmap.mmap, partial: bool = False) -> Iterator[Message]:
     """The entries of a message set, wrappers not opened, each checked by its CRC-32.
 
     With ``partial`` an entry that the end of the buffer cuts is left out, as in a Fetch response;
     without it, it raises CorruptRecords.
     """
-    data = bytes(buffer)
+    data = buffer if isinstance(buffer, mmap.mmap) else bytes(buffer)
     position = 0
     left = len(data)
     while left:
@@ -116,7 +118,7 @@ def iter_messages(buffer: Buffer, partial: bool = False) -> Iterator[Message]:
         position = end
 
 
-def _message(data: bytes, start: int, end: int) -> Message:
+def _message(data: Unpacked, start: int, end: int) -> Message:
     """Decode the entry that lies from ``start`` to ``end``, at least 26 bytes."""
     offset, size, crc, magic, attributes = _ENTRY.unpack_from(data, start)
     if magic not in (0, 1):
@@ -140,7 +142,7 @@ def _message(data: bytes, start: int, end: int) -> Message:
     return Message(offset, magic, attributes, timestamp, key, value, end - start)
 
 
-def _bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+def _bytes(data: Unpacked, position: int, end: int) -> tuple[bytes | None, int]:
     if end - position < 4:
         raise CorruptRecords("A message ends inside the length of its key or value.")
     (length,) = _INT32.unpack_from(data, position)
@@ -154,12 +156,16 @@ def _bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     return data[position : position + length], position + length
 
 
-def unwrap(message: Message, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
+def unwrap(
+    message: Message, limit: int = DECOMPRESSED_BYTES_MAX, budget: Budget | None = None
+) -> list[Record]:
     """The records of one entry: itself, or what a wrapper holds, decompressed to ``limit`` bytes.
 
     Offsets in a wrapper must rise, or all be 0: early clients of magic 1 wrote that, and Kafka
-    takes it.
+    takes it. Raises OverBudget when ``budget`` has no room for them.
     """
+    if budget is not None:
+        budget.take(ELEMENTS_PER_MESSAGE)
     if not message.compression:
         return [
             Record(message.offset, message.timestamp, message.key, message.value),
@@ -168,9 +174,12 @@ def unwrap(message: Message, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Record
         raise CorruptRecords(
             f"The wrapper at offset {message.offset} has no value.", INVALID_RECORD
         )
-    inner = decompress(message.compression, message.value, limit, message.magic)
+    opened = unpack if budget is None else budget.open
+    inner = opened(message.compression, message.value, limit, message.magic)
     records: list[Record] = []
     for entry in iter_messages(inner):
+        if budget is not None:
+            budget.take(ELEMENTS_PER_MESSAGE)
         if entry.magic != message.magic:
             raise CorruptRecords(
                 f"A message of magic {entry.magic} in a wrapper of magic {message.magic}.",
@@ -212,11 +221,15 @@ def _check_inner_offsets(records: Sequence[Record]) -> None:
 
 
 def read_set(
-    buffer: Buffer, limit: int = DECOMPRESSED_BYTES_MAX, *, partial: bool = False
+    buffer: Buffer,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+    *,
+    partial: bool = False,
+    budget: Budget | None = None,
 ) -> MessageSet:
     """Decode a message set whole; ``limit`` bounds the decompressed bytes of all its wrappers.
 
-    All entries must have the magic of the first.
+    All entries must have the magic of the first. Raises OverBudget, see `unwrap`.
     """
     result = MessageSet([])
     room = limit
@@ -228,7 +241,7 @@ def read_set(
                 f"A message of magic {message.magic} in a set that starts with {result.magic}.",
                 INVALID_RECORD,
             )
-        records = unwrap(message, room)
+        records = unwrap(message, room, budget)
         if message.compression:
             result.compression = message.compression
             room -= sum(26 + len(r.key or b"") + len(r.value or b"") for r in records)

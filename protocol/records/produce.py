@@ -13,16 +13,19 @@ from protocol.errors import INVALID_RECORD, RECORD_LIST_TOO_LARGE, UNSUPPORTED_C
 from protocol.records.batch import (
     CODEC_BITS,
     CREATE_TIME,
+    DECOMPRESSED_BYTES_MAX,
+    HEADER_BYTES,
     LOG_APPEND_TIME,
     BatchHeader,
     assemble_batch,
     iter_batches,
     patch_max_timestamp,
     read_header,
-    section_of,
     validate_batch,
 )
-from protocol.records.compression import ZSTD
+from protocol.records.budget import ELEMENTS_PER_MESSAGE, Budget
+from protocol.records.compression import NONE as NO_COMPRESSION
+from protocol.records.compression import ZSTD, Unpacked
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import Buffer
 from protocol.records.produce_rules import (
@@ -42,24 +45,54 @@ from protocol.records.section import check_section, decode_section
 
 __all__ = ["DEFAULT_RULES", "RECORD_ERRORS_MAX", "ProduceRules", "Produced", "analyse"]
 
+REQUEST_RATIO = 16
+"""The records of a request may be so many times its own bytes, however large it is."""
+REQUEST_BYTES_PER_ELEMENT = 64
+"""One record or header of so many decompressed bytes: 1.6 million where these are 100 MiB."""
+
 _MAGIC_POSITION = 16
 _SMALLEST_ENTRY_BYTES = 26  # a message of magic 0 with null key and value
 
 
+def small_budget() -> Budget:
+    """For what is checked at once, in the event loop: some 5 ms.
+
+    A batch of the default max.message.bytes is within it when it is not compressed.
+    """
+    return Budget(1 << 20, 4096, 1 << 15)
+
+
+def request_budget(size_bytes: int) -> Budget:
+    """For all records of a request of ``size_bytes``.
+
+    A small one may hold what a single batch may, a large one as much as well-compressed text makes
+    of it. One mebibyte is checked in some 3 ms, and what makes it cost more counts as elements.
+    """
+    opened = max(DECOMPRESSED_BYTES_MAX, REQUEST_RATIO * size_bytes)
+    return Budget(opened, opened // REQUEST_BYTES_PER_ELEMENT, opened)
+
+
 def analyse(
-    records: Buffer | None, api_version: int, now_ms: int, rules: ProduceRules = DEFAULT_RULES
+    records: Buffer | None,
+    api_version: int,
+    now_ms: int,
+    rules: ProduceRules = DEFAULT_RULES,
+    budget: Budget | None = None,
 ) -> Produced:
     """Validate the records of one partition of a Produce request of ``api_version``.
 
     ``now_ms`` is wall time in milliseconds. Raises CorruptRecords with Kafka's error code and,
-    where single records are to blame, their indexes.
+    where single records are to blame, their indexes; OverBudget, one of these, when ``budget``
+    (that of a request by default) has no room for them.
     """
+    if budget is None:
+        budget = request_budget(0)
     data: Buffer = b"" if records is None else records
     only = _check_version_rules(data, api_version)
     if not data:
         return Produced(b"", [])
     if data[_MAGIC_POSITION] < 2:
-        produced = take_set(data, now_ms, rules)
+        produced = take_set(data, now_ms, rules, budget)
     else:
         headers = [header for header, _ in iter_batches(data)] if only is None else [only]
         for header in headers:
@@ -72,10 +105,14 @@ def analyse(
             validate_batch(data, header)
             _check_header(header)
         if rules.magic == 2:
-            produced = _check_records(data, headers, now_ms, rules)
+            produced = _check_records(data, headers, now_ms, rules, budget)
         else:
             as_they_come = replace(rules, compression=None)
-            produced = _check_records(data, headers, now_ms, as_they_come)
+            left = budget.bytes_left
+            produced = _check_records(data, headers, now_ms, as_they_come, budget)
+            budget.take(ELEMENTS_PER_MESSAGE * sum(header.record_count for header in headers))
+            if rules.compression or any(header.compression for header in headers):
+                budget.take_recompressed(left - budget.bytes_left)
             produced = store_as_set(produced.data, produced.batches, rules)
     if len(produced.data) > rules.segment_bytes:
         raise CorruptRecords(
@@ -140,14 +177,16 @@ def _check_header(header: BatchHeader) -> None:
 
 
 def _check_records(
-    data: Buffer, headers: list[BatchHeader], now_ms: int, rules: ProduceRules
+    data: Buffer, headers: list[BatchHeader], now_ms: int, rules: ProduceRules, budget: Budget
 ) -> Produced:
     """Check every record; change what the topic's settings change."""
     changed: list[bytearray | None] = []
+    view = memoryview(data)
     for header in headers:
-        section = section_of(data, header, rules.decompressed_bytes_max)
+        packed = view[header.position + HEADER_BYTES : header.end]
+        section = budget.open(header.compression, packed, rules.decompressed_bytes_max)
         checked = check_section(
-            section, header.record_count, header.base_timestamp, rules.compacted
+            section, header.record_count, header.base_timestamp, rules.compacted, budget
         )
         check_keys(checked.null_keys)
         if header.timestamp_type == LOG_APPEND_TIME:
@@ -158,10 +197,11 @@ def _check_records(
             )
             check_times([record.timestamp for record in records], now_ms, rules)
         latest = now_ms if rules.timestamp_type == LOG_APPEND_TIME else checked.max_timestamp
+        if rules.compression not in (None, NO_COMPRESSION, header.compression):
+            budget.take_recompressed(len(section))
         changed.append(_adjusted(data, header, section, latest, rules))
     if not any(changed):
         return Produced(data, headers)
-    view = memoryview(data)
     joined = b"".join(
         view[header.position : header.end] if batch is None else batch
         for header, batch in zip(headers, changed, strict=True)
@@ -170,7 +210,7 @@ def _check_records(
 
 
 def _adjusted(
-    data: Buffer, header: BatchHeader, section: bytes, max_timestamp: int, rules: ProduceRules
+    data: Buffer, header: BatchHeader, section: Unpacked, max_timestamp: int, rules: ProduceRules
 ) -> bytearray | None:
     """The batch in the topic's codec and timestamp type, with ``max_timestamp``.
 
@@ -178,9 +218,11 @@ def _adjusted(
     """
     codec = header.compression if rules.compression is None else rules.compression
     if codec != header.compression:
+        if codec == NO_COMPRESSION:
+            check_size(HEADER_BYTES + len(section), rules)
         batch = bytearray(
             assemble_batch(
-                section,
+                memoryview(section),
                 header.record_count,
                 0,
                 header.base_timestamp,

@@ -71,22 +71,16 @@ def check_size(size_bytes: int, rules: ProduceRules) -> None:
 def check_keys(null_keys: Sequence[int]) -> None:
     """Raise CorruptRecords for records of a compacted topic, by index, that have no key."""
     if null_keys:
-        raise refused_records(
-            [
-                RecordError(index, "Compacted topic cannot accept message without key.")
-                for index in null_keys
-            ],
-            INVALID_RECORD,
-        )
+        why = "Compacted topic cannot accept message without key."
+        errors = [RecordError(index, why) for index in null_keys[:RECORD_ERRORS_MAX]]
+        raise refused_records(errors, INVALID_RECORD, len(null_keys))
 
 
 def append_time_from_client(count: int) -> CorruptRecords:
     """The refusal of ``count`` records that say they have the time of the append already."""
     why = "Invalid timestamp type: a producer may not set it to LogAppendTime."
-    return refused_records(
-        [RecordError(index, why) for index in range(min(count, RECORD_ERRORS_MAX))],
-        INVALID_TIMESTAMP,
-    )
+    errors = [RecordError(index, why) for index in range(min(count, RECORD_ERRORS_MAX))]
+    return refused_records(errors, INVALID_TIMESTAMP, count)
 
 
 def has_time_bounds(rules: ProduceRules) -> bool:
@@ -113,18 +107,20 @@ def in_bounds(checked: CheckedSection, now_ms: int, rules: ProduceRules) -> bool
 def check_times(timestamps: Sequence[int], now_ms: int, rules: ProduceRules) -> None:
     """Raise CorruptRecords with the index of each time outside of the bounds; -1 is none."""
     low, high = _bounds(now_ms, rules)
-    errors = [
-        RecordError(index, f"Timestamp {timestamp} is out of range [{low}, {high}].")
+    blamed = [
+        index
         for index, timestamp in enumerate(timestamps)
         if timestamp != NO_TIMESTAMP and not low <= timestamp <= high
     ]
-    if errors:
-        raise refused_records(errors, INVALID_TIMESTAMP)
+    if blamed:
+        errors = [
+            RecordError(index, f"Timestamp {timestamps[index]} is out of range [{low}, {high}].")
+            for index in blamed[:RECORD_ERRORS_MAX]
+        ]
+        raise refused_records(errors, INVALID_TIMESTAMP, len(blamed))
 
 
-def refused_records(errors: list[RecordError], error_code: int) -> CorruptRecords:
-    """All that is wrong with single records; like Kafka, the text shows the first three."""
+def refused_records(errors: list[RecordError], error_code: int, count: int) -> CorruptRecords:
+    """What is wrong with the first of ``count`` records; like Kafka, the text shows three."""
     shown = "; ".join(f"record {index}: {why}" for index, why in errors[:3])
-    return CorruptRecords(
-        f"{len(errors)} records are refused. {shown}", error_code, tuple(errors[:RECORD_ERRORS_MAX])
-    )
+    return CorruptRecords(f"{count} records are refused. {shown}", error_code, tuple(errors))

@@ -17,6 +17,7 @@ from protocol.records.batch import (
     read_header,
     records_of,
 )
+from protocol.records.budget import Budget
 from protocol.records.compression import ZSTD
 from protocol.records.convert import batch_of_set
 from protocol.records.corrupt import CorruptRecords
@@ -40,9 +41,15 @@ from protocol.records.produce_rules import (
 from protocol.records.stored import iter_stored
 
 
-def take_set(data: Buffer, now_ms: int, rules: ProduceRules) -> Produced:
-    """Validate a message set, and bring it into the topic's form. Raises CorruptRecords."""
-    decoded = read_set(data, rules.decompressed_bytes_max)
+def take_set(data: Buffer, now_ms: int, rules: ProduceRules, budget: Budget) -> Produced:
+    """Validate a message set, and bring it into the topic's form.
+
+    Raises CorruptRecords, of which OverBudget is one.
+    """
+    left = budget.bytes_left
+    decoded = read_set(data, rules.decompressed_bytes_max, budget=budget)
+    if decoded.compression or rules.compression:
+        budget.take_recompressed(len(data) + left - budget.bytes_left)
     check_size(decoded.largest_entry_bytes, rules)
     if rules.compacted:
         check_keys([i for i, record in enumerate(decoded.records) if record.key is None])

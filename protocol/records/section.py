@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import INVALID_RECORD
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stretch import STRETCH_MIN, TRIALS_MAX, check_stretch
 from protocol.records.varint import encode_varint, read_bits, read_varint
+
+if TYPE_CHECKING:
+    from protocol.records.budget import Budget
+    from protocol.records.compression import Unpacked
 
 NO_TIMESTAMP = -1
 
@@ -86,7 +90,7 @@ def encode_record_body(
 
 
 def decode_section(
-    section: bytes, count: int, base_offset: int, base_timestamp: int, last_offset_delta: int
+    section: Unpacked, count: int, base_offset: int, base_timestamp: int, last_offset_delta: int
 ) -> list[Record]:
     """Decode a whole records section of ``count`` records.
 
@@ -155,7 +159,7 @@ def _misfit(index: int, count: int, position: int, size: int) -> CorruptRecords:
     )
 
 
-def _bytes(section: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+def _bytes(section: Unpacked, position: int, end: int) -> tuple[bytes | None, int]:
     """Read nullable bytes that must lie before ``end``."""
     bits = section[position]
     position += 1
@@ -173,7 +177,7 @@ def _bytes(section: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     return section[position:stop], stop
 
 
-def _headers(section: bytes, position: int, end: int) -> tuple[Headers, int]:
+def _headers(section: Unpacked, position: int, end: int) -> tuple[Headers, int]:
     """Read a header count and the headers, which must lie before ``end``."""
     count, position = read_varint(section, position)
     # A header takes two bytes at least, so the bytes left bound the count.
@@ -191,6 +195,38 @@ def _headers(section: bytes, position: int, end: int) -> tuple[Headers, int]:
     return headers, position
 
 
+def _skip_headers(section: Unpacked, position: int, end: int, budget: Budget | None) -> int:
+    """Where the headers at ``position`` end, checked like `_headers` and not made."""
+    count, position = read_varint(section, position)
+    if count < 0 or 2 * count > end - position:
+        raise CorruptRecords(
+            f"A record claims {count} headers in {end - position} bytes.", INVALID_RECORD
+        )
+    if budget is not None:
+        budget.take(count)
+    for _ in range(count):
+        bits = section[position]
+        position += 1
+        if bits > 0x7F:
+            bits, position = _longer(section, position, bits)
+        if bits & 1:
+            raise CorruptRecords("A header has a null key.", INVALID_RECORD)
+        position += bits >> 1
+        bits = section[position]
+        position += 1
+        if bits > 0x7F:
+            bits, position = _longer(section, position, bits)
+        if not bits & 1:
+            position += bits >> 1
+        elif bits != 1:
+            raise CorruptRecords(
+                f"A header has a value of length -{bits + 1 >> 1}.", INVALID_RECORD
+            )
+        if position > end:
+            raise CorruptRecords("A header reaches beyond its record.", INVALID_RECORD)
+    return position
+
+
 class CheckedSection(NamedTuple):
     """What ``check_section`` found besides faults.
 
@@ -203,14 +239,21 @@ class CheckedSection(NamedTuple):
 
 
 def check_section(
-    section: bytes, count: int, base_timestamp: int = 0, find_null_keys: bool = False
+    section: Unpacked,
+    count: int,
+    base_timestamp: int = 0,
+    find_null_keys: bool = False,
+    budget: Budget | None = None,
 ) -> CheckedSection:
     """Check a producer's records section without making records; offset deltas must be 0, 1, 2 ...
 
     Finds the indexes of records without a key when ``find_null_keys`` asks for them. Raises
-    CorruptRecords like ``decode_section``. One tight loop, with short varints read inline; records
-    of one shape that follow each other are checked together (stretch.py).
+    CorruptRecords like ``decode_section``, and OverBudget when ``budget`` has no room for ``count``
+    records and their headers. One tight loop, with short varints read inline; records of one shape
+    that follow each other are checked together (stretch.py).
     """
+    if budget is not None:
+        budget.take(count)
     null_keys: list[int] = []
     size = len(section)
     position = index = 0
@@ -285,7 +328,7 @@ def check_section(
             elif bits != 1:
                 break
             if section[position]:
-                _, position = _headers(section, position, end)
+                position = _skip_headers(section, position, end, budget)
             else:
                 position += 1
             if position != end:
@@ -319,7 +362,7 @@ def check_section(
     raise _misfit(index, count, position, size)
 
 
-def _longer(section: bytes, position: int, bits: int, width: int = 32) -> tuple[int, int]:
+def _longer(section: Unpacked, position: int, bits: int, width: int = 32) -> tuple[int, int]:
     """Finish a varint of more than one byte; ``bits`` is its first, before ``position``."""
     byte = section[position]
     if byte < 0x80:

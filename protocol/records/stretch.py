@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import compress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.records.varint import encode_varint, read_varint
+
+if TYPE_CHECKING:
+    from protocol.records.compression import Unpacked
 
 TRIALS_MAX = 4
 """Stretches of a batch that may come to nothing before they are no longer looked for."""
@@ -46,21 +49,21 @@ class Stretch(NamedTuple):
 NONE = Stretch(0)
 
 
-def leading(section: bytes, at: int, stride: int, count: int, kind: bytes) -> int:
+def leading(section: Unpacked, at: int, stride: int, count: int, kind: bytes) -> int:
     """How many of ``count`` bytes, ``stride`` apart from ``at`` on, are of ``kind`` until one is
     not."""
     column = section[at : at + (count - 1) * stride + 1 : stride] if count else b""
     return count - len(column.lstrip(kind))
 
 
-def check_stretch(section: bytes, start: int, end: int, index: int, left: int) -> Stretch:
+def check_stretch(section: Unpacked, start: int, end: int, index: int, left: int) -> Stretch:
     """The records behind the one at ``start`` to ``end``, of its shape and with rising offsets.
 
     That record is whole and right, has offset delta ``index`` and is followed by ``left`` more.
     NONE unless there are at least STRETCH_MIN without headers.
     """
     stride = end - start
-    count = min(left, (len(section) - end) // stride)
+    count = min(left, (len(section) - end) // stride, DELTAS_MAX)
     count = leading(section, end, stride, count, section[start : start + 1])
     if count < STRETCH_MIN:
         return NONE
@@ -93,14 +96,14 @@ def check_stretch(section: bytes, start: int, end: int, index: int, left: int) -
     return Stretch(count, latest, earliest, key_bytes < 0)
 
 
-def _behind(section: bytes, position: int) -> int:
+def _behind(section: Unpacked, position: int) -> int:
     """Where the varint at ``position`` ends."""
     while section[position] > 0x7F:
         position += 1
     return position + 1
 
 
-def _counts_on(section: bytes, at: int, width: int, stride: int, count: int, index: int) -> bool:
+def _counts_on(section: Unpacked, at: int, width: int, stride: int, count: int, index: int) -> bool:
     """Whether ``count`` offset deltas of ``width`` bytes follow ``index`` one by one."""
     stop = at + (count - 1) * stride + 1
     if width == 1:

@@ -7,6 +7,8 @@ the buffer, over its longest form, or over its bits.
 
 from __future__ import annotations
 
+import mmap
+
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import Buffer
 
@@ -33,19 +35,19 @@ def varint_size(value: int) -> int:
     return max(1, (bits.bit_length() + 6) // 7)
 
 
-def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+def read_varint(buffer: Buffer | mmap.mmap, position: int) -> tuple[int, int]:
     """Read an int32 at ``position``; return it and the position behind it."""
     bits, position = read_bits(buffer, position, 32)
     return (bits >> 1) ^ -(bits & 1), position
 
 
-def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+def read_varlong(buffer: Buffer | mmap.mmap, position: int) -> tuple[int, int]:
     """Read an int64 at ``position``; return it and the position behind it."""
     bits, position = read_bits(buffer, position, 64)
     return (bits >> 1) ^ -(bits & 1), position
 
 
-def read_bits(buffer: Buffer, position: int, width: int) -> tuple[int, int]:
+def read_bits(buffer: Buffer | mmap.mmap, position: int, width: int) -> tuple[int, int]:
     """Read an unsigned varint of at most ``width`` bits; return it and the position behind it."""
     bits = shift = 0
     try:

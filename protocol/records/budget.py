@@ -1,0 +1,68 @@
+"""What it may cost to check the records of one request, whatever they claim and unpack to.
+
+A hundred kilobytes in gzip may hold a hundred megabytes, and these fifteen million records or one
+record with fifty million headers. So decompressed bytes are counted, and elements: records, their
+headers, messages. One `Budget` serves all batches of a request, damaged ones too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from protocol.errors import MESSAGE_TOO_LARGE
+from protocol.records.compression import DecompressedTooLarge, Unpacked, unpack
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.crc import Buffer
+
+ELEMENTS_PER_MESSAGE = 4
+"""What a message of magic 0 or 1 counts for: each is checked and taken apart by itself."""
+
+
+class OverBudget(CorruptRecords):
+    """The records cost more than is left; what they are is not known."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, MESSAGE_TOO_LARGE)
+
+
+@dataclass(slots=True)
+class Budget:
+    """What is left of it; each method takes some, or raises OverBudget."""
+
+    bytes_left: int
+    """Of record sections, decompressed."""
+    elements_left: int
+    """Records and headers."""
+    recompressed_left: int
+    """Bytes that the topic's own codec may be given."""
+
+    def open(self, codec: int, data: Buffer, limit: int, magic: int = 2) -> Unpacked:
+        """``data`` decompressed to at most ``limit`` bytes; damaged data takes what it could."""
+        left = self.bytes_left
+        if not codec and len(data) > left:
+            raise _over(f"{len(data)} bytes of records come after others")
+        self.bytes_left = max(0, left - limit)
+        try:
+            opened = unpack(codec, data, min(limit, left), magic)
+        except DecompressedTooLarge:
+            if limit <= left:
+                raise
+            raise _over("the records of a request decompress to too much in all") from None
+        self.bytes_left = left - len(opened)
+        return opened
+
+    def take(self, elements: int) -> None:
+        """So many records, headers or (times `ELEMENTS_PER_MESSAGE`) messages are checked."""
+        self.elements_left -= elements
+        if self.elements_left < 0:
+            raise _over("the records and headers of a request are too many in all")
+
+    def take_recompressed(self, size_bytes: int) -> None:
+        """So many bytes are compressed anew."""
+        self.recompressed_left -= size_bytes
+        if self.recompressed_left < 0:
+            raise _over("the records of a request that are to be compressed anew are too many")
+
+
+def _over(why: str) -> OverBudget:
+    return OverBudget(f"{why[0].upper()}{why[1:]}; send them in smaller requests.")
