@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -22,7 +22,9 @@ from broker.shard_log import Phase, ShardLog
 from broker.snapshots import Snapshots
 from coordinator.shard import GroupShard
 from offsets.columns_image import BadImage
+from offsets.partitioner import partition_for
 from offsets.record_codec import runs_of_records, runs_of_section
+from offsets.record_errors import CorruptRecord
 from offsets.record_reader import BasedRun
 from offsets.runs import OffsetTombstones, Run
 from offsets.snapshot_image import Image
@@ -127,13 +129,63 @@ async def _restore(host: ShardLog, image: Image, slices: _Slices) -> None:
 
 async def _replay(host: ShardLog, runs: Iterator[tuple[Run | None, int]], slices: _Slices) -> None:
     """Replays what ``runs`` yields; it yields None where the slice may end."""
-    replay = host.shard.replay
+    take = Replay(host.shard, host.partition, host.partitions).take
     for run, base_offset in runs:
         if run is not None:
-            replay(run, base_offset)
+            take(run, base_offset)
             host.loaded_records += len(run)
         if slices.over:
             await slices.pause()
+
+
+class Replay:
+    """Takes runs of a log into a shard, as a load does and as foreign records are tried."""
+
+    def __init__(self, shard: GroupShard, partition: int, partitions: int) -> None:
+        self._replay = shard.replay
+        self._partition = partition
+        self._partitions = partitions
+        self._at_home: set[str] = set()
+        """Groups that this partition keeps."""
+
+    def take(self, run: Run, base_offset: int) -> None:
+        """Replay one run. Raises CorruptRecord, whatever is wrong with it."""
+        group_id = run.group_id
+        if group_id not in self._at_home:
+            check_owner(group_id, base_offset, self._partition, self._partitions)
+            self._at_home.add(group_id)
+        try:
+            self._replay(run, base_offset)
+        except Exception as error:
+            raise CorruptRecord(base_offset, f"it can't be replayed: {error!r}") from error
+
+
+def check_owner(group_id: str, log_offset: int, partition: int, partitions: int) -> None:
+    """Raise CorruptRecord where a record's group is not kept by ``partition`` of so many.
+
+    Its clients would ask another partition, and be told that nothing is committed.
+    """
+    owner = partition_for(group_id, partitions)
+    if owner != partition:
+        raise CorruptRecord(
+            log_offset,
+            f"it is of group {group_id!r}, which belongs into partition {owner} of"
+            f" {partitions}, not into {partition}",
+        )
+
+
+def runs_of_batch(data: Buffer, header: BatchHeader, skipped: Counter[int]) -> list[BasedRun]:
+    """The runs of a batch of any magic. Raises CorruptRecord, whatever is wrong with it."""
+    try:
+        if header.magic == 2:
+            section = section_of(data, header)
+            return runs_of_section(section, header.base_offset, header.record_count, skipped)
+        return list(runs_of_records(stored_records(data, header), skipped))
+    except CorruptRecord:
+        raise
+    except Exception as error:
+        reason = f"its batch of {header.record_count} records can't be read: {error}"
+        raise CorruptRecord(header.base_offset, reason) from error
 
 
 def progress(hosts: Sequence[ShardLog]) -> dict[str, Any]:
@@ -210,13 +262,7 @@ def _runs(
                 yield run, offset
             continue
         yield None, header.base_offset
-        runs: Iterable[BasedRun]
-        if header.magic == 2:
-            runs = runs_of_section(
-                section_of(data, header), header.base_offset, header.record_count, skipped
-            )
-        else:
-            runs = runs_of_records(stored_records(data, header), skipped)
+        runs = runs_of_batch(data, header, skipped)
         if header.is_transactional:
             transactions.add(header.producer_id, runs)
             continue

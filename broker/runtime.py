@@ -30,12 +30,13 @@ from coordinator.calls import (
 )
 from coordinator.outcome import Outcome, Reply
 from coordinator.shard import GroupShard, loading_error, refusal
+from log.errors import LogPoisoned
 from log.values import AppendInfo
 from offsets.partitioner import partition_for
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
-    from asyncio import Handle, TimerHandle
+    from asyncio import Future, Handle, TimerHandle
 
 __all__ = ["OFFSETS_TOPIC", "Observer", "Runtime", "RuntimeSettings"]
 
@@ -77,6 +78,8 @@ class Runtime(ShardKeeper):
             self._turn = None
         if not self.hosts:
             return
+        for host in self.hosts:
+            host.refuse_foreign()
         if self.fatal is None:
             self._end_turn()
             if self._flushes:
@@ -241,6 +244,8 @@ class Runtime(ShardKeeper):
                             continue
                         self._settle(host)
                     host.release()
+                    if host.foreign:
+                        self._append_foreign(host)
                     self._arm(host)
                 except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
                     self._break_down(host, error, write=False)
@@ -260,20 +265,41 @@ class Runtime(ShardKeeper):
         self.writes.records.add(host.appended - before)
         return True
 
-    def append_foreign(self, partition: int, append: Callable[[], AppendInfo]) -> AppendInfo | None:
+    async def append_foreign(self, partition: int, append: Callable[[], AppendInfo]) -> AppendInfo:
         """Lets somebody else write a shard's log, as Kafka's admin client may; then loads it anew.
 
-        None, and nothing written, while the shard is not active.
+        That is at the end of the turn, behind what the shard itself has accepted. Raises NotActive,
+        nothing written, and what ``append`` raises.
         """
         host = self.hosts[partition]
-        self._end_turn()
-        if host.phase is not Phase.ACTIVE:
-            return None
-        info = append()
-        self._unload(host, Phase.LOADING)
-        host.reset(GroupShard(self.settings.groups))
-        self._spawn(self._load([host], writable=True), self._loads)
-        return info
+        done: Future[AppendInfo] = self._loop.create_future()
+        host.foreign.append((append, done))
+        if host.phase is Phase.ACTIVE:
+            self._touch(host)
+        else:
+            host.refuse_foreign()
+        return await done
+
+    def _append_foreign(self, host: ShardLog) -> None:
+        """What `append_foreign` has put off until now."""
+        foreign, host.foreign = host.foreign, []
+        written = False
+        for append, done in foreign:
+            if done.done():
+                continue
+            try:
+                info = append()
+            except Exception as error:  # noqa: BLE001 - theirs, whatever it is
+                done.set_exception(error)
+            else:
+                done.set_result(info)
+                written = written or not info.duplicate
+        if host.log.poisoned is not None:
+            self._append_failed(host, LogPoisoned(host.log.poisoned))
+        elif written:
+            self._unload(host, Phase.LOADING)
+            host.reset(GroupShard(self.settings.groups))
+            self._spawn(self._load([host], writable=True), self._loads)
 
     # -- time
 

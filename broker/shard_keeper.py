@@ -113,7 +113,7 @@ class ShardKeeper(ABC):
         self._loop = asyncio.get_running_loop()
         for partition, log in enumerate(logs):
             shard = GroupShard(self.settings.groups)
-            host = ShardLog(partition, shard, log, self.errors)
+            host = ShardLog(partition, shard, log, len(logs), self.errors)
             self.settings.write_as(host)
             self.hosts.append(host)
         if topic_id is not None:
@@ -310,6 +310,7 @@ class ShardKeeper(ABC):
         """
         loaded = host.phase in (Phase.ACTIVE, Phase.UNWRITABLE)
         host.phase = phase
+        host.refuse_foreign()
         host.release()
         host.fail_held()
         if not loaded:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker.internal_errors import InternalErrors
 from broker.refusals import timed_out, write_failed
@@ -20,6 +20,7 @@ from coordinator.calls import Ticket
 from coordinator.outcome import Reply
 from coordinator.shard import GroupShard
 from log.partition_log import PartitionLog
+from log.values import AppendInfo
 from offsets.record_codec import run_records
 from offsets.runs import OffsetTombstones, Run
 from protocol.records.batch import (
@@ -28,6 +29,9 @@ from protocol.records.batch import (
     LOG_APPEND_TIME,
     assemble_batch,
 )
+
+if TYPE_CHECKING:
+    from asyncio import Future
 
 TOMBSTONES_PER_RUN = 1000
 """Deletions of one step are split into runs of this many, which may go to several batches."""
@@ -59,6 +63,14 @@ Held = tuple[int, int, Ticket, Reply]
 """A reply that waits for the log: until which offset, since when (monotonic ms), whose, and it."""
 
 
+Foreign = tuple[Callable[[], AppendInfo], "Future[AppendInfo]"]
+"""An append to a shard's log that is not the shard's, and who waits for what it gives."""
+
+
+class NotActive(Exception):
+    """A shard that does not serve now takes no foreign records; the text says why."""
+
+
 class ShardLog:
     """A `GroupShard`, the log of its partition, and what lies between the two."""
 
@@ -67,9 +79,12 @@ class ShardLog:
         partition: int,
         shard: GroupShard,
         log: PartitionLog,
+        partitions: int,
         errors: InternalErrors | None = None,
     ) -> None:
         self.partition = partition
+        self.partitions = partitions
+        """How many the topic has: a group's id says which of them is its own."""
         self.errors = errors or InternalErrors()
         self.shard = shard
         self.log = log
@@ -78,6 +93,8 @@ class ShardLog:
         self.phase = Phase.LOADING
         self.accepted = self.appended = self.stable = 0
         self.held: deque[Held] = deque()
+        self.foreign: list[Foreign] = []
+        """What others than this shard are to append at the end of the turn."""
         self.touched = False
         """In the runtime's list for the end of this turn."""
         self.breakdowns = 0
@@ -172,6 +189,14 @@ class ShardLog:
         while held and held[0][0] <= stable:
             _, _, ticket, reply = held.popleft()
             deliver(ticket, reply, self.errors)
+
+    def refuse_foreign(self) -> None:
+        """Nobody else writes this log now."""
+        foreign, self.foreign = self.foreign, []
+        reason = f"The groups of this partition are {self.phase.value}."
+        for _, done in foreign:
+            if not done.done():
+                done.set_exception(NotActive(reason))
 
     def expire_held(self, older_than_ms: int) -> None:
         """Gives up on replies held since ``older_than_ms``; their records may yet be kept."""

@@ -154,6 +154,8 @@ class _Fields:
         length = self._varint() - 1 if self.flexible else self.int16()
         if length == -1:
             return None
+        if length > MAX_STRING_BYTES:
+            raise Malformed(f"a string of {length} bytes, more than the {MAX_STRING_BYTES} of any")
         try:
             return self._take(length).decode()
         except UnicodeDecodeError as error:
@@ -215,6 +217,8 @@ def read_group_value(data: bytes) -> GroupValue:
     leader = fields.nullable_string()
     state_timestamp_ms = fields.int64() if version >= 2 else -1
     count = fields.count()
+    if count < 0:
+        raise Malformed(f"it has {count} members")
     members = []
     for _ in range(count):
         members.append(_read_member(fields, version))

@@ -17,10 +17,12 @@ from itertools import chain
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from broker import foreign_records
 from broker.logs import TopicLogs
 from broker.produce_response import Appended, Done, failed, finish
 from broker.request import ELEMENTS_MAX, Request, ServedApi
 from broker.runtime import OFFSETS_TOPIC
+from broker.shard_log import NotActive
 from broker.slices import SLICE_NS, Slices
 from log.errors import AppendRefused, LogPoisoned
 from log.partition_log import PartitionLog
@@ -186,11 +188,16 @@ class _Producing:
         return True
 
     def _partition(self, place: _Place, budget: Budget) -> bool:
-        """Answers for one partition, unless checking its records goes beyond ``budget``."""
+        """Answers for one partition, unless checking its records goes beyond ``budget``.
+
+        Those of a shard's log wait for the end of its turn in any case.
+        """
         entry = place.entry
         try:
             log = self._log(entry, place.partition)
             assert entry is not None
+            if log.topic == OFFSETS_TOPIC:
+                return False
             try:
                 produced = analyse(place.data, self.version, self.now_ms, entry.rules, budget)
             except OverBudget:
@@ -246,9 +253,36 @@ class _Producing:
                 self.now_ms = self.broker.clock.now().wall_ms
                 if self.acks and client.closed:
                     return
-            done.append(self._append(entry, log, produced))
+            if log.topic == OFFSETS_TOPIC and produced.batches:
+                done.append(await self._append_foreign(slices, entry, log, produced))
+            else:
+                done.append(self._append(entry, log, produced))
         except _Refused as refused:
             done.append(refused.done(index))
+
+    async def _append_foreign(
+        self, slices: Slices, entry: TopicLogs, log: PartitionLog, produced: Produced
+    ) -> Done:
+        """`_append` to the log of a shard, which is loaded anew: its loader tries the records."""
+        runtime, worker, client = self.broker.runtime, self.broker.worker, self.request.connection
+        self._check_transactions(produced)
+        check = partial(
+            foreign_records.check,
+            produced.data,
+            log.partition,
+            len(runtime.hosts),
+            runtime.settings.groups,
+            self.broker.clock.now(),
+        )
+        append = partial(self._write, log, produced)
+        try:
+            await slices.beside(worker.run(client, check))
+            info = await slices.beside(runtime.append_foreign(log.partition, append))
+        except CorruptRecords as error:
+            raise _corrupt(error, log) from None
+        except NotActive as error:
+            raise _Refused(KAFKA_STORAGE_ERROR, str(error)) from None
+        return self._done(entry, log, produced, info)
 
     def _as_it_is_now(self, entry: TopicLogs | None) -> TopicLogs | None:
         """The same topic, None if it has been deleted; its partitions may have become more."""
@@ -275,17 +309,21 @@ class _Producing:
             )
         return log
 
-    def _append(self, entry: TopicLogs, log: PartitionLog, produced: Produced) -> Done:
+    def _check_transactions(self, produced: Produced) -> None:
         if self.transactional or any(batch.is_transactional for batch in produced.batches):
             raise _Refused(INVALID_TXN_STATE, "This broker has no transactions.")
+
+    def _append(self, entry: TopicLogs, log: PartitionLog, produced: Produced) -> Done:
+        self._check_transactions(produced)
         if not produced.batches:
             return Done(Appended(log.partition, NONE, -1, -1, log.log_start_offset))
-        began_ns = perf_counter_ns()
-        info = self._write(log, produced)
-        writes = self.broker.metrics.writes
-        writes.append.add(perf_counter_ns() - began_ns)
+        return self._done(entry, log, produced, self._write(log, produced))
+
+    def _done(
+        self, entry: TopicLogs, log: PartitionLog, produced: Produced, info: AppendInfo
+    ) -> Done:
+        """The answer to what was appended; who waits for records is told of them."""
         if not info.duplicate:
-            writes.records.add(info.last_offset - info.first_offset + 1)
             entry.bytes_in += len(produced.data)
         if produced.converted:
             self.broker.metrics.produce_conversions += produced.converted
@@ -300,11 +338,10 @@ class _Producing:
 
     def _write(self, log: PartitionLog, produced: Produced) -> AppendInfo:
         epoch = max(log.epochs.latest, 0)
-        append = partial(log.append, produced.data, epoch, self.now_ms, produced.batches)
+        writes = self.broker.metrics.writes
+        began_ns = perf_counter_ns()
         try:
-            if log.topic != OFFSETS_TOPIC or not self.broker.runtime.hosts:
-                return append()
-            info = self.broker.runtime.append_foreign(log.partition, append)
+            info = log.append(produced.data, epoch, self.now_ms, produced.batches)
         except AppendRefused as error:
             raise _Refused(
                 error.error_code, error.message, log_start_offset=_start_told(error, log)
@@ -312,8 +349,9 @@ class _Producing:
         except LogPoisoned as error:
             self.broker.maintenance.poisoned(log, error)
             raise _Refused(KAFKA_STORAGE_ERROR, str(error)) from None
-        if info is None:
-            raise _Refused(KAFKA_STORAGE_ERROR, "The groups of this partition are being loaded.")
+        writes.append.add(perf_counter_ns() - began_ns)
+        if not info.duplicate:
+            writes.records.add(info.last_offset - info.first_offset + 1)
         return info
 
 

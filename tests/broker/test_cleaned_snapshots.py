@@ -54,7 +54,7 @@ def open_copy(directory: Path) -> PartitionLog:
 
 async def loaded(directory: Path, topic_id: bytes | None) -> tuple[Content, int]:
     """What a start finds there, and where its snapshot began; without an id it has none."""
-    host = ShardLog(0, GroupShard(GROUPS), open_copy(directory))
+    host = ShardLog(0, GroupShard(GROUPS), open_copy(directory), 1)
     found = None if topic_id is None else Snapshots(topic_id, lambda _: 0)
     await load(host, 1 << 20, Clock(), found, lambda: GroupShard(GROUPS))
     return content(host.shard), host.loaded_from
