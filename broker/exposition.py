@@ -24,6 +24,7 @@ from prometheus_client.registry import Collector
 from broker.compat import compat_views, wants_owners
 from broker.dispatch import SERVED
 from broker.families import Families, label
+from broker.log_writer import lost_lines
 from broker.series import NativeView
 from broker.shard_log import Phase
 from broker.walk import Walk
@@ -98,6 +99,11 @@ class BrokerCollector(Collector):
             "muster_pause_seconds_total",
             "How long the broker itself stood still.",
             value=pulse.paused_s,
+        )
+        yield CounterMetricFamily(
+            "muster_log_lines_lost_total",
+            "Log lines that could not be written.",
+            value=lost_lines(),
         )
         internal = CounterMetricFamily(
             "muster_internal_errors_total", "Bugs of the broker's, caught.", labels=["place"]

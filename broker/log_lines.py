@@ -1,7 +1,8 @@
 """Log lines: structlog set up once, and a line for each fact of the core that people look for.
 
 `--set log.format=json` gives a JSON object a line, `console` a readable one (coloured on a
-terminal), both on standard error. What peers send (client ids, group ids) is escaped.
+terminal), both on standard error, which `muster serve` has a thread write (broker/log_writer.py).
+What peers send (client ids, group ids) is escaped.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 from typing import Any
 
 import structlog
-from structlog.typing import EventDict
+from structlog.typing import EventDict, Processor
 
 from coordinator.events import (
     Event,
@@ -46,6 +47,22 @@ def _printable(text: str) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
+def _never_failing(processors: list[Processor]) -> Processor:
+    """One processor that does what these do; what can't be shown costs its line, not the work."""
+
+    def render(logger: Any, method: str, event: EventDict) -> Any:
+        shown: Any = event
+        what = event.get("event")
+        try:
+            for process in processors:
+                shown = process(logger, method, shown)
+            return shown
+        except Exception as error:  # noqa: BLE001 - whoever logs must feel nothing of it (law 10)
+            return _printable(f"{method}: {what!s:.200} ({type(error).__name__} in its log line)")
+
+    return render
+
+
 def configure(log_format: str, level: str = "info") -> None:
     """Send log lines to standard error; ``log_format`` is one of FORMATS."""
     renderer: Any
@@ -57,11 +74,15 @@ def configure(log_format: str, level: str = "info") -> None:
         )
     structlog.configure(
         processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            _escaped,
-            renderer,
+            _never_failing(
+                [
+                    structlog.processors.add_log_level,
+                    structlog.processors.TimeStamper(fmt="iso", utc=True),
+                    structlog.processors.format_exc_info,
+                    _escaped,
+                    renderer,
+                ]
+            )
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),

@@ -13,6 +13,7 @@ import os
 import resource
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -69,6 +70,17 @@ def serve(words: Sequence[str]) -> int:
     # Nothing of what is imported is ever freed; collecting while importing costs a third of it.
     gc.disable()
     _import_structlog()
+    from broker.log_writer import standard_streams
+
+    with standard_streams():
+        try:
+            return _serve_with(options)
+        except Exception:  # noqa: BLE001 - as Python would, but where nobody's pipe can hold it up
+            traceback.print_exc()
+            return FAILED
+
+
+def _serve_with(options: argparse.Namespace) -> int:
     from broker.config import BadConfig
     from broker.log_lines import configure
 

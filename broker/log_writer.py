@@ -1,0 +1,202 @@
+"""The writer of everything that the process says: a thread that writes lines to descriptors.
+
+Standard error may be a file on a full disk, a pipe whose reader is gone, or one whose reader does
+not read: the first two fail, the last one blocks, and whoever logs must feel nothing of it (law
+10).
+So lines are queued and a thread writes them. When the queue is full the oldest lines go: the last
+ones say why a broker stopped. What is lost is counted, and told once lines are written again.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import structlog
+
+logger = structlog.get_logger(__name__)
+
+QUEUED_BYTES_MAX = 1 << 20
+"""Bytes of lines that wait to be written."""
+END_WITHIN_S = 2.0
+"""How long the end of the process waits for what is still to be written."""
+_AT_ONCE_BYTES = 1 << 16
+
+
+class LogWriter:
+    """The queue and its thread, which begins with the first line; use from any thread."""
+
+    def __init__(self, queued_bytes_max: int = QUEUED_BYTES_MAX) -> None:
+        self.lost = 0
+        """Lines that were not written."""
+        self._told = 0
+        """How many of them there is a line about."""
+        self._max = queued_bytes_max
+        self._queue: deque[tuple[int, bytes]] = deque()
+        """Descriptor and line."""
+        self._queued_bytes = 0
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._idle = True
+        """The thread waits for lines."""
+        self._torn: set[int] = set()
+        """Descriptors to which a part of a line was written."""
+
+    def put(self, descriptor: int, line: bytes) -> None:
+        """Queue one line, its end included; never waits for the descriptor and never raises."""
+        with self._changed:
+            self._queue.append((descriptor, line))
+            self._queued_bytes += len(line)
+            while self._queued_bytes > self._max and len(self._queue) > 1:
+                self._queued_bytes -= len(self._queue.popleft()[1])
+                self.lost += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+                self._thread.start()
+            if self._idle:
+                self._idle = False
+                self._changed.notify_all()
+
+    def drain(self, within_s: float = END_WITHIN_S) -> bool:
+        """Wait until all that is queued was written or lost; False when that takes too long."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._idle, within_s)
+
+    def _run(self) -> None:
+        while True:
+            descriptor, lines = self._next()
+            written = self._write(descriptor, lines)
+            if written and self.lost > self._told:
+                lost, self._told = self.lost - self._told, self.lost
+                with suppress(Exception):  # without this thread nothing would be written any more
+                    logger.warning("log lines were lost: they could not be written", lines=lost)
+
+    def _next(self) -> tuple[int, list[bytes]]:
+        """The oldest lines that go to one descriptor; waits until there are any."""
+        with self._changed:
+            while not self._queue:
+                self._idle = True
+                self._changed.notify_all()
+                self._changed.wait()
+            descriptor = self._queue[0][0]
+            lines: list[bytes] = []
+            size = 0
+            while self._queue and self._queue[0][0] == descriptor and size < _AT_ONCE_BYTES:
+                size += len(self._queue[0][1])
+                lines.append(self._queue.popleft()[1])
+            self._queued_bytes -= size
+            return descriptor, lines
+
+    def _write(self, descriptor: int, lines: list[bytes]) -> bool:
+        """Whether all of ``lines`` was written; those that were not are counted."""
+        # What stands behind a part of a line begins on a line of its own.
+        begin = b"\n" if descriptor in self._torn else b""
+        data = memoryview(begin + b"".join(lines))
+        done = 0
+        try:
+            while done < len(data):
+                try:
+                    done += os.write(descriptor, data[done:])
+                except BlockingIOError:  # somebody who shares it made it so
+                    waiting = select.poll()
+                    waiting.register(descriptor, select.POLLOUT)
+                    waiting.poll()
+        except OSError:
+            whole, end = 0, len(begin)
+            for line in lines:
+                end += len(line)
+                whole += end <= done
+            self.lost += len(lines) - whole
+            if done:
+                torn = data[done - 1] != ord("\n")
+                (self._torn.add if torn else self._torn.discard)(descriptor)
+            return False
+        self._torn.discard(descriptor)
+        return True
+
+
+class Stream(io.TextIOBase):
+    """Standard output or error of a process whose lines a `LogWriter` writes."""
+
+    def __init__(self, writer: LogWriter, descriptor: int, encoding: str) -> None:
+        self._writer = writer
+        self._descriptor = descriptor
+        self._encoding = encoding
+        self._begun = ""
+        """A line without its end so far."""
+        self._lock = threading.RLock()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """What its bytes are in."""
+        return self._encoding
+
+    def write(self, text: str) -> int:
+        """Queue the lines that end in ``text``; the rest waits for its end."""
+        with self._lock:
+            whole, newline, self._begun = (self._begun + text).rpartition("\n")
+            if newline:
+                line = (whole + newline).encode(self._encoding, "backslashreplace")
+                self._writer.put(self._descriptor, line)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing: nobody waits for a line to be written."""
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        """Whether a terminal shows it."""
+        return os.isatty(self._descriptor)
+
+
+_writers: list[LogWriter] = []
+
+
+def lost_lines() -> int:
+    """How many lines of this process were lost so far."""
+    return sum(writer.lost for writer in _writers)
+
+
+@contextmanager
+def standard_streams() -> Iterator[LogWriter]:
+    """Within the block all that goes to standard output and error is written by a `LogWriter`.
+
+    That is what we log, and what Python and its libraries print. At its end what is queued is
+    written, unless that takes longer than `END_WITHIN_S`.
+    """
+    _open_missing()
+    writer = LogWriter()
+    _writers.append(writer)
+    before = sys.stdout, sys.stderr
+    encodings = [getattr(stream, "encoding", None) or "utf-8" for stream in before]
+    sys.stdout, sys.stderr = (
+        Stream(writer, descriptor, encoding)
+        for descriptor, encoding in zip((1, 2), encodings, strict=True)
+    )
+    try:
+        yield writer
+    finally:
+        writer.drain()
+        sys.stdout, sys.stderr = before
+
+
+def _open_missing() -> None:
+    """Open what was closed of the three: else the next file opened would take all that is said."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
