@@ -215,6 +215,7 @@ def _rebalance_for(step: Step, group: Group, call: JoinGroup, member: Member) ->
         cause = Cause.METADATA_CHANGED
         detail = "offers protocols that were not known" if change is None else change.detail
         what = f"{who} {detail}"
+    _take_timeouts(member, call)  # before: the join phase that begins here lasts as long as it asks
     prepare(step, group, cause, with_reason(what, call.reason), member.member_id)
     _update_and_park(step, group, call, member)
 
@@ -241,11 +242,15 @@ def _update_and_park(step: Step, group: Group, call: JoinGroup, member: Member) 
                 )
             )
     group.set_protocols(member, call.protocols)
-    member.session_timeout_ms = call.session_timeout_ms
-    member.rebalance_timeout_ms = call.rebalance_timeout_ms
+    _take_timeouts(member, call)
     member.knows_id = True
     step.park_join(group, member, call.ticket)
     complete_if_joined(step, group)
+
+
+def _take_timeouts(member: Member, call: JoinGroup) -> None:
+    member.session_timeout_ms = call.session_timeout_ms
+    member.rebalance_timeout_ms = call.rebalance_timeout_ms
 
 
 # ------------------------------------------------------------------------------------- deadlines
