@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from offsets.partitioner import java_hash, partition_for
 
@@ -26,3 +30,28 @@ def test_known_groups(group_id: str, hashed: int, partition: int) -> None:
 
 def test_one_partition_takes_all() -> None:
     assert {partition_for(f"group-{i}", 1) for i in range(100)} == {0}
+
+
+@given(st.text(max_size=600))
+def test_long_and_foreign_ids_are_hashed_as_java_does_one_by_one(group_id: str) -> None:
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for position in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[position : position + 2], "big")) % (1 << 32)
+    assert java_hash(group_id) % (1 << 32) == value
+
+
+def test_the_longest_id_takes_hardly_more_python_than_a_short_one() -> None:
+    steps = 0
+
+    def trace(frame: object, event: str, argument: object) -> object:
+        nonlocal steps
+        steps += event == "line"
+        return trace
+
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        java_hash("g" * 32_767)
+    finally:
+        sys.settrace(None)
+    assert steps < 32_767 / 10
