@@ -124,11 +124,14 @@ class Broker:
             self.registry.raise_producer_ids(highest)
             logger.info("topics found on disk were taken in", topics=len(self.registry.adopted))
         self.runtime = Runtime(
-            runtime_settings(config, self.offsets_settings()), self.clock, self.internal_errors
+            runtime_settings(config, self.offsets_settings()),
+            self.clock,
+            self.internal_errors,
+            self.watchdog,
         )
         self.topics = TopicAdmin(self, lambda: uuid.uuid4().bytes)
         self.server = Server(self, limits(config), internal_errors=self.internal_errors)
-        self.long_polls = LongPolls(self.clock, self.internal_errors)
+        self.long_polls = LongPolls(self.clock, self.internal_errors, self.watchdog)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.maintenance = Maintenance(self)
         self.cleaning = Cleaning(self)
@@ -199,7 +202,9 @@ class Broker:
         live = Live(lambda watch: find(self, watch), lambda: self.clock.now().wall_ms, self.slicer)
         more = [*PageFiles().routes(), *routes(self), Route("/api/live", live)]
         try:
-            self.http = HttpServer(host, port, self.health, lambda: render(self), more)
+            self.http = HttpServer(
+                host, port, self.health, lambda: render(self), more, self.watchdog
+            )
         except OSError as error:
             sentence = (
                 f"{where} can't be listened on: {error.strerror or error};"
@@ -318,9 +323,12 @@ class Broker:
 
     # -- work besides
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs ``work`` beside the requests; `stop` waits for it. It handles its own errors."""
-        task = asyncio.get_running_loop().create_task(work)
+    def spawn(self, work: Coroutine[Any, Any, None], name: str = "background") -> None:
+        """Runs ``work`` beside the requests; `stop` waits for it. It handles its own errors.
+
+        ``name`` is what the watchdog calls it.
+        """
+        task = asyncio.get_running_loop().create_task(self.watchdog.watched(name, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -338,7 +346,7 @@ class Broker:
             except Exception:  # noqa: BLE001 - told in the log, with its traceback
                 request.fail()
 
-        self.spawn(guarded())
+        self.spawn(guarded(), request.served.api.name)
 
     def after(self, delay_ms: int, work: Callable[[], None]) -> None:
         """Runs ``work`` in a thread after ``delay_ms``, or when the broker stops."""

@@ -100,10 +100,11 @@ class Cleaning:
         if config["log.cleaner.enable"]:
             loop = asyncio.get_running_loop()
             self._tasks = [
-                loop.create_task(self._repeat(self.clean_offsets, lambda: OFFSETS_CHECK_MS)),
-                loop.create_task(
-                    self._repeat(self.clean_dirtiest, lambda: config["log.cleaner.backoff.ms"])
-                ),
+                loop.create_task(self.broker.watchdog.watched("cleaning", work))
+                for work in (
+                    self._repeat(self.clean_offsets, lambda: OFFSETS_CHECK_MS),
+                    self._repeat(self.clean_dirtiest, lambda: config["log.cleaner.backoff.ms"]),
+                )
             ]
 
     async def stop(self) -> None:

@@ -20,8 +20,9 @@ import structlog
 from broker.large_requests import SURELY_SMALL_BYTES
 from broker.ordered_replies import OrderedReplies
 from broker.peer import display_client_id, java_address, peer_gone
-from broker.request import Request
+from broker.request import Request, Route
 from broker.response import error_frame, report_failure, unsupported_api_versions
+from broker.watchdog import HELD_NS_MAX
 from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, ProtocolError
 from protocol.framing import BadFrame, Framer
 from protocol.headers import MIN_REQUEST_BYTES, decode_request_header
@@ -37,6 +38,9 @@ OUTPUT_BYTES = 1024 * 1024
 """Replies gathered before they are handed to the transport in the middle of a turn."""
 REQUESTS_PER_TURN = 256
 """Requests of one connection handled before others get their turn."""
+
+PUMP_NS = 4_000_000
+"""How long requests of one connection are handled before others get their turn."""
 
 _LENGTH = struct.Struct(">i")
 _HEADER = struct.Struct(">iih")
@@ -74,6 +78,8 @@ class Connection(OrderedReplies, asyncio.Protocol):
         self._backlog_bytes = 0
         self._reading = True
         self._client_raw = b""
+        self._route: Route | None = None
+        """Of the last request."""
 
     # -- the transport's calls
 
@@ -103,6 +109,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
             or len(self._slots) >= self._slots_max
         ):
             self._receive(data)
+            self._look_at_clock()
             return
         # Nothing is held back: the usual case, in which no frame needs to be kept.
         position, size = 0, len(data)
@@ -121,6 +128,13 @@ class Connection(OrderedReplies, asyncio.Protocol):
             self._write()
         if position < size:
             self._receive(data[position:])
+        if perf_counter_ns() - self.read_ns > HELD_NS_MAX:
+            self._look_at_clock()
+
+    def _look_at_clock(self) -> None:
+        """Tells the watchdog when what has just been read took long, by its last request."""
+        name = "requests" if self._route is None else self._route.served.api.name
+        self._broker.watchdog.ended(name, self.read_ns)
 
     def _receive(self, data: bytes) -> None:
         """Keeps what cannot be handled at once and handles what can."""
@@ -278,6 +292,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
         except ProtocolError as error:
             self.refuse(error)
             return
+        self._route = route
         request = self.handling = Request(self, route, correlation_id, client_id, frame, position)
         try:
             if len(frame) <= SURELY_SMALL_BYTES:
@@ -331,9 +346,12 @@ class Connection(OrderedReplies, asyncio.Protocol):
         """Handles the backlog as far as it may go, writes, and settles whether to read on."""
         backlog = self._backlog
         handled = 0
+        until_ns = perf_counter_ns() + PUMP_NS
         self._busy = True
         while backlog and not self._blocked():
-            if handled == REQUESTS_PER_TURN:
+            if handled == REQUESTS_PER_TURN or (
+                handled & 15 == 15 and perf_counter_ns() > until_ns
+            ):
                 self.server.touch(self)
                 break
             frame = backlog.popleft()

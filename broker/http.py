@@ -17,6 +17,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from broker.watchdog import Watchdog
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -30,6 +33,18 @@ class _QuietServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def timed(application: ASGIApp, watchdog: Watchdog) -> ASGIApp:
+    """``application``, of which each piece of work on a request is the watchdog's to measure."""
+
+    async def measured(scope: Scope, receive: Receive, send: Send) -> None:
+        async def answer() -> None:
+            await application(scope, receive, send)
+
+        await watchdog.watched("http", answer())
+
+    return measured
 
 
 def application(health: Health, render: Render, more: Sequence[Route] = ()) -> Starlette:
@@ -55,7 +70,13 @@ class HttpServer:
     """The HTTP server of one broker: `start` binds, `stop` ends it and its connections."""
 
     def __init__(
-        self, host: str, port: int, health: Health, render: Render, more: Sequence[Route] = ()
+        self,
+        host: str,
+        port: int,
+        health: Health,
+        render: Render,
+        more: Sequence[Route] = (),
+        watchdog: Watchdog | None = None,
     ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM)
@@ -68,7 +89,7 @@ class HttpServer:
             raise
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
-            application(health, render, more),
+            timed(application(health, render, more), watchdog or Watchdog()),
             log_config=None,
             log_level="critical",
             access_log=False,

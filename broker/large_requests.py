@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-SURELY_SMALL_BYTES = 2048
+SURELY_SMALL_BYTES = 4096
 """A request up to this is handled without a count: what it can name takes few milliseconds."""
 DECODED_AT_ONCE = 500
 """Elements that a request may name to be decoded in the loop's thread: about 1 ms."""
@@ -43,7 +43,10 @@ class LargeRequests:
     """What the loop does not do at once; one for a broker, used from the loop's thread alone."""
 
     def __init__(
-        self, slicer: Slicer, worker: Worker, spawn: Callable[[Coroutine[Any, Any, None]], None]
+        self,
+        slicer: Slicer,
+        worker: Worker,
+        spawn: Callable[[Coroutine[Any, Any, None], str], None],
     ) -> None:
         self._slicer = slicer
         self._worker = worker
@@ -121,7 +124,7 @@ class LargeRequests:
             except Exception:  # noqa: BLE001 - told in the log, with its traceback
                 request.fail()
 
-        self._spawn(guarded())
+        self._spawn(guarded(), request.served.api.name)
 
     async def _decoded_and_handled(self, broker: Broker, request: Request) -> None:
         async with self._room:

@@ -12,9 +12,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from itertools import count
+from time import perf_counter_ns
 
 from broker.clock import Clock
 from broker.internal_errors import InternalErrors
+from broker.watchdog import Watchdog
 
 Partition = tuple[str, int]
 
@@ -45,8 +47,14 @@ class Waiter:
 class LongPolls:
     """All waiters of one broker; use from the event loop's thread alone."""
 
-    def __init__(self, clock: Clock, errors: InternalErrors | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        errors: InternalErrors | None = None,
+        watchdog: Watchdog | None = None,
+    ) -> None:
         self._clock = clock
+        self._watchdog = watchdog or Watchdog()
         self._errors = errors or InternalErrors()
         self._by_partition: defaultdict[Partition, set[Waiter]] = defaultdict(set)
         self._by_topic: Counter[str] = Counter()
@@ -130,11 +138,13 @@ class LongPolls:
             asyncio.get_running_loop().call_soon(self._wake_all)
 
     def _wake_all(self) -> None:
+        began_ns = perf_counter_ns()
         self._scheduled = False
         woken, self._woken = self._woken, {}
         for waiter in woken:
             if not waiter.done:
                 self._wake(waiter, False)
+        self._watchdog.ended("long polls", began_ns)
 
     def _wake(self, waiter: Waiter, due: bool) -> None:
         """Wakes one; what it raises keeps nobody else asleep, and it waits no longer."""
@@ -157,6 +167,7 @@ class LongPolls:
             self._timer = loop.call_later(delay_ms / 1000, self._time_passed)
 
     def _time_passed(self) -> None:
+        began_ns = perf_counter_ns()
         self._timer = None
         now_ms = self._clock.now().mono_ms
         while self._heap and (self._heap[0][2].done or self._heap[0][0] <= now_ms):
@@ -167,3 +178,4 @@ class LongPolls:
                 self._wake(waiter, True)
                 self._stale -= waiter.done  # its entry has left the heap already
         self._arm()
+        self._watchdog.ended("long polls", began_ns)

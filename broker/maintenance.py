@@ -55,16 +55,18 @@ class Maintenance:
             config["log.flush.start.offset.checkpoint.interval.ms"],
         )
         retention_ms = config["log.retention.check.interval.ms"]
-        self._every(lambda: retention_ms, self.run_retention)
-        self._every(lambda: max(checkpoint_ms, 1000), self.write_checkpoints)
-        self._every(self._flush_period_ms, self.flush_overdue)
+        self._every("retention", lambda: retention_ms, self.run_retention)
+        self._every("checkpoints", lambda: max(checkpoint_ms, 1000), self.write_checkpoints)
+        self._every("flush", self._flush_period_ms, self.flush_overdue)
 
     def stop(self) -> None:
         """Ends it."""
         for task in self._tasks:
             task.cancel()
 
-    def _every(self, period_ms: Callable[[], int], work: Callable[[], Awaitable[None]]) -> None:
+    def _every(
+        self, name: str, period_ms: Callable[[], int], work: Callable[[], Awaitable[None]]
+    ) -> None:
         async def repeat() -> None:
             while True:
                 await asyncio.sleep(min(period_ms(), _DAY_MS) / 1000)
@@ -73,7 +75,8 @@ class Maintenance:
                 except Exception:
                     logger.exception("maintenance failed")
 
-        self._tasks.append(asyncio.get_running_loop().create_task(repeat()))
+        work_watched = self.broker.watchdog.watched(name, repeat())
+        self._tasks.append(asyncio.get_running_loop().create_task(work_watched))
 
     # -- retention and checkpoints
 
@@ -149,7 +152,7 @@ class Maintenance:
         waiting = self._flushes.get(log)
         if waiting is None:
             self._flushes[log] = [(offset, done)]
-            self.broker.spawn(self._flush(log))
+            self.broker.spawn(self._flush(log), "flush")
         else:
             waiting.append((offset, done))
 
@@ -205,7 +208,7 @@ class Maintenance:
             return
         logger.error("a log takes no writes", partition=name, reason=str(error))
         self._probing.add(log)
-        self.broker.spawn(self._probe(log))
+        self.broker.spawn(self._probe(log), "probe")
 
     async def _probe(self, log: PartitionLog) -> None:
         wait_ms = PROBE_MS_FIRST

@@ -19,6 +19,7 @@ from broker.internal_errors import InternalErrors
 from broker.refusals import write_failed
 from broker.shard_keeper import OFFSETS_TOPIC, Observer, RuntimeSettings, ShardKeeper
 from broker.shard_log import Phase, ShardLog, deliver
+from broker.watchdog import Watchdog
 from coordinator.calls import (
     Call,
     DescribeGroup,
@@ -55,9 +56,13 @@ class Runtime(ShardKeeper):
     """All shards of one broker; use from the event loop's thread alone."""
 
     def __init__(
-        self, settings: RuntimeSettings, clock: Clock, errors: InternalErrors | None = None
+        self,
+        settings: RuntimeSettings,
+        clock: Clock,
+        errors: InternalErrors | None = None,
+        watchdog: Watchdog | None = None,
     ) -> None:
-        super().__init__(settings, clock, errors)
+        super().__init__(settings, clock, errors, watchdog)
         self.commits = 0
         """OffsetCommits handled."""
         self.turns = Histogram()
@@ -256,6 +261,7 @@ class Runtime(ShardKeeper):
         finally:
             self.after_replies()
         self.turns.add(perf_counter_ns() - began_ns)
+        self.watchdog.ended("turn", began_ns)
 
     def _append(self, host: ShardLog, wall_ms: int) -> bool:
         """Appends what a shard has accepted; False when that failed, which is dealt with."""
@@ -303,7 +309,7 @@ class Runtime(ShardKeeper):
         elif written:
             self._unload(host, Phase.LOADING)
             host.reset(GroupShard(self.settings.groups))
-            self._spawn(self._load([host], writable=True), self._loads)
+            self._spawn("load", self._load([host], writable=True), self._loads)
 
     # -- time
 
@@ -325,6 +331,7 @@ class Runtime(ShardKeeper):
 
     def tick(self) -> None:
         """Works off what is due, a slice of each shard, and sets the timer anew."""
+        began_ns = perf_counter_ns()
         self._timer = None
         now = self.clock.now()
         for host in self.hosts:
@@ -337,6 +344,7 @@ class Runtime(ShardKeeper):
                 self._work(host, partial(host.shard.expire, now, EXPIRE_BUDGET))
         for host in self.hosts:
             self._arm(host)
+        self.watchdog.ended("tick", began_ns)
 
 
 def _refused(phase: Phase, call: Call) -> int | None:

@@ -12,6 +12,7 @@ import socket
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -247,15 +248,19 @@ class Server:
                 self.internal_errors.caught("connection", error)
 
     def _flush_scheduled(self) -> None:
+        began_ns = perf_counter_ns()
         self._scheduled = False
         self.flush()
+        self.broker.watchdog.ended("replies", began_ns)
 
     # -- once a second
 
     def _tick(self) -> None:
+        began_ns = perf_counter_ns()
         self._look = self._loop.call_later(1, self._tick)
         self.now_s = self.broker.clock.now().mono_ms // 1000
         self.look_around()
+        self.broker.watchdog.ended("connections", began_ns)
 
     def look_around(self) -> None:
         """Closes whom nobody needs to wait for: idle, unreading, gone, or stalled."""

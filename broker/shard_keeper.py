@@ -24,6 +24,7 @@ from broker.loading import load, wait_until_writable
 from broker.refusals import write_failed
 from broker.shard_log import Phase, ShardLog, deliver
 from broker.snapshots import NEEDED_BY_NONE, Snapshots
+from broker.watchdog import Watchdog
 from coordinator.calls import Ticket
 from coordinator.config import GroupConfig
 from coordinator.events import Event
@@ -77,11 +78,16 @@ class ShardKeeper(ABC):
     """The shards of one broker and what may happen to each as a whole."""
 
     def __init__(
-        self, settings: RuntimeSettings, clock: Clock, errors: InternalErrors | None = None
+        self,
+        settings: RuntimeSettings,
+        clock: Clock,
+        errors: InternalErrors | None = None,
+        watchdog: Watchdog | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
         self.errors = errors or InternalErrors()
+        self.watchdog = watchdog or Watchdog()
         self.hosts: list[ShardLog] = []
         """By partition; empty while ``__consumer_offsets`` does not exist."""
         self.on_event: list[Observer] = []
@@ -118,7 +124,9 @@ class ShardKeeper(ABC):
             self.hosts.append(host)
         if topic_id is not None:
             self.snapshots = Snapshots(topic_id, self.cleaned_to)
-            self._spawn(self.snapshots.run(self.hosts, lambda: self.settling), self._loads)
+            self._spawn(
+                "snapshot", self.snapshots.run(self.hosts, lambda: self.settling), self._loads
+            )
         waiting = []
         for host in self.hosts:
             if host.log.log_start_offset == host.log.log_end_offset:
@@ -129,7 +137,7 @@ class ShardKeeper(ABC):
             else:
                 waiting.append(host)
         if waiting:
-            self._spawn(self._load(waiting, writable=True), self._loads)
+            self._spawn("load", self._load(waiting, writable=True), self._loads)
 
     def configure(self, settings: RuntimeSettings) -> None:
         """Other settings, from the next call on."""
@@ -201,7 +209,7 @@ class ShardKeeper(ABC):
             host.stable = host.appended
         elif not host.flushing:
             host.flushing = True
-            self._spawn(self._flush(host), self._flushes)
+            self._spawn("flush", self._flush(host), self._flushes)
 
     async def _flush(self, host: ShardLog) -> None:
         """Flushes in a thread; what is appended meanwhile shares the next flush."""
@@ -235,7 +243,7 @@ class ShardKeeper(ABC):
             self._stop_for_good(host, error)
             return
         host.reset(GroupShard(self.settings.groups))
-        self._spawn(self._load([host], writable=False), self._loads)
+        self._spawn("load", self._load([host], writable=False), self._loads)
         logger.error(
             "an append failed; the shard is loaded again, and refuses commits until a write works",
             topic=OFFSETS_TOPIC,
@@ -280,7 +288,7 @@ class ShardKeeper(ABC):
         host.broke_down_ms = now_ms
         wait_ms = 0 if not again else min(1000 << min(host.breakdowns - 2, 6), RELOAD_MS_MAX)
         host.reset(GroupShard(self.settings.groups))
-        self._spawn(self._reload(host, wait_ms, writable), self._loads)
+        self._spawn("load", self._reload(host, wait_ms, writable), self._loads)
         self.errors.caught("shard", error, partition=host.partition, loaded_again_in_ms=wait_ms)
         return answered
 
@@ -385,8 +393,8 @@ class ShardKeeper(ABC):
         if writable:
             self._catch_up(host)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], tasks: set[Task[None]]) -> None:
-        task = self._loop.create_task(work)
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None], tasks: set[Task[None]]) -> None:
+        task = self._loop.create_task(self.watchdog.watched(name, work))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 

@@ -7,9 +7,16 @@ named after what the operator knows: an API's name, or what the broker does by i
 
 from __future__ import annotations
 
+import types
 from collections import defaultdict
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from time import perf_counter_ns
+from typing import Any, TypeVar
 
 import structlog
+
+Result = TypeVar("Result")
 
 logger = structlog.get_logger(__name__)
 
@@ -27,12 +34,42 @@ class Watchdog:
         """Name to how many pieces held the loop for longer than `HELD_NS_MAX`."""
         self.longest_ns: defaultdict[str, int] = defaultdict(int)
         """Name to the longest of them."""
+        self._told_ns = 0
+        """When a piece was last counted, by the performance counter."""
+
+    def ended(self, name: str, began_ns: int) -> None:
+        """Take in that the piece ``name`` ends now; not counted again if a part of it was."""
+        now_ns = perf_counter_ns()
+        if now_ns - began_ns > HELD_NS_MAX and self._told_ns < began_ns:
+            self.held(name, now_ns - began_ns)
+
+    async def watched(self, name: str, work: Coroutine[Any, Any, Result]) -> Result:
+        """``work``, of which each step between two waits is a piece of that name."""
+        return await self._stepped(name, work)
+
+    @types.coroutine
+    def _stepped(self, name: str, work: Coroutine[Any, Any, Result]) -> Generator[Any, Any, Result]:
+        step: Callable[[], Any] = partial(work.send, None)
+        while True:
+            began_ns = perf_counter_ns()
+            try:
+                waits_for = step()
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            finally:
+                self.ended(name, began_ns)
+            try:
+                step = partial(work.send, (yield waits_for))
+            except BaseException as error:  # noqa: BLE001 - it is the work's to handle
+                step = partial(work.throw, error)
 
     def held(self, name: str, held_ns: int) -> None:
         """Take in that the piece ``name`` held the loop for ``held_ns``; short ones are ignored."""
         if held_ns <= HELD_NS_MAX:
             return
         self.counts[name] += 1
+        self._told_ns = perf_counter_ns()
         self.longest_ns[name] = max(self.longest_ns[name], held_ns)
         if held_ns > LOGGED_NS:
             logger.warning(

@@ -100,8 +100,8 @@ class EdgeBroker:
             self.runtime.start(self.open_logs())
         return True
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(self.watchdog.watched(name, work))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
