@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.background import Background
 from broker.cleaning import Cleaning
 from broker.clock import Clock
 from broker.config import DEFAULT_BROKER_ID, Config
@@ -71,6 +72,8 @@ class Broker:
         self.internal_errors = InternalErrors()
         """Bugs of ours that were caught before they harmed others."""
         self.watchdog = Watchdog()
+        self.background = Background(self.watchdog)
+        self.spawn, self.after = self.background.spawn, self.background.after
         self.slicer = Slicer(self.watchdog)
         """Whose slice of long work is next."""
         self.worker = Worker()
@@ -91,8 +94,6 @@ class Broker:
         self.on_topic_gone: list[Callable[[Topic], None]] = []
         """Called when a topic has been deleted."""
         self._lock: Lock | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._timers: dict[asyncio.TimerHandle, Callable[[], None]] = {}
         self._by_port: dict[int, BrokerNode] = {}
 
     # -- life
@@ -234,13 +235,8 @@ class Broker:
             if self.live is not None:
                 await self.live.stop()
             await self.http.stop()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=2)
+        await self.background.stop()
         self.worker.stop()
-        for timer, work in list(self._timers.items()):
-            timer.cancel()
-            await asyncio.to_thread(work)
-        self._timers.clear()
         await asyncio.to_thread(self.logs.close_all)
         self.pulse.stop()
         self.release()
@@ -323,15 +319,6 @@ class Broker:
 
     # -- work besides
 
-    def spawn(self, work: Coroutine[Any, Any, None], name: str = "background") -> None:
-        """Runs ``work`` beside the requests; `stop` waits for it. It handles its own errors.
-
-        ``name`` is what the watchdog calls it.
-        """
-        task = asyncio.get_running_loop().create_task(self.watchdog.watched(name, work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def answer_later(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
         """Runs ``work``, which answers ``request``; a bug in it is told and answered.
 
@@ -347,22 +334,6 @@ class Broker:
                 request.fail()
 
         self.spawn(guarded(), request.served.api.name)
-
-    def after(self, delay_ms: int, work: Callable[[], None]) -> None:
-        """Runs ``work`` in a thread after ``delay_ms``, or when the broker stops."""
-
-        def due() -> None:
-            del self._timers[timer]
-            self.spawn(self._in_thread(work))
-
-        timer = asyncio.get_running_loop().call_later(delay_ms / 1000, due)
-        self._timers[timer] = work
-
-    async def _in_thread(self, work: Callable[[], None]) -> None:
-        try:
-            await asyncio.to_thread(work)
-        except OSError as error:
-            logger.warning("work beside failed", error=str(error))
 
     # -- inside
 

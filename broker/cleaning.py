@@ -100,11 +100,10 @@ class Cleaning:
         if config["log.cleaner.enable"]:
             loop = asyncio.get_running_loop()
             self._tasks = [
-                loop.create_task(self.broker.watchdog.watched("cleaning", work))
-                for work in (
-                    self._repeat(self.clean_offsets, lambda: OFFSETS_CHECK_MS),
-                    self._repeat(self.clean_dirtiest, lambda: config["log.cleaner.backoff.ms"]),
-                )
+                loop.create_task(self._repeat(self.clean_offsets, lambda: OFFSETS_CHECK_MS)),
+                loop.create_task(
+                    self._repeat(self.clean_dirtiest, lambda: config["log.cleaner.backoff.ms"])
+                ),
             ]
 
     async def stop(self) -> None:
@@ -130,7 +129,7 @@ class Cleaning:
                 await asyncio.sleep(min(left_ms, WAIT_MS_MAX) / 1000)
                 waited_ms += WAIT_MS_MAX
             try:
-                while await work():
+                while await self.broker.watchdog.watched("cleaning", work()):
                     await asyncio.sleep(0)
             except Exception:
                 logger.exception("a round of cleaning failed")

@@ -93,7 +93,7 @@ class ShardKeeper(ABC):
         self.on_event: list[Observer] = []
         """Called with each fact of the core, in order, once its records are accepted and its
         replies on their way; what one of them raises harms nobody."""
-        self.on_fatal: Callable[[str], None] = _ignore
+        self.on_fatal: Callable[[str], None] = lambda reason: None  # noqa: ARG005
         """Told, once, why nothing more can be acknowledged; the broker stops."""
         self.before_replies: Callable[[], None] = lambda: None
         self.after_replies: Callable[[], None] = lambda: None
@@ -397,7 +397,3 @@ class ShardKeeper(ABC):
         task = self._loop.create_task(self.watchdog.watched(name, work))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-
-
-def _ignore(reason: str) -> None:
-    """For a runtime that nobody has told whom to tell."""

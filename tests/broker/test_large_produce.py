@@ -187,7 +187,7 @@ async def test_a_producer_that_went_meanwhile(tmp_path: Path, acks: int) -> None
             client.close()
             await eventually("it has gone", lambda: not broker.server.connections)
             release()
-        await eventually("all is done", lambda: not broker._tasks)
+        await eventually("all is done", lambda: not broker.background.tasks)
 
         end = await asked(broker, lambda wire: list_offset(wire, "orders", -1)["offset"])
         assert end == (1 if acks == 0 else 0)
@@ -206,7 +206,7 @@ async def test_a_broker_that_stops_meanwhile_appends_nothing(tmp_path: Path) -> 
     client.close()
 
     assert holding.cancelled()
-    assert not broker._tasks
+    assert not broker.background.tasks
     assert log.log_end_offset == 0
 
 

@@ -74,7 +74,7 @@ async def test_others_are_served_while_one_asks_for_many(
             await other.receive(beat(other))
             beats += 1
         assert names_in(await asking) == MANY
-        assert beats > 5, "the heartbeats waited for it"
+        assert beats > 3, "the heartbeats waited for it"
 
 
 async def test_what_the_same_client_asks_next_is_answered_behind_it(tmp_path: Path) -> None:
