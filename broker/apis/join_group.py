@@ -83,4 +83,4 @@ def _answer(request: Request, reply: JoinReply) -> None:
     request.complete(frame, reply.error_code)
 
 
-SERVED = ServedApi(API, 0, 9, _handle, decoders=DECODE_REQUEST)
+SERVED = ServedApi(API, 0, 9, _handle, elements_max=100, decoders=DECODE_REQUEST)

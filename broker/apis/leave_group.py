@@ -47,4 +47,4 @@ def _answer(request: Request, reply: LeaveReply) -> None:
     request.respond({"throttle_time_ms": 0, "error_code": error_code, "members": members}, counted)
 
 
-SERVED = ServedApi(API, 0, 5, _handle)
+SERVED = ServedApi(API, 0, 5, _handle, elements_max=5_000)
