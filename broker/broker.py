@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import uuid
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
@@ -193,8 +194,9 @@ class Broker:
         from starlette.routing import Route
 
         from broker.exposition import render
-        from broker.http import HttpServer
+        from broker.http import HttpServer, application, timed
         from broker.http_api import routes
+        from broker.http_guard import Hosts
         from broker.live import Live
         from broker.live_rows import find
         from broker.page_files import PageFiles
@@ -202,10 +204,11 @@ class Broker:
         host, port = parse_host_and_port(where)
         live = Live(lambda watch: find(self, watch), lambda: self.clock.now().wall_ms, self.slicer)
         more = [*PageFiles().routes(), *routes(self), Route("/api/live", live)]
+        names = [socket.gethostname(), *(endpoint.host for endpoint in self.endpoints)]
+        hosts = Hosts(host, names, self.config["http.allowed.hosts"])
+        served = timed(application(self.health, lambda: render(self), more), self.watchdog)
         try:
-            self.http = HttpServer(
-                host, port, self.health, lambda: render(self), more, self.watchdog
-            )
+            self.http = HttpServer(host, port, served, hosts)
         except OSError as error:
             sentence = (
                 f"{where} can't be listened on: {error.strerror or error};"

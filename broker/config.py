@@ -8,6 +8,7 @@ before the broker touches its data.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import cached_property
@@ -37,6 +38,7 @@ QUICK_START: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
 runs with, differs from Kafka's defaults for one broker."""
 
 DEFAULT_BROKER_ID = 1
+_HOST_NAME = re.compile(r"\*|(\*\.)?[\w-]+(\.[\w-]+)*")
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
 
@@ -153,6 +155,9 @@ class Config:
                 parse_host_and_port(self["http.listener"])
             except ValueError as error:
                 raise BadValue(f"http.listener: {error}") from None
+        for name in filter(None, self["http.allowed.hosts"].split(",")):
+            if _HOST_NAME.fullmatch(name) is None:
+                raise BadValue(f"http.allowed.hosts={name}: it must be a name without a port, or *")
 
     # -- what follows from several settings
 

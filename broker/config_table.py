@@ -62,6 +62,15 @@ _MUSTER: Final = (
         " from expiring. Muster's own.",
     ),
     S(
+        "http.allowed.hosts",
+        LIST,
+        "",
+        "",
+        "Names by which the HTTP side may be asked besides this machine's own and addresses: NAME,"
+        " *.NAME for all below it, or * for any, which lets pages of the internet read it."
+        " Muster's own.",
+    ),
+    S(
         "http.listener",
         STRING,
         "127.0.0.1:9644",

@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 from starlette.applications import Starlette
@@ -19,6 +20,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from broker.http_connection import HTTP_LIMITS, BoundedConnection, HttpLimits
+from broker.http_guard import Guard, Hosts
 from broker.watchdog import Watchdog
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -73,10 +76,9 @@ class HttpServer:
         self,
         host: str,
         port: int,
-        health: Health,
-        render: Render,
-        more: Sequence[Route] = (),
-        watchdog: Watchdog | None = None,
+        application: ASGIApp,
+        hosts: Hosts,
+        limits: HttpLimits = HTTP_LIMITS,
     ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM)
@@ -89,7 +91,9 @@ class HttpServer:
             raise
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
-            timed(application(health, render, more), watchdog or Watchdog()),
+            Guard(application, hosts),
+            http=cast(type[asyncio.Protocol], partial(BoundedConnection, limits=limits)),
+            h11_max_incomplete_event_size=limits.head_bytes,
             log_config=None,
             log_level="critical",
             access_log=False,

@@ -99,6 +99,8 @@ def test_properties_files_are_javas() -> None:
         ("advertised.listeners=SSL://a:1", "asks for SSL"),
         ("max.connections.per.ip.overrides=1.2.3.4", "it must be ADDRESS:NUMBER"),
         ("http.listener=nowhere", "is not HOST:PORT"),
+        ("http.allowed.hosts=a.example:80", "it must be a name without a port, or *"),
+        ("http.allowed.hosts=a*.example", "http.allowed.hosts=a*.example: it must be a name"),
         ("log.format=yaml", "it must be one of console, json"),
     ],
 )
@@ -272,7 +274,7 @@ def test_what_the_topic_table_says_has_an_effect_is_read_somewhere() -> None:
     read_by_logs = {field.replace("_", ".") for field in LogConfig.__dataclass_fields__}
     sources = "".join(
         (ROOT / "broker" / name).read_text()
-        for name in ("logs.py", "config.py", "fetch_reading.py", "apis/produce.py", "topics.py")
+        for name in ("logs.py", "config.py", "fetch_reading.py", "produce_rules.py", "topics.py")
     )
 
     unread = [

@@ -1,0 +1,115 @@
+"""Who may ask over HTTP: requests that a browser sends for a page of somebody else are refused.
+
+There is no authentication, so a broker on a developer's loopback, or in a network of one's own,
+must not be readable by whatever page that developer opens. A browser keeps pages apart by the names
+in their addresses, and a name can be made to mean this machine (DNS rebinding): so a name in
+``Host`` must be one that is known here. An address can't be made to mean another. No answer allows
+another origin (CORS), and what another site's page asks for is not made either: it would cost work,
+or a place in ``/api/live``. Requests have no body: everything here is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from ipaddress import ip_address
+
+import structlog
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+_HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::\d*)?")
+_TOLD_MAX = 20
+"""Names that are written to the log when they are refused, each once."""
+_SHOWN_MAX = 100
+
+logger = structlog.get_logger(__name__)
+
+
+class Hosts:
+    """The names by which the HTTP side is called; ``allowed`` is what an operator adds.
+
+    A name without a dot is known where the listener is not on loopback: no page of the internet has
+    one, and a container or a machine of the same network is mostly called so.
+    """
+
+    def __init__(self, listener: str, names: Iterable[str], allowed: str) -> None:
+        given = [part.strip().lower() for part in allowed.split(",") if part.strip()]
+        self._any = "*" in given
+        self._below = tuple(name[1:] for name in given if name.startswith("*."))
+        known = {"localhost", listener.lower(), *(name.lower() for name in names), *given}
+        self._names = known - {""}
+        self._short = not _is_loopback(listener)
+
+    def has(self, host: str) -> bool:
+        """Whether this is one of them, or an address; ``host`` is a Host header's value."""
+        found = _HOST.fullmatch(host.strip().lower())
+        if found is None:
+            return False
+        in_brackets, name = found[1], (found[2] or "").removesuffix(".")
+        if in_brackets is not None or _is_address(name):
+            return _is_address(in_brackets or name)
+        if self._any or name in self._names or name.endswith(self._below):
+            return True
+        return self._short and name != "" and "." not in name
+
+
+class Guard:
+    """The ASGI application ``inner`` for those who may ask."""
+
+    def __init__(self, inner: ASGIApp, hosts: Hosts) -> None:
+        self._inner = inner
+        self._hosts = hosts
+        self._told: set[str] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, or refuse."""
+        refused = self._refusal(dict(scope["headers"]))
+        if refused is None:
+            await self._inner(scope, receive, send)
+            return
+        status, sentence = refused
+        # What else the client sends, a body perhaps, is not read.
+        answer = JSONResponse({"error": sentence}, status, {"connection": "close"})
+        await answer(scope, receive, send)
+
+    def _refusal(self, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+        host = headers.get(b"host")
+        # Without one it is HTTP 1.0, which no browser speaks: a probe.
+        if host is not None and not self._hosts.has(host.decode("latin-1")):
+            shown = repr(host.decode("latin-1")[:_SHOWN_MAX])
+            self._tell(shown)
+            return 421, (
+                f"{shown} is no name of this broker's HTTP side: ask by an address, such as"
+                " 127.0.0.1:9644, or add the name to http.allowed.hosts"
+            )
+        if _is_foreign(headers):
+            return 403, "requests of another site's pages are not answered"
+        if headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers:
+            return 413, "send no body: everything here is read"
+        return None
+
+    def _tell(self, shown: str) -> None:
+        if shown not in self._told and len(self._told) < _TOLD_MAX:
+            self._told.add(shown)
+            logger.warning("HTTP by an unknown name refused; see http.allowed.hosts", host=shown)
+
+
+def _is_foreign(headers: dict[bytes, bytes]) -> bool:
+    """Whether a page of another site asks; a link that somebody follows does not count."""
+    return (
+        headers.get(b"sec-fetch-site") == b"cross-site"
+        and headers.get(b"sec-fetch-mode") != b"navigate"
+    )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
