@@ -146,10 +146,9 @@ class Broker:
     def _finish_deletions(self) -> None:
         """Removes what is left of deleted topics; what can't be removed now is tried again."""
         try:
-            for topic in list(self.registry.dying.values()):
-                if self.registry.topic(topic.name) is None:
+            for topic, _ in self.registry.dying.values():
+                if self.registry.topic(topic.name) is None:  # else they are the new one's
                     self.logs.retire(topic, (), uuid.uuid4().hex)
-                self.registry.forget(topic.name)
             self.logs.remove(self.logs.leftovers())
         except OSError as error:
             logger.error("not all of the deleted topics could be removed", error=str(error))
@@ -164,7 +163,9 @@ class Broker:
         offsets = self.logs.topics.get(OFFSETS_TOPIC)
         if offsets is not None:
             self._warn_about_partitions(len(offsets.logs))
-            self.runtime.start(offsets.logs, offsets.topic.topic_id)
+            deleted = {name: each.offsets_below for name, each in self.registry.dying.items()}
+            self.runtime.start(offsets.logs, offsets.topic.topic_id, deleted)
+        self.topics.deletions.resume()
         for listener in self.config.listeners:
             try:
                 self.addresses.append(await self.server.listen(listener.host, listener.port))
@@ -178,7 +179,6 @@ class Broker:
             port: self._node(endpoint)
             for (_, port), endpoint in zip(self.addresses, self.endpoints, strict=True)
         }
-        self.topics.deletions.resume()
         self.maintenance.start()
         self.cleaning.start()
 
@@ -312,7 +312,6 @@ class Broker:
 
     def topic_is_gone(self, topic: Topic) -> None:
         """Tells everyone who remembers a topic that it was deleted."""
-        self.runtime.topics_deleted([topic.name])
         self.long_polls.wake_topic(topic.name)
         for tell in self.on_topic_gone:
             try:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -21,6 +21,7 @@ from broker.consumer_paths import FileConsumerPaths
 from broker.properties import parse, render
 from broker.registry import (
     BadDirectory,
+    DeletedTopic,
     Topic,
     check_topic_name,
     partition_of,
@@ -32,11 +33,16 @@ from log.filesystem import FileSystem, read_whole, write_whole
 
 logger = structlog.get_logger(__name__)
 
+Entry = TypeVar("Entry")
+
 TOPICS_FILE = "topics.json"
 CONFIGS_FILE = "configs.json"
 META_FILE = "meta.properties"
 PARTITION_METADATA_FILE = "partition.metadata"
 _VERSION = 1
+_VERSION_WITH_NAMESAKES = 2
+"""That of a list with a deleted topic and a new one of its name. A Muster that knows only version 1
+would take the new one for deleted, and must refuse the list."""
 KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
 """Settings of an adopted topic: its own are not in the directory, and may have been just these."""
 
@@ -48,7 +54,7 @@ class _Image:
     next_producer_id: int = 0
     stored: Mapping[str, Topic] = field(default_factory=dict)
     """The topics that there are, by name."""
-    dying: Mapping[str, Topic] = field(default_factory=dict)
+    dying: Mapping[str, DeletedTopic] = field(default_factory=dict)
     """Those of which something is still to be removed, by name."""
 
 
@@ -83,8 +89,8 @@ class EmbeddedRegistry:
         self._image = _Image()
         self._topics_file = ReservedFile(fs, self._path(TOPICS_FILE))
         self._configs_file = ReservedFile(fs, self._path(CONFIGS_FILE))
-        self._read(self._topics_file, self._take_topics)
-        self._read(self._configs_file, self._take_configs)
+        self._read(self._topics_file, self._take_topics, (_VERSION, _VERSION_WITH_NAMESAKES))
+        self._read(self._configs_file, self._take_configs, (_VERSION,))
         self._adopt()
         self._keep_spares()
 
@@ -109,15 +115,19 @@ class EmbeddedRegistry:
         return None if topic is None else topic.topic_id
 
     @property
-    def dying(self) -> Mapping[str, Topic]:
+    def dying(self) -> Mapping[str, DeletedTopic]:
         """See Registry."""
         return self._image.dying
 
     # -- changes
 
-    def store(self, topic: Topic) -> None:
+    def store(self, topic: Topic, offsets_below: Mapping[int, int] | None = None) -> None:
         """See Registry."""
-        self._write(replace(self._image, stored={**self._image.stored, topic.name: topic}))
+        image = self._image
+        dying = dict(image.dying)
+        if offsets_below is not None and topic.name in dying:
+            dying[topic.name] = DeletedTopic(dying[topic.name].topic, offsets_below)
+        self._write(replace(image, stored={**image.stored, topic.name: topic}, dying=dying))
 
     def take_back(self, name: str, before: Topic | None) -> None:
         """See Registry."""
@@ -146,13 +156,21 @@ class EmbeddedRegistry:
             replace(
                 image,
                 stored=_without(image.stored, name),
-                dying={**image.dying, name: image.stored[name]},
+                dying={**image.dying, name: DeletedTopic(image.stored[name])},
             )
         )
 
-    def forget(self, name: str) -> None:
+    def forget(self, topic: Topic) -> None:
         """See Registry."""
-        self._write(replace(self._image, dying=_without(self._image.dying, name)))
+        dying = self._image.dying
+        if topic.name in dying and dying[topic.name].topic.topic_id == topic.topic_id:
+            self._write(replace(self._image, dying=_without(dying, topic.name)))
+
+    def bound_offsets(self, name: str, offsets_below: Mapping[int, int]) -> None:
+        """See Registry."""
+        dying = {**self._image.dying}
+        dying[name] = DeletedTopic(dying[name].topic, offsets_below)
+        self._write(replace(self._image, dying=dying))
 
     def reserve_producer_ids(self, count: int) -> range:
         """See Registry."""
@@ -211,16 +229,21 @@ class EmbeddedRegistry:
                     error=str(error),
                 )
 
-    def _read(self, file: ReservedFile, take: Callable[[Any], None]) -> None:
-        """Hands what a file says to ``take``, if it is there. Raises BadDirectory."""
+    def _read(
+        self, file: ReservedFile, take: Callable[[Any], None], known: Collection[int]
+    ) -> None:
+        """Hands what a file of a known version says to ``take``, if it is there.
+
+        Raises BadDirectory.
+        """
         path, text = file.path, file.read()
         if text is None:
             return
         try:
             image = json.loads(text)
-            if image["version"] != _VERSION:
+            if image["version"] not in known:
                 raise BadDirectory(
-                    f"{path} has version {image['version']}, and this Muster knows {_VERSION}"
+                    f"{path} has version {image['version']}, and this Muster knows {max(known)}"
                 )
             take(image)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -231,7 +254,10 @@ class EmbeddedRegistry:
         for entry in image["topics"]:
             topic = _topic_of(entry)
             if entry.get("deleted"):
-                dying[topic.name] = topic
+                bounds = entry.get("offsets_below")
+                if bounds is not None:
+                    bounds = {int(partition): int(bound) for partition, bound in bounds.items()}
+                dying[topic.name] = DeletedTopic(topic, bounds)
             else:
                 stored[topic.name] = topic
                 self.show(topic)
@@ -246,11 +272,12 @@ class EmbeddedRegistry:
     def _write(self, image: _Image) -> None:
         """Writes ``image`` and then remembers it. Raises OSError, and nothing has changed."""
         entries = [
-            *(_entry_of(topic, deleted=False) for topic in image.stored.values()),
-            *(_entry_of(topic, deleted=True) for topic in image.dying.values()),
+            *map(_entry_of, image.stored.values()),
+            *map(_deleted_entry_of, image.dying.values()),
         ]
+        twice = any(each.offsets_below is not None for each in image.dying.values())
         value = {
-            "version": _VERSION,
+            "version": _VERSION_WITH_NAMESAKES if twice else _VERSION,
             "next_producer_id": image.next_producer_id,
             "topics": sorted(entries, key=lambda entry: str(entry["name"])),
         }
@@ -314,7 +341,7 @@ class EmbeddedRegistry:
             raise BadDirectory(f"{path} is damaged: it has no topic id") from None
 
 
-def _without(topics: Mapping[str, Topic], name: str) -> dict[str, Topic]:
+def _without(topics: Mapping[str, Entry], name: str) -> dict[str, Entry]:
     return {other: topic for other, topic in topics.items() if other != name}
 
 
@@ -330,11 +357,17 @@ def _topic_of(entry: Mapping[str, Any]) -> Topic:
     return Topic(name, uuid_bytes(entry["topic_id"]), int(entry["partitions"]), configs)
 
 
-def _entry_of(topic: Topic, deleted: bool) -> dict[str, Any]:
-    entry = {
+def _deleted_entry_of(deleted: DeletedTopic) -> dict[str, Any]:
+    entry = {**_entry_of(deleted.topic), "deleted": True}
+    if deleted.offsets_below is not None:
+        entry["offsets_below"] = {str(key): bound for key, bound in deleted.offsets_below.items()}
+    return entry
+
+
+def _entry_of(topic: Topic) -> dict[str, Any]:
+    return {
         "name": topic.name,
         "topic_id": uuid_text(topic.topic_id),
         "partitions": topic.partitions,
         "configs": dict(topic.configs),
     }
-    return {**entry, "deleted": True} if deleted else entry

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -50,11 +50,13 @@ async def load(
     clock: Clock,
     snapshots: Snapshots | None,
     fresh: Callable[[], GroupShard],
+    before_serving: Callable[[ShardLog], Awaitable[None]] | None = None,
 ) -> None:
     """Replays the log of ``host`` into its shard, ``chunk_bytes`` read at a time.
 
     The newest snapshot, if it is to be believed, spares what is below its beginning; ``fresh``
-    makes another shard when it turns out on the way that it is not. Raises CorruptLog or
+    makes another shard when it turns out on the way that it is not. ``before_serving`` is awaited
+    when all is replayed and no session has begun. Raises CorruptLog or
     CorruptRecord when the log cannot be read; the shard must not serve then.
     """
     skipped: Counter[int] = Counter()
@@ -76,6 +78,8 @@ async def load(
             skipped.clear()
     if host.loaded_from < 0:
         await _replay(host, _runs(host, chunk_bytes, skipped), slices)
+    if before_serving is not None:
+        await before_serving(host)
     while host.shard.wake(clock.now(), GROUPS_AT_ONCE):
         if slices.over:
             await slices.pause()

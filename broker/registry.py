@@ -43,6 +43,16 @@ class Topic:
         return replace(self, partitions=partitions)
 
 
+class DeletedTopic(NamedTuple):
+    """A topic that was marked as deleted and of which something is left."""
+
+    topic: Topic
+    offsets_below: Mapping[int, int] | None = None
+    """By partition of ``__consumer_offsets``: below which log offset committed offsets of the name
+    are this topic's and not those of the one that was made since; partitions that are done are left
+    out. None while there is no other topic of the name: all are this one's."""
+
+
 class BrokerNode(NamedTuple):
     """A broker as clients are told of it, on the listener that they use."""
 
@@ -90,7 +100,7 @@ class Registry(Protocol):
         """Every topic that clients may see, by name."""
 
     @property
-    def dying(self) -> Mapping[str, Topic]:
+    def dying(self) -> Mapping[str, DeletedTopic]:
         """Topics that were marked as deleted and not forgotten yet, by name."""
 
     @property
@@ -109,10 +119,11 @@ class Registry(Protocol):
     def topic_id(self, name: str) -> bytes | None:
         """The id of the topic of that name."""
 
-    def store(self, topic: Topic) -> None:
+    def store(self, topic: Topic, offsets_below: Mapping[int, int] | None = None) -> None:
         """Writes a topic, new or changed, durably; what is new of it is not visible yet.
 
-        May take long; called outside the event loop.
+        ``offsets_below`` is noted of a deleted topic whose name a new one gets. May take long;
+        called outside the event loop.
         """
 
     def show(self, topic: Topic) -> None:
@@ -130,8 +141,14 @@ class Registry(Protocol):
     def hide(self, name: str) -> None:
         """Makes a topic invisible that was marked."""
 
-    def forget(self, name: str) -> None:
-        """Writes, durably, that nothing is left of a deleted topic. Outside the event loop."""
+    def forget(self, topic: Topic) -> None:
+        """Writes, durably, that nothing is left of a deleted topic. Outside the event loop.
+
+        Nothing happens where another of its name has been deleted since.
+        """
+
+    def bound_offsets(self, name: str, offsets_below: Mapping[int, int]) -> None:
+        """Writes, durably, other bounds of the offsets that a deleted topic has left."""
 
     def store_broker_configs(self, broker: str, configs: Mapping[str, str]) -> None:
         """Writes, durably, what was changed at run time for a broker ("": for every one).

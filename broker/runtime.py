@@ -8,7 +8,7 @@ partition, and then the replies that waited for it go out. One timer serves all 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
@@ -17,8 +17,10 @@ from broker.clock import Clock
 from broker.histogram import Histogram
 from broker.internal_errors import InternalErrors
 from broker.refusals import write_failed
-from broker.shard_keeper import OFFSETS_TOPIC, Observer, RuntimeSettings, ShardKeeper
+from broker.runtime_settings import RuntimeSettings
+from broker.shard_keeper import OFFSETS_TOPIC, Observer, ShardKeeper
 from broker.shard_log import Phase, ShardLog, deliver
+from broker.slices import SLICE_NS
 from broker.watchdog import Watchdog
 from coordinator.calls import (
     Call,
@@ -30,7 +32,8 @@ from coordinator.calls import (
     Ticket,
 )
 from coordinator.outcome import Outcome, Reply
-from coordinator.shard import GroupShard, loading_error, refusal
+from coordinator.refusal import loading_error, refusal
+from coordinator.shard import GroupShard
 from log.errors import LogPoisoned
 from log.values import AppendInfo
 from offsets.partitioner import partition_for
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["OFFSETS_TOPIC", "Observer", "Runtime", "RuntimeSettings"]
 
 EXPIRE_BUDGET = 100
-"""Deadlines of one shard that are worked off before others get a turn."""
+"""Items of one shard's due work, 40 us each, that are done before others get a turn."""
 _HOSTS_KEPT = 8192
 _HOSTS_KEPT_CHARACTERS = 1_000_000
 """Group ids whose shard is remembered, and how long all of them may be: some megabytes at most. To
@@ -73,6 +76,8 @@ class Runtime(ShardKeeper):
         self._turn: Handle | None = None
         self._timer: TimerHandle | None = None
         self._timer_at_ms = 0
+        self._first_due = 0
+        """The partition whose shard comes first when the timer rings."""
 
     # -- life
 
@@ -178,14 +183,6 @@ class Runtime(ShardKeeper):
         host = self.host_for(group_id)
         if host is not None and host.phase is Phase.ACTIVE:
             self._work(host, lambda: host.shard.disconnected(ticket, self.clock.now()))
-
-    def topics_deleted(self, topics: Iterable[str]) -> None:
-        """Drops the committed offsets of topics that are no more."""
-        names = frozenset(topics)
-        for host in self.hosts:
-            host.gone |= names
-            if host.phase is Phase.ACTIVE:
-                self._catch_up(host)
 
     def host_for(self, group_id: str) -> ShardLog | None:
         """The shard that keeps ``group_id``, None while the offsets topic does not exist."""
@@ -330,11 +327,18 @@ class Runtime(ShardKeeper):
         self._timer = self._loop.call_later(delay_ms / 1000, self.tick)
 
     def tick(self) -> None:
-        """Works off what is due, a slice of each shard, and sets the timer anew."""
-        began_ns = perf_counter_ns()
+        """Works off what is due, a piece of each shard, and sets the timer anew.
+
+        When a slice is over the other shards have their turn in the next one, those left out first.
+        """
         self._timer = None
         now = self.clock.now()
-        for host in self.hosts:
+        began_ns = perf_counter_ns()
+        first, self._first_due = self._first_due, 0
+        for host in [*self.hosts[first:], *self.hosts[:first]]:
+            if perf_counter_ns() - began_ns > SLICE_NS:
+                self._first_due = host.partition
+                break
             if host.phase is not Phase.ACTIVE:
                 continue
             if host.held:

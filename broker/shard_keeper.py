@@ -10,23 +10,23 @@ from __future__ import annotations
 import asyncio
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from broker.clock import Clock
+from broker.dropped_offsets import DroppedOffsets, Superseded
 from broker.histogram import Writes
 from broker.internal_errors import InternalErrors
 from broker.loading import load, wait_until_writable
 from broker.refusals import write_failed
+from broker.runtime_settings import RuntimeSettings
 from broker.shard_log import Phase, ShardLog, deliver
 from broker.snapshots import NEEDED_BY_NONE, Snapshots
 from broker.watchdog import Watchdog
 from coordinator.calls import Ticket
-from coordinator.config import GroupConfig
 from coordinator.events import Event
 from coordinator.outcome import NOTHING, Outcome
 from coordinator.shard import GroupShard
@@ -45,33 +45,6 @@ RELOAD_MS_MAX = 60_000
 """How long a shard that a bug ends again and again waits at most before it is loaded."""
 
 Observer = Callable[[GroupShard, Event], None]
-
-
-@dataclass(frozen=True)
-class RuntimeSettings:
-    """What the runtime reads of the configuration, in plain values of Kafka's units."""
-
-    groups: GroupConfig
-    commit_timeout_ms: int = 5000
-    """offsets.commit.timeout.ms"""
-    commit_required_acks: int = -1
-    """offsets.commit.required.acks; 0 answers commits before they are written"""
-    load_buffer_bytes: int = 5242880
-    """offsets.load.buffer.size"""
-    compression: int = 0
-    """offsets.topic.compression.codec"""
-    compression_level: int | None = None
-    """That of the topic's own compression.type; None for the codec's default"""
-    timestamp_type: int = 0
-    """The offsets topic's message.timestamp.type, as the bit of a batch"""
-    append_linger_ms: int = 0
-    """group.coordinator.append.linger.ms"""
-    loads_at_once: int = 1
-    """group.coordinator.threads"""
-
-    def write_as(self, host: ShardLog) -> None:
-        """Has the host write batches in the form that these settings say."""
-        host.write_as(self.compression, self.compression_level, self.timestamp_type)
 
 
 class ShardKeeper(ABC):
@@ -104,16 +77,22 @@ class ShardKeeper(ABC):
         """What appends to the offsets topic cost."""
         self.cleaned_to: Callable[[int], int] = lambda partition: 0  # noqa: ARG005
         """Told by the cleaner: partition to the offset below which it has been at its log."""
+        self.dropped_offsets = DroppedOffsets(self.hosts, clock, self._work)
         self._settled_ms = 0
         """When the first rush after the last load is over (monotonic)."""
         self._loads: set[Task[None]] = set()
         self._flushes: set[Task[None]] = set()
         self._loop: AbstractEventLoop
 
-    def start(self, logs: Sequence[PartitionLog], topic_id: bytes | None = None) -> None:
+    def start(
+        self,
+        logs: Sequence[PartitionLog],
+        topic_id: bytes | None = None,
+        deleted: Mapping[str, Mapping[int, int] | None] | None = None,
+    ) -> None:
         """Makes a shard of each partition's log and begins to load those that hold anything.
 
-        With the id of their topic there are snapshots too.
+        With the id of their topic there are snapshots too; ``deleted``: DroppedOffsets.resume.
         """
         assert not self.hosts, "the offsets topic has its shards already"
         self._loop = asyncio.get_running_loop()
@@ -127,6 +106,7 @@ class ShardKeeper(ABC):
             self._spawn(
                 "snapshot", self.snapshots.run(self.hosts, lambda: self.settling), self._loads
             )
+        self.dropped_offsets.resume(deleted or {})
         waiting = []
         for host in self.hosts:
             if host.log.log_start_offset == host.log.log_end_offset:
@@ -359,9 +339,12 @@ class ShardKeeper(ABC):
                     self.clock,
                     self.snapshots,
                     lambda: GroupShard(self.settings.groups),
+                    self.dropped_offsets.before_serving if writable else None,
                 )
                 self._settled_ms = self.clock.now().mono_ms + SETTLING_MS
                 self._loaded(host, writable)
+            except Superseded:
+                continue
             except Exception as error:  # noqa: BLE001 - an unreadable log is never served as empty
                 self._stop_for_good(host, error)
             if self.fatal is not None:
@@ -377,21 +360,14 @@ class ShardKeeper(ABC):
             return
         if host.phase is Phase.UNWRITABLE:  # it may be loading again, and is probed again then
             host.phase = Phase.ACTIVE
-            self._catch_up(host)
-
-    def _catch_up(self, host: ShardLog) -> None:
-        """Drops the offsets of topics that were deleted while that could not be written."""
-        gone, host.gone = host.gone, set()
-        if gone:
-            self._take(host, host.shard.topics_deleted(gone, self.clock.now()))
-        self._arm(host)
+            self.dropped_offsets.catch_up(host)
+            self._arm(host)
 
     def _loaded(self, host: ShardLog, writable: bool = True) -> None:
         host.phase = Phase.ACTIVE if writable else Phase.UNWRITABLE
         self._settle(host)
         self._take(host, host.shard.loaded(self.clock.now()))
-        if writable:
-            self._catch_up(host)
+        self.dropped_offsets.catch_up(host)
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None], tasks: set[Task[None]]) -> None:
         task = self._loop.create_task(self.watchdog.watched(name, work))

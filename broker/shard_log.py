@@ -103,8 +103,9 @@ class ShardLog:
         """When that was last (monotonic)."""
         self.flushing = False
         """A flush of this log runs in a thread."""
-        self.gone: set[str] = set()
-        """Deleted topics whose offsets are still to be dropped."""
+        self.gone: dict[str, int] = {}
+        """Deleted topics whose offsets are still to be dropped: those written below a log offset.
+        `broker/dropped_offsets.py` owns it."""
         self.load_ms = -1
         """How long the last load took; -1 before its end."""
         self.loaded_records = 0
@@ -216,7 +217,9 @@ class ShardLog:
         """A fresh shard for another load; ``fail_held`` has emptied the rest."""
         self.shard = shard
         self.phase = Phase.LOADING
-        self.accepted = self.appended = self.log.log_end_offset
+        self.accepted = self.appended = end = self.log.log_end_offset
+        # What was accepted and not written is not there; its log offsets are given anew.
+        self.gone = {topic: min(below, end) for topic, below in self.gone.items()}
         self.stable = self.log.high_watermark
 
     def _sections(

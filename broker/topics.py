@@ -148,12 +148,11 @@ class TopicAdmin:
         )
         try:
             with self._disk:
-                entry = self._make(topic, 0)
+                entry = self._make(topic, 0, {})
         except OSError as error:
             if isinstance(error, NotSettled):
                 self._not_settled(error)
-            elif OFFSETS_TOPIC in self.broker.registry.dying:
-                self.broker.spawn(self.deletions.finish(topic, (), 0))
+            self._finish_left_behind(topic)
             raise
         self._show(topic, entry)
         self.broker.settings_changed()
@@ -189,17 +188,22 @@ class TopicAdmin:
         logger.info("settings changed", broker=name or "every one", configs=dict(configs))
 
     async def _made(self, topic: Topic, first: int = 0) -> TopicLogs:
+        left = self.broker.runtime.dropped_offsets.left(topic.name)
         try:
-            return await self.on_disk(self._make, topic, first)
+            return await self.on_disk(self._make, topic, first, left)
         except OSError:
-            if topic.name in self.broker.registry.dying:
-                await self.deletions.finish(topic, (), 0)
+            self._finish_left_behind(topic)
             raise
 
-    def _make(self, topic: Topic, first: int) -> TopicLogs:
+    def _finish_left_behind(self, topic: Topic) -> None:
+        deleted = self.broker.registry.dying.get(topic.name)
+        if deleted is not None and deleted.topic.topic_id == topic.topic_id:
+            self.broker.spawn(self.deletions.finish(self.deletions.add(topic, (), 0)))
+
+    def _make(self, topic: Topic, first: int, offsets_below: Mapping[int, int]) -> TopicLogs:
         registry = self.broker.registry
         before = registry.topic(topic.name)
-        registry.store(topic)
+        registry.store(topic, offsets_below if before is None else None)
         try:
             return self.broker.logs.make(topic, first)
         except OSError as error:
@@ -234,8 +238,9 @@ class TopicAdmin:
             registry.hide(name)
             entry = self.broker.logs.topics.pop(name)  # nobody appends to it from here on
             delay_ms = entry.settings["file.delete.delay.ms"]
-            await self.deletions.finish(topic, entry.logs, delay_ms)
+            deleted = self.deletions.add(topic, entry.logs, delay_ms)
         self.broker.topic_is_gone(topic)
+        await self.deletions.finish(deleted)
         logger.info("topic deleted", topic=name, files_go_in_ms=delay_ms)
         return topic
 

@@ -5,9 +5,10 @@ Nothing here changes an offset. Groups are looked at by the retention check, a g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from coordinator.config import GroupConfig
 from coordinator.events import OffsetsExpiring
 from coordinator.group import Group
 from coordinator.states import State
@@ -68,22 +69,16 @@ def why_it_expires(group: Group, *, asked: bool = False) -> str:
     return "no member subscribes to its topic, and nobody has committed it since"
 
 
-def warn_of_expiry(step: Step, group: Group) -> None:
-    """Count what will go soon; tell when a group comes nearer to it than it was."""
-    config = step.state.config
-    now_ms = step.now.wall_ms
-    times = [each for each in WARNING_TIMES_MS if each < config.offsets_retention_ms]
-    counts = dict.fromkeys(times, 0)
-    soonest_ms = 0
-    if times and step.state.cache.has_offsets(group.group_id):
-        for _, _, at_ms, _, _ in step.state.cache.expiring(
-            group.group_id, condition_of(group), config.offsets_retention_ms, now_ms + times[0]
-        ):
-            if at_ms <= now_ms:
-                continue  # it goes now
-            soonest_ms = at_ms if not soonest_ms else min(soonest_ms, at_ms)
-            for within_ms in times:
-                counts[within_ms] += at_ms - now_ms <= within_ms
+def times_of_warnings(config: GroupConfig) -> list[int]:
+    """The warning times that make sense with this retention, the longest first."""
+    return [each for each in WARNING_TIMES_MS if each < config.offsets_retention_ms]
+
+
+def warn_of_expiry(step: Step, group: Group, counts: Mapping[int, int], soonest_ms: int) -> None:
+    """Note what will go soon; tell when a group comes nearer to it than it was.
+
+    ``counts`` has how many offsets may go within each warning time, the longest first.
+    """
     nearest_ms = 0
     for within_ms, count in counts.items():
         by_group = step.state.expiring.setdefault(within_ms, {})

@@ -3,13 +3,13 @@
 The caller's duties: one call at a time; ``now`` never goes back in ``mono_ms``; tickets are
 hashable and each is used once; every run of an outcome is given to ``replay`` at once, in order,
 with its log offset, and its replies are released when the records before them are stable. Before
-``loaded`` only ``restore``, ``replay`` and then ``wake`` may be called. After ``unload`` every
-group is DEAD, and the shard is thrown away.
+``loaded`` only ``restore``, ``replay``, then ``topics_deleted`` and ``sweep``, and then ``wake``
+may be called. After ``unload`` every group is DEAD, and the shard is thrown away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -31,7 +31,7 @@ from coordinator.calls import (
 from coordinator.commits import commit, fetch
 from coordinator.config import GroupConfig
 from coordinator.deadlines import Timer, TimerKind
-from coordinator.deletion import apply_retention, delete_group, offset_delete, topics_deleted
+from coordinator.deletion import delete_group, offset_delete
 from coordinator.events import Cause, LoadedGeneration, ShardLoaded
 from coordinator.expiring import ExpiringOffset, expiring
 from coordinator.group import Group
@@ -39,26 +39,19 @@ from coordinator.joining import join, pending_due, session_due, void
 from coordinator.membership import heartbeat, leave, sync
 from coordinator.outcome import (
     NOTHING,
-    CommitReply,
-    DescribeReply,
-    FetchReply,
     JoinReply,
-    LeaveReply,
-    ListReply,
-    OffsetDeleteReply,
     Outcome,
-    Reply,
     SyncReply,
     failed,
 )
 from coordinator.rebalance import phase_due, prepare
 from coordinator.states import State
 from coordinator.step import ShardState, Step
+from coordinator.sweeps import Retention, TopicsDeleted, begin, work
 from coordinator.views import counts, describe, list_groups
 from offsets.cache import OffsetCache
 from offsets.columns import TopicColumns
 from offsets.runs import GroupRun, GroupValue, Run
-from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE, REBALANCE_IN_PROGRESS
 
 GENERATIONS_KEPT = 8
 """Of each group, while its partition is loaded: the journal begins with them."""
@@ -73,7 +66,7 @@ def _heartbeat(state: ShardState, call: Heartbeat, now: Now) -> Outcome:
     return tuple.__new__(Outcome, ((), ((call.ticket, code),), ()))
 
 
-def _stepped(handler: Callable[[Step, Any], None]) -> _Handler:
+def _stepped(handler: Callable[[Step, Any], object]) -> _Handler:
     """A handler that says its outcome through a Step; what it gets beside is handed on."""
 
     def handle(state: ShardState, call: Any, now: Now) -> Outcome:
@@ -112,7 +105,6 @@ class GroupShard:
         "_recorded",
         "_retention",
         "_state",
-        "_sweep",
         "_waking",
     )
 
@@ -129,8 +121,6 @@ class GroupShard:
         self._oversized: list[Group] = []
         """Loaded groups with more members than group.max.size."""
         self._retention = Timer(TimerKind.RETENTION)
-        self._sweep: list[str] = []
-        """Groups that the running retention check has still to look at, last one first."""
 
     # ------------------------------------------------------------------------------------- calls
 
@@ -150,15 +140,23 @@ class GroupShard:
         group, member = owner
         return _stepped(lambda step, _: void(step, group, member))(self._state, None, now)
 
-    def topics_deleted(self, topics: Collection[str], now: Now) -> Outcome:
-        """Write tombstones for all offsets in these topics."""
-        return _stepped(topics_deleted)(self._state, topics, now)
+    def topics_deleted(
+        self, topics: Mapping[str, int], now: Now, ticket: Ticket | None = None
+    ) -> Outcome:
+        """Write tombstones for the offsets in these topics, each below its log offset.
+
+        What cannot be done at once `expire` does, or `sweep` before ``loaded``. ``ticket`` gets
+        NONE at the end, like a request that deletes a group.
+        """
+        deleted = TopicsDeleted(self._state.cache, topics, ticket)
+        return _stepped(begin)(self._state, deleted, now)
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Do what is due, at most ``budget`` items of it (at least one).
+        """Do what is due, about ``budget`` items of it (at least one).
 
-        Deadlines come first, then the retention check, a group an item. While more is due
-        ``next_deadline`` is not later than now.
+        Deadlines come first, then work that was begun, such as the retention check: a group an
+        item, and more for one with many offsets. While more is due ``next_deadline`` is not later
+        than now.
         """
         return _stepped(self._expire)(self._state, budget, now)
 
@@ -173,17 +171,27 @@ class GroupShard:
             timer = deadlines.pop(now.mono_ms)
             if timer is not None:
                 self._fire(step, timer)
-        while budget > 0 and self._sweep:
-            budget -= 1
-            group = self._state.groups.get(self._sweep.pop())
-            if group is not None:
-                apply_retention(step, group)
+        self._go_on(step, budget)
+
+    @property
+    def is_sweeping(self) -> bool:
+        """Whether there is work that was begun and not ended."""
+        return bool(self._state.sweeps)
+
+    def sweep(self, now: Now, budget: int) -> Outcome:
+        """Go on with work that was begun, for about so many items; no deadline is looked at."""
+        return _stepped(self._go_on)(self._state, budget, now)
+
+    def _go_on(self, step: Step, budget: int) -> None:
+        """The next begins with another step, when all that this one wrote is replayed."""
+        sweeps = self._state.sweeps
+        if budget > 0 and sweeps and work(step, sweeps[0], budget) > 0:
+            sweeps.popleft()
 
     def _fire(self, step: Step, timer: Timer) -> None:
         if timer is self._retention:
-            if not self._sweep:
-                self._sweep = list(self._state.groups)
-                self._sweep.reverse()
+            if not any(isinstance(sweep, Retention) for sweep in self._state.sweeps):
+                self._state.sweeps.append(Retention(self._state.groups))
             interval_ms = self._state.config.offsets_retention_check_interval_ms
             self._state.deadlines.arm(timer, step.now.mono_ms + interval_ms)
             return
@@ -201,7 +209,7 @@ class GroupShard:
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do next, or to look at, in monotonic milliseconds."""
-        if self._sweep:
+        if self._state.sweeps:
             return 0
         return self._state.deadlines.next_ms()
 
@@ -217,6 +225,10 @@ class GroupShard:
         for group, member in list(self._state.parked.values()):
             step.answer_join(group, member, JoinReply(error_code, member.member_id))
             step.answer_sync(group, member, SyncReply(error_code))
+        for sweep in self._state.sweeps:
+            if sweep.ticket is not None:
+                step.reply(sweep.ticket, error_code)
+        self._state.sweeps.clear()
         for group in self._state.groups.values():
             if group.state is State.DEAD:
                 continue
@@ -341,7 +353,8 @@ class GroupShard:
 
     def parked(self) -> Collection[Ticket]:
         """The tickets that wait for an answer."""
-        return self._state.parked.keys()
+        sweeps = (sweep.ticket for sweep in self._state.sweeps if sweep.ticket is not None)
+        return {*self._state.parked, *sweeps}
 
     def counts(self) -> tuple[dict[str, int], int]:
         """Groups by the wire name of their state, and members in all."""
@@ -357,40 +370,3 @@ def _generation(group: Group) -> LoadedGeneration:
         len(group.members),
         group.state_timestamp_ms,
     )
-
-
-def refusal(call: Call, error_code: int) -> Reply:
-    """The reply to a call that carries only an error."""
-    match call:
-        case Heartbeat() | DeleteGroup():
-            return error_code
-        case JoinGroup():
-            return JoinReply(error_code, call.member_id)
-        case SyncGroup():
-            return SyncReply(error_code)
-        case LeaveGroup():
-            return LeaveReply(error_code)
-        case OffsetCommit():
-            return CommitReply(error_code)
-        case OffsetFetch():
-            return FetchReply(error_code)
-        case DescribeGroup():
-            return DescribeReply(error_code, call.group_id)
-        case ListGroups():
-            return ListReply(error_code)
-        case OffsetDelete():
-            return OffsetDeleteReply(error_code)
-
-
-def loading_error(call: Call) -> int:
-    """The error while the shard loads.
-
-    Heartbeat gets none, so that members do not leave, and SyncGroup what old clients expect there.
-    """
-    match call:
-        case Heartbeat():
-            return NONE
-        case SyncGroup():
-            return REBALANCE_IN_PROGRESS
-        case _:
-            return COORDINATOR_LOAD_IN_PROGRESS

@@ -7,6 +7,9 @@ so that each ticket is answered exactly once.
 
 from __future__ import annotations
 
+from collections import deque
+from typing import TYPE_CHECKING
+
 from coordinator.calls import Now, Ticket
 from coordinator.config import GroupConfig
 from coordinator.deadlines import Deadlines
@@ -20,13 +23,25 @@ from offsets.record_codec import UnwritableRun, run_bytes_at_most, run_records
 from offsets.runs import Run
 from protocol.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 
+if TYPE_CHECKING:
+    from coordinator.sweeps import Sweep
+
 _BATCH_HEADER_BYTES = 61
 
 
 class ShardState:
     """What a shard remembers."""
 
-    __slots__ = ("cache", "config", "deadlines", "expiring", "groups", "interrupted", "parked")
+    __slots__ = (
+        "cache",
+        "config",
+        "deadlines",
+        "expiring",
+        "groups",
+        "interrupted",
+        "parked",
+        "sweeps",
+    )
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
@@ -41,6 +56,8 @@ class ShardState:
         """Who waits for the answer to each parked ticket, which is on that member too."""
         self.interrupted: list[tuple[Ticket, Reply]] = []
         """Answers of a step that a bug ended: nobody has got them, and they are parked no more."""
+        self.sweeps: deque[Sweep] = deque()
+        """Long work under way, in the order in which it goes on."""
 
 
 class Step:

@@ -14,7 +14,6 @@ from offsets.expiry import (
     NO_TIMESTAMP_MS,
     ExpiryRule,
     GroupCondition,
-    expired_keys,
     expires_at,
     rule_for,
 )
@@ -174,6 +173,26 @@ class OffsetCache:
             for partition in columns.partitions()
         ]
 
+    def partitions(self, group_id: str, topic: str) -> list[int]:
+        """The partitions of a topic in which the group has offsets, ascending."""
+        columns = self._groups.get(group_id, {}).get(topic)
+        return [] if columns is None else columns.partitions()
+
+    def written_below(
+        self, group_id: str, topic: str, partitions: Sequence[int], log_offset: int
+    ) -> list[int]:
+        """Those of ``partitions`` that have an offset whose record is below ``log_offset``."""
+        columns = self._groups.get(group_id, {}).get(topic)
+        return [] if columns is None else columns.written_below(partitions, log_offset)
+
+    def has_more_than(self, group_id: str, count: int) -> bool:
+        """Whether the group has more than so many offsets."""
+        for columns in self._groups.get(group_id, {}).values():
+            count -= columns.count
+            if count < 0:
+                return True
+        return False
+
     def keys_of_topics(self, group_id: str, topics: Collection[str]) -> list[tuple[str, int]]:
         """The (topic, partition) of the group's offsets in any of ``topics``."""
         of_group = self._groups.get(group_id, {})
@@ -192,19 +211,33 @@ class OffsetCache:
                 if entry is not None:
                     yield topic, partition, CachedOffset(*entry)
 
-    def expired(
-        self, group_id: str, condition: GroupCondition, retention_ms: int, wall_ms: int
-    ) -> list[tuple[str, int]]:
-        """The (topic, partition) of the group's offsets that retention lets go (expiry.py)."""
-        rule = rule_for(condition)
-        if rule is None:
-            return []
-        stamped = (
-            (topic, partition, commit_ms, expire_ms)
-            for topic, columns in self._candidates(group_id, rule, retention_ms, wall_ms)
-            for partition, commit_ms, expire_ms in columns.stamps()
-        )
-        return expired_keys(rule, stamped, retention_ms=retention_ms, wall_ms=wall_ms)
+    def may_expire(
+        self, group_id: str, topic: str, rule: ExpiryRule, retention_ms: int, until_ms: int
+    ) -> bool:
+        """Whether any offset of the group in a topic may go until then, by a look at a column."""
+        columns = self._groups.get(group_id, {}).get(topic)
+        return columns is not None and _may_expire(topic, columns, rule, retention_ms, until_ms)
+
+    def due(
+        self,
+        group_id: str,
+        topic: str,
+        partitions: Sequence[int],
+        rule: ExpiryRule,
+        retention_ms: int,
+        until_ms: int,
+    ) -> Iterator[tuple[int, int]]:
+        """(partition, time) of those of ``partitions`` whose offset may go until then.
+
+        ``partitions`` ascend, each there once; the time is the one that `expiring` tells.
+        """
+        columns = self._groups.get(group_id, {}).get(topic)
+        if columns is None or topic in rule.kept_topics:
+            return
+        for partition, _, commit_ms, expire_ms in columns.commits(partitions):
+            at_ms = expires_at(rule, commit_ms, expire_ms, retention_ms=retention_ms)
+            if at_ms <= until_ms:
+                yield partition, at_ms
 
     def expiring(
         self, group_id: str, condition: GroupCondition, retention_ms: int, until_ms: int
@@ -227,15 +260,21 @@ class OffsetCache:
     ) -> Iterator[tuple[str, TopicColumns]]:
         """The topics of a group of which an offset may go until then, by a look at each column."""
         for topic, columns in self._groups.get(group_id, {}).items():
-            if topic in rule.kept_topics:
-                continue
-            commit_ms = columns.commits_not_before_ms()
-            if commit_ms >= 0:
-                at_ms = expires_at(rule, commit_ms, NO_TIMESTAMP_MS, retention_ms=retention_ms)
-                if at_ms > until_ms:
-                    continue
-            yield topic, columns
+            if _may_expire(topic, columns, rule, retention_ms, until_ms):
+                yield topic, columns
 
     def offsets(self) -> int:
         """How many offsets are cached."""
         return self._count
+
+
+def _may_expire(
+    topic: str, columns: TopicColumns, rule: ExpiryRule, retention_ms: int, until_ms: int
+) -> bool:
+    if topic in rule.kept_topics:
+        return False
+    commit_ms = columns.commits_not_before_ms()
+    if commit_ms < 0:
+        return True
+    at_ms = expires_at(rule, commit_ms, NO_TIMESTAMP_MS, retention_ms=retention_ms)
+    return at_ms <= until_ms

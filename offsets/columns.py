@@ -295,6 +295,16 @@ class TopicColumns:
             if (slot := self._slot_of(partition)) is not None
         ]
 
+    def written_below(self, partitions: Iterable[int], log_offset: int) -> list[int]:
+        """Those of ``partitions`` that have an entry whose record is below ``log_offset``."""
+        log_offsets = self._log_offsets
+        return [
+            partition
+            for partition in partitions
+            if (slot := self._slot_of(partition)) is not None
+            and log_offsets[slot] + slot < log_offset
+        ]
+
     # ----------------------------------------------------------------------------------- slots
 
     def _slot_of(self, partition: int) -> int | None:

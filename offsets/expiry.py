@@ -14,7 +14,7 @@ first three cases. A wall clock that goes back only makes offsets live longer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 NO_TIMESTAMP_MS = -1
@@ -62,23 +62,6 @@ def rule_for(group: GroupCondition) -> ExpiryRule | None:
     return None
 
 
-def has_expired(
-    rule: ExpiryRule,
-    topic: str,
-    commit_timestamp_ms: int,
-    expire_timestamp_ms: int,
-    *,
-    retention_ms: int,
-    wall_ms: int,
-) -> bool:
-    """Whether one offset may go; timestamps are wall milliseconds, -1 where there is none."""
-    if topic in rule.kept_topics:
-        return False
-    return wall_ms >= expires_at(
-        rule, commit_timestamp_ms, expire_timestamp_ms, retention_ms=retention_ms
-    )
-
-
 def expires_at(
     rule: ExpiryRule, commit_timestamp_ms: int, expire_timestamp_ms: int, *, retention_ms: int
 ) -> int:
@@ -87,20 +70,3 @@ def expires_at(
         return expire_timestamp_ms
     since_ms = commit_timestamp_ms if rule.since_ms == NO_TIMESTAMP_MS else rule.since_ms
     return max(since_ms, rule.read_ms) + retention_ms
-
-
-def expired_keys(
-    rule: ExpiryRule,
-    entries: Iterable[tuple[str, int, int, int]],
-    *,
-    retention_ms: int,
-    wall_ms: int,
-) -> list[tuple[str, int]]:
-    """The (topic, partition) of those (topic, partition, commit time, expire time) that may go."""
-    return [
-        (topic, partition)
-        for topic, partition, commit_ms, expire_ms in entries
-        if has_expired(
-            rule, topic, commit_ms, expire_ms, retention_ms=retention_ms, wall_ms=wall_ms
-        )
-    ]

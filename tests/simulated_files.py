@@ -168,6 +168,16 @@ class SimulatedFiles:
         """The process is gone, and its locks with it; what it wrote stays."""
         self._locked.clear()
 
+    def as_killed(self) -> SimulatedFiles:
+        """What the next process would find if this one were killed now; this one goes on."""
+        found = SimulatedFiles(self.now_ms, self.capacity_bytes)
+        copies: dict[int, Inode] = {}
+        for path, inode in list(self.names.items()):
+            copy = copies.setdefault(id(inode), Inode(bytearray(inode.data), bytes(inode.data)))
+            found.names[path] = copy
+        found.directories = set(self.directories)
+        return found
+
     def lose_power(self, chance: random.Random) -> None:
         """Keep what was fsynced, and of the rest what ``chance`` keeps."""
         self.kill()

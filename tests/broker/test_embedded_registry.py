@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker.embedded_registry import EmbeddedRegistry, partition_metadata
-from broker.registry import BadDirectory, Topic, uuid_bytes, uuid_text
+from broker.registry import BadDirectory, DeletedTopic, Topic, uuid_bytes, uuid_text
 from log.filesystem import FileSystem, OsFileSystem, write_whole
 from tests.simulated_files import SimulatedFiles
 
@@ -126,8 +126,8 @@ def test_a_topic_that_is_being_deleted_is_not_seen_and_not_forgotten() -> None:
     again = opened(fs)
 
     assert again.topic("t") is None
-    assert again.dying == {"t": topic}
-    again.forget("t")
+    assert again.dying == {"t": DeletedTopic(topic)}
+    again.forget(topic)
     assert opened(fs).dying == {}
 
 
@@ -208,9 +208,9 @@ def test_a_damaged_list_is_refused_not_read_as_empty(text: str) -> None:
 def test_a_list_of_a_later_muster_is_refused() -> None:
     fs = SimulatedFiles()
     opened(fs)
-    write_whole(fs, f"{DATA}/topics.json", b'{"version": 2}')
+    write_whole(fs, f"{DATA}/topics.json", b'{"version": 3}')
 
-    with pytest.raises(BadDirectory, match="version 2, and this Muster knows 1"):
+    with pytest.raises(BadDirectory, match="version 3, and this Muster knows 2"):
         opened(fs)
 
 

@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from broker.clock import Clock
 from broker.runtime import RuntimeSettings
 from broker.shard_log import Phase, ShardLog
+from broker.slices import Slicer
 from coordinator.calls import Now
 from coordinator.config import GroupConfig
 from log.config import LogConfig
@@ -565,12 +566,12 @@ async def test_offsets_of_a_deleted_topic_go_even_if_their_shard_was_loading(
         client = await broker.client()
         assert await client.commit(HERE, 5) == NONE
         assert await client.commit(HERE, 6, topic="payments") == NONE
-        broker.runtime.topics_deleted(["payments"])
+        await broker.runtime.dropped_offsets.drop(["payments"], Slicer().work("test"))
         assert await client.fetch(HERE, "payments") == -1
         assert await client.fetch(HERE) == 5
     again = EdgeBroker(tmp_path)
     async with again:
-        again.runtime.topics_deleted(["orders"])
+        await again.runtime.dropped_offsets.drop(["orders"], Slicer().work("test"))
         await eventually(lambda: not again.runtime.loading)
         assert await (await again.client()).fetch(HERE) == -1
 

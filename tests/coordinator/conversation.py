@@ -28,7 +28,9 @@ from coordinator.calls import (
 )
 from coordinator.config import GroupConfig
 from coordinator.outcome import JoinReply, Outcome, Reply
-from coordinator.shard import GroupShard, loading_error, refusal
+from coordinator.refusal import loading_error, refusal
+from coordinator.shard import GroupShard
+from coordinator.sweeps import EVERY_LOG_OFFSET
 from offsets.runs import Run
 from protocol.consumer_protocol import encode_subscription
 from tests.coordinator.invariants import check_against_log, check_shard, reloaded
@@ -358,7 +360,9 @@ class Conversation:
         ]
 
     def _do_topics_deleted(self, words: Words) -> list[str]:
-        return self._take(self.shard.topics_deleted(frozenset(words.plain), self.now))
+        return self._take(
+            self.shard.topics_deleted(dict.fromkeys(words.plain, EVERY_LOG_OFFSET), self.now)
+        )
 
     def _do_unload(self, words: Words) -> list[str]:
         lines = self._take(self.shard.unload(int(words.plain[0])))

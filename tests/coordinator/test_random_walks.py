@@ -26,6 +26,7 @@ from coordinator.events import GroupRemoved
 from coordinator.outcome import JoinReply, Outcome, SyncReply
 from coordinator.shard import GroupShard
 from coordinator.states import State
+from coordinator.sweeps import EVERY_LOG_OFFSET
 from offsets.runs import Run
 from protocol.consumer_protocol import encode_subscription
 from tests.coordinator.invariants import check_against_log, check_shard
@@ -179,7 +180,7 @@ class Walk:
                 del self.owed[ticket]
                 self.take(outcome)
             case 1:
-                self.take(self.shard.topics_deleted({"t"}, self.now))
+                self.take(self.shard.topics_deleted({"t": EVERY_LOG_OFFSET}, self.now))
             case _:
                 self.advance(self.chance.choice([1, 1000, 5000, 20_000]))
 

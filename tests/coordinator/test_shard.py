@@ -21,7 +21,8 @@ from coordinator.calls import (
 )
 from coordinator.config import GroupConfig
 from coordinator.outcome import JoinReply, SyncReply
-from coordinator.shard import GroupShard, loading_error, refusal
+from coordinator.refusal import loading_error, refusal
+from coordinator.shard import GroupShard
 from coordinator.states import State
 from offsets.record_codec import run_records
 from offsets.runs import OffsetRun, OffsetTombstones

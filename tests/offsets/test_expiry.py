@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsets.expiry import GroupCondition, has_expired, rule_for
+from offsets.expiry import ExpiryRule, GroupCondition, expires_at, rule_for
 
 RETENTION_MS = 1_000
 WEEK_MS = 7 * 24 * 3600 * 1000
@@ -43,6 +43,13 @@ TABLE = [
     (SIMPLE,              "t",           2_000,  9_000,           9_000),
     (SIMPLE_FROM_LOG,     "t",           2_000,     -1,           3_000),
 ]  # fmt: skip
+
+
+def has_expired(
+    rule: ExpiryRule, topic: str, committed: int, named: int, *, retention_ms: int, wall_ms: int
+) -> bool:
+    at_ms = expires_at(rule, committed, named, retention_ms=retention_ms)
+    return topic not in rule.kept_topics and wall_ms >= at_ms
 
 
 def expired(group: GroupCondition, topic: str, committed: int, named: int, wall_ms: int) -> bool:

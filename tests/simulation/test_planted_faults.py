@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 
 import coordinator.commits
-import coordinator.deletion
 import coordinator.joining
 import coordinator.membership
 import coordinator.rebalance
 import coordinator.shard
 import coordinator.static
 import coordinator.step
+import coordinator.sweeps
 import offsets.cache
 from coordinator.group import Group
 from coordinator.outcome import JoinReply, SyncReply
@@ -219,14 +219,14 @@ def the_record_forgets(field: str, value: Any) -> Plant:
 
 
 def a_deleted_group_keeps_its_record(patch: pytest.MonkeyPatch) -> None:
-    real = coordinator.deletion.forget
+    real = coordinator.sweeps.forget
 
     def forget(step: Step, *args: Any) -> None:
         written = len(step.records)
         real(step, *args)
         del step.records[written:]
 
-    patch.setattr(coordinator.deletion, "forget", forget)
+    patch.setattr(coordinator.sweeps, "forget", forget)
 
 
 def an_assignment_changes_when_asked_again(patch: pytest.MonkeyPatch) -> None:
@@ -252,16 +252,16 @@ def followers_are_told_another_leader(patch: pytest.MonkeyPatch) -> None:
 
 
 def offsets_expire_in_groups_with_members(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(offsets.cache, "rule_for", lambda _: ExpiryRule(0, ()))
+    patch.setattr(coordinator.sweeps, "rule_for", lambda _: ExpiryRule(0, ()))
 
 
 def offsets_expire_in_half_their_time(patch: pytest.MonkeyPatch) -> None:
-    real = offsets.cache.expired_keys
+    real = offsets.cache.expires_at
 
-    def expired_keys(rule: Any, stamped: Any, *, retention_ms: int, wall_ms: int) -> Any:
-        return real(rule, stamped, retention_ms=retention_ms // 2, wall_ms=wall_ms)
+    def expires_at(rule: Any, commit_ms: int, expire_ms: int, *, retention_ms: int) -> int:
+        return real(rule, commit_ms, expire_ms, retention_ms=retention_ms // 2)
 
-    patch.setattr(offsets.cache, "expired_keys", expired_keys)
+    patch.setattr(offsets.cache, "expires_at", expires_at)
 
 
 def generations_stand_still(patch: pytest.MonkeyPatch) -> None:

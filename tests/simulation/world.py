@@ -17,7 +17,9 @@ from random import Random
 from coordinator.calls import Call, JoinGroup, Now
 from coordinator.config import GroupConfig
 from coordinator.outcome import Outcome, Reply
-from coordinator.shard import GroupShard, refusal
+from coordinator.refusal import refusal
+from coordinator.shard import GroupShard
+from coordinator.sweeps import EVERY_LOG_OFFSET
 from offsets.record_codec import run_records
 from offsets.runs import Run
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
@@ -203,7 +205,7 @@ class World:
         self.wall_ms += self.rng.choice([-3_600_000, -5_000, 5_000, 30_000])
 
     def topic_is_deleted(self) -> None:
-        self._take(self.shard.topics_deleted({self.rng.choice(TOPICS)}, self.now))
+        self._take(self.shard.topics_deleted({self.rng.choice(TOPICS): EVERY_LOG_OFFSET}, self.now))
 
     # --------------------------------------------------------------------------- log and turns
 

@@ -1,0 +1,35 @@
+"""The settings of the coordinator's runtime, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.shard_log import ShardLog
+from coordinator.config import GroupConfig
+
+
+@dataclass(frozen=True)
+class RuntimeSettings:
+    """What the runtime reads of the configuration, in plain values of Kafka's units."""
+
+    groups: GroupConfig
+    commit_timeout_ms: int = 5000
+    """offsets.commit.timeout.ms"""
+    commit_required_acks: int = -1
+    """offsets.commit.required.acks; 0 answers commits before they are written"""
+    load_buffer_bytes: int = 5242880
+    """offsets.load.buffer.size"""
+    compression: int = 0
+    """offsets.topic.compression.codec"""
+    compression_level: int | None = None
+    """That of the topic's own compression.type; None for the codec's default"""
+    timestamp_type: int = 0
+    """The offsets topic's message.timestamp.type, as the bit of a batch"""
+    append_linger_ms: int = 0
+    """group.coordinator.append.linger.ms"""
+    loads_at_once: int = 1
+    """group.coordinator.threads"""
+
+    def write_as(self, host: ShardLog) -> None:
+        """Has the host write batches in the form that these settings say."""
+        host.write_as(self.compression, self.compression_level, self.timestamp_type)

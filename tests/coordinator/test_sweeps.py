@@ -1,0 +1,152 @@
+"""Work over many offsets goes in bounded pieces, and a crash between two of them is fine."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.calls import DeleteGroup, OffsetFetch, TopicOffsets
+from coordinator.outcome import CommitReply, FetchReply, Outcome
+from coordinator.states import State
+from coordinator.sweeps import EVERY_LOG_OFFSET
+from offsets.runs import OffsetTombstones
+from protocol.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    GROUP_ID_NOT_FOUND,
+    NONE,
+    NOT_COORDINATOR,
+)
+from tests.coordinator.calls_for_tests import Driver, commit, join
+from tests.coordinator.invariants import check_against_log, reloaded
+
+TOPICS, PARTITIONS = 5, 1000
+TOMBSTONES_MAX = 500
+"""Of one piece: some 5 ms until they are in the log."""
+
+
+def filled(**settings: int) -> Driver:
+    """A shard with a small group and a large one, both of offsets alone."""
+    driver = Driver(**settings)
+    driver.handle(commit("small", group_id="small"))
+    columns = list(range(PARTITIONS))
+    for number in range(TOPICS):
+        topic = f"t{number or ''}"
+        offsets = TopicOffsets(topic, columns, columns, [-1] * PARTITIONS, None, None)
+        driver.handle(commit(topic, topics=[offsets]))
+    return driver
+
+
+def dropped(outcome: Outcome) -> int:
+    return sum(len(run) for run in outcome.records if isinstance(run, OffsetTombstones))
+
+
+def work_off(driver: Driver, pieces: list[Outcome]) -> None:
+    """Everything that is due, a piece at a time."""
+    while (due_ms := driver.shard.next_deadline()) is not None and due_ms <= driver.mono_ms:
+        pieces.append(driver.take(driver.shard.expire(driver.now, 100)))
+        check_against_log(driver.shard, driver.config, driver.log, driver.now)
+
+
+def test_a_large_group_is_deleted_in_pieces_and_answered_at_the_end() -> None:
+    driver = filled()
+    pieces = [driver.handle(DeleteGroup("ticket", "g"))]
+    assert not pieces[0].replies
+    assert set(driver.shard.parked()) == {"ticket"}
+    assert driver.shard.groups["g"].state is State.DEAD
+    # as its states say of a DEAD group: come again, and it has no offsets
+    assert driver.answer(commit("c")) == CommitReply(COORDINATOR_NOT_AVAILABLE)
+    assert driver.error(join("j")) == COORDINATOR_NOT_AVAILABLE
+    assert driver.answer(DeleteGroup("again", "g")) == GROUP_ID_NOT_FOUND
+    fetched = driver.answer(OffsetFetch("f", "g", None))
+    assert isinstance(fetched, FetchReply)
+    assert not fetched.topics
+
+    work_off(driver, pieces)
+
+    assert [reply for piece in pieces for reply in piece.replies] == [("ticket", NONE)]
+    assert pieces[-1].replies
+    assert sum(map(dropped, pieces)) == TOPICS * PARTITIONS
+    assert max(map(dropped, pieces)) <= TOMBSTONES_MAX
+    assert list(driver.shard.groups) == ["small"]
+    assert driver.shard.cache.offsets() == 1
+    told = [type(event).__name__ for piece in pieces for event in piece.events]
+    assert told == ["Transition", "OffsetsExpired", "GroupRemoved"]
+
+
+def test_a_deletion_that_a_crash_ends_has_taken_some_offsets_and_no_group() -> None:
+    driver = filled()
+    driver.handle(DeleteGroup("lost", "g"))
+    driver.take(driver.shard.expire(driver.now, 100))
+
+    driver.shard = reloaded(driver.config, driver.log, driver.now)
+
+    left = driver.shard.cache.offsets() - 1
+    assert 0 < left < TOPICS * PARTITIONS
+    assert driver.shard.groups["g"].state is State.EMPTY
+    pieces = [driver.handle(DeleteGroup("again", "g"))]
+    work_off(driver, pieces)
+    assert pieces[-1].replies == [("again", NONE)]
+    assert driver.shard.cache.offsets() == 1
+
+
+def test_who_waits_for_a_deletion_is_answered_when_the_shard_is_given_up() -> None:
+    driver = filled()
+    driver.handle(DeleteGroup("ticket", "g"))
+
+    assert driver.shard.unload(NOT_COORDINATOR).replies == [("ticket", NOT_COORDINATOR)]
+    assert not driver.shard.parked()
+
+
+def test_offsets_of_a_deleted_topic_go_in_pieces_in_every_group() -> None:
+    driver = filled()
+    topics = {"t": EVERY_LOG_OFFSET, "t2": EVERY_LOG_OFFSET}
+    pieces = [driver.take(driver.shard.topics_deleted(topics, driver.now, "ticket"))]
+    work_off(driver, pieces)
+
+    assert [reply for piece in pieces for reply in piece.replies] == [("ticket", NONE)]
+    assert max(map(dropped, pieces)) <= TOMBSTONES_MAX
+    assert sum(map(dropped, pieces)) == 2 * PARTITIONS + 1
+    assert set(driver.shard.cache.topics("g")) == {"t1", "t3", "t4"}
+    assert not driver.shard.cache.has_offsets("small")
+
+
+def test_offsets_that_were_committed_for_a_new_topic_of_the_name_stay() -> None:
+    driver = filled()
+    bound = sum(len(run) for _, run in driver.log)
+    new = [TopicOffsets("t", [7, 2000], [70, 71], [-1, -1], None, None)]
+    driver.handle(commit("new", topics=new))
+    pieces = [driver.take(driver.shard.topics_deleted({"t": bound}, driver.now, "ticket"))]
+    later = [TopicOffsets("t", [999], [72], [-1], None, None)]
+    driver.handle(commit("between two pieces", topics=later))
+    work_off(driver, pieces)
+
+    assert driver.shard.cache.partitions("g", "t") == [7, 999, 2000]
+    assert driver.shard.cache.partitions("small", "t") == []
+
+
+@pytest.mark.parametrize("budget", [1, 100])
+def test_a_large_group_expires_in_pieces(budget: int) -> None:
+    driver = filled(offsets_retention_ms=1000, offsets_retention_check_interval_ms=5000)
+    driver.mono_ms = 5000
+    pieces = []
+    while (due_ms := driver.shard.next_deadline()) is not None and due_ms <= driver.mono_ms:
+        pieces.append(driver.take(driver.shard.expire(driver.now, budget)))
+
+    assert max(map(dropped, pieces)) <= TOMBSTONES_MAX
+    assert sum(map(dropped, pieces)) == TOPICS * PARTITIONS + 1
+    assert not driver.shard.groups
+    assert driver.shard.cache.offsets() == 0
+
+
+def test_a_large_group_that_comes_to_life_while_it_expires_keeps_what_it_may() -> None:
+    driver = filled(offsets_retention_ms=1000, offsets_retention_check_interval_ms=5000)
+    driver.mono_ms = 5000
+    driver.take(driver.shard.expire(driver.now, 100))
+    left = driver.shard.cache.offsets()
+    assert 0 < left < TOPICS * PARTITIONS
+    driver.handle(join("j", supports_skip_assignment=False))
+    pieces: list[Outcome] = []
+    while driver.shard.is_sweeping:
+        pieces.append(driver.take(driver.shard.expire(driver.now, 100)))
+
+    assert driver.shard.cache.offsets() == left
+    assert "g" in driver.shard.groups
