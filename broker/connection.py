@@ -63,10 +63,10 @@ class Connection(OrderedReplies, asyncio.Protocol):
         self.last_active_s = server.now_s
         self.read_ns: int = 0
         """When bytes came last, by the performance counter: what request times count from."""
-        self.muted_at_s: int | None = None
-        """Since when the peer has not read its replies."""
-        self.unsent_bytes = 0
-        """What the transport held at the last look of the server at muted connections."""
+        self.taken_bytes = 0
+        """What the kernel had taken of the replies when the server last looked at muted ones."""
+        self._draining = False
+        """Nothing more is handled, and the connection is closed when all replies are written."""
         self._broker = server.broker
         self._routes = server.routes
         self._partials = server.partials
@@ -104,6 +104,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
             self._backlog
             or self._parked is not None
             or self.muted_at_s is not None
+            or self.sending
             or self._framer.buffered
             or len(data) > BACKLOG_BYTES
             or len(self._slots) >= self._slots_max
@@ -121,7 +122,12 @@ class Connection(OrderedReplies, asyncio.Protocol):
                 break
             self._handle(data if end == size and not position else data[position:end])
             position = end
-            if self._parked is not None or self._out_bytes > OUTPUT_BYTES or self.closed:
+            if (
+                self._parked is not None
+                or self._out_bytes > OUTPUT_BYTES
+                or self.sending
+                or self.closed
+            ):
                 break
         self._busy = False
         if self._out:
@@ -138,7 +144,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
 
     def _receive(self, data: bytes) -> None:
         """Keeps what cannot be handled at once and handles what can."""
-        if self.closed:
+        if self.closed or self._draining:
             return
         try:
             frames = self._framer.feed(data)
@@ -164,6 +170,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
         slots, self._slots = self._slots, deque()
         self._parked = None
         self._out.clear()
+        self._pending.clear()
         for request in slots:
             if request.reply is None and request.on_disconnect is not None:
                 try:
@@ -174,7 +181,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer does not read: its requests wait, and after a time it is closed."""
         self.muted_at_s = self.server.now_s
-        self.unsent_bytes = self._transport.get_write_buffer_size()
+        self.taken_bytes = self.bytes_out - self._transport.get_write_buffer_size()
         self.server.muted.add(self)
         self._stop_reading()
 
@@ -182,7 +189,18 @@ class Connection(OrderedReplies, asyncio.Protocol):
         """The peer reads again."""
         self.muted_at_s = None
         self.server.muted.discard(self)
-        if not self.closed:
+        if self.sending:
+            self._send()
+        elif not self.closed:
+            self.server.touch(self)
+
+    def _sent(self) -> None:
+        """Goes on with what was held back, or closes."""
+        if self.closed:
+            return
+        if self._draining:
+            self.close()
+        elif self._backlog or not self._reading:
             self.server.touch(self)
 
     def handler_failed(self, request: Request) -> None:
@@ -210,30 +228,20 @@ class Connection(OrderedReplies, asyncio.Protocol):
         elif self._out:
             self._write()
 
-    def close(self) -> None:
-        """Closes the connection once the transport's buffer is written."""
-        self.closed = True
-        self._transport.close()
-
     def drain(self) -> None:
-        """Writes what is finished and closes; for the end of the server."""
-        if not self.closed:
-            self._write()
+        """Writes what is finished, handles nothing more, and closes."""
+        if self.closed:
+            return
+        self._draining = True
+        self._backlog.clear()
+        self._write()
+        if not self.sending and not self.closed:
             self.close()
-
-    @property
-    def waits(self) -> bool:
-        """Whether a request is being worked on or a reply is on its way: that is not idle."""
-        return bool(self._slots) or self.write_buffer_size() > 0
 
     @property
     def buffered(self) -> int:
         """Bytes of a partly received request."""
         return self._framer.buffered
-
-    def write_buffer_size(self) -> int:
-        """Bytes handed to the transport and not yet taken by the kernel."""
-        return self._transport.get_write_buffer_size()
 
     def peer_is_gone(self) -> bool:
         """Whether the peer closed while its socket was not read; such news comes no other way."""
@@ -252,8 +260,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
         if self.closed:
             return
         self.server.protocol_errors += 1
-        self._write()
-        self.close()
+        self.drain()
         logger.warning(
             "connection closed: the peer sent what is not a Kafka request",
             peer=self.peer,
@@ -338,6 +345,8 @@ class Connection(OrderedReplies, asyncio.Protocol):
         return (
             self._parked is not None
             or self.muted_at_s is not None
+            or self.sending
+            or self._draining
             or len(self._slots) >= self._slots_max
             or self.closed
         )
@@ -370,7 +379,8 @@ class Connection(OrderedReplies, asyncio.Protocol):
         if self.closed:
             return
         full = self._backlog_bytes + self._framer.buffered > BACKLOG_BYTES
-        if self.muted_at_s is not None or (full and self._backlog) or (full and self._blocked()):
+        muted = self.muted_at_s is not None or self._draining
+        if muted or (full and self._backlog) or (full and self._blocked()):
             self._stop_reading()
         elif not self._reading and not self._held():
             self._reading = True

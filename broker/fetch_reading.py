@@ -12,11 +12,12 @@ from broker.fetch_response import Fetched
 from broker.fetch_sessions import Wanted
 from broker.leader_epoch import epoch_error
 from broker.logs import TopicLogs
-from broker.request import FileSlice
+from broker.request import Chunk, FileSlice
+from log.batch_scan import headers
 from log.errors import CorruptLog, OffsetOutOfRange
 from log.partition_log import PartitionLog
 from log.transactions import seen_from
-from log.values import ReadInfo
+from log.values import ReadInfo, Slice
 from protocol.errors import (
     CORRUPT_MESSAGE,
     KAFKA_STORAGE_ERROR,
@@ -27,6 +28,7 @@ from protocol.errors import (
     UNSUPPORTED_COMPRESSION_TYPE,
     UNSUPPORTED_VERSION,
 )
+from protocol.records.batch import CODEC_BITS
 from protocol.records.compression import ZSTD
 from protocol.records.convert import down_convert, needs_conversion
 from protocol.records.corrupt import CorruptRecords
@@ -136,11 +138,14 @@ class Reader:
         self, topic: TopicLogs, log: PartitionLog, info: ReadInfo, offset: int, limit: int
     ) -> Fetched:
         """Records for a client that may not know zstd, or not even batches."""
-        data = _before_zstd(info.data)
-        if data is None:
+        pieces = _before_zstd(info)
+        if pieces is None:
             return self._fetched(log, UNSUPPORTED_COMPRESSION_TYPE)
+        fetched = self._fetched(log, 0)
+        fetched.records = [FileSlice(*piece) for piece in pieces]
         if self.version < _FIRST_WITH_MAGIC_2:
             magic = 0 if self.version < _FIRST_WITH_MAGIC_1 else 1
+            data = _bytes(pieces)
             if needs_conversion(data, magic):
                 if not topic.settings["message.downconversion.enable"]:
                     return self._fetched(log, UNSUPPORTED_VERSION)
@@ -149,9 +154,8 @@ class Reader:
                 except CorruptRecords as error:
                     logger.error("a batch can't be converted", log=log.directory, why=error.message)
                     return self._fetched(log, CORRUPT_MESSAGE)
-        fetched = self._fetched(log, 0)
-        fetched.records = [data]
-        fetched.size_bytes = len(data)
+                fetched.records = [data]
+        fetched.size_bytes = sum([_size(chunk) for chunk in fetched.records])
         return fetched
 
     def _converted(
@@ -168,15 +172,34 @@ class Reader:
             if converted.data:
                 return converted.data
             last = max(header.last_offset for header, _ in iter_stored(data, partial=True))
-            following = _before_zstd(log.read(last + 1, limit).data)
+            following = _before_zstd(log.read(last + 1, limit))
             if not following:
                 return b""
-            data = following
+            data = _bytes(following)
 
 
-def _before_zstd(data: bytes) -> bytes | None:
-    """The entries before the first in zstd, None when it is the very first."""
-    for header, position in iter_stored(data, partial=True):
-        if header.compression == ZSTD:
-            return data[:position] if position else None
-    return data
+def _before_zstd(info: ReadInfo) -> list[Slice] | None:
+    """The entries before the first in zstd, None when it is the very first.
+
+    Their headers are looked at, and their records stay where they are.
+    """
+    kept: list[Slice] = []
+    for piece in info.slices:
+        end = piece.position + piece.length
+        for header in headers(piece.file, piece.position, piece.file.size()):
+            if header.position >= end:
+                break
+            if header.attributes & CODEC_BITS == ZSTD:
+                if header.position > piece.position:
+                    kept.append(piece._replace(length=header.position - piece.position))
+                return kept or None
+        kept.append(piece)
+    return kept
+
+
+def _bytes(pieces: Sequence[Slice]) -> bytes:
+    return b"".join([piece.file.read(piece.position, piece.length) for piece in pieces])
+
+
+def _size(chunk: Chunk) -> int:
+    return chunk.length if isinstance(chunk, FileSlice) else len(chunk)

@@ -1,15 +1,14 @@
-"""Replies that no handler makes, and the turning of file slices into bytes."""
+"""Replies that no handler makes."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import structlog
 
 from broker.peer import display_client_id
-from broker.request import Chunk, FileSlice, Request
+from broker.request import Request
 from protocol.errors import UNSUPPORTED_VERSION
 from protocol.headers import response_header
 
@@ -51,23 +50,3 @@ def error_frame(request: Request, error_code: int) -> bytes | None:
         return None
     header = response_header(api.key, version, request.correlation_id)
     return struct.pack(">i", len(header) + len(body)) + header + body
-
-
-def file_chunks(chunks: Iterable[Chunk]) -> Iterator[bytes | bytearray | memoryview]:
-    """``chunks`` with every `FileSlice` read; EOFError when a file ends before its slice does."""
-    for chunk in chunks:
-        if isinstance(chunk, FileSlice):
-            yield from _read_slice(chunk)
-        else:
-            yield chunk
-
-
-def _read_slice(chunk: FileSlice) -> Iterator[bytes]:
-    position, left = chunk.position, chunk.length
-    while left:
-        data = chunk.file.read(position, left)
-        if not data:
-            raise EOFError(f"{chunk.file.path} ends at {position}, {left} bytes before its slice")
-        position += len(data)
-        left -= len(data)
-        yield data

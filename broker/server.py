@@ -19,6 +19,7 @@ import structlog
 
 from broker.clients import Clients
 from broker.connection import Connection
+from broker.disk_reads import DiskReads
 from broker.dispatch import SERVED
 from broker.histogram import Histogram
 from broker.internal_errors import InternalErrors
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-UNREAD_S_MAX = 30
-"""How long a peer may read nothing of its replies before it is closed."""
 CLOSING_S_MAX = 10
 """How long a closing connection may take to take its last bytes."""
 
@@ -87,6 +86,8 @@ class Server:
         """API key to nanoseconds from a request's arrival to its answer."""
         self.large = LargeRequests(broker.slicer, broker.worker, broker.spawn)
         """Where requests over many elements are worked off."""
+        self.disk = DiskReads()
+        """Reads of what the page cache has not."""
         self.clients = Clients()
         """Who sent how much."""
         self._served = served
@@ -181,10 +182,11 @@ class Server:
             connection.drain()
         for _ in range(20):
             if not self.connections:
-                return
+                break
             await asyncio.sleep(0.1)
         for connection in list(self.connections):
             connection.abort()
+        self.disk.stop()
         await asyncio.sleep(0)
 
     # -- what connections call
@@ -265,12 +267,7 @@ class Server:
     def look_around(self) -> None:
         """Closes whom nobody needs to wait for: idle, unreading, gone, or stalled."""
         now_s = self.now_s
-        for connection in list(self.muted):
-            left = connection.write_buffer_size()
-            if left < connection.unsent_bytes:
-                connection.unsent_bytes, connection.muted_at_s = left, now_s
-            elif now_s - (connection.muted_at_s or now_s) >= UNREAD_S_MAX:
-                self._drop(connection, f"it read nothing for {UNREAD_S_MAX} s")
+        self._look_for_unread(now_s)
         for connection in list(self.unread):
             if connection.peer_is_gone():
                 connection.abort()
@@ -281,6 +278,20 @@ class Server:
         for connection, since in list(self._closing.items()):
             if now_s - since >= CLOSING_S_MAX:
                 connection.abort()
+
+    def _look_for_unread(self, now_s: int) -> None:
+        """Closes peers that read nothing of their replies for as long as one may be idle.
+
+        One that reads, however slowly, gets all of it, as from Apache Kafka; meanwhile it costs
+        what its transport holds.
+        """
+        idle_ms = self.limits.idle_ms
+        for connection in list(self.muted):
+            taken = connection.bytes_out - connection.write_buffer_size()
+            if taken > connection.taken_bytes:
+                connection.taken_bytes, connection.muted_at_s = taken, now_s
+            elif idle_ms >= 0 and (now_s - (connection.muted_at_s or now_s)) * 1000 >= idle_ms:
+                self._drop(connection, f"it read nothing for {idle_ms // 1000} s")
 
     def _look_for_idle(self, now_s: int) -> None:
         idle_s = self.limits.idle_ms / 1000

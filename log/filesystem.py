@@ -51,6 +51,12 @@ class File(Protocol):
     def read(self, position: int, length: int) -> bytes:
         """At most ``length`` bytes from ``position``, fewer only at the end of the file."""
 
+    def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
+        """As much of `read` as is in memory: None when the disk would be waited for.
+
+        Fewer bytes than asked for may be there; none at the end of the file.
+        """
+
     def write(self, position: int, data: Buffer) -> None:
         """Write all of ``data`` at ``position``, in one system call when the system takes it.
 

@@ -153,6 +153,12 @@ class BoundedFile:
         self.used = True
         return (self.file or self._files.reopen(self)).read(position, length)
 
+    def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
+        """See File; to open it again would wait for the disk too."""
+        self.used = True
+        file = self.file
+        return None if file is None else file.read_cached(position, length)
+
     def write(self, position: int, data: Buffer) -> None:
         """See File."""
         self.used = True

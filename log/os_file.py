@@ -10,15 +10,18 @@ if TYPE_CHECKING:
     from log.filesystem import Buffer
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE of Linux
+_NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 
 class OsFile:
     """A file of the operating system."""
 
-    __slots__ = ("_descriptor", "path")
+    __slots__ = ("_descriptor", "_no_wait", "path")
 
     def __init__(self, path: str, create: bool) -> None:
         self._descriptor = -1
+        self._no_wait = _NO_WAIT
+        """0 where the system or the file system can't say what is in memory."""
         self.path = path
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         self._descriptor = os.open(path, flags, 0o644)
@@ -49,6 +52,28 @@ class OsFile:
             parts.append(data)
             got += len(data)
         return b"".join(parts)
+
+    def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
+        """See File.
+
+        Where nobody can tell, all is taken to be in memory. That is so of tmpfs; ext4, XFS, Btrfs
+        and overlayfs over them can tell.
+        """
+        if not self._no_wait:
+            return self.read(position, length)
+        data = bytearray(length)
+        try:
+            got = os.preadv(self._descriptor, (data,), position, self._no_wait)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                raise
+            self._no_wait = 0
+            return self.read(position, length)
+        if got < length:
+            del data[got:]
+        return data
 
     def write(self, position: int, data: Buffer) -> None:
         """See File."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -80,7 +81,12 @@ class SimulatedFile:
         assert length >= 0, length
         self._find()
         self._fs.check("read", self.path)
+        if self._fs.disk is not None:
+            assert self._fs.disk.wait(self._fs.DISK_WITHIN_S), "nobody lets the disk answer"
         return bytes(self._inode.data[position : position + length])
+
+    def read_cached(self, position: int, length: int) -> bytes | None:
+        return None if self._fs.disk is not None else self.read(position, length)
 
     def reserve(self, size: int) -> None:
         self._find()
@@ -134,7 +140,11 @@ class SimulatedLock:
 class SimulatedFiles:
     """See log.filesystem.FileSystem. ``now_ms`` is the time that files are modified at."""
 
+    DISK_WITHIN_S = 20.0
+
     def __init__(self, now_ms: int = 0, capacity_bytes: int = 1 << 40) -> None:
+        self.disk: threading.Event | None = None
+        """While there is one nothing is in memory: reads wait until it is set."""
         self.now_ms = now_ms
         self.capacity_bytes = capacity_bytes
         self.calls: list[tuple[str, str]] = []

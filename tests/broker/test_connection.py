@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from broker.connection import BACKLOG_BYTES
 from broker.request import FileSlice, Request, ServedApi
-from broker.server import CLOSING_S_MAX, UNREAD_S_MAX, Limits
+from broker.server import CLOSING_S_MAX, Limits
 from log.filesystem import OsFileSystem
 from protocol.headers import encode_request_header
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
@@ -203,7 +203,7 @@ async def test_a_peer_that_reads_nothing_is_muted_and_then_closed(
 
         broker.server.look_around()
         assert connection in broker.server.connections, "not at once"
-        broker.server.now_s += UNREAD_S_MAX + 1
+        broker.server.now_s += broker.server.limits.idle_ms // 1000
         broker.server.look_around()
         await eventually(lambda: connection not in broker.server.connections)
 

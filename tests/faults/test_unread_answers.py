@@ -1,0 +1,70 @@
+"""Consumers that ask for much and read nothing: the broker keeps hardly any of it in memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.broker.topic_calls import create_topic, produce
+from tests.brokers import Broker
+from tests.waiting import until
+from tests.wire import Wire, batch, values_of
+
+pytestmark = pytest.mark.faults
+
+CONSUMERS = 40
+PARTITIONS = 20
+MEMORY_GROWN_MIB_MAX = 40
+"""A megabyte each: 800 MiB would be all that they asked for."""
+
+
+def memory_mib(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) // 1024
+
+
+def test_forty_consumers_that_do_not_read(tmp_path: Path) -> None:
+    fetch = {
+        "replica_id": -1,
+        "max_wait_ms": 0,
+        "min_bytes": 1,
+        "max_bytes": 50_000_000,
+        "topics": [
+            {
+                "topic": "orders",
+                "partitions": [
+                    {"partition": p, "fetch_offset": 0, "partition_max_bytes": 1_048_576}
+                    for p in range(PARTITIONS)
+                ],
+            }
+        ],
+    }
+    values = [os.urandom(1000) for _ in range(1000)]
+    broker = Broker(tmp_path)
+    broker.start()
+    readers: list[Wire] = []
+    try:
+        with Wire(broker.port) as wire:
+            create_topic(wire, "orders", PARTITIONS)
+            for partition in range(PARTITIONS):
+                produce(wire, "orders", batch(*values), partition=partition)
+            before = memory_mib(broker.pid)
+
+            readers += [Wire(broker.port) for _ in range(CONSUMERS)]
+            for reader in readers:
+                reader.send("Fetch", 4, fetch)
+            for reader in readers:  # its answer has begun
+                until("the answer begins", lambda reader=reader: reader.socket.recv(4, 2))  # type: ignore[misc]
+            answer = wire.call("ApiVersions", 0)
+
+            assert answer["error_code"] == 0
+            assert memory_mib(broker.pid) < before + MEMORY_GROWN_MIB_MAX
+            _, read = readers[0].receive()
+            partitions = read["responses"][0]["partitions"]
+            assert all(values_of(partition["records"]) == values for partition in partitions)
+    finally:
+        for reader in readers:
+            reader.close()
+        broker.stop()
