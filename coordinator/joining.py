@@ -36,6 +36,9 @@ from protocol.errors import (
     UNKNOWN_MEMBER_ID,
 )
 
+PENDING_IDS_MAX = 10_000
+"""Ids of one group that are given out and awaited; for one more the oldest is withdrawn, as if its
+time were over: whoever still joins with it is told UNKNOWN_MEMBER_ID and asks for another."""
 _ID_PREFIX_CHARACTERS = 4000
 """Of the client or instance id in a new member id, so that the id fits any of Kafka's strings."""
 
@@ -132,6 +135,8 @@ def _join_unnamed(step: Step, group: Group, call: JoinGroup) -> None:
         if old_id is not None:
             return replace(step, group, call, group.members[old_id], member_id)
     elif call.member_id_required:
+        if len(group.pending) >= PENDING_IDS_MAX:
+            group.pending.pop(next(iter(group.pending))).disarm()
         timer = group.pending[member_id] = Timer(TimerKind.PENDING, group.group_id, member_id)
         step.state.deadlines.arm(timer, step.now.mono_ms + call.session_timeout_ms)
         return step.reply(call.ticket, JoinReply(MEMBER_ID_REQUIRED, member_id))

@@ -38,6 +38,10 @@ from coordinator.journal_entries import (
     Note,
     Rebalance,
     Rejections,
+    kept_assigned,
+    kept_id,
+    kept_ids,
+    kept_words,
 )
 from coordinator.states import State
 
@@ -52,6 +56,7 @@ _CHANGES_KEPT = 32
 _FLAPPERS_KEPT = 64
 _HISTORIES_KEPT = 200
 _GENERATION_BYTES = 300
+_RESTORED_GROUP_BYTES = 200
 _SEPARATE = (Cause.STATIC_MEMBER_REPLACED,)
 _PREPARING = State.PREPARING_REBALANCE.value
 _AWAITING_SYNC = State.AWAITING_SYNC.value
@@ -126,6 +131,7 @@ class Journal:
 
     def _loaded(self, event: ShardLoaded, now: Now) -> None:
         size = _GENERATION_BYTES * sum(map(len, event.generations.values()))
+        size += _RESTORED_GROUP_BYTES * len(event.generations) + sum(map(len, event.generations))
         self._histories.append((now, event.generations, size))
         self.bytes += size
         if len(self._histories) > _HISTORIES_KEPT:
@@ -158,16 +164,16 @@ def _transition(journal: GroupJournal, event: Transition, now: Now) -> None:
         return
     if current is None:
         if event.cause in (Cause.DELETED, Cause.EXPIRED, Cause.UNLOADED):
-            journal.add_note(
-                Note(now.wall_ms, str(event.cause), f"the group ended: {event.detail}")
-            )
+            text = kept_words(f"the group ended: {event.detail}")
+            journal.add_note(Note(now.wall_ms, str(event.cause), text))
         return
     if event.new_state == _AWAITING_SYNC:
         current.phase = "sync"
         current.join_ended_by = str(event.cause)
         current.join_ms = now.mono_ms - current.began_mono_ms
         current.sync_began_mono_ms = now.mono_ms
-        current.awaited, current.until_ms = event.awaited, now.wall_ms + event.wait_ms
+        current.awaited = kept_ids(event.awaited)
+        current.until_ms = now.wall_ms + event.wait_ms
     elif event.new_state == State.STABLE.value:
         current.sync_ms = now.mono_ms - current.sync_began_mono_ms
         _end(journal, current, "assigned", now)
@@ -178,7 +184,8 @@ def _transition(journal: GroupJournal, event: Transition, now: Now) -> None:
         _end(journal, current, "nobody left", now)
     else:
         _end(journal, current, "unloaded", now)
-        journal.add_note(Note(now.wall_ms, str(event.cause), f"the group ended: {event.detail}"))
+        text = kept_words(f"the group ended: {event.detail}")
+        journal.add_note(Note(now.wall_ms, str(event.cause), text))
 
 
 def _begin(journal: GroupJournal, event: Transition, now: Now) -> None:
@@ -187,15 +194,15 @@ def _begin(journal: GroupJournal, event: Transition, now: Now) -> None:
         now.wall_ms,
         now.mono_ms,
         event.cause,
-        event.detail,
-        event.member_id,
+        kept_words(event.detail),
+        kept_id(event.member_id),
         event.generation_id,
-        event.awaited,
+        kept_ids(event.awaited),
         now.wall_ms + event.wait_ms,
     )
     rebalance.from_empty = event.old_state == State.EMPTY.value
     for change in journal.taken_changes():
-        if change.silent_ms >= 0 and change.member_id == event.member_id:
+        if change.silent_ms >= 0 and change.member_id == rebalance.member_id:
             rebalance.last_heard_ms = change.at_ms - change.silent_ms
         rebalance.changes.append(change)
     journal.open(rebalance)
@@ -214,10 +221,10 @@ def _formed(journal: GroupJournal, event: GenerationFormed, now: Now) -> None:  
     if current is None:
         return
     current.generation_id = event.generation_id
-    current.protocol_name = event.protocol_name
-    current.leader = event.leader
+    current.protocol_name = event.protocol_name and kept_id(event.protocol_name)
+    current.leader = event.leader and kept_id(event.leader)
     current.members = event.members
-    current.last_member = event.last_member
+    current.last_member = kept_id(event.last_member)
     current.last_wait_ms = event.last_wait_ms
 
 
@@ -225,8 +232,8 @@ def _assigned(journal: GroupJournal, event: Assigned, now: Now) -> None:  # noqa
     # Told right after the move to Stable, which ended the rebalance.
     if journal.rebalances:
         last = journal.rebalances[-1]
-        last.protocol_type = event.protocol_type
-        last.assigned = event.members
+        last.protocol_type = event.protocol_type and kept_id(event.protocol_type)
+        last.assigned = kept_assigned(event.members)
         journal.measure_last()
 
 
@@ -242,7 +249,7 @@ def _joined(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
 
 def _left(journal: GroupJournal, event: MemberLeft, now: Now) -> None:
     if event.cause in _SEPARATE:
-        journal.add_note(Note(now.wall_ms, str(event.cause), event.detail))
+        journal.add_note(Note(now.wall_ms, str(event.cause), kept_words(event.detail)))
         return
     _change(journal, Change.of(event, now, event.detail, event.silent_ms))
 
@@ -259,16 +266,19 @@ def _change(journal: GroupJournal, change: Change) -> None:
 
 
 def _changed(journal: GroupJournal, event: MemberChanged, now: Now) -> None:
-    flapper = journal.changed.pop(event.member_id, None)
+    member_id = kept_id(event.member_id)
+    flapper = journal.changed.pop(member_id, None)
     if flapper is None:
-        flapper = Flapping(event.member_id, event.client_id, event.client_host)
-        journal.grow(flapper.size())
+        flapper = Flapping(member_id, kept_id(event.client_id), event.client_host)
         if len(journal.changed) >= _FLAPPERS_KEPT:
             journal.grow(-journal.changed.pop(next(iter(journal.changed))).size())
-    journal.changed[event.member_id] = flapper
+    else:
+        journal.grow(-flapper.size())
+    journal.changed[member_id] = flapper
     flapper.changes += 1
     flapper.last_ms = now.wall_ms
-    flapper.detail = event.detail
+    flapper.detail = kept_words(event.detail)
+    journal.grow(flapper.size())
     flapper.recent_mono_ms.append(now.mono_ms)
     recent = flapper.recent_mono_ms
     flapper.flaps = (
@@ -284,14 +294,14 @@ def _rejected(journal: GroupJournal, event: CommitRejected, now: Now) -> None:
     known = journal.rejected.get(event.error_code)
     if known is None:
         known = journal.rejected[event.error_code] = Rejections()
-        journal.grow(400)
-    known.count += 1
-    known.last_ms = now.wall_ms
-    known.last = event
+    else:
+        journal.grow(-known.size())
+    known.take(event, journal.group_id, now)
+    journal.grow(known.size())
 
 
 def _moved_back(journal: GroupJournal, event: OffsetsMovedBack, now: Now) -> None:
-    journal.add_moved_back(MovedBack(now.wall_ms, event))
+    journal.add_moved_back(MovedBack.of(event, journal.group_id, now))
 
 
 def _expired(journal: GroupJournal, event: OffsetsExpired, now: Now) -> None:

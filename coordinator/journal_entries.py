@@ -1,12 +1,15 @@
 """What the journal keeps: rebalances, notes, refused commits, offsets moved back; and their sizes.
 
 Sizes are estimates: of the objects that an entry has for itself and of the texts that it holds.
+Texts come from clients, and ids may be 32 kB long: what is kept of each is its two ends.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from sys import getsizeof
 from typing import NamedTuple
 
 from coordinator.calls import Now
@@ -17,11 +20,15 @@ from coordinator.events import (
     MemberJoined,
     MemberLeft,
     OffsetsMovedBack,
+    cut,
 )
 
 _NOTES_KEPT = 64
 _MOVED_BACK_KEPT = 64
 _PENDING_KEPT = 32
+_ID_CHARACTERS = 512
+_WORDS_CHARACTERS = 2048
+"""What is kept of an id and of a sentence."""
 _GROUP_BYTES = 1500
 _REBALANCE_BYTES = 900
 _CHANGE_BYTES = 250
@@ -30,6 +37,62 @@ _MOVED_BACK_BYTES = 1800
 _FLAPPER_BYTES = 700
 _ASSIGNED_BYTES = 350
 _NAME_BYTES = 60
+_REJECTION_BYTES = 400
+_USUAL_TEXT_BYTES = 100
+"""Of each id; these are in the sizes above, and only what is longer is counted by itself."""
+
+
+def kept_id(text: str) -> str:
+    """What is kept of an id, of a client's name or the like."""
+    return cut(text, _ID_CHARACTERS)
+
+
+def kept_words(text: str) -> str:
+    """What is kept of a sentence."""
+    return cut(text, _WORDS_CHARACTERS)
+
+
+def kept_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
+    """`kept_id` of each."""
+    return tuple([kept_id(each) for each in ids]) if _longest(ids) > _ID_CHARACTERS else ids
+
+
+def kept_assigned(members: tuple[AssignedMember, ...]) -> tuple[AssignedMember, ...]:
+    """What members got, with what is kept of their ids."""
+    return tuple(
+        [
+            each._replace(
+                member_id=kept_id(each.member_id),
+                group_instance_id=each.group_instance_id and kept_id(each.group_instance_id),
+                client_id=kept_id(each.client_id),
+            )
+            if len(each.member_id) + len(each.group_instance_id or "") + len(each.client_id)
+            > _ID_CHARACTERS
+            else each
+            for each in members
+        ]
+    )
+
+
+def _longest(texts: Iterable[str]) -> int:
+    return max(map(len, texts), default=0)
+
+
+def _long(*texts: str | None) -> int:
+    """Bytes of texts beyond the usual."""
+    size = 0
+    for text in texts:
+        if text is not None and (taken := getsizeof(text)) > _USUAL_TEXT_BYTES:
+            size += taken - _USUAL_TEXT_BYTES
+    return size
+
+
+def _words(text: str) -> int:
+    """Bytes of a sentence."""
+    return getsizeof(text) - _EMPTY_BYTES
+
+
+_EMPTY_BYTES = getsizeof("")
 
 
 class Change(NamedTuple):
@@ -51,17 +114,18 @@ class Change(NamedTuple):
         """The change that an event tells of."""
         return cls(
             now.wall_ms,
-            event.member_id,
-            event.group_instance_id,
-            event.client_id,
+            kept_id(event.member_id),
+            event.group_instance_id and kept_id(event.group_instance_id),
+            kept_id(event.client_id),
             event.client_host,
-            text,
+            kept_words(text),
             silent_ms,
         )
 
     def size(self) -> int:
         """Estimated bytes."""
-        return _CHANGE_BYTES + len(self.text)
+        ids = _long(self.member_id, self.group_instance_id, self.client_id, self.client_host)
+        return _CHANGE_BYTES + ids + _words(self.text)
 
 
 @dataclass(slots=True)
@@ -114,9 +178,20 @@ class Rebalance:
 
     def size(self) -> int:
         """Estimated bytes."""
-        size = _REBALANCE_BYTES + len(self.detail) + _NAME_BYTES * len(self.awaited)
+        size = _REBALANCE_BYTES + _words(self.detail) + _NAME_BYTES * len(self.awaited)
+        size += _long(self.member_id, self.last_member, self.leader)
+        size += _long(self.protocol_name, self.protocol_type)
+        if _longest(self.awaited) > _USUAL_TEXT_BYTES:
+            size += _long(*self.awaited)
         size += sum([change.size() for change in self.changes])
-        return size + sum([_ASSIGNED_BYTES + len(each.assignment) for each in self.assigned])
+        return size + sum([_assigned_size(each) for each in self.assigned])
+
+
+def _assigned_size(each: AssignedMember) -> int:
+    size = _ASSIGNED_BYTES + len(each.assignment)
+    if len(each.member_id) + len(each.client_id) > _USUAL_TEXT_BYTES or each.group_instance_id:
+        size += _long(each.member_id, each.group_instance_id, each.client_id, each.client_host)
+    return size
 
 
 class Note(NamedTuple):
@@ -126,12 +201,33 @@ class Note(NamedTuple):
     kind: str
     text: str
 
+    def size(self) -> int:
+        """Estimated bytes."""
+        return _NOTE_BYTES + _words(self.text)
+
 
 class MovedBack(NamedTuple):
     """A commit that set offsets lower."""
 
     at_ms: int
     event: OffsetsMovedBack
+
+    @classmethod
+    def of(cls, event: OffsetsMovedBack, group_id: str, now: Now) -> MovedBack:
+        """The entry of an event; ``group_id`` is the journal's own."""
+        kept = replace(
+            event,
+            group_id=group_id,
+            member_id=kept_id(event.member_id),
+            client_id=kept_id(event.client_id),
+        )
+        return cls(now.wall_ms, kept)
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        event = self.event
+        topics = _long(*(each.topic for each in event.examples))
+        return _MOVED_BACK_BYTES + _long(event.member_id, event.client_id) + topics
 
 
 @dataclass(slots=True)
@@ -141,6 +237,25 @@ class Rejections:
     count: int = 0
     last_ms: int = 0
     last: CommitRejected | None = None
+
+    def take(self, event: CommitRejected, group_id: str, now: Now) -> None:
+        """One more; ``group_id`` is the journal's own."""
+        self.count += 1
+        self.last_ms = now.wall_ms
+        self.last = replace(
+            event,
+            group_id=group_id,
+            member_id=kept_id(event.member_id),
+            client_id=kept_id(event.client_id),
+            detail=kept_words(event.detail),
+        )
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        last = self.last
+        if last is None:
+            return _REJECTION_BYTES
+        return _REJECTION_BYTES + _long(last.member_id, last.client_id) + _words(last.detail)
 
 
 @dataclass(slots=True)
@@ -160,7 +275,7 @@ class Flapping:
 
     def size(self) -> int:
         """Estimated bytes."""
-        return _FLAPPER_BYTES
+        return _FLAPPER_BYTES + _long(self.member_id, self.client_id) + _words(self.detail)
 
 
 class GroupJournal:
@@ -183,7 +298,7 @@ class GroupJournal:
 
     def __init__(self, group_id: str, rebalances_kept: int) -> None:
         self.group_id = group_id
-        self.bytes = _GROUP_BYTES
+        self.bytes = _GROUP_BYTES + _long(group_id)
         """Estimated."""
         self.count = 1
         """The number of the next rebalance."""
@@ -243,22 +358,25 @@ class GroupJournal:
         """Keep what may be about to cause a rebalance."""
         if len(self._pending) < _PENDING_KEPT:
             self._pending.append(change)
+            self.bytes += change.size()
 
     def taken_changes(self) -> list[Change]:
         """What has just come or gone."""
         taken, self._pending = self._pending, []
+        self.bytes -= sum([change.size() for change in taken])
         return taken
 
     def add_note(self, note: Note) -> None:
         """Keep a note."""
         if len(self.notes) == self.notes.maxlen:
-            self.bytes -= _NOTE_BYTES + len(self.notes[0].text)
+            self.bytes -= self.notes[0].size()
         self.notes.append(note)
-        self.bytes += _NOTE_BYTES + len(note.text)
+        self.bytes += note.size()
 
     def add_moved_back(self, moved: MovedBack) -> None:
         """Keep a commit that moved offsets back."""
         self.moved_back_count += 1
-        if len(self.moved_back) < (self.moved_back.maxlen or 0):
-            self.bytes += _MOVED_BACK_BYTES
+        if len(self.moved_back) == self.moved_back.maxlen:
+            self.bytes -= self.moved_back[0].size()
         self.moved_back.append(moved)
+        self.bytes += moved.size()

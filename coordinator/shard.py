@@ -32,7 +32,7 @@ from coordinator.commits import commit, fetch
 from coordinator.config import GroupConfig
 from coordinator.deadlines import Timer, TimerKind
 from coordinator.deletion import delete_group, offset_delete
-from coordinator.events import Cause, LoadedGeneration, ShardLoaded
+from coordinator.events import Cause, LoadedGeneration, ShardLoaded, cut
 from coordinator.expiring import ExpiringOffset, expiring
 from coordinator.group import Group
 from coordinator.joining import join, pending_due, session_due, void
@@ -56,6 +56,8 @@ from offsets.runs import GroupRun, GroupValue, Run
 GENERATIONS_KEPT = 8
 """Of each group, while its partition is loaded: the journal begins with them."""
 
+_LOADED_ID_CHARACTERS = 160
+"""Of the ids in these: there are as many as there are groups."""
 _WOKEN_AT_ONCE = 1 << 30
 
 _Handler = Callable[[ShardState, Any, Now], Outcome]
@@ -365,8 +367,8 @@ def _generation(group: Group) -> LoadedGeneration:
     return LoadedGeneration(
         group.record_offset,
         group.generation_id,
-        group.protocol_name,
-        group.leader_id,
+        group.protocol_name and cut(group.protocol_name, _LOADED_ID_CHARACTERS),
+        group.leader_id and cut(group.leader_id, _LOADED_ID_CHARACTERS),
         len(group.members),
         group.state_timestamp_ms,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinator import calls
+from coordinator import calls, joining
 from coordinator.calls import (
     DeleteGroup,
     DescribeGroup,
@@ -26,6 +26,7 @@ from coordinator.shard import GroupShard
 from coordinator.states import State
 from offsets.record_codec import run_records
 from offsets.runs import OffsetRun, OffsetTombstones
+from protocol.errors import MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID
 from tests.coordinator.calls_for_tests import Driver, commit, heartbeat, join, leave, sync
 from tests.coordinator.invariants import check_shard
 
@@ -330,3 +331,23 @@ def test_a_static_member_with_an_unreadable_subscription_is_compared_by_its_byte
     driver.handle(sync(2, "i-1", group_instance_id="i", assignments=[("i-1", b"A")]))
     assert driver.answer(join(3, group_instance_id="i", protocols=one)).generation_id == 1
     assert driver.answer(join(4, group_instance_id="i", protocols=other)).generation_id == 2
+
+
+def test_ids_that_are_asked_for_and_not_used_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest is withdrawn for one more; who comes with it is told so, and asks again."""
+    monkeypatch.setattr(joining, "PENDING_IDS_MAX", 100)
+    driver = Driver()
+    for number in range(1000):
+        assert driver.error(join(f"t{number}", member_id_required=True)) == MEMBER_ID_REQUIRED
+    group = driver.shard.groups["g"]
+    assert list(group.pending) == [f"c-t{number}" for number in range(900, 1000)]
+    check_shard(driver.shard)
+
+    assert driver.error(join("late", "c-t0")) == UNKNOWN_MEMBER_ID
+    again = driver.answer(join("again", member_id_required=True))
+    assert isinstance(again, JoinReply)
+    driver.handle(join("in", again.member_id))
+    assert again.member_id in group.members
+    driver.mono_ms += 60_000
+    driver.take(driver.shard.expire(driver.now, 10_000))
+    assert not group.pending
