@@ -11,7 +11,7 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -224,25 +224,36 @@ class Broker:
         return Endpoint("", host, self.http.port).address
 
     async def stop(self) -> None:
-        """Ends the turn, answers who waits, closes all, writes everything down, unlocks."""
-        self.maintenance.stop()
-        await self.cleaning.stop()
-        await self.topics.deletions.stop()
-        self.long_polls.stop()
-        await self.lags.times.stop()
-        await self.runtime.save()
-        await self.runtime.stop()
-        await self.server.close()
+        """Ends the turn, answers who waits, closes all, writes everything down, unlocks.
+
+        What one part can't do keeps no other from its own: the logs are closed in any case.
+        """
+        parts: list[Callable[[], Awaitable[None] | None]] = [
+            self.maintenance.stop,
+            self.cleaning.stop,
+            self.topics.deletions.stop,
+            self.long_polls.stop,
+            self.lags.times.stop,
+            self.runtime.save,
+            self.runtime.stop,
+            self.server.close,
+        ]
         if self.http is not None:
-            await self.trends.stop()
+            parts += [self.trends.stop, self.http.stop]
             if self.live is not None:
-                await self.live.stop()
-            await self.http.stop()
-        await self.background.stop()
-        self.worker.stop()
-        await asyncio.to_thread(self.logs.close_all)
-        self.pulse.stop()
-        self.release()
+                parts.insert(-1, self.live.stop)
+        for end in [*parts, self.background.stop, self.worker.stop]:
+            try:
+                ending = end()
+                if ending is not None:
+                    await ending
+            except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+                self.internal_errors.caught("stop", error)
+        try:
+            await asyncio.to_thread(self.logs.close_all)
+        finally:
+            self.pulse.stop()
+            self.release()
 
     def release(self) -> None:
         """Gives the data directory up."""

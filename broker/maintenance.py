@@ -201,14 +201,14 @@ class Maintenance:
         name = f"{log.topic}-{log.partition}"
         if log.failed_for_good:
             if self._is_ours(log):
-                logger.critical("the broker stops", partition=name, reason=str(error))
                 self.broker.fail(f"{name} can't be written safely any more: {error}")
+                logger.critical("the broker stops", partition=name, reason=str(error))
             return
         if log.topic == OFFSETS_TOPIC or log in self._probing:
             return
-        logger.error("a log takes no writes", partition=name, reason=str(error))
         self._probing.add(log)
         self.broker.spawn(self._probe(log), "probe")
+        logger.error("a log takes no writes", partition=name, reason=str(error))
 
     async def _probe(self, log: PartitionLog) -> None:
         wait_ms = PROBE_MS_FIRST

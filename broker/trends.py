@@ -78,7 +78,11 @@ class Trends:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            held_s = await self.sample()
+            held_s = EVERY_S / _IDLE_PER_BUSY
+            try:
+                held_s = await self.sample()
+            except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+                self.broker.internal_errors.caught("observer", error)
             until_s = loop.time() + max(EVERY_S, held_s * _IDLE_PER_BUSY)
             while (now_s := loop.time()) < until_s:
                 await asyncio.sleep(_LOOK_S)

@@ -276,6 +276,19 @@ async def test_who_forgets_a_deleted_topic_does_so_whatever_others_do(tmp_path: 
         assert broker.internal_errors.counts["topic_gone"] == 1
 
 
+async def test_what_one_part_cannot_end_keeps_no_other_from_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as broker:
+        await _topic(broker, "CreateTopics", 2, "t")
+        for part in (broker.maintenance, broker.lags.times, broker.runtime, broker.worker):
+            monkeypatch.setattr(part, "stop", fails)
+    assert broker.internal_errors.counts["stop"] == 4
+    assert (tmp_path / ".kafka_cleanshutdown").exists(), "its logs were closed in order"
+    async with serving(tmp_path) as again:
+        assert "t" in again.registry.topics, "and the directory was given up"
+
+
 async def _topic(broker: Broker, api: str, version: int, name: str) -> dict[str, Any]:
     made = {"topics": [{"name": name, "num_partitions": 1, "replication_factor": 1}]}
     value = {**(made if api == "CreateTopics" else {"topic_names": [name]}), "timeout_ms": 9000}
