@@ -32,7 +32,7 @@ from broker.logs import LogManager
 from broker.long_poll import LongPolls
 from broker.maintenance import Maintenance
 from broker.metrics import Metrics
-from broker.offsets_topic import mend_policy, offsets_topic_configs
+from broker.offsets_topic import offsets_topic_configs
 from broker.pulse import Pulse
 from broker.registry import BadDirectory, BrokerNode, Topic
 from broker.runtime import OFFSETS_TOPIC, Runtime
@@ -107,24 +107,24 @@ class Broker:
         self.fs.make_directory(self.directory)
         self._lock = self.fs.lock(self.directory)
         config = self.config
-        segment_bytes = config["offsets.topic.segment.bytes"]
         self.registry = EmbeddedRegistry(
             self.fs,
             self.directory,
             config.configured_id,
             DEFAULT_BROKER_ID,
             lambda: uuid.uuid4().bytes,
-            {OFFSETS_TOPIC: offsets_topic_configs(segment_bytes)},
+            {OFFSETS_TOPIC: offsets_topic_configs(config["offsets.topic.segment.bytes"])},
+            config["log.recovery.missing"],
         )
         restore(self)
-        mend_policy(self.registry)
         self.logs = LogManager(self.fs, self.directory, config)
         self._finish_deletions()
         self.logs.open_all(self.registry.topics.values())
-        if self.registry.adopted:
+        self.registry.note_files()
+        if found := self.registry.adopted:
             highest = max((log.producers.highest_id for log in self.logs.all()), default=-1)
             self.registry.raise_producer_ids(highest)
-            logger.info("topics found on disk were taken in", topics=len(self.registry.adopted))
+            logger.info("topics found on disk were taken in", topics=len(found))
         self.runtime = Runtime(
             runtime_settings(config, self.offsets_settings()),
             self.clock,

@@ -16,8 +16,8 @@ from broker.config import BadConfig, topic_settings
 from broker.config_table import BROKER, TOPIC, Setting
 from broker.config_value import BadValue, render
 from broker.dynamic_settings import DYNAMIC, broker_setting, check_dynamic, topic_setting
-from broker.embedded_registry import CONFIGS_FILE
-from broker.offsets_topic import keep_compact
+from broker.missing import CONFIGS_FILE
+from broker.offsets_topic import keep_compact, mend_policy
 from broker.protection import Unprotected, check_protection
 from broker.registry import BadTopicName, check_topic_name
 from broker.request import shortened
@@ -182,6 +182,7 @@ def restore(broker: Broker) -> None:
     be put right only by changing it again. Raises BadConfig for what protects, which only another
     version of Muster can have stored.
     """
+    mend_policy(broker.registry)
     config, stored = broker.config, broker.registry.broker_configs
     for kept in stored.values():
         try:

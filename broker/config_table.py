@@ -102,6 +102,15 @@ _MUSTER: Final = (
         "The least serious line that is written. Muster's own.",
     ),
     S(
+        "log.recovery.missing",
+        LIST,
+        "",
+        "",
+        "What is known to be gone from the data directory, by the names that the broker gave when"
+        " it refused to start: TOPIC-PARTITION, TOPIC-*, or a file; it goes on without. To be given"
+        " once. Muster's own.",
+    ),
+    S(
         "log.recovery.truncate",
         LIST,
         "",

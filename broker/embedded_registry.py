@@ -11,20 +11,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import structlog
 
+from broker.adoption import Found
 from broker.consumer_paths import FileConsumerPaths
+from broker.missing import (
+    CONFIGS_FILE,
+    META_FILE,
+    TOPICS_FILE,
+    VOUCHED_FOR,
+    KnownMissing,
+    check_files,
+    check_identity,
+)
 from broker.properties import parse, render
 from broker.registry import (
     BadDirectory,
     DeletedTopic,
     Topic,
     check_topic_name,
-    partition_of,
     uuid_bytes,
     uuid_text,
 )
@@ -35,16 +45,10 @@ logger = structlog.get_logger(__name__)
 
 Entry = TypeVar("Entry")
 
-TOPICS_FILE = "topics.json"
-CONFIGS_FILE = "configs.json"
-META_FILE = "meta.properties"
-PARTITION_METADATA_FILE = "partition.metadata"
 _VERSION = 1
 _VERSION_WITH_NAMESAKES = 2
 """That of a list with a deleted topic and a new one of its name. A Muster that knows only version 1
 would take the new one for deleted, and must refuse the list."""
-KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
-"""Settings of an adopted topic: its own are not in the directory, and may have been just these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +60,16 @@ class _Image:
     """The topics that there are, by name."""
     dying: Mapping[str, DeletedTopic] = field(default_factory=dict)
     """Those of which something is still to be removed, by name."""
+    files: frozenset[str] = frozenset()
+    """Those of `VOUCHED_FOR` that were there when this was written."""
 
 
 class EmbeddedRegistry:
     """See `Registry`.
 
     ``new_id`` returns 16 fresh bytes; ``internal_configs`` are the settings of internal topics,
-    which an adopted directory does not tell. Raises BadDirectory.
+    which an adopted directory does not tell; ``missing`` is log.recovery.missing. Raises
+    BadDirectory.
     """
 
     def __init__(
@@ -73,11 +80,13 @@ class EmbeddedRegistry:
         default_broker_id: int,
         new_id: Callable[[], bytes],
         internal_configs: Mapping[str, Mapping[str, str]],
+        missing: str = "",
     ) -> None:
         self._fs = fs
         self._directory = directory
         self._new_id = new_id
         self._internal_configs = internal_configs
+        self._missing = KnownMissing(missing)
         self.node_id, self.cluster_id = self._identity(broker_id, default_broker_id)
         self.consumer_paths = FileConsumerPaths(fs, directory)
         self.topics: dict[str, Topic] = {}
@@ -90,6 +99,7 @@ class EmbeddedRegistry:
         self._topics_file = ReservedFile(fs, self._path(TOPICS_FILE))
         self._configs_file = ReservedFile(fs, self._path(CONFIGS_FILE))
         self._read(self._topics_file, self._take_topics, (_VERSION, _VERSION_WITH_NAMESAKES))
+        check_files(fs, directory, self._image.files, self._missing)
         self._read(self._configs_file, self._take_configs, (_VERSION,))
         self._adopt()
         self._keep_spares()
@@ -185,6 +195,9 @@ class EmbeddedRegistry:
         text = json.dumps({"version": _VERSION, "brokers": brokers}, indent=1) + "\n"
         self._configs_file.replace(text.encode())
         self.broker_configs = changed
+        if CONFIGS_FILE not in self._image.files:
+            with suppress(OSError):  # the next change does it, or the next start
+                self._write(self._image)
 
     def raise_producer_ids(self, above: int) -> None:
         """Gives out no producer id up to ``above``: a log of another broker holds them."""
@@ -199,7 +212,10 @@ class EmbeddedRegistry:
     def _identity(self, broker_id: int | None, default_broker_id: int) -> tuple[int, str]:
         """Broker id and cluster id of ``meta.properties``, which is written where it lacks one."""
         path = self._path(META_FILE)
-        there = parse(read_whole(self._fs, path).decode()) if self._fs.exists(path) else {}
+        if self._fs.exists(path):
+            there = parse(read_whole(self._fs, path).decode())
+        else:
+            there = check_identity(self._fs, self._directory, self._missing)
         written = there.get("node.id", there.get("broker.id"))
         if written is not None and not written.isdigit():
             raise BadDirectory(f"{path} has the broker id {written!r}, which is no number")
@@ -216,6 +232,21 @@ class EmbeddedRegistry:
             whole = {"version": "0", "broker.id": str(node_id), **there, "cluster.id": cluster_id}
             write_whole(self._fs, path, render(whole).encode())
         return node_id, cluster_id
+
+    def note_files(self) -> None:
+        """Has ``topics.json`` vouch for the files that are there now: the next start misses them.
+
+        A disk that takes nothing keeps no broker from starting.
+        """
+        there = self._fs.exists(self._path(TOPICS_FILE))
+        if not there or self._image.files != self._files_there():
+            try:
+                self._write(self._image)
+            except OSError as error:
+                logger.warning("the list of topics can't be written", error=str(error))
+
+    def _files_there(self) -> frozenset[str]:
+        return frozenset(name for name in VOUCHED_FOR if self._fs.exists(self._path(name)))
 
     def _keep_spares(self) -> None:
         """What a full disk needs; the broker starts without them all the same."""
@@ -261,7 +292,14 @@ class EmbeddedRegistry:
             else:
                 stored[topic.name] = topic
                 self.show(topic)
-        self._image = _Image(int(image["next_producer_id"]), stored, dying)
+        cluster_id = image.get("cluster_id", self.cluster_id)
+        if cluster_id != self.cluster_id:
+            raise BadDirectory(
+                f"{self._path(TOPICS_FILE)} is of cluster {cluster_id}, and {META_FILE} beside it"
+                f" of {self.cluster_id}; bring back the one that belongs to the other"
+            )
+        files = frozenset(map(str, image.get("files", ())))
+        self._image = _Image(int(image["next_producer_id"]), stored, dying, files)
 
     def _take_configs(self, image: Any) -> None:
         self.broker_configs = {
@@ -271,6 +309,7 @@ class EmbeddedRegistry:
 
     def _write(self, image: _Image) -> None:
         """Writes ``image`` and then remembers it. Raises OSError, and nothing has changed."""
+        image = replace(image, files=self._files_there())
         entries = [
             *map(_entry_of, image.stored.values()),
             *map(_deleted_entry_of, image.dying.values()),
@@ -278,6 +317,8 @@ class EmbeddedRegistry:
         twice = any(each.offsets_below is not None for each in image.dying.values())
         value = {
             "version": _VERSION_WITH_NAMESAKES if twice else _VERSION,
+            "cluster_id": self.cluster_id,
+            "files": sorted(image.files),
             "next_producer_id": image.next_producer_id,
             "topics": sorted(entries, key=lambda entry: str(entry["name"])),
         }
@@ -287,67 +328,23 @@ class EmbeddedRegistry:
 
     def _adopt(self) -> None:
         """Takes in topics that are on disk alone: the directory was another broker's until now."""
-        found: dict[str, list[int]] = {}
-        for name in self._fs.list(self._directory):
-            if (place := partition_of(name)) and self._is_partition(name):
-                found.setdefault(place[0], []).append(place[1])
-        stored = dict(self._image.stored)
-        for name, partitions in sorted(found.items()):
-            if name in stored or name in self._image.dying:
-                continue
-            topic = Topic(
-                name,
-                self._id_on_disk(name, partitions),
-                max(partitions) + 1,
-                self._internal_configs.get(name, KEEP_ALL),
+        known = {*self._image.stored, *self._image.dying}
+        found = Found(self._fs, self._directory, self._new_id, self._internal_configs)
+        topics = found.topics(known, self._missing)
+        if topics:
+            self._write(
+                replace(
+                    self._image,
+                    stored={**self._image.stored, **{topic.name: topic for topic in topics}},
+                )
             )
-            stored[name] = topic
+        for topic in topics:
             self.show(topic)
-            self.adopted.append(name)
-        if self.adopted:
-            self._write(replace(self._image, stored=stored))
-
-    def _is_partition(self, name: str) -> bool:
-        place = partition_of(name)
-        if place is None or place[0] == "__cluster_metadata":
-            return False
-        try:
-            check_topic_name(place[0])
-            names = self._fs.list(self._path(name))
-        except (ValueError, NotADirectoryError):
-            return False
-        return any(inside.endswith(".log") for inside in names)
-
-    def _id_on_disk(self, name: str, partitions: Iterable[int]) -> bytes:
-        """The topic id in the partitions' metadata, a fresh one for a Kafka before 2.8."""
-        ids = {
-            topic_id
-            for partition in partitions
-            if (topic_id := self.id_of_partition(name, partition)) is not None
-        }
-        if len(ids) > 1:
-            raise BadDirectory(f"the partitions of topic {name} have different topic ids")
-        return ids.pop() if ids else self._new_id()
-
-    def id_of_partition(self, name: str, partition: int) -> bytes | None:
-        """The topic id in a partition's directory, None when none is written there."""
-        path = self._path(f"{name}-{partition}", PARTITION_METADATA_FILE)
-        if not self._fs.exists(path):
-            return None
-        pairs = parse(read_whole(self._fs, path).decode())
-        try:
-            return uuid_bytes(pairs["topic_id"])
-        except (KeyError, ValueError):
-            raise BadDirectory(f"{path} is damaged: it has no topic id") from None
+            self.adopted.append(topic.name)
 
 
 def _without(topics: Mapping[str, Entry], name: str) -> dict[str, Entry]:
     return {other: topic for other, topic in topics.items() if other != name}
-
-
-def partition_metadata(topic_id: bytes) -> bytes:
-    """The bytes of a ``partition.metadata``; Kafka ends its last line without a newline."""
-    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
 
 
 def _topic_of(entry: Mapping[str, Any]) -> Topic:

@@ -119,13 +119,16 @@ class _Slices:
 
 
 async def _restore(host: ShardLog, image: Image, slices: _Slices) -> None:
-    """Takes over what the snapshot holds. Raises BadImage, KeyError."""
+    """Takes over what the snapshot holds. Raises BadImage, KeyError, CorruptRecord."""
     shard = host.shard
+    begin_offset = image.head.begin_offset
     for group_id, topic, columns in image.offsets():
+        check_owner(group_id, begin_offset, host.partition, host.partitions)
         shard.restore(group_id, topic, columns)
         if slices.over:
             await slices.pause()
     for record_offset, run in image.groups():
+        check_owner(run.group_id, record_offset, host.partition, host.partitions)
         shard.replay(run, record_offset)
         if slices.over:
             await slices.pause()

@@ -13,26 +13,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import structlog
 
+from broker.adoption import PARTITION_METADATA_FILE, partition_metadata
+from broker.checkpoints import Checkpoints
 from broker.config import Config, log_config, topic_settings
 from broker.config_value import BadValue
-from broker.embedded_registry import PARTITION_METADATA_FILE, partition_metadata
+from broker.missing import KnownMissing, check_partitions
 from broker.produce_rules import produce_rules
 from broker.registry import BadDirectory, Topic, partition_name, partition_of, uuid_bytes
-from log.checkpoint import (
-    HIGH_WATERMARK,
-    LOG_START_OFFSET,
-    RECOVERY_POINT,
-    clear_clean_shutdown,
-    read_clean_shutdown,
-    read_offsets,
-    write_clean_shutdown,
-    write_offsets,
-)
+from log.checkpoint import clear_clean_shutdown, read_clean_shutdown, write_clean_shutdown
 from log.config import LogConfig
 from log.errors import CorruptLog, LogPoisoned
 from log.filesystem import FileSystem, read_whole, write_whole
@@ -78,9 +70,7 @@ class LogManager:
         self.directory = directory
         self.config = config
         self.topics: dict[str, TopicLogs] = {}
-        self._checkpoints = Lock()
-        self._outdated: set[str] = set()
-        """Deleted topics of which a checkpoint may still speak."""
+        self.checkpoints = Checkpoints(fs, directory)
         self.was_clean = False
         """Whether the last process stopped in order."""
 
@@ -104,14 +94,18 @@ class LogManager:
     # -- opening
 
     def open_all(self, topics: Iterable[Topic]) -> None:
-        """Opens every partition's log, several at a time. Raises CorruptLog, OSError."""
+        """Opens every partition's log, several at a time.
+
+        Raises CorruptLog and BadDirectory for what is damaged or missing, and OSError.
+        """
         self.was_clean = read_clean_shutdown(self.fs, self.directory)
-        clear_clean_shutdown(self.fs, self.directory)
         entries = [self._entry(topic) for topic in topics]
-        recovery_points = read_offsets(self.fs, self._path(RECOVERY_POINT))
-        log_starts = read_offsets(self.fs, self._path(LOG_START_OFFSET))
-        self._outdated = {name for name, _ in (*recovery_points, *log_starts)}
-        self._outdated -= {entry.topic.name for entry in entries}
+        self.checkpoints.read()
+        named = self.checkpoints.named()
+        counts = {entry.topic.name: entry.topic.partitions for entry in entries}
+        self.checkpoints.outdated = {name for name, _ in named} - counts.keys()
+        missing = KnownMissing(self.config["log.recovery.missing"])
+        check_partitions(self.directory, self.fs.list(self.directory), named, counts, missing)
         places = [(entry, n) for entry in entries for n in range(entry.topic.partitions)]
         told = _names(self.config["log.recovery.truncate"])
 
@@ -126,10 +120,10 @@ class LogManager:
                     self._path(name),
                     *key,
                     self.log_config(entry.settings),
-                    recovery_point=recovery_points.get(key, 0),
-                    log_start_offset=log_starts.get(key, 0),
+                    expected=self.checkpoints.expected(key),
                     clean=self.was_clean,
                     truncate=name in told,
+                    missing=name in missing,
                 )
             except CorruptLog as damage:
                 raise damage.with_advice(name) from None
@@ -144,16 +138,34 @@ class LogManager:
             entry.logs.append(log)
             _tell_recovery(log)
         self.topics = {entry.topic.name: entry for entry in entries}
+        clear_clean_shutdown(self.fs, self.directory)
+        self._tell_told(told, missing)
+        self._finish_deletions(opened)
+        self._begin_checkpoints(told, missing)
+
+    def _begin_checkpoints(self, told: set[str], missing: KnownMissing) -> None:
+        """Writes down what there is now. Raises OSError where old ones say what is not so."""
+        try:
+            self.write_checkpoints()
+        except OSError as error:
+            if told or missing.names:
+                raise
+            logger.warning("the checkpoints can't be written", error=str(error))
+
+    def _tell_told(self, told: set[str], missing: KnownMissing) -> None:
+        known = {partition_name(log.topic, log.partition) for log in self.all()}
         if told:
-            known = {partition_name(log.topic, log.partition) for log in opened}
             logger.warning(
                 "logs were checked whole and cut where they were damaged, as told;"
                 " take log.recovery.truncate away now",
                 partitions=sorted(told & known),
                 unknown=sorted(told - known),
             )
-            self.write_checkpoints()  # the old recovery points are above what there is now
-        self._finish_deletions(opened)
+        if missing.names:
+            logger.warning(
+                "went on without what is known to be gone; take log.recovery.missing away now",
+                names=sorted(missing.names),
+            )
 
     def _finish_deletions(self, logs: Iterable[PartitionLog]) -> None:
         """Removes the segments that the last process deleted and had still to remove."""
@@ -171,15 +183,17 @@ class LogManager:
 
         Raises OSError with none of them left, or LeftBehind.
         """
-        if topic.name in self._outdated:
-            self._forget(topic.name)
+        if topic.name in self.checkpoints.outdated:
+            self.checkpoints.forget(topic.name)
         entry = self._entry(topic)
         made: list[str] = []
         try:
             for partition in range(first, topic.partitions):
                 entry.logs.append(self._make(entry, partition, made))
             self.fs.fsync_directory(self.directory)
+            self.checkpoints.add(entry.logs)
         except OSError as error:
+            self.checkpoints.take_back(topic.name)
             self._unmake(made, error)
             raise
         return entry
@@ -219,6 +233,7 @@ class LogManager:
         if old is not None:
             entry.logs[:0] = old.logs
         self.topics[entry.topic.name] = entry
+        self.checkpoints.shown(entry.topic.name)
         self.configure(entry.topic)  # a default may have changed while it was made
 
     def configure(self, topic: Topic) -> None:
@@ -284,36 +299,8 @@ class LogManager:
 
     def write_checkpoints(self) -> None:
         """Writes recovery points, high watermarks and log start offsets; in any thread."""
-        with self._checkpoints:
-            logs = [
-                (log, (log.topic, log.partition))
-                for entry in list(self.topics.values())
-                for log in entry.logs
-            ]
-            for name, offsets in (
-                (RECOVERY_POINT, {key: log.recovery_point for log, key in logs}),
-                (HIGH_WATERMARK, {key: log.high_watermark for log, key in logs}),
-                (
-                    LOG_START_OFFSET,
-                    {key: log.log_start_offset for log, key in logs if log.log_start_offset},
-                ),
-            ):
-                write_offsets(self.fs, self._path(name), offsets)
-            self._outdated.clear()
-
-    def _forget(self, topic: str) -> None:
-        """Takes a deleted topic out of the checkpoints: the next of that name begins at 0.
-
-        Raises OSError; `make` does it, or `write_checkpoints`, when there is room.
-        """
-        with self._checkpoints:
-            self._outdated.add(topic)
-            for name in (RECOVERY_POINT, HIGH_WATERMARK, LOG_START_OFFSET):
-                offsets = read_offsets(self.fs, self._path(name))
-                kept = {key: offset for key, offset in offsets.items() if key[0] != topic}
-                if len(kept) < len(offsets):
-                    write_offsets(self.fs, self._path(name), kept)
-            self._outdated.discard(topic)
+        logs = [log for entry in list(self.topics.values()) for log in entry.logs]
+        self.checkpoints.write(logs)
 
     def retire(self, topic: Topic, logs: Iterable[PartitionLog], tag: str) -> list[str]:
         """Closes a deleted topic's logs and renames their directories; returns the new paths.
@@ -330,7 +317,7 @@ class LogManager:
                 self.fs.rename(self._path(directory), self._path(name))
         self.fs.fsync_directory(self.directory)
         with suppress(OSError):  # a full disk; the room is not needed before somebody makes it anew
-            self._forget(topic.name)
+            self.checkpoints.forget(topic.name)
         return [path for path in self.leftovers() if path.endswith(f".{tag}{DELETED_SUFFIX}")]
 
     def leftovers(self) -> list[str]:

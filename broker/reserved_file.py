@@ -56,6 +56,9 @@ class ReservedFile:
         """
         if self._unsettled is not None:
             raise self._unsettled
+        if not self._fs.exists(self.path):
+            self._create(data)
+            return
         if self._spare_bytes < len(data):
             self._make_spare(len(data))
         self._write_spare(data)
@@ -72,6 +75,13 @@ class ReservedFile:
             if before:
                 self._fs.rename(before, self._spare)
                 self._spare_bytes = size
+        with suppress(OSError):  # the next change will need it, not this one
+            self._make_spare(len(data))
+
+    def _create(self, data: bytes) -> None:
+        """Write the first one. A spare comes after it, so that none lies beside no file."""
+        self._write_new(data + b" " * (_room_for(len(data)) - len(data) - 1) + b"\n", self.path)
+        self._settle(None)
         with suppress(OSError):  # the next change will need it, not this one
             self._make_spare(len(data))
 
@@ -112,21 +122,31 @@ class ReservedFile:
 
     def _make_spare(self, used: int) -> None:
         """Have a spare with room for twice ``used`` bytes. Raises OSError."""
-        size = -(-2 * used // _BLOCK_BYTES) * _BLOCK_BYTES
+        size = _room_for(used)
         if self._spare_bytes >= size:
             return
+        # A reserve without bytes may want blocks when it gets them.
+        self._write_new(b" " * size, self._spare)
+        self._spare_bytes = size
+
+    def _write_new(self, data: bytes, path: str) -> None:
+        """Have a file with ``data`` at ``path``. Raises OSError, and nothing is left."""
         new = self.path + _NEW
         try:
             self._fs.remove(new)
             file = self._fs.open(new, create=True)
-            file.write(0, b" " * size)  # a reserve without bytes may want blocks when it gets them
+            file.write(0, data)
             file.fsync()
-            self._fs.rename(new, self._spare)
+            self._fs.rename(new, path)
         except OSError:
             with suppress(OSError):
                 self._fs.remove(new)
             raise
-        self._spare_bytes = size
 
     def _bytes_of(self, path: str) -> int:
         return self._fs.open(path).size() if self._fs.exists(path) else 0
+
+
+def _room_for(used: int) -> int:
+    """Twice as many bytes, in whole blocks."""
+    return -(-2 * used // _BLOCK_BYTES) * _BLOCK_BYTES

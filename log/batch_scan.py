@@ -127,7 +127,7 @@ def headers(file: File, position: int, end: int) -> Iterator[Header]:
 def _old_header(file: File, chunk: bytes, at: int, position: int, end: int) -> Header:
     """The header of the old message at ``at`` of ``chunk``; CorruptLog when there is none."""
     left = len(chunk) - at
-    if left < _LEAST_READ or chunk[at + MAGIC_POSITION] == 2:
+    if left < _OLD.size or chunk[at + MAGIC_POSITION] == 2:
         raise CorruptLog(file.path, position, _short(left))
     offset, length, magic, attributes = _OLD.unpack_from(chunk, at)
     if not _may_be_entry(length, magic, end - position) or left < SMALLEST_BYTES[magic]:

@@ -25,6 +25,24 @@ class CorruptLog(Exception):
         )
 
 
+class MissingFiles(CorruptLog):
+    """Files are gone that others say were there: the log is refused, never read as empty."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        Exception.__init__(self, f"{file} is missing: {reason}")
+        self.file = file
+        self.position = 0
+        self.reason = reason
+
+    def with_advice(self, partition: str) -> MissingFiles:
+        """See CorruptLog."""
+        return MissingFiles(
+            self.file,
+            f"{self.reason}; bring back what is gone, or start once with"
+            f" log.recovery.missing={partition} to go on without it",
+        )
+
+
 class LogPoisoned(Exception):
     """A write has failed and nothing is appended until a probe succeeds.
 

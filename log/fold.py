@@ -29,6 +29,7 @@ def fold(log: PartitionLog) -> None:
     snapshot_offset = _load_snapshot(log)
     epochs_known = log.epochs.load()
     log.epochs.truncate_from_end(log.log_end_offset + 1)
+    log.epochs.truncate_from_start(log.segments[0].base_offset)
     start_offset = snapshot_offset
     if not epochs_known:
         start_offset = min(snapshot_offset, log.log_start_offset)

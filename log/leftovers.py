@@ -61,22 +61,27 @@ def base_offsets(fs: FileSystem, directory: str, suffix: str = LOG) -> list[int]
     )
 
 
-def settle(fs: FileSystem, directory: str) -> list[str]:
-    """Finish or undo what was under way; return the paths of the files removed or replaced.
+def settle_swaps(fs: FileSystem, directory: str, gone: list[str]) -> None:
+    """Finish or undo cleanings that were under way; add the paths of files removed or replaced.
 
     Deleted segments stay, for whoever removes them: see `deleted`. Raises OSError.
     """
     names = fs.list(directory)
-    gone = [name for name in names if name.endswith((CLEANED, _TEMPORARY))]
+    going = [name for name in names if name.endswith((CLEANED, _TEMPORARY))]
     cleaned = [_number(name) for name in names if name.endswith(LOG + CLEANED)]
     swapped = [name for name in names if name.endswith(LOG + SWAP)]
     if cleaned:  # a crash between the first and the last rename to .swap: the sources are whole
-        gone += [name for name in swapped if _number(name) >= min(cleaned)]
+        going += [name for name in swapped if _number(name) >= min(cleaned)]
         swapped = [name for name in swapped if _number(name) < min(cleaned)]
-    gone += [name for name in names if name.endswith(SWAP) and not name.endswith(LOG + SWAP)]
-    _remove(fs, directory, gone)
+    going += [name for name in names if name.endswith(SWAP) and not name.endswith(LOG + SWAP)]
+    _remove(fs, directory, going)
     for name in swapped:
-        gone += _complete_swap(fs, directory, name)
+        going += _complete_swap(fs, directory, name)
+    gone += [os.path.join(directory, name) for name in going]
+
+
+def remove_orphans(fs: FileSystem, directory: str, gone: list[str]) -> None:
+    """Remove indexes without a segment; add their paths. Raises OSError."""
     segments = set(base_offsets(fs, directory))
     orphans = [
         name
@@ -86,7 +91,7 @@ def settle(fs: FileSystem, directory: str) -> list[str]:
         and _number(name) not in segments
     ]
     _remove(fs, directory, orphans)
-    return [os.path.join(directory, name) for name in gone + orphans]
+    gone += [os.path.join(directory, name) for name in orphans]
 
 
 def deleted(fs: FileSystem, directory: str) -> list[Leaving]:
@@ -107,7 +112,7 @@ def _complete_swap(fs: FileSystem, directory: str, name: str) -> list[str]:
         end = max(end, batch.last_offset + 1)
     replaced = [
         file_name(offset, suffix)
-        for offset in base_offsets(fs, directory)
+        for offset in sorted({_number(name) for name in fs.list(directory) if _is_segments(name)})
         if base <= offset < end
         for suffix in _SEGMENT_FILES
     ]
@@ -123,6 +128,11 @@ def snapshot_offsets(fs: FileSystem, directory: str) -> list[int]:
 
 def _number(name: str) -> int:
     return int(name.partition(".")[0])
+
+
+def _is_segments(name: str) -> bool:
+    number, dot, suffix = name.partition(".")
+    return number.isdecimal() and dot + suffix in _SEGMENT_FILES
 
 
 def _remove(fs: FileSystem, directory: str, names: list[str]) -> None:

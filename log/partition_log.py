@@ -19,6 +19,7 @@ from log.filesystem import Buffer, FileSystem
 from log.fold import fold, save_producers
 from log.leader_epochs import LeaderEpochs
 from log.leftovers import Leaving, deleted
+from log.missed import Expected
 from log.producer_state import ProducerStates
 from log.recovery import RecoveryReport, open_segments
 from log.segment import Segment
@@ -27,6 +28,7 @@ from log.values import AppendInfo, ReadInfo, TimestampOffset
 from protocol.records.batch import LOG_APPEND_TIME, BatchHeader
 
 PROBE_BYTES = 4096
+NOTHING_EXPECTED = Expected()
 
 
 class PartitionLog:
@@ -90,17 +92,17 @@ class PartitionLog:
         partition: int,
         config: LogConfig,
         *,
-        recovery_point: int = 0,
-        log_start_offset: int = 0,
+        expected: Expected = NOTHING_EXPECTED,
         clean: bool = False,
         truncate: bool = False,
+        missing: bool = False,
     ) -> PartitionLog:
         """Open the log in ``directory``, which is made if it is missing.
 
-        ``recovery_point`` and ``log_start_offset`` come from the data directory's checkpoints, 0
-        where these say nothing; ``clean`` says that the last process stopped in order. Damage that
-        no crash explains is refused, or with ``truncate`` cut off with all behind it. What was
-        found is in ``recovery``, segments deleted before and still to be removed are in
+        ``expected`` comes from the data directory's checkpoints; ``clean`` says that the last
+        process stopped in order. Damage that no crash explains is refused, or with ``truncate`` cut
+        off with all behind it; what is gone is missed, unless ``missing`` says that it is known.
+        What was found is in ``recovery``, segments deleted before and still to be removed are in
         ``pending_deletes``. Raises CorruptLog, OSError.
         """
         fs.make_directory(directory)
@@ -108,18 +110,18 @@ class PartitionLog:
             fs,
             directory,
             config,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
+            expected=expected,
             clean=clean,
             truncate=truncate,
+            missing=missing,
         )
         log = cls(fs, directory, topic, partition, config, segments)
         log.recovery = report
         log.pending_deletes = deleted(fs, directory)
-        log.log_start_offset = max(log_start_offset, segments[0].base_offset)
+        log.log_start_offset = max(expected.log_start_offset, segments[0].base_offset)
         log.log_end_offset = end_offset
         log.high_watermark = log.log_start_offset
-        log.recovery_point = min(recovery_point, end_offset)
+        log.recovery_point = min(expected.recovery_point, end_offset)
         if not clean or not log.active.size:  # made just now, or by a process that did not end
             log.unsynced_directories.update((directory, os.path.dirname(directory)))
         rolling.prepare(log.active, config)
@@ -283,6 +285,12 @@ class PartitionLog:
             raise LogPoisoned(self.poisoned or "", final=True)
         with self._flushing:
             return flushing.flush(self)
+
+    def sync_names(self) -> None:
+        """Bring the names of the log's files to the disk, in any thread. Raises OSError."""
+        if self.unsynced_directories:
+            with self._flushing:
+                flushing.sync_directories(self)
 
     def close(self, clean: bool = True) -> None:
         """Stop using the log; with ``clean`` its indexes and producers are written and all flushed.

@@ -15,10 +15,10 @@ from log.batch_scan import CHUNK_BYTES, checked_batches, holds_whole_batch
 from log.config import LogConfig
 from log.errors import CorruptLog
 from log.filesystem import FileSystem
-from log.leftovers import base_offsets, settle
-from log.segment import INDEX, LOG, TIME_INDEX, Segment
+from log.leftovers import base_offsets, remove_orphans, settle_swaps
+from log.missed import Expected, check_beginning, check_indexes, gap
+from log.segment import CUT, INDEX, LOG, TIME_INDEX, Segment
 
-CUT = ".cut"
 CHECK_BYTES = 256 * 1024
 """Read at once to be checked: what fits a core's own cache is through a tenth sooner than 1 MiB."""
 
@@ -70,6 +70,8 @@ class _Opening:
     clean: bool
     truncate: bool
     report: RecoveryReport
+    expected: Expected
+    missing: bool
 
 
 def open_segments(
@@ -77,24 +79,35 @@ def open_segments(
     directory: str,
     config: LogConfig,
     *,
-    recovery_point: int,
-    log_start_offset: int,
+    expected: Expected,
     clean: bool,
     truncate: bool = False,
+    missing: bool = False,
 ) -> tuple[list[Segment], int, RecoveryReport]:
     """Open the segments in ``directory``, at least one, the last of them ready for appends.
 
-    With ``truncate`` all is checked, and the log ends where the first damage is, wherever that is.
-    Returns them, the log end offset and the report. Raises CorruptLog.
+    With ``truncate`` all is checked, and the log ends where the first damage is, wherever that is;
+    with ``missing`` nothing is missed, and a log without a segment begins at the offset that it had
+    reached. Returns them, the log end offset and the report. Raises CorruptLog, MissingFiles.
     """
+    recovery_point, log_start_offset = expected.recovery_point, expected.log_start_offset
     if truncate:
         recovery_point, clean = 0, False
     report = RecoveryReport()
-    report.removed = settle(fs, directory)
-    opening = _Opening(fs, directory, config, recovery_point, clean, truncate, report)
+    settle_swaps(fs, directory, report.removed)
+    if not missing:
+        check_indexes(fs, directory, expected)
+    remove_orphans(fs, directory, report.removed)
+    bases = base_offsets(fs, directory)
+    if not missing:
+        check_beginning(fs, directory, bases, expected)
+    elif not bases:
+        log_start_offset = max(log_start_offset, expected.reached)
+    opening = _Opening(
+        fs, directory, config, recovery_point, clean, truncate, report, expected, missing
+    )
     segments = [
-        Segment(fs, directory, base, config.segment_index_bytes, create=False)
-        for base in base_offsets(fs, directory)
+        Segment(fs, directory, base, config.segment_index_bytes, create=False) for base in bases
     ]
     if not segments:
         segment = Segment(fs, directory, log_start_offset, config.segment_index_bytes, create=True)
@@ -133,6 +146,8 @@ def _open_each(opening: _Opening, segments: list[Segment]) -> int:
             raise CorruptLog(
                 segment.file.path, 0, f"the segment before it ends at offset {end_offset}"
             )
+        if index and end_offset < segment.base_offset:
+            _check_gap(opening, segments[index - 1], end_offset, segment.base_offset, joined)
         torn = joined and opening.recovery_point <= end_offset < segment.base_offset
         if overlaps or (torn and not opening.config.compacts):
             _drop(opening, segments[index:], segments[index - 1].path(LOG))
@@ -141,7 +156,7 @@ def _open_each(opening: _Opening, segments: list[Segment]) -> int:
             break
         if opening.clean or (following is not None and following < opening.recovery_point):
             end_offset = _take_over(opening, segment, following is None)
-            segment.unsynced = False
+            segment.unsynced = joined = False
         else:
             end_offset, whole, joined = _check(opening, segment)
             if not whole:
@@ -154,16 +169,33 @@ def _open_each(opening: _Opening, segments: list[Segment]) -> int:
     return end_offset
 
 
-def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
-    """Open a segment whose bytes are known to be good; return its end offset, or at least its base.
+def _check_gap(
+    opening: _Opening, segment: Segment, end_offset: int, following: int, joined: bool
+) -> None:
+    """Raise MissingFiles unless a cleaner may have left what lies between two segments.
 
-    Only the end of the last segment is needed, and looked for.
+    Or a loss of power: ``joined`` says that the first was checked, and no cleaner was at it; what
+    it lacks at or above the recovery point was not on the disk.
     """
+    if opening.missing or opening.truncate or following <= opening.expected.cleaned_to:
+        return
+    if joined:
+        lost = end_offset < opening.recovery_point
+    else:
+        # A cleaner's checkpoint is behind what it did when the process was killed.
+        taken_over = opening.clean or following < opening.recovery_point
+        lost = taken_over and (opening.clean or not opening.config.compacts)
+    if lost:
+        raise gap(segment.file.path, end_offset, following)
+
+
+def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
+    """Open a segment whose bytes are known to be good; return its end offset."""
     useless = segment.load_indexes()
     if useless is not None:
         opening.report.rebuilt.append(useless)
         return segment.rebuild_indexes(opening.config.index_interval_bytes)
-    return segment.load_tail() if last else segment.base_offset
+    return segment.load_tail() if last else segment.end_offset()
 
 
 def _check(opening: _Opening, segment: Segment) -> tuple[int, bool, bool]:

@@ -25,6 +25,7 @@ INDEX = ".index"
 TIME_INDEX = ".timeindex"
 SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
+CUT = ".cut"
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
 
@@ -365,6 +366,14 @@ class Segment:
         self.first_timestamp_ms = -1
         if self.size:
             self.first_timestamp_ms = next(headers(self.file, 0, self.size)).max_timestamp
+        return end_offset
+
+    def end_offset(self) -> int:
+        """The offset behind the last batch; its base offset without one. Raises CorruptLog."""
+        count = self.index.count
+        end_offset = self.base_offset
+        for batch in headers(self.file, self.index.entry(count - 1)[1] if count else 0, self.size):
+            end_offset = batch.last_offset + 1
         return end_offset
 
     def truncate_to(self, offset: int) -> int:

@@ -51,8 +51,8 @@ async def serving(
     sets = {"group.initial.rebalance.delay.ms": "0", "http.listener": "off", **(settings or {})}
     config = load(None, {}, [f"{key}={value}" for key, value in sets.items()], flags)
     broker = Broker(config, fs=fs, clock=clock)
-    broker.open()
     try:
+        broker.open()
         await broker.start()
         try:
             yield broker

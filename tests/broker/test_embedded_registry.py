@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.embedded_registry import EmbeddedRegistry, partition_metadata
+from broker.adoption import partition_metadata
+from broker.embedded_registry import EmbeddedRegistry
 from broker.registry import BadDirectory, DeletedTopic, Topic, uuid_bytes, uuid_text
 from log.filesystem import FileSystem, OsFileSystem, write_whole
 from tests.simulated_files import SimulatedFiles
@@ -268,6 +269,9 @@ def test_the_worked_example_of_the_page_is_read() -> None:
     fs = SimulatedFiles()
     fs.make_directory(DATA)
     fs.put(f"{DATA}/topics.json", example.encode())
+    for name in (*json.loads(example)["files"], "meta.properties"):
+        fs.put(f"{DATA}/{name}", b"cluster.id=qn0yhuRYT46qiqNeWIhXgg\n")
+    fs.put(f"{DATA}/configs.json", b'{"version": 1, "brokers": {}}')
 
     registry = opened(fs)
 
@@ -284,7 +288,7 @@ def test_the_worked_example_of_the_page_is_read() -> None:
 def test_the_second_example_of_the_page_is_read_and_written() -> None:
     example = PAGE.split("```json\n")[2].split("```")[0]
     fs = SimulatedFiles()
-    fs.make_directory(DATA)
+    opened(fs).note_files()
     fs.put(f"{DATA}/configs.json", example.encode())
 
     registry = opened(fs)

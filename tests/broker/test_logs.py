@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from broker.adoption import partition_metadata
 from broker.broker import Broker
 from broker.config import Config, topic_settings
-from broker.embedded_registry import BadDirectory, partition_metadata
 from broker.logs import LogManager
 from broker.produce_rules import produce_rules
-from broker.registry import Topic
+from broker.registry import BadDirectory, Topic
 from log.filesystem import OsFileSystem
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE
 from protocol.records.batch import Record, encode_batch

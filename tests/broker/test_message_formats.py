@@ -165,7 +165,7 @@ def test_old_clients_are_led_past_batches_that_they_cannot_see(
     (file,) = broker.partition_folder(name, 0).glob("*.log")
     file.write_bytes(shown[0] + hidden(1) + shown[1] + hidden(11))
     (broker.data / ".kafka_cleanshutdown").unlink()
-    (broker.data / "recovery-point-offset-checkpoint").unlink()
+    (broker.data / "recovery-point-offset-checkpoint").write_text("0\n0\n")
     broker.start()
     with Wire(broker.port) as wire:
         assert list_offset(wire, name, -1)["offset"] == 20

@@ -7,6 +7,7 @@ import tarfile
 from pathlib import Path
 
 from log.config import LogConfig
+from log.missed import Expected
 from log.partition_log import PartitionLog
 from protocol.records.batch import Record, encode_batch
 from protocol.records.stored import stored_records
@@ -46,9 +47,12 @@ def open_log(
     fs: SimulatedFiles,
     *,
     recovery_point: int = 0,
+    high_watermark: int = 0,
     log_start_offset: int = 0,
+    cleaned_to: int = 0,
     clean: bool = False,
     truncate: bool = False,
+    missing: bool = False,
     **settings: int | str,
 ) -> PartitionLog:
     """The log of topic ``t`` partition 0, with these settings of its topic."""
@@ -59,10 +63,10 @@ def open_log(
         "t",
         0,
         config,
-        recovery_point=recovery_point,
-        log_start_offset=log_start_offset,
+        expected=Expected(recovery_point, high_watermark, log_start_offset, cleaned_to),
         clean=clean,
         truncate=truncate,
+        missing=missing,
     )
 
 

@@ -18,6 +18,7 @@ from log.checkpoint import (
 )
 from log.config import LogConfig
 from log.filesystem import OsFileSystem
+from log.missed import Expected
 from log.partition_log import PartitionLog
 from log.segment import Segment
 from protocol.records.stored import stored_records
@@ -33,7 +34,7 @@ def open_partitions(data: Path, clean: bool) -> dict[tuple[str, int], PartitionL
         topic, _, partition = directory.name.rpartition("-")
         place = topic, int(partition)
         logs[place] = PartitionLog.open(
-            FS, str(directory), *place, LogConfig(), recovery_point=points.get(place, 0),
+            FS, str(directory), *place, LogConfig(), expected=Expected(points.get(place, 0)),
             clean=clean,
         )  # fmt: skip
     return logs

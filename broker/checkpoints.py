@@ -1,0 +1,146 @@
+"""The checkpoints of the data directory: how far each log was fsynced, had got, and begins.
+
+What they say was there is missed by name at the next start, so nothing is written into them whose
+name may still vanish with the power: the directories of logs are fsynced first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from threading import Lock
+
+import structlog
+
+from log.checkpoint import (
+    CLEANER_OFFSET,
+    HIGH_WATERMARK,
+    LOG_START_OFFSET,
+    RECOVERY_POINT,
+    TopicPartition,
+    read_offsets,
+    write_offsets,
+)
+from log.config import LONG_MAX
+from log.errors import CorruptLog
+from log.filesystem import FileSystem
+from log.missed import Expected
+from log.partition_log import PartitionLog
+
+logger = structlog.get_logger(__name__)
+
+FILES = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START_OFFSET)
+
+
+class Checkpoints:
+    """The checkpoints of one data directory; any thread may write them."""
+
+    def __init__(self, fs: FileSystem, directory: str) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._writing = Lock()
+        self.outdated: set[str] = set()
+        """Deleted topics of which a checkpoint may still speak."""
+        self.made: dict[TopicPartition, PartitionLog] = {}
+        """Logs of new partitions that are not visible yet."""
+        self._read: dict[str, Mapping[TopicPartition, int]] = {name: {} for name in FILES}
+        self._cleaned: Mapping[TopicPartition, int] = {}
+        self._cleaned_unknown = 0
+
+    # -- at the start
+
+    def read(self) -> None:
+        """Reads what the last process wrote. Raises CorruptLog with what to do about it."""
+        for name in FILES:
+            path = self._path(name)
+            try:
+                self._read[name] = read_offsets(self._fs, path)
+            except CorruptLog as damage:
+                raise CorruptLog(
+                    path,
+                    damage.position,
+                    f"{damage.reason}; restore the file from a copy, or remove it and start once"
+                    f" with log.recovery.missing={name}",
+                ) from None
+        try:
+            self._cleaned = read_offsets(self._fs, self._path(CLEANER_OFFSET))
+        except CorruptLog:  # it is told, and of no use, where cleaning begins
+            self._cleaned, self._cleaned_unknown = {}, LONG_MAX
+
+    def named(self) -> dict[TopicPartition, str]:
+        """Every partition that a checkpoint speaks of, and which one does."""
+        return {key: name for name in reversed(FILES) for key in self._read[name]}
+
+    def expected(self, key: TopicPartition) -> Expected:
+        """What the checkpoints that were read say of a log."""
+        return Expected(
+            self._read[RECOVERY_POINT].get(key, 0),
+            self._read[HIGH_WATERMARK].get(key, 0),
+            self._read[LOG_START_OFFSET].get(key, 0),
+            self._cleaned.get(key, self._cleaned_unknown),
+        )
+
+    # -- while the broker runs
+
+    def add(self, logs: Iterable[PartitionLog]) -> None:
+        """Writes down that new partitions are there, before anybody may use them. OSError."""
+        with self._writing:
+            self.made.update({(log.topic, log.partition): log for log in logs})
+            path = self._path(RECOVERY_POINT)
+            offsets = {**read_offsets(self._fs, path), **dict.fromkeys(self.made, 0)}
+            write_offsets(self._fs, path, offsets)
+
+    def shown(self, topic: str) -> list[TopicPartition]:
+        """The new partitions of a topic are visible; returns them."""
+        keys = [key for key in list(self.made) if key[0] == topic]
+        for key in keys:
+            self.made.pop(key, None)
+        return keys
+
+    def take_back(self, topic: str) -> None:
+        """What `add` said of a topic's new partitions is not so: they could not be made."""
+        keys = set(self.shown(topic))
+        path = self._path(RECOVERY_POINT)
+        with self._writing, suppress(OSError):  # of the disk that failed before, it may
+            offsets = read_offsets(self._fs, path)
+            if keys & offsets.keys():
+                write_offsets(
+                    self._fs, path, {key: at for key, at in offsets.items() if key not in keys}
+                )
+
+    def write(self, logs: Iterable[PartitionLog]) -> None:
+        """Writes recovery points, high watermarks and log start offsets. Raises OSError."""
+        with self._writing:
+            all_logs = {**self.made, **{(log.topic, log.partition): log for log in logs}}
+            recovery_points = {key: log.recovery_point for key, log in all_logs.items()}
+            high_watermarks = {key: log.high_watermark for key, log in all_logs.items()}
+            starts = {key: log.log_start_offset for key, log in all_logs.items()}
+            for key, log in all_logs.items():
+                if high_watermarks[key] > starts[key]:
+                    with suppress(FileNotFoundError):  # its topic is being deleted
+                        log.sync_names()
+            for name, offsets in (
+                (RECOVERY_POINT, recovery_points),
+                (HIGH_WATERMARK, high_watermarks),
+                (LOG_START_OFFSET, {key: start for key, start in starts.items() if start}),
+            ):
+                write_offsets(self._fs, self._path(name), offsets)
+            self.outdated.clear()
+
+    def forget(self, topic: str) -> None:
+        """Takes a deleted topic out of the checkpoints: the next of that name begins at 0.
+
+        Raises OSError; it is done again when there is room.
+        """
+        with self._writing:
+            self.outdated.add(topic)
+            for name in FILES:
+                offsets = read_offsets(self._fs, self._path(name))
+                kept = {key: offset for key, offset in offsets.items() if key[0] != topic}
+                if len(kept) < len(offsets):
+                    write_offsets(self._fs, self._path(name), kept)
+            self.outdated.discard(topic)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._directory, name)

@@ -1,0 +1,201 @@
+"""Files of a log that are gone are missed by name: nothing that was there is read as empty."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+
+import pytest
+
+from log.errors import CorruptLog, MissingFiles
+from tests.log.log_tools import DIRECTORY, append_values, open_log, values
+from tests.simulated_files import SimulatedFiles
+
+SMALL = {"segment_bytes": 100}
+DAY_MS = 24 * 3_600_000
+
+
+def five_segments(clean: bool = True) -> SimulatedFiles:
+    """Offsets 0 to 4, each in a segment of its own; stopped in order, or killed and all flushed."""
+    fs = SimulatedFiles()
+    log = open_log(fs, **SMALL)
+    append_values(log, b"0", b"1", b"2", b"3", b"4")
+    if clean:
+        log.close()
+    else:
+        log.flush()
+    fs.kill()
+    return fs
+
+
+def remove(fs: SimulatedFiles, base: int, *suffixes: str) -> None:
+    """Somebody removes a segment's files; those with all suffixes unless some are named."""
+    for suffix in suffixes or (".log", ".index", ".timeindex", ".snapshot"):
+        fs.names.pop(f"{DIRECTORY}/{base:020d}{suffix}", None)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("suffixes", [(), (".log",)])
+def test_a_log_without_a_segment_is_refused(clean: bool, suffixes: tuple[str, ...]) -> None:
+    fs = five_segments(clean)
+    for base in range(5):
+        remove(fs, base, *suffixes)
+
+    with pytest.raises(MissingFiles, match=r"\.log is missing: ") as caught:
+        open_log(fs, clean=clean, recovery_point=5, **SMALL)
+
+    assert "log.recovery.missing=t-0" in str(caught.value.with_advice("t-0"))
+
+
+def test_a_log_without_a_segment_is_refused_though_nothing_was_ever_flushed() -> None:
+    """The recovery point stays at 0 until the first roll; how far the log had got is known."""
+    fs = SimulatedFiles()
+    append_values(open_log(fs), b"0", b"1")
+    remove(fs, 0)
+
+    with pytest.raises(MissingFiles, match="the checkpoints say that offsets up to 2 were written"):
+        open_log(fs, high_watermark=2)
+
+
+def test_a_log_that_never_had_a_record_is_made_again() -> None:
+    fs = SimulatedFiles()
+    open_log(fs)
+    remove(fs, 0)
+
+    assert open_log(fs).log_end_offset == 0
+
+
+def test_known_to_be_gone_it_begins_where_it_had_got_and_no_offset_comes_twice() -> None:
+    fs = five_segments()
+    for base in range(5):
+        remove(fs, base)
+
+    log = open_log(fs, recovery_point=5, missing=True, **SMALL)
+    append_values(log, b"5")
+
+    assert (log.log_start_offset, values(log)) == (5, [(5, b"5")])
+    log.close()
+    assert values(open_log(fs, clean=True, recovery_point=6, log_start_offset=5, **SMALL)) == [
+        (5, b"5")
+    ]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("gone", [1, 2, 3])
+def test_a_segment_missing_in_the_middle_is_named(clean: bool, gone: int) -> None:
+    fs = five_segments(clean)
+    remove(fs, gone)
+
+    with pytest.raises(MissingFiles, match=f"{gone:020d}.log is missing: .* ends at offset {gone}"):
+        open_log(fs, clean=clean, recovery_point=5, **SMALL)
+
+    log = open_log(fs, clean=clean, recovery_point=5, missing=True, **SMALL)
+    assert [offset for offset, _ in values(log)] == [n for n in range(5) if n != gone]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_segment_missing_at_the_beginning_is_named(clean: bool) -> None:
+    fs = five_segments(clean)
+    remove(fs, 0)
+
+    with pytest.raises(MissingFiles, match="leader-epoch-checkpoint says that the log begins at"):
+        open_log(fs, clean=clean, recovery_point=5, **SMALL)
+
+    log = open_log(fs, clean=clean, recovery_point=5, missing=True, **SMALL)
+    assert log.log_start_offset == 1
+    log.close()
+    assert open_log(fs, clean=True, recovery_point=5, **SMALL).log_start_offset == 1
+
+
+def test_without_the_leader_epochs_the_checkpoint_of_log_starts_tells_the_beginning() -> None:
+    fs = five_segments()
+    remove(fs, 0)
+    remove(fs, 1)
+    del fs.names[f"{DIRECTORY}/leader-epoch-checkpoint"]
+
+    with pytest.raises(
+        MissingFiles, match=r"log-start-offset-checkpoint says .* begins at offset 1"
+    ):
+        open_log(fs, clean=True, recovery_point=5, log_start_offset=1, **SMALL)
+
+
+@pytest.mark.parametrize("gone", [0, 2, 4])
+def test_an_index_without_its_segment_names_it(gone: int) -> None:
+    """It was taken for what a deletion had left, and removed too."""
+    fs = five_segments()
+    remove(fs, gone, ".log")
+
+    with pytest.raises(MissingFiles, match=rf"{gone:020d}.log is missing: its .*index is there"):
+        open_log(fs, clean=True, recovery_point=5, cleaned_to=5, **SMALL)
+
+
+def test_what_a_cleaner_took_out_is_not_missed() -> None:
+    fs = five_segments()
+    remove(fs, 2)
+
+    log = open_log(fs, clean=True, recovery_point=5, cleaned_to=3, **SMALL)
+
+    assert [offset for offset, _ in values(log)] == [0, 1, 3, 4]
+
+
+def test_a_gap_above_what_a_cleaner_has_seen_is_missed_in_a_compacted_log_too() -> None:
+    fs = five_segments()
+    remove(fs, 2)
+
+    with pytest.raises(MissingFiles, match="ends at offset 2"):
+        open_log(fs, clean=True, recovery_point=5, cleaned_to=2, cleanup_policy="compact", **SMALL)
+
+
+@pytest.mark.parametrize("removed", [False, True])
+@pytest.mark.parametrize("step", range(30))
+def test_no_moment_of_a_deletion_makes_anything_seem_lost(step: int, removed: bool) -> None:
+    """Whether the process is killed or the power is lost between any two of its steps."""
+    fs = SimulatedFiles()
+    log = open_log(fs, retention_ms=1, file_delete_delay_ms=0, **SMALL)
+    append_values(log, *(b"%d" % number for number in range(4)))
+    log.flush()
+    if removed:
+        log.apply_retention(2 * DAY_MS + 1_700_000_000_000)
+    fs.calls.clear()
+
+    def steps() -> None:
+        log.apply_retention(2 * DAY_MS + 1_700_000_000_000)
+        log.flush()
+
+    real = fs.fault
+
+    def dies(operation: str, path: str) -> object:
+        if len(fs.calls) >= step:
+            raise Killed
+        return real(operation, path)
+
+    fs.fault = dies  # type: ignore[method-assign, assignment]
+    with suppress(Killed):
+        steps()
+    fs.fault = real  # type: ignore[method-assign]
+    chance = random.Random(step)
+    if chance.random() < 0.5:
+        fs.lose_power(chance)
+    else:
+        fs.kill()
+
+    again = open_log(fs, recovery_point=4, high_watermark=4, **SMALL)
+
+    assert again.log_end_offset == 4
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("bytes_left", range(1, 27))
+def test_a_torn_tail_of_any_length_is_damage_and_no_error_of_ours(bytes_left: int) -> None:
+    """17 bytes are enough to see that it is an old message, and too few to read one."""
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    append_values(log, b"0")
+    log.close()
+    fs.names[f"{DIRECTORY}/{0:020d}.log"].data += bytes(bytes_left)
+
+    with pytest.raises(CorruptLog):
+        open_log(fs, clean=True, recovery_point=1)
