@@ -46,6 +46,7 @@ class Maintenance:
         self._unflushed_ms: dict[PartitionLog, int] = {}
         """Since when a log was seen with unflushed records, monotonic."""
         self._probing: set[PartitionLog] = set()
+        self._probes: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Begins the recurring work."""
@@ -60,8 +61,8 @@ class Maintenance:
         self._every("flush", self._flush_period_ms, self.flush_overdue)
 
     def stop(self) -> None:
-        """Ends it."""
-        for task in self._tasks:
+        """Ends it: whoever closes the logs now writes them alone."""
+        for task in (*self._tasks, *self._probes):
             task.cancel()
 
     def _every(
@@ -207,7 +208,10 @@ class Maintenance:
         if log.topic == OFFSETS_TOPIC or log in self._probing:
             return
         self._probing.add(log)
-        self.broker.spawn(self._probe(log), "probe")
+        work = self.broker.watchdog.watched("probe", self._probe(log))
+        probe = asyncio.get_running_loop().create_task(work)
+        self._probes.add(probe)
+        probe.add_done_callback(self._probes.discard)
         logger.error("a log takes no writes", partition=name, reason=str(error))
 
     async def _probe(self, log: PartitionLog) -> None:

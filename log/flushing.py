@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from log.errors import LogPoisoned
+from log.fold import save_producers
 
 if TYPE_CHECKING:
     from log.partition_log import PartitionLog
@@ -46,3 +47,14 @@ def sync_directories(log: PartitionLog) -> None:
         except BaseException:
             unsynced.add(directory)
             raise
+
+
+def finish(log: PartitionLog) -> None:
+    """Write what a log has in memory alone, and flush all of it: the last that is done to it."""
+    if not log.fs.exists(log.active.index.path):
+        log.unsynced_directories.add(log.directory)
+    log.active.seal()
+    save_producers(log)
+    if log.size_bytes:  # an empty log is made again as it was
+        flush(log, closing=True)
+    log.recovery_point = log.high_watermark = log.log_end_offset

@@ -16,7 +16,7 @@ from log.batch_scan import CHUNK_BYTES
 from log.config import LogConfig
 from log.errors import LogPoisoned
 from log.filesystem import Buffer, FileSystem
-from log.fold import fold, save_producers
+from log.fold import fold
 from log.leader_epochs import LeaderEpochs
 from log.leftovers import Leaving, deleted
 from log.missed import Expected
@@ -297,16 +297,12 @@ class PartitionLog:
 
         The recovery point is the end then. Raises LogPoisoned and OSError.
         """
-        if clean and not self.failed_for_good:
-            if not self.fs.exists(self.active.index.path):
-                self.unsynced_directories.add(self.directory)
-            self.active.seal()
-            save_producers(self)
-            if self.size_bytes:  # an empty log is made again as it was
+        try:
+            if clean and not self.failed_for_good:
                 with self._flushing:
-                    flushing.flush(self, closing=True)
-            self.recovery_point = self.high_watermark = self.log_end_offset
-        self.fail_for_good(f"{self.directory} is closed")
+                    flushing.finish(self)
+        finally:
+            self.fail_for_good(f"{self.directory} is closed")  # the next who opens it writes alone
 
     # -- reading
 
