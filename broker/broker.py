@@ -23,10 +23,10 @@ from broker.config import DEFAULT_BROKER_ID, Config
 from broker.config_changes import restore
 from broker.embedded_registry import EmbeddedRegistry
 from broker.fetch_sessions import FetchSessions
+from broker.health import health
 from broker.internal_errors import InternalErrors
 from broker.lag import Lags
 from broker.listeners import Endpoint, parse_host_and_port
-from broker.loading import progress
 from broker.log_lines import observe as write_line
 from broker.logs import LogManager
 from broker.long_poll import LongPolls
@@ -267,22 +267,8 @@ class Broker:
         self.stopped.set()
 
     def health(self) -> dict[str, Any]:
-        """What /healthz says: loading, ready or poisoned as ``state``, how far or why beside it."""
-        reason = self.fatal or self.runtime.fatal
-        poisoned = {
-            f"{log.topic}-{log.partition}": log.poisoned for log in self.logs.all() if log.poisoned
-        }
-        if reason or poisoned:
-            return {
-                "state": "poisoned",
-                "reason": reason or "; ".join(f"{log}: {why}" for log, why in poisoned.items()),
-                "logs": list(poisoned),
-            }
-        uncleanable = self.cleaning.uncleanable()
-        beside: dict[str, Any] = {"uncleanable": uncleanable} if uncleanable else {}
-        if not self.runtime.loading:
-            return {"state": "ready", **beside}
-        return {**beside, "state": "loading", **progress(self.runtime.hosts)}
+        """What /healthz says."""
+        return health(self)
 
     # -- what handlers ask
 

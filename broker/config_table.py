@@ -23,6 +23,7 @@ PASSWORD: Final = "PASSWORD"
 
 Value = bool | int | float | str | None
 
+OFFSETS_RECORDS: Final = "__consumer_offsets-PARTITION:OFFSET,..."
 THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 """What a list of throttled replicas takes, besides ``*``."""
 
@@ -653,6 +654,14 @@ _KAFKA: Final = (
         5242880,
         "[1,...]",
         "Bytes read at a time while groups are loaded.",
+    ),
+    S(
+        "offsets.load.skip.records",
+        LIST,
+        "",
+        OFFSETS_RECORDS,
+        "Records that a load passes over because they can't be read, each told in the log. To be"
+        " given until the log says that a snapshot is behind them. Muster's own.",
     ),
     S(
         "offsets.retention.check.interval.ms",

@@ -11,6 +11,7 @@ from broker.config_table import (
     INT,
     LIST,
     LONG,
+    OFFSETS_RECORDS,
     PASSWORD,
     SHORT,
     THROTTLED,
@@ -20,6 +21,7 @@ from broker.config_table import (
 
 _BOUNDS = re.compile(r"\[(-?\d+),\.\.\.(?:,(-?\d+))?\](?: or (-?\d+))?")
 _REPLICA = re.compile(r"[0-9]+:[0-9]+")
+_RECORD = re.compile(r"__consumer_offsets-[0-9]{1,9}:[0-9]{1,18}")
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _BITS = {INT: 31, SHORT: 15, LONG: 63}
 
@@ -49,6 +51,8 @@ def parse_value(setting: Setting, text: str) -> Value:
             _check_choice(setting, part)
         if setting.valid == THROTTLED and parts != ["*"]:
             _check_replicas(setting, text, parts)
+        if setting.valid == OFFSETS_RECORDS and not all(map(_RECORD.fullmatch, parts)):
+            raise BadValue(f"{setting.name}={text}: it must be {OFFSETS_RECORDS} with numbers")
         return ",".join(parts)
     _check_choice(setting, text)
     return text

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.lag import PartitionLag
-from broker.shard_log import Phase, ShardLog
+from broker.shard_log import LOADED, ShardLog
 from coordinator.calls import Now
 from coordinator.deadlines import NEVER
 from coordinator.events import AssignedMember
@@ -49,7 +49,7 @@ def summary(broker: Broker, host: ShardLog, group: Group, lag: int | None = None
 
 def readable(broker: Broker) -> list[ShardLog]:
     """The shards whose groups can be read now."""
-    return [each for each in broker.runtime.hosts if each.phase in (Phase.ACTIVE, Phase.UNWRITABLE)]
+    return [each for each in broker.runtime.hosts if each.phase in LOADED]
 
 
 def lag_of(broker: Broker, host: ShardLog, group_id: str) -> int:

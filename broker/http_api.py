@@ -65,7 +65,8 @@ class GroupsApi:
                 for group in list(host.shard.groups.values()):
                     yield summary(self.broker, host, group)
 
-        head = {"loading": self.broker.runtime.loading}
+        runtime = self.broker.runtime
+        head = {"loading": runtime.loading, "unreadable": runtime.unreadable()}
         return _listing(self.broker.slicer, head, "groups", rows())
 
     async def group(self, request: Request) -> Response:
@@ -79,6 +80,8 @@ class GroupsApi:
         host = self.broker.runtime.host_for(group_id)
         if host is not None and host.phase is Phase.LOADING:
             return _error(503, f"group {group_id}: its partition is being loaded; try again")
+        if host is not None and host.log.unreadable is not None:
+            return _error(503, f"group {group_id}: its partition can't be read")
         if is_journal:
             try:
                 last = int(request.query_params.get("last", "64"))

@@ -101,7 +101,8 @@ class Groups(Source):
 
     def head(self) -> View:
         """Whether groups may be missing."""
-        return {"loading": self.broker.runtime.loading}
+        runtime = self.broker.runtime
+        return {"loading": runtime.loading, "unreadable": runtime.unreadable()}
 
     def rows(self) -> Iterator[Row | None]:
         """One a group."""
@@ -170,6 +171,7 @@ class OneGroup(Source):
             "group": self.group_id,
             "exists": found is not None,
             "loading": host is not None and host.phase is Phase.LOADING,
+            "unreadable": None if host is None else host.log.unreadable,
         }
         if found is not None:
             awaited = group_head(self.broker, *found)

@@ -18,9 +18,11 @@ import structlog
 
 from broker.clock import Clock
 from broker.open_transactions import OpenTransactions
-from broker.shard_log import Phase, ShardLog
+from broker.pass_over import PassOver
+from broker.shard_log import LOADED, Phase, ShardLog
 from broker.snapshots import Snapshots
 from coordinator.shard import GroupShard
+from log.errors import CorruptLog
 from offsets.columns_image import BadImage
 from offsets.partitioner import partition_for
 from offsets.record_codec import runs_of_records, runs_of_section
@@ -29,6 +31,7 @@ from offsets.record_reader import BasedRun
 from offsets.runs import OffsetTombstones, Run
 from offsets.snapshot_image import Image
 from protocol.records.batch import HEADER_BYTES, BatchHeader, records_of, section_of
+from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import stored_records
 from protocol.schema import Buffer
 
@@ -57,7 +60,7 @@ async def load(
     The newest snapshot, if it is to be believed, spares what is below its beginning; ``fresh``
     makes another shard when it turns out on the way that it is not. ``before_serving`` is awaited
     when all is replayed and no session has begun. Raises CorruptLog or
-    CorruptRecord when the log cannot be read; the shard must not serve then.
+    CorruptRecord when the log cannot be read; the shard must not serve then, see `give_up`.
     """
     skipped: Counter[int] = Counter()
     began_ms = clock.now().mono_ms
@@ -121,14 +124,18 @@ class _Slices:
 async def _restore(host: ShardLog, image: Image, slices: _Slices) -> None:
     """Takes over what the snapshot holds. Raises BadImage, KeyError, CorruptRecord."""
     shard = host.shard
-    begin_offset = image.head.begin_offset
+    at_home = ""
     for group_id, topic, columns in image.offsets():
-        check_owner(group_id, begin_offset, host.partition, host.partitions)
+        if group_id != at_home:
+            if partition_for(group_id, host.partitions) != host.partition:
+                entry = columns.get(columns.partitions()[0])
+                check_owner(group_id, -1 if entry is None else entry[-1], *host.place)
+            at_home = group_id
         shard.restore(group_id, topic, columns)
         if slices.over:
             await slices.pause()
     for record_offset, run in image.groups():
-        check_owner(run.group_id, record_offset, host.partition, host.partitions)
+        check_owner(run.group_id, record_offset, *host.place)
         shard.replay(run, record_offset)
         if slices.over:
             await slices.pause()
@@ -136,7 +143,7 @@ async def _restore(host: ShardLog, image: Image, slices: _Slices) -> None:
 
 async def _replay(host: ShardLog, runs: Iterator[tuple[Run | None, int]], slices: _Slices) -> None:
     """Replays what ``runs`` yields; it yields None where the slice may end."""
-    take = Replay(host.shard, host.partition, host.partitions).take
+    take = Replay(host.shard, *host.place).take
     for run, base_offset in runs:
         if run is not None:
             take(run, base_offset)
@@ -181,9 +188,16 @@ def check_owner(group_id: str, log_offset: int, partition: int, partitions: int)
         )
 
 
-def runs_of_batch(data: Buffer, header: BatchHeader, skipped: Counter[int]) -> list[BasedRun]:
-    """The runs of a batch of any magic. Raises CorruptRecord, whatever is wrong with it."""
+def runs_of_batch(
+    data: Buffer, header: BatchHeader, skipped: Counter[int], told: PassOver | None = None
+) -> list[BasedRun]:
+    """The runs of a batch of any magic, without the records that are ``told`` to be passed over.
+
+    Raises CorruptRecord, whatever is wrong with it.
+    """
     try:
+        if told is not None and told.concerns(header):
+            return list(runs_of_records(told.rest(data, header), skipped))
         if header.magic == 2:
             section = section_of(data, header)
             return runs_of_section(section, header.base_offset, header.record_count, skipped)
@@ -195,12 +209,33 @@ def runs_of_batch(data: Buffer, header: BatchHeader, skipped: Counter[int]) -> l
         raise CorruptRecord(header.base_offset, reason) from error
 
 
+def give_up(host: ShardLog, error: Exception) -> None:
+    """Notes and tells why the log of ``host`` can't be loaded, and what an operator can do."""
+    name = f"{host.log.topic}-{host.partition}"
+    if isinstance(error, CorruptLog):
+        reason = str(error.with_advice(name))
+    elif isinstance(error, CorruptRecord) and error.log_offset >= 0:
+        reason = (
+            f"{error}; bring back the files as they were, or start with offsets.load.skip.records="
+            f"{name}:{error.log_offset} to do without that record"
+        )
+    else:
+        reason = str(error) or repr(error)
+    host.log.unreadable = reason
+    logger.error(
+        "the groups of a partition can't be read; all that is asked of them is refused",
+        partition=host.partition,
+        reason=reason,
+        exc_info=None if isinstance(error, CorruptLog | CorruptRecord | OSError) else error,
+    )
+
+
 def progress(hosts: Sequence[ShardLog]) -> dict[str, Any]:
     """How far the loading is: all shards together, and those under way each for itself."""
     under_way = [host for host in hosts if host.phase is Phase.LOADING]
     return {
         "partitions": len(hosts),
-        "partitions_loaded": len(hosts) - len(under_way),
+        "partitions_loaded": sum(host.phase in LOADED for host in hosts),
         "records_loaded": sum(host.loaded_records for host in hosts),
         "bytes_loaded": sum(host.loaded_bytes for host in hosts),
         "groups_loaded": sum(map(groups_of, hosts)),
@@ -264,12 +299,14 @@ def _runs(
         if due is not None:
             due = _next_due(due, header)
         if header.is_control:
+            if host.told is not None and host.told.takes(header):
+                continue
             committed = _is_commit(data, header)
             for offset, run in transactions.end(header.producer_id, committed, host.shard.cache):
                 yield run, offset
             continue
         yield None, header.base_offset
-        runs = runs_of_batch(data, header, skipped)
+        runs = runs_of_batch(data, header, skipped, host.told)
         if header.is_transactional:
             transactions.add(header.producer_id, runs)
             continue
@@ -292,7 +329,11 @@ def _next_due(due: int, header: BatchHeader) -> int:
 
 def _is_commit(data: Buffer, header: BatchHeader) -> bool:
     """Whether a control batch ends its transaction with COMMIT; a cleaned one holds no record."""
-    markers = records_of(data, header)
+    try:
+        markers = records_of(data, header)
+    except CorruptRecords as error:
+        reason = f"its marker can't be read: {error.message}"
+        raise CorruptRecord(header.base_offset, reason) from None
     if not markers or markers[0].key is None:
         return False
     return int.from_bytes(markers[0].key[2:4], "big") == _COMMIT_MARKER

@@ -86,7 +86,7 @@ class Maintenance:
         for index, log in enumerate(list(self.broker.logs.all())):
             if index % LOGS_PER_SLICE == LOGS_PER_SLICE - 1:
                 await asyncio.sleep(0)
-            if log.failed_for_good or not self._is_ours(log):
+            if log.failed_for_good or log.unreadable or not self._is_ours(log):
                 continue
             try:
                 deleted = log.apply_retention(self.broker.clock.now().wall_ms)

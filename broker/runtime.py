@@ -355,6 +355,6 @@ def _refused(phase: Phase, call: Call) -> int | None:
     """The error of a call to a shard that is not active; None where it is served all the same."""
     if phase is Phase.LOADING:
         return loading_error(call)
-    if phase is Phase.UNLOADED:
+    if phase is Phase.UNLOADED or phase is Phase.FAILED:
         return NOT_COORDINATOR
     return None if isinstance(call, _NO_RECORD_NEEDED) else COORDINATOR_NOT_AVAILABLE

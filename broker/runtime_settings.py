@@ -1,9 +1,11 @@
-"""The settings of the coordinator's runtime, as plain values."""
+"""What the coordinator's runtime reads of the configuration."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
+from broker.pass_over import PassOver
 from broker.shard_log import ShardLog
 from coordinator.config import GroupConfig
 
@@ -19,6 +21,8 @@ class RuntimeSettings:
     """offsets.commit.required.acks; 0 answers commits before they are written"""
     load_buffer_bytes: int = 5242880
     """offsets.load.buffer.size"""
+    load_skips: Mapping[int, Collection[int]] = field(default_factory=dict)
+    """offsets.load.skip.records: by partition, the offsets of records that a load passes over"""
     compression: int = 0
     """offsets.topic.compression.codec"""
     compression_level: int | None = None
@@ -33,3 +37,8 @@ class RuntimeSettings:
     def write_as(self, host: ShardLog) -> None:
         """Has the host write batches in the form that these settings say."""
         host.write_as(self.compression, self.compression_level, self.timestamp_type)
+
+    def told(self, partition: int) -> PassOver | None:
+        """What a load of this partition is to pass over."""
+        offsets = self.load_skips.get(partition)
+        return None if offsets is None else PassOver(partition, offsets)

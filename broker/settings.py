@@ -52,12 +52,22 @@ def runtime_settings(
         commit_timeout_ms=config["offsets.commit.timeout.ms"],
         commit_required_acks=config["offsets.commit.required.acks"],
         load_buffer_bytes=config["offsets.load.buffer.size"],
+        load_skips=_load_skips(config["offsets.load.skip.records"]),
         compression=codec,
         compression_level=level,
         timestamp_type=timestamp_type,
         append_linger_ms=config["group.coordinator.append.linger.ms"],
         loads_at_once=config["group.coordinator.threads"],
     )
+
+
+def _load_skips(words: str) -> dict[int, set[int]]:
+    """Offsets by partition, of what `offsets.load.skip.records` names."""
+    skips: dict[int, set[int]] = {}
+    for word in filter(None, words.split(",")):
+        place, offset = word.rsplit(":", 1)
+        skips.setdefault(int(place.rsplit("-", 1)[1]), set()).add(int(offset))
+    return skips
 
 
 def limits(config: Config) -> Limits:

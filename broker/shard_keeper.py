@@ -20,17 +20,17 @@ from broker.clock import Clock
 from broker.dropped_offsets import DroppedOffsets, Superseded
 from broker.histogram import Writes
 from broker.internal_errors import InternalErrors
-from broker.loading import load, wait_until_writable
+from broker.loading import give_up, load, wait_until_writable
 from broker.refusals import write_failed
 from broker.runtime_settings import RuntimeSettings
-from broker.shard_log import Phase, ShardLog, deliver
+from broker.shard_log import LOADED, Phase, ShardLog, deliver
 from broker.snapshots import NEEDED_BY_NONE, Snapshots
 from broker.watchdog import Watchdog
 from coordinator.calls import Ticket
 from coordinator.events import Event
 from coordinator.outcome import NOTHING, Outcome
 from coordinator.shard import GroupShard
-from log.errors import CorruptLog, LogPoisoned
+from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
 from protocol.errors import NOT_COORDINATOR
 
@@ -100,6 +100,7 @@ class ShardKeeper(ABC):
             shard = GroupShard(self.settings.groups)
             host = ShardLog(partition, shard, log, len(logs), self.errors)
             self.settings.write_as(host)
+            host.told = self.settings.told(partition)
             self.hosts.append(host)
         if topic_id is not None:
             self.snapshots = Snapshots(topic_id, self.cleaned_to)
@@ -141,6 +142,11 @@ class ShardKeeper(ABC):
         """Writes the snapshots that a restart would miss."""
         if self.snapshots is not None and self.fatal is None:
             await self.snapshots.write_all(self.hosts)
+
+    def unreadable(self) -> dict[str, str]:
+        """Why the groups of a partition can't be served, by partition, for /healthz."""
+        logs = [host.log for host in self.hosts]
+        return {f"{log.topic}-{log.partition}": log.unreadable for log in logs if log.unreadable}
 
     @property
     def loading(self) -> bool:
@@ -280,14 +286,16 @@ class ShardKeeper(ABC):
     def _stop_for_good(self, host: ShardLog, error: Exception) -> None:
         if self.fatal is None:
             name = f"{OFFSETS_TOPIC}-{host.partition}"
-            if isinstance(error, CorruptLog):
-                error = error.with_advice(name)
             self.fatal = f"{name} can't be relied on any more: {error}"
             self.on_fatal(self.fatal)
             logger.critical("the broker stops", reason=self.fatal)
+        self._shut(host, Phase.UNLOADED)
+
+    def _shut(self, host: ShardLog, phase: Phase) -> None:
+        """Unloads a shard that does not come back."""
         self.before_replies()
         try:
-            self._unload(host, Phase.UNLOADED)
+            self._unload(host, phase)
         finally:
             self.after_replies()
 
@@ -296,7 +304,7 @@ class ShardKeeper(ABC):
 
         Returns the tickets of the parked.
         """
-        loaded = host.phase in (Phase.ACTIVE, Phase.UNWRITABLE)
+        loaded = host.phase in LOADED
         host.phase = phase
         host.refuse_foreign()
         host.release()
@@ -327,10 +335,14 @@ class ShardKeeper(ABC):
             gc.enable()
         if not writable and all(loaded):
             for host in hosts:
-                await self._probe(host)
+                if host.phase is Phase.UNWRITABLE:
+                    await self._probe(host)
 
     async def _load_in_turn(self, waiting: Iterator[ShardLog], writable: bool) -> bool:
-        """Loads one shard after the other; False when one can't be, which stops the broker."""
+        """Loads one shard after the other; False when the broker stops.
+
+        A log that can't be read is never served as empty: its shard refuses all from then on.
+        """
         for host in waiting:
             try:
                 await load(
@@ -345,8 +357,10 @@ class ShardKeeper(ABC):
                 self._loaded(host, writable)
             except Superseded:
                 continue
-            except Exception as error:  # noqa: BLE001 - an unreadable log is never served as empty
-                self._stop_for_good(host, error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is this shard's alone
+                give_up(host, error)
+                self._shut(host, Phase.FAILED)
+                host.shard = GroupShard(self.settings.groups)
             if self.fatal is not None:
                 return False
         return True

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.internal_errors import InternalErrors
+from broker.pass_over import PassOver
 from broker.refusals import timed_out, write_failed
 from coordinator.calls import Ticket
 from coordinator.outcome import Reply
@@ -48,7 +49,13 @@ class Phase(Enum):
     ACTIVE = "active"
     UNWRITABLE = "unwritable"
     """Loaded after a failed append: it reads, and refuses what needs a record."""
+    FAILED = "failed"
+    """Its log can't be read: it refuses all until the process starts anew, and leaves the log."""
     UNLOADED = "unloaded"
+
+
+LOADED = (Phase.ACTIVE, Phase.UNWRITABLE)
+"""Those in which a shard has its groups in memory."""
 
 
 def deliver(ticket: Ticket, reply: Reply, errors: InternalErrors) -> None:
@@ -101,6 +108,8 @@ class ShardLog:
         """How often a bug has ended its shard, the last few times soon one after the other."""
         self.broke_down_ms = 0
         """When that was last (monotonic)."""
+        self.told: PassOver | None = None
+        """The records that a load is to pass over."""
         self.flushing = False
         """A flush of this log runs in a thread."""
         self.gone: dict[str, int] = {}
@@ -191,10 +200,16 @@ class ShardLog:
             _, _, ticket, reply = held.popleft()
             deliver(ticket, reply, self.errors)
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Its partition, and of how many."""
+        return self.partition, self.partitions
+
     def refuse_foreign(self) -> None:
         """Nobody else writes this log now."""
         foreign, self.foreign = self.foreign, []
-        reason = f"The groups of this partition are {self.phase.value}."
+        reason = f"The groups of this partition are {self.phase.value}"
+        reason += "." if self.log.unreadable is None else f": {self.log.unreadable}"
         for _, done in foreign:
             if not done.done():
                 done.set_exception(NotActive(reason))

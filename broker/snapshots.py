@@ -176,6 +176,8 @@ class Snapshots:
             return 0
         if partition in self._under_way or self._not_before.get(partition, 0.0) > perf_counter():
             return 0
+        if host.told is not None and host.told.met:
+            return CLEANED  # the next load must not meet what this one was told to pass over
         if self._cleaned_to(partition) > begin:
             return CLEANED  # records are missing behind the one that is there: it is of no use
         base_offset, position = self._place.get(partition, (-1, 0))
@@ -241,6 +243,12 @@ class Snapshots:
         await asyncio.to_thread(output.finish)
         self._begin[partition], self._bytes[partition] = begin, output.size
         self._place[partition] = place
+        if host.told is not None and host.told.met:
+            host.told.met = False
+            logger.info(
+                "the snapshot is behind what was passed over; offsets.load.skip.records may go",
+                partition=partition,
+            )
         return True
 
     async def _encode(

@@ -34,6 +34,7 @@ def topic_summary(entry: TopicLogs) -> View:
         "size_bytes": sum(log.size_bytes for log in logs),
         "segments": sum(len(log.segments) for log in logs),
         "poisoned": sum(log.poisoned is not None for log in logs),
+        "unreadable": sum(log.unreadable is not None for log in logs),
     }
 
 
@@ -46,6 +47,7 @@ def partition_view(log: PartitionLog) -> View:
         "size_bytes": log.size_bytes,
         "segments": len(log.segments),
         "poisoned": log.poisoned,
+        "unreadable": log.unreadable,
     }
 
 
@@ -79,6 +81,7 @@ def broker_view(broker: Broker) -> View:
         "address": f"{host}:{port}",
         "state": health["state"],
         "reason": health.get("reason"),
+        "unreadable": health.get("unreadable", {}),
         "load": progress(hosts) if broker.runtime.loading else None,
         "load_ms": sum(max(0, each.load_ms) for each in hosts),
         "shards": dict(Counter(each.phase.value for each in hosts)),

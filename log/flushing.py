@@ -33,6 +33,19 @@ def flush(log: PartitionLog, closing: bool = False) -> int:
     return end_offset
 
 
+def flush_opened(log: PartitionLog) -> None:
+    """Let readers have what a log is opened with: flushed first, where a flush is due.
+
+    The process that wrote it may have been killed before its own. Raises OSError.
+    """
+    if log.flush_due:
+        try:
+            log.flush()
+        except LogPoisoned as error:
+            raise OSError(error.reason) from error
+    log.advance_high_watermark()
+
+
 def sync_directories(log: PartitionLog) -> None:
     """Fsync the directories that have new names; each leaves the set alone, before its fsync.
 

@@ -68,6 +68,8 @@ class PartitionLog:
         self.epochs = LeaderEpochs(fs, directory)
         self.poisoned: str | None = None
         """Why nothing is appended now; None when all is well."""
+        self.unreadable: str | None = None
+        """Why its owner can't make use of it; nothing is added or cleaned away until a restart."""
         self.failed_for_good = False
         """No probe will help: a flush, or the cut after a failed write, has failed."""
         self.pending_deletes: list[Leaving] = []
@@ -126,12 +128,7 @@ class PartitionLog:
             log.unsynced_directories.update((directory, os.path.dirname(directory)))
         rolling.prepare(log.active, config)
         fold(log)
-        if log.flush_due:  # what a process left behind is read once it can't be lost any more
-            try:
-                log.flush()
-            except LogPoisoned as error:
-                raise OSError(error.reason) from error
-        log.advance_high_watermark()
+        flushing.flush_opened(log)
         return log
 
     # -- appending

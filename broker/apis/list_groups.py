@@ -13,6 +13,7 @@ from broker.gather import Gather
 from broker.request import Request, ServedApi, Steps
 from coordinator.calls import ListGroups
 from coordinator.outcome import ListReply
+from protocol.errors import NONE, NOT_COORDINATOR
 from protocol.messages.list_groups import API
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ def _handle(broker: Broker, request: Request) -> Steps:
         broker.runtime.submit_to(host, ListGroups(gather.ticket(), states, types))
         yield from gather.sent()
     yield from gather.rest()
-    error_code = next((reply.error_code for reply in gather.replies if reply.error_code), 0)
+    codes = {reply.error_code for reply in gather.replies}
+    if codes != {NOT_COORDINATOR}:
+        codes.discard(NOT_COORDINATOR)  # of a partition that can't be read; the others are listed
+    error_code = max(codes, default=NONE)
     groups = request.array("groups")
     for reply in gather.replies:
         for group in reply.groups:

@@ -80,7 +80,7 @@ export function groupView() {
     const crumbs = h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " / ");
     const rebalances = watch.rows("rebalance").sort((a, b) => a.number - b.number);
     if (!head.exists) {
-      const words = head.loading ? "Its partition is being loaded; it will appear here." : "There is no such group.";
+      const words = head.loading ? "Its partition is being loaded; it will appear here." : head.unreadable ? `Its partition can't be read: ${head.unreadable}` : "There is no such group.";
       return [crumbs, h("h1", null, head.group), nothing(words), rebalances.length ? story(rebalances, journal) : null, noticed(journal)];
     }
     const rows = watch.rows("member").sort((a, b) => (a.client || "").localeCompare(b.client || "") || (a.member < b.member ? -1 : 1));

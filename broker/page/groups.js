@@ -42,6 +42,7 @@ export function groupsView({ redraw }) {
           `${plural(all.length, "group")}, ${plural(members, "member")}, ${brief(lag)} records behind`,
           restless ? h("b", null, `, ${restless} rebalancing`) : "")),
       watch.head.loading ? h("p", { class: "note" }, "The broker is still loading: groups are missing.") : null,
+      Object.entries(watch.head.unreadable ?? {}).map(([partition, why]) => h("p", { class: "note bad" }, `Groups are missing: ${partition} can't be read. ${why}`)),
       search(),
       found.length
         ? table("Consumer groups", [

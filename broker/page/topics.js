@@ -40,7 +40,7 @@ export function topicsView({ redraw }) {
         h("a", { href: topicLink(each.topic) }, each.topic),
         count(each.partitions), h("span", { title: count(each.records) }, brief(each.records)),
         rateOf(seen, each.topic, each.end_offsets), bytes(each.size_bytes), count(each.segments),
-        each.poisoned ? h("span", { class: "bad" }, `${each.poisoned} take no writes`) : h("span", { class: "faint" }, each.internal ? `${each.cleanup_policy}, internal` : each.cleanup_policy),
+        each.poisoned ? h("span", { class: "bad" }, `${each.poisoned} take no writes`) : each.unreadable ? h("span", { class: "bad" }, `${each.unreadable} can't be read`) : h("span", { class: "faint" }, each.internal ? `${each.cleanup_policy}, internal` : each.cleanup_policy),
       ]])) : nothing(all.length ? `None of ${plural(all.length, "topic")} matches.` : "There is no topic yet."),
     ];
   };
@@ -65,7 +65,7 @@ export function topicView() {
       h("h2", null, "Partitions"),
       table("Partitions", [["Partition", "name"], ["Start offset", "number"], ["End offset", "number"], ["Records", "number"], ["Written", "number"], ["Size", "number"], ["Segments", "number"]],
         partitions.slice(0, 1000).map((each) => [each.partition, [
-          each.poisoned ? h("span", { class: "bad", title: each.poisoned }, `${each.partition} takes no writes`) : String(each.partition),
+          each.poisoned ? h("span", { class: "bad", title: each.poisoned }, `${each.partition} takes no writes`) : each.unreadable ? h("span", { class: "bad", title: each.unreadable }, `${each.partition} can't be read`) : String(each.partition),
           count(each.log_start_offset), count(each.log_end_offset), count(each.log_end_offset - each.log_start_offset),
           rateOf(seen, each.partition, each.log_end_offset), bytes(each.size_bytes), count(each.segments)]])),
     ];

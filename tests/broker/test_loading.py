@@ -183,14 +183,15 @@ async def test_records_of_unknown_kinds_are_passed_over_with_a_warning(
     assert warning["kinds"] == {3: 1, 0x7FFF: 1}
 
 
-async def test_a_value_of_an_unknown_version_stops_the_broker_rather_than_lose_it(
+async def test_a_value_of_an_unknown_version_is_refused_with_its_groups_rather_than_lost(
     tmp_path: Path, writer: Writer
 ) -> None:
     writer.commit(5)
     writer.record(b"\x00\x01\x00\x01g\x00\x06orders\x00\x00\x00\x00", b"\x00\x63later")
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: broker.fatal)
-        assert broker.runtime.hosts[0].phase is Phase.UNLOADED
+        await eventually(lambda: not broker.runtime.loading)
+        assert broker.runtime.hosts[0].phase is Phase.FAILED
+        assert not broker.fatal
         assert await (await broker.client()).fetch("g") == -1000 - NOT_COORDINATOR
 
 
@@ -206,10 +207,12 @@ async def test_damage_in_the_middle_is_never_read_as_empty(tmp_path: Path, write
 
     broker.runtime.start(opened)
 
-    await eventually(lambda: broker.fatal)
-    assert "damaged at byte" in broker.fatal[0]
-    assert "log.recovery.truncate=__consumer_offsets-0 " in broker.fatal[0]
-    assert broker.runtime.hosts[0].phase is Phase.UNLOADED
+    await eventually(lambda: not broker.runtime.loading)
+    reason = broker.runtime.unreadable()["__consumer_offsets-0"]
+    assert "damaged at byte" in reason
+    assert "log.recovery.truncate=__consumer_offsets-0 " in reason
+    assert broker.runtime.hosts[0].phase is Phase.FAILED
+    assert not broker.fatal
     await broker.runtime.stop()
 
 

@@ -82,7 +82,7 @@ def table_of(heading: str) -> set[str]:
 
 async def test_a_group_that_comes_and_its_lag_are_told(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen, watching(seen, "groups") as stream:
-        assert stream.head == {"loading": False}
+        assert stream.head == {"loading": False, "unreadable": {}}
         assert stream.tables == {}
         await seen.client.commit("readers", 0)
         await stream.until(

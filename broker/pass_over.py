@@ -1,0 +1,77 @@
+"""Records that a load passes over because it was told to: `offsets.load.skip.records`.
+
+The way past a record that can't be read, for who would rather do without it than without the groups
+of its partition. Each that is passed over has its line in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import structlog
+
+from protocol.records.batch import BatchHeader, Record
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.stored import stored_records
+from protocol.schema import Buffer
+
+logger = structlog.get_logger(__name__)
+
+_SHOWN_BYTES = 200
+"""So much of a key or a value is told."""
+
+
+class PassOver:
+    """The records of one partition that are passed over, by their offsets in its log."""
+
+    def __init__(self, partition: int, offsets: Collection[int]) -> None:
+        self.partition = partition
+        self.offsets = frozenset(offsets)
+        self.met = False
+        """One was in what has been loaded, so that only a snapshot spares the next load of it."""
+
+    def concerns(self, header: BatchHeader) -> bool:
+        """Whether any is in this batch."""
+        return any(header.base_offset <= offset <= header.last_offset for offset in self.offsets)
+
+    def takes(self, header: BatchHeader) -> bool:
+        """Whether the whole batch is passed over: a marker, or one that can't be taken apart."""
+        if header.base_offset not in self.offsets:
+            return False
+        self.met = True
+        logger.warning(
+            "a batch was passed over, as told",
+            partition=self.partition,
+            offset=header.base_offset,
+            records=header.record_count,
+            bytes=header.size_bytes,
+        )
+        return True
+
+    def rest(self, data: Buffer, header: BatchHeader) -> list[Record]:
+        """The records of a batch that are not passed over. Raises CorruptRecords."""
+        try:
+            records = stored_records(data, header)
+        except CorruptRecords:
+            if self.takes(header):
+                return []
+            raise
+        rest = []
+        for record in records:
+            if record.offset not in self.offsets:
+                rest.append(record)
+                continue
+            self.met = True
+            logger.warning(
+                "a record was passed over, as told",
+                partition=self.partition,
+                offset=record.offset,
+                key=_shown(record.key),
+                value=_shown(record.value),
+                value_bytes=-1 if record.value is None else len(record.value),
+            )
+        return rest
+
+
+def _shown(data: bytes | None) -> str | None:
+    return None if data is None else repr(bytes(data[:_SHOWN_BYTES]))[2:-1]
