@@ -103,7 +103,7 @@ class Server:
         self.unread: set[Connection] = set()
         """Connections whose socket is not read for now."""
         self.now_s = 0
-        """Whole seconds on the broker's clock, which leaves its pauses out; moved once a second."""
+        """Whole seconds of the loop's clock without the broker's own pauses, moved each second."""
         queued = self.limits.queued_bytes
         self.partials = PartialRequests(queued) if queued >= 0 else None
         self._per_ip: Counter[str] = Counter()
@@ -137,7 +137,7 @@ class Server:
         """
         self._loop = asyncio.get_running_loop()
         if self._look is None:
-            self.now_s = self.broker.clock.now().mono_ms // 1000
+            self.now_s = self._whole_seconds()
             self._look = self._loop.call_later(1, self._tick)
         # One family a listener: "" and 0.0.0.0 are IPv4, :: is IPv6 with mapped IPv4 as in Java.
         infos = socket.getaddrinfo(
@@ -260,9 +260,14 @@ class Server:
     def _tick(self) -> None:
         began_ns = perf_counter_ns()
         self._look = self._loop.call_later(1, self._tick)
-        self.now_s = self.broker.clock.now().mono_ms // 1000
+        self.now_s = self._whole_seconds()
         self.look_around()
         self.broker.watchdog.ended("connections", began_ns)
+
+    def _whole_seconds(self) -> int:
+        clock = self.broker.clock
+        clock.now()  # a pause that nobody has noticed yet is left out too
+        return int(self._loop.time() - clock.left_out_ms / 1000)
 
     def look_around(self) -> None:
         """Closes whom nobody needs to wait for: idle, unreading, gone, or stalled."""
