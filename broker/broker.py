@@ -33,6 +33,7 @@ from broker.long_poll import LongPolls
 from broker.maintenance import Maintenance
 from broker.metrics import Metrics
 from broker.offsets_topic import offsets_topic_configs
+from broker.old_offsets import OldCommits
 from broker.pulse import Pulse
 from broker.registry import BadDirectory, BrokerNode, Topic
 from broker.runtime import OFFSETS_TOPIC, Runtime
@@ -130,6 +131,12 @@ class Broker:
             self.clock,
             self.internal_errors,
             self.watchdog,
+        )
+        self.old_commits = OldCommits(
+            self.registry.consumer_paths,
+            lambda work: self.spawn(work, "old offsets"),
+            lambda: int((self.offsets_settings() or config.topic_defaults)["flush.messages"]),
+            lambda: self.topics.on_disk(self.registry.note_files),
         )
         self.topics = TopicAdmin(self, lambda: uuid.uuid4().bytes)
         self.server = Server(self, limits(config), internal_errors=self.internal_errors)
@@ -242,7 +249,7 @@ class Broker:
             parts += [self.trends.stop, self.http.stop]
             if self.live is not None:
                 parts.insert(-1, self.live.stop)
-        for end in [*parts, self.background.stop, self.worker.stop]:
+        for end in [*parts, self.background.stop, self.worker.stop, self.old_commits.stop]:
             try:
                 ending = end()
                 if ending is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -62,11 +62,31 @@ class BrokerNode(NamedTuple):
     rack: str | None
 
 
+OldOffset = tuple[str, str, int, int]
+"""Group, topic, partition and offset."""
+
+
 class ConsumerPaths(Protocol):
     """Offsets of the old way, by ZooKeeper's consumer paths; see `broker/consumer_paths.py`."""
 
-    def commit(self, group_id: str, topic: str, partition: int, offset: int) -> None:
-        """Keep an offset, so that it survives ``kill -9``. OSError when it cannot be kept."""
+    def write(self, entries: Sequence[OldOffset], flush_messages: int) -> None:
+        """Keep offsets, so that they survive ``kill -9``; outside the loop, one write at a time.
+
+        They are fsynced when so many are not (`flush.messages`). OSError: none of them is kept.
+        """
+
+    def take(self, entries: Sequence[OldOffset]) -> None:
+        """From now on `fetch` answers what was written."""
+
+    def flush(self) -> None:
+        """Bring what was written to the disk. OSError, for good."""
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether most of what is kept was superseded, and `rewrite` is worth its while."""
+
+    def rewrite(self) -> None:
+        """Keep the last offset of each key alone; like `write`. OSError: all is as it was."""
 
     def fetch(self, group_id: str, topic: str, partition: int) -> int | None:
         """The offset kept last, None when there is none."""

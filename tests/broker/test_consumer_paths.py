@@ -10,11 +10,26 @@ import pytest
 from broker import consumer_paths
 from broker.consumer_paths import FILE, FileConsumerPaths
 from broker.registry import BadDirectory
-from log.filesystem import OsFileSystem
+from log.config import LONG_MAX
+from log.filesystem import FileSystem, OsFileSystem
+from tests.log.test_log_faults import Worst
+from tests.simulated_files import SimulatedFiles
 
 
-def paths(directory: Path) -> FileConsumerPaths:
-    return FileConsumerPaths(OsFileSystem(), str(directory))
+class Paths(FileConsumerPaths):
+    """With one commit at a time."""
+
+    def commit(
+        self, group_id: str, topic: str, partition: int, offset: int, flush_messages: int = LONG_MAX
+    ) -> None:
+        """Write and take one offset."""
+        entries = [(group_id, topic, partition, offset)]
+        self.write(entries, flush_messages)
+        self.take(entries)
+
+
+def paths(directory: Path, fs: FileSystem | None = None) -> Paths:
+    return Paths(fs or OsFileSystem(), str(directory))
 
 
 def test_the_last_commit_is_fetched_now_and_after_a_restart(tmp_path: Path) -> None:
@@ -59,3 +74,90 @@ def test_the_file_follows_what_is_live(tmp_path: Path, monkeypatch: pytest.Monke
     lines = (tmp_path / FILE).read_text().splitlines()
     assert [json.loads(line) for line in lines] == [["g", "t", 0, 98], ["g", "t", 1, 99]]
     assert list(again.entries()) == [("g", "t", 0, 98), ("g", "t", 1, 99)]
+
+
+DATA = "/data"
+
+
+def simulated() -> SimulatedFiles:
+    fs = SimulatedFiles()
+    fs.make_directory(DATA)
+    return fs
+
+
+def test_a_file_that_outgrows_what_is_live_is_written_anew_while_it_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It grew until the next start."""
+    monkeypatch.setattr(consumer_paths, "_REWRITE_LINES_MIN", 10)
+    fs = simulated()
+    used = paths(Path(DATA), fs)
+    most = 0
+    for offset in range(1000):
+        used.commit("g", "t", offset % 2, offset)
+        most = max(most, len(fs.written(f"{DATA}/{FILE}").splitlines()))
+        if used.outgrown:
+            used.rewrite()
+
+    assert most <= 11
+    fs.kill()
+    assert list(paths(Path(DATA), fs).entries()) == [("g", "t", 0, 998), ("g", "t", 1, 999)]
+
+
+@pytest.mark.parametrize("rewritten", [False, True])
+def test_a_commit_that_was_flushed_outlives_a_loss_of_power(rewritten: bool) -> None:
+    fs = simulated()
+    used = paths(Path(DATA), fs)
+    used.commit("g", "t", 0, 1, flush_messages=1)
+    if rewritten:
+        used.rewrite()
+    used.commit("g", "t", 0, 2, flush_messages=1)
+    used.commit("g", "t", 0, 3, flush_messages=2)
+    fs.lose_power(Worst())
+
+    assert paths(Path(DATA), fs).fetch("g", "t", 0) == 2
+
+
+@pytest.mark.parametrize("cut_fails", [False, True])
+def test_a_commit_behind_a_failed_one_stands_behind_no_torn_line(cut_fails: bool) -> None:
+    """Half a line before it made the file unreadable: the next start ended with its number."""
+    fs = simulated()
+    used = paths(Path(DATA), fs)
+    used.commit("g", "t", 0, 1)
+    fs.fail("write", FILE, partial_bytes=9)
+    if cut_fails:
+        fs.fail("truncate", FILE)
+    with pytest.raises(OSError, match="Input/output error"):
+        used.commit("g", "t", 0, 2)
+    assert used.fetch("g", "t", 0) == 1
+
+    used.commit("g", "t", 0, 3)
+
+    assert fs.written(f"{DATA}/{FILE}") == b'["g", "t", 0, 1]\n["g", "t", 0, 3]\n'
+
+
+def test_after_a_failed_fsync_nothing_more_is_kept() -> None:
+    fs = simulated()
+    used = paths(Path(DATA), fs)
+    fs.fail("fsync", FILE)
+    for _ in range(2):
+        with pytest.raises(OSError, match="Input/output error"):
+            used.commit("g", "t", 0, 1, flush_messages=1)
+
+
+@pytest.mark.parametrize("operation", ["open", "write", "fsync", "rename"])
+def test_a_rewriting_that_fails_changes_nothing(operation: str) -> None:
+    fs = simulated()
+    used = paths(Path(DATA), fs)
+    for offset in range(5):
+        used.commit("g", "t", 0, offset)
+    before = fs.written(f"{DATA}/{FILE}")
+    fs.fail(operation, FILE if operation == "rename" else f"{FILE}.tmp")
+
+    with pytest.raises(OSError, match="Input/output error"):
+        used.rewrite()
+
+    assert fs.written(f"{DATA}/{FILE}") == before
+    assert fs.list(DATA) == [FILE]
+    used.commit("g", "t", 0, 9)
+    assert paths(Path(DATA), fs).fetch("g", "t", 0) == 9

@@ -18,11 +18,13 @@ from log.errors import CorruptLog
 from tests.broker.config_calls import BROKER, replace
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.test_offsets_topic_settings import commit, committed
+from tests.broker.test_old_offsets import commit as old_commit
 from tests.broker.topic_calls import create_topic, list_offset, produce
 from tests.wire import Wire
 
 TEN = {"offsets.topic.num.partitions": "10"}
 GROUPS = [f"g{number}" for number in range(20)]
+OURS = ["topics.json", "configs.json", "consumers.offsets", "meta.properties"]
 CHECKPOINTS = [name for name in VOUCHED_FOR if name.endswith("checkpoint")]
 
 
@@ -33,6 +35,7 @@ def fill(wire: Wire) -> None:
     create_topic(wire, "orders", partitions=3)
     for partition in range(3):
         produce(wire, "orders", partition=partition)
+    assert old_commit(wire, 0, "orders", 7) == 0
     assert replace(wire, "1", {"max.connections": "500"}, kind=BROKER) == (0, None)
 
 
@@ -141,7 +144,7 @@ def test_a_new_log_in_the_place_of_a_lost_one_gives_no_offset_twice(data: Path) 
     assert asyncio.run(story()) == (1, 1)
 
 
-@pytest.mark.parametrize("name", ["topics.json", "configs.json", "meta.properties", *CHECKPOINTS])
+@pytest.mark.parametrize("name", [*OURS, *CHECKPOINTS])
 def test_a_file_that_is_gone_is_named_and_may_be_gone_knowingly(data: Path, name: str) -> None:
     (data / name).unlink()
 
@@ -218,7 +221,7 @@ def test_a_topic_is_missed_from_the_moment_it_could_be_used(tmp_path: Path) -> N
 
 def foreign(data: Path) -> Path:
     """The same directory as another broker would leave it: without our own files."""
-    for name in ("topics.json", "configs.json", "topics.json.spare", "configs.json.spare"):
+    for name in ("topics.json", "configs.json", "topics.json.spare", "consumers.offsets"):
         (data / name).unlink(missing_ok=True)
     for image in data.glob("*/groups.image"):
         image.unlink()

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
+from pathlib import Path
 
-from protocol.errors import NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION
+import pytest
+
+from broker import consumer_paths
+from broker.consumer_paths import FILE
+from log.filesystem import Buffer, OsFileSystem
+from log.os_file import OsFile
+from protocol.errors import (
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    OFFSET_METADATA_TOO_LARGE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from tests.broker.config_calls import SET, alter
+from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import create_topic
 from tests.brokers import Broker
 from tests.waiting import until
@@ -84,3 +99,81 @@ def test_an_acknowledged_old_offset_survives_kill_9(
 
     with Wire(broker.port) as wire:
         assert fetch(wire, 0, name) == (19, NONE)
+
+
+class Asked(OsFileSystem):
+    """Files that tell when the old offsets are fsynced, and whose writes may fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+        self.full = False
+
+    def open(self, path: str, create: bool = False) -> OsFile:
+        outer = self
+
+        class Told(OsFile):
+            def write(self, position: int, data: Buffer) -> None:
+                if outer.full:
+                    super().write(position, memoryview(data)[:5])
+                    raise OSError(errno.ENOSPC, "no space left")
+                super().write(position, data)
+                outer.said.append("write")
+
+            def fsync(self) -> None:
+                super().fsync()
+                outer.said.append("fsync")
+
+        return (Told if path.endswith(FILE) else OsFile)(path, create)
+
+
+@pytest.mark.parametrize("setting", ["log.flush.interval.messages", "flush.messages"])
+async def test_with_flush_messages_1_an_old_commit_is_fsynced_before_it_is_answered(
+    tmp_path: Path, setting: str
+) -> None:
+    fs = Asked()
+    whole = setting.startswith("log.")
+    async with serving(tmp_path, {setting: "1"} if whole else {}, fs) as broker:
+
+        def prepare(wire: Wire) -> None:
+            create_topic(wire, "t")
+            if not whole:
+                ready(wire, "t")
+                assert alter(wire, "__consumer_offsets", (setting, SET, "1")) == (NONE, None)
+
+        await asked(broker, prepare)
+        assert await asked(broker, lambda wire: commit(wire, 0, "t", 7)) == NONE
+        assert fs.said == ["write", "fsync"]
+
+
+async def test_old_commits_that_cannot_be_kept_are_answered_so_and_the_next_ones_are_kept(
+    tmp_path: Path,
+) -> None:
+    fs = Asked()
+    async with serving(tmp_path, fs=fs) as broker:
+        await asked(broker, lambda wire: (create_topic(wire, "t"), commit(wire, 0, "t", 1)))
+        fs.full = True
+        assert await asked(broker, lambda wire: commit(wire, 0, "t", 2)) == KAFKA_STORAGE_ERROR
+        assert await asked(broker, lambda wire: fetch(wire, 0, "t")) == (1, NONE)
+        fs.full = False
+        assert await asked(broker, lambda wire: commit(wire, 0, "t", 3)) == NONE
+    async with serving(tmp_path) as broker:
+        assert await asked(broker, lambda wire: fetch(wire, 0, "t")) == (3, NONE)
+
+
+async def test_the_file_of_old_commits_is_bounded_while_the_broker_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_paths, "_REWRITE_LINES_MIN", 100)
+    async with serving(tmp_path) as broker:
+
+        def many(wire: Wire) -> None:
+            create_topic(wire, "t")
+            for offset in range(1000):
+                assert commit(wire, 0, "t", offset) == NONE
+
+        await asked(broker, many)
+        await eventually(
+            "it is rewritten", lambda: len((tmp_path / FILE).read_bytes().splitlines()) <= 101
+        )
+        assert await asked(broker, lambda wire: fetch(wire, 0, "t")) == (999, NONE)
