@@ -9,9 +9,11 @@ came.
 from __future__ import annotations
 
 import asyncio
+import types
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
+from functools import partial
 from time import perf_counter_ns
 from typing import Any, TypeVar
 
@@ -102,12 +104,24 @@ class Slices:
         await self._slicer.turn()
         self._since_ns = perf_counter_ns()
 
-    async def beside(self, work: Awaitable[Result]) -> Result:
-        """What ``work`` gives, which waits for others; that does not count as held."""
-        self.end()
-        try:
-            return await work
-        finally:
+    async def beside(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """What ``work`` gives; where it waits for others, that does not count as held."""
+        return await self._stepped(work)
+
+    @types.coroutine
+    def _stepped(self, work: Coroutine[Any, Any, Result]) -> Generator[Any, Any, Result]:
+        step: Callable[[], Any] = partial(work.send, None)
+        while True:
+            try:
+                waits_for = step()
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            self.end()
+            try:
+                step = partial(work.send, (yield waits_for))
+            except BaseException as error:  # noqa: BLE001 - it is the work's to handle
+                step = partial(work.throw, error)
             self._since_ns = perf_counter_ns()
 
     async def until(self, done: asyncio.Future[Any]) -> None:

@@ -8,10 +8,15 @@ each in rotation, so that a client with thirty large batches delays another's by
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+
+SWITCH_S = 0.001
+"""For so long the thread may keep the interpreter while the loop wants it; Python's own 5 ms would
+be added to every look at the sockets."""
 
 Result = TypeVar("Result")
 _Job = tuple[Callable[[], Any], "asyncio.Future[Any]"]
@@ -79,5 +84,6 @@ class Worker:
         self._running, self._served = done, client
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="worker")
+            sys.setswitchinterval(SWITCH_S)
         loop = asyncio.get_running_loop()
         loop.run_in_executor(self._executor, job).add_done_callback(ended)

@@ -168,7 +168,9 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
     from broker.broker import CannotListen
+    from broker.garbage import collect_seldom
 
+    collect_seldom(broker.watchdog)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, broker.stopped.set)

@@ -46,9 +46,17 @@ async def _delete_all(broker: Broker, request: Request) -> None:
         asked = [(topic["name"], topic["topic_id"]) for topic in value["topics"]]
     else:
         asked = [(name, ZERO_UUID) for name in value["topic_names"]]
-    times = Counter(_resolved(broker, target)[0] for target in asked)
+    slices = broker.slicer.work(API.name)
+    await slices.pause()
+    times: Counter[str | None] = Counter()
+    for target in asked:
+        times[_resolved(broker, target)[0]] += 1
+        if slices.over:
+            await slices.pause()
     answers = []
     for target in dict.fromkeys(asked):
+        if slices.over:
+            await slices.pause()
         name, topic_id = _resolved(broker, target)
         if not broker.config["delete.topic.enable"]:
             old = request.api_version < 3
@@ -73,7 +81,8 @@ async def _delete_all(broker: Broker, request: Request) -> None:
         elif times[name] > 1:
             answers.append(_answer(target, INVALID_REQUEST, "Duplicate topic name."))
         else:
-            answers.append(await _delete(broker, name, topic_id))
+            answers.append(await slices.beside(_delete(broker, name, topic_id)))
+    slices.end()
     worst = next((answer["error_code"] for answer in answers if answer["error_code"]), NONE)
     request.respond({"responses": answers}, worst)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -54,6 +55,11 @@ _FIRST_VERSIONS = {
 _KNOWN = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
 """What is answered without a look into the log's files."""
 
+LOOKUPS_AT_ONCE = 50
+"""Partitions of a topic that a thread looks up one after the other."""
+
+Entry = dict[str, Any]
+
 
 class Found(NamedTuple):
     """An offset, the timestamp of its record and its epoch; -1 where there is none."""
@@ -70,6 +76,7 @@ def _handle(broker: Broker, request: Request) -> Steps:
         for topic in value["topics"]
         for partition in topic["partitions"]
     )
+    twice = frozenset(key for key, times in asked.items() if times > 1)
     committed = value["isolation_level"] == READ_COMMITTED
     version = request.api_version
     answers = request.array("topics")
@@ -77,34 +84,39 @@ def _handle(broker: Broker, request: Request) -> Steps:
     for topic in value["topics"]:
         name = topic["name"]
         partitions = request.array("topics", "partitions")
-        for wanted in topic["partitions"]:
-            twice = asked[name, wanted["partition_index"]] > 1
-            answer = partial(_partition, broker, version, name, wanted, twice, committed)
-            if wanted["timestamp"] in _KNOWN and version:
-                found = answer()
-                yield None
+        look = partial(_partition, broker, version, twice, committed, name)
+        for first in range(0, len(topic["partitions"]), LOOKUPS_AT_ONCE):
+            piece = topic["partitions"][first : first + LOOKUPS_AT_ONCE]
+            if version and all(wanted["timestamp"] in _KNOWN for wanted in piece):
+                found: Iterator[Entry] = map(look, piece)
             else:  # the log is read
-                reading = asyncio.ensure_future(asyncio.to_thread(answer))
+                reading = asyncio.ensure_future(asyncio.to_thread(_each, look, piece))
                 yield reading
-                found = reading.result()
-            worst = worst or found["error_code"]
-            partitions.append(found)
+                found = iter(reading.result())
+            for answer in found:
+                worst = worst or answer["error_code"]
+                partitions.append(answer)
+                yield None
         answers.append({"name": name, "partitions": partitions})
         yield None
     request.respond({"topics": answers}, worst)
 
 
+def _each(look: Callable[[Entry], Entry], wanted: Sequence[Entry]) -> list[Entry]:
+    return [look(each) for each in wanted]
+
+
 def _partition(
     broker: Broker,
     version: int,
+    asked_twice: frozenset[tuple[str, int]],
+    committed: bool,
     topic: str,
     wanted: dict[str, Any],
-    twice: bool,
-    committed: bool,
 ) -> dict[str, Any]:
     partition = wanted["partition_index"]
     log = broker.logs.get(topic, partition)
-    if twice and version > 0:
+    if version and (topic, partition) in asked_twice:
         return _error(partition, INVALID_REQUEST)
     if log is None:
         return _error(partition, UNKNOWN_TOPIC_OR_PARTITION)

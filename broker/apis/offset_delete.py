@@ -6,13 +6,14 @@ between them; when one fails, those before it are done, and the client asks for 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from broker.request import Request, ServedApi
+from broker.gather import Gather
+from broker.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetDelete
 from coordinator.outcome import OffsetDeleteReply
+from protocol.encoded_array import EncodedArray
 from protocol.errors import INVALID_GROUP_ID, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.messages.offset_delete import API
 
@@ -25,49 +26,35 @@ PARTITIONS_PER_PIECE = 400
 TopicPartitions = tuple[str, list[int]]
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(broker: Broker, request: Request) -> Steps:
     value = request.value
     group_id = value["group_id"]
-    registry = broker.registry
-    asked = [
-        (topic["name"], [partition["partition_index"] for partition in topic["partitions"]])
-        for topic in value["topics"]
-    ]
-    existing = [
-        (name, there)
-        for name, partitions in asked
-        if (topic := registry.topic(name)) is not None
-        and (there := [p for p in partitions if 0 <= p < topic.partitions])
-    ]
-
-    request.context = asked
-    request.encode = _answer
+    asked: list[TopicPartitions] = []
+    existing: list[TopicPartitions] = []
+    for each in value["topics"]:
+        name, partitions = each["name"], [entry["partition_index"] for entry in each["partitions"]]
+        asked.append((name, partitions))
+        topic = broker.registry.topic(name)
+        there = [p for p in partitions if topic is not None and 0 <= p < topic.partitions]
+        if there:
+            existing.append((name, there))
+        yield None
     if not group_id:
-        request(OffsetDeleteReply(INVALID_GROUP_ID))
-    elif not existing:
-        request(OffsetDeleteReply(0))
-    elif sum(len(partitions) for _, partitions in existing) <= PARTITIONS_PER_PIECE:
-        broker.runtime.submit(group_id, OffsetDelete(request, group_id, existing))
-    else:
-        broker.answer_later(request, _delete_in_pieces(broker, request, group_id, existing))
-
-
-async def _delete_in_pieces(
-    broker: Broker, request: Request, group_id: str, asked: list[TopicPartitions]
-) -> None:
-    slices = broker.slicer.work("OffsetDelete")
-    answered: list[tuple[str, Any]] = []
-    for piece in _pieces(asked):
-        await slices.pause()
-        done: asyncio.Future[OffsetDeleteReply] = asyncio.get_running_loop().create_future()
-        broker.runtime.submit(group_id, OffsetDelete(done.set_result, group_id, piece))
-        reply = await done
+        _respond(request, INVALID_GROUP_ID, [])
+        return
+    codes: dict[tuple[str, int], int] = {}
+    for piece in _pieces(existing):
+        gather: Gather[OffsetDeleteReply] = Gather()
+        broker.runtime.submit(group_id, OffsetDelete(gather.ticket(), group_id, piece))
+        yield from gather.rest()
+        reply = gather.replies[0]
         if reply.error_code:
-            request(reply)
+            _respond(request, reply.error_code, [])
             return
-        answered += reply.topics
-    await slices.pause()
-    request(OffsetDeleteReply(0, answered))
+        for name, deleted in reply.topics:
+            codes.update({(name, partition): code for partition, code in deleted})
+        yield None
+    yield from _answer(request, asked, codes)
 
 
 def _pieces(asked: Iterable[TopicPartitions]) -> Iterator[list[TopicPartitions]]:
@@ -86,34 +73,28 @@ def _pieces(asked: Iterable[TopicPartitions]) -> Iterator[list[TopicPartitions]]
         yield piece
 
 
-def _answer(request: Request, reply: OffsetDeleteReply) -> None:
-    if reply.error_code:
-        _respond(request, reply.error_code, [])
-        return
-    codes = {
-        (name, partition): code
-        for name, partitions in reply.topics
-        for partition, code in partitions
-    }
-    topics = [
-        {
-            "name": name,
-            "partitions": [
-                {
-                    "partition_index": partition,
-                    "error_code": codes.get((name, partition), UNKNOWN_TOPIC_OR_PARTITION),
-                }
-                for partition in partitions
-            ],
-        }
-        for name, partitions in request.context
-    ]
-    inside = (entry["error_code"] for topic in topics for entry in topic["partitions"])
-    _respond(request, 0, topics, next(filter(None, inside), 0))
+def _answer(
+    request: Request, asked: list[TopicPartitions], codes: dict[tuple[str, int], int]
+) -> Steps:
+    topics = request.array("topics")
+    counted = 0
+    for name, asked_partitions in asked:
+        partitions = request.array("topics", "partitions")
+        for partition in asked_partitions:
+            code = codes.get((name, partition), UNKNOWN_TOPIC_OR_PARTITION)
+            counted = counted or code
+            partitions.append({"partition_index": partition, "error_code": code})
+            yield None
+        topics.append({"name": name, "partitions": partitions})
+        yield None
+    _respond(request, 0, topics, counted)
 
 
 def _respond(
-    request: Request, error_code: int, topics: list[Any], counted: int | None = None
+    request: Request,
+    error_code: int,
+    topics: EncodedArray | list[Any],
+    counted: int | None = None,
 ) -> None:
     request.respond({"error_code": error_code, "throttle_time_ms": 0, "topics": topics}, counted)
 

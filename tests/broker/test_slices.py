@@ -106,3 +106,32 @@ async def test_what_a_job_raises_is_its_clients_alone() -> None:
     cancelled.cancel()
     assert await worker.run(4, lambda: 8) == 8
     worker.stop()
+
+
+async def test_what_waits_for_nobody_ends_no_slice_and_what_waits_is_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_ns = 0
+    monkeypatch.setattr(slices, "perf_counter_ns", lambda: now_ns)
+    work = Slicer().work("DeleteTopics")
+
+    def passes(waited_ns: int) -> None:
+        nonlocal now_ns
+        now_ns += waited_ns
+
+    async def takes(held_ns: int, waited_ns: int) -> str:
+        nonlocal now_ns
+        now_ns += held_ns
+        if waited_ns:
+            asyncio.get_running_loop().call_soon(passes, waited_ns)
+            await asyncio.sleep(0)
+        return "done"
+
+    for _ in range(3):
+        assert not work.over
+        assert await work.beside(takes(slices.SLICE_NS // 2, 0)) == "done"
+    assert work.over
+
+    await work.pause()
+    await work.beside(takes(5, 10 * slices.SLICE_NS))
+    assert work.end() == pytest.approx((1.5 * slices.SLICE_NS + 5) / 1e9)

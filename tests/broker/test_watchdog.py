@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -10,6 +11,7 @@ import pytest
 
 from broker import connection, watchdog
 from broker.dispatch import SERVED
+from broker.garbage import collect_seldom
 from broker.watchdog import Watchdog
 from tests.broker.serving import asked, eventually, serving
 
@@ -112,6 +114,24 @@ async def test_what_is_thrown_into_watched_work_is_the_works_to_handle(every_pie
 
     with pytest.raises(ValueError, match="ours"):
         await watch.watched("work", broken())
+
+
+def test_the_collector_of_cycles_looks_at_everything_seldom_and_is_measured(
+    every_piece: None,
+) -> None:
+    watch = Watchdog()
+    before = gc.get_threshold()
+    undo = collect_seldom(watch)
+    try:
+        full = gc.get_stats()[2]["collections"]
+        kept = [[number] for number in range(200_000)]
+        assert gc.get_stats()[2]["collections"] == full
+        assert len(kept) == 200_000
+        assert watch.counts["garbage collection"] > 10
+        assert "garbage collection" in documented()
+    finally:
+        undo()
+    assert gc.get_threshold() == before
 
 
 def test_a_piece_within_another_is_counted_once(every_piece: None) -> None:
