@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Future, get_running_loop
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from broker.request import Request, ServedApi, Steps
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
+    KAFKA_STORAGE_ERROR,
     NONE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -42,7 +44,7 @@ def _handle(broker: Broker, request: Request) -> Steps:
 
 def _described(
     broker: Broker, request: Request, name: str, partition: int
-) -> Generator[None, None, dict[str, Any]]:
+) -> Generator[Future[str | None] | None, None, dict[str, Any]]:
     yield None
     try:
         check_topic_name(name)
@@ -68,6 +70,12 @@ def _described(
             }
         )
         yield None
+    if log.high_watermark < log.log_end_offset:  # nobody hears of a batch before it is stable
+        flushed: Future[str | None] = get_running_loop().create_future()
+        broker.maintenance.when_flushed(log, log.log_end_offset, flushed.set_result)
+        yield flushed
+        if (reason := flushed.result()) is not None:
+            return _failed(partition, KAFKA_STORAGE_ERROR, reason)
     return {
         "partition_index": partition,
         "error_code": NONE,

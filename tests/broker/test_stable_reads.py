@@ -97,6 +97,33 @@ async def test_what_waits_for_its_fsync_nobody_hears_of(tmp_path: Path) -> None:
         }
 
 
+def sequence_of(wire: Wire) -> list[int]:
+    """The last sequence number of each producer of t-0."""
+    topics = [{"name": "t", "partition_indexes": [0]}]
+    answer = wire.call("DescribeProducers", 0, {"topics": topics})
+    [partition] = answer["topics"][0]["partitions"]
+    return [producer["last_sequence"] for producer in partition["active_producers"]]
+
+
+async def test_a_producers_last_batch_is_told_when_it_is_on_the_disk(tmp_path: Path) -> None:
+    fs = SlowFiles("t")
+    async with serving(tmp_path, EACH, fs) as broker:
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        fs.kind.may_go.clear()
+        data = batch(b"0", b"1", producer_id=7, producer_epoch=0, base_sequence=0)
+        producing = asyncio.ensure_future(asked(broker, lambda wire: produce(wire, "t", data)))
+        await eventually("the append", lambda: log_of(broker).log_end_offset == 2)
+        describing = asyncio.ensure_future(asked(broker, sequence_of))
+        await eventually(
+            "it waits", lambda: len(broker.maintenance._flushes.get(log_of(broker), ())) == 2
+        )
+        assert not describing.done()
+
+        fs.kind.may_go.set()
+        assert (await producing)["error_code"] == NONE
+        assert await describing == [1]
+
+
 async def test_what_a_failed_fsync_leaves_is_never_shown(tmp_path: Path) -> None:
     fs = SlowFiles("t")
     async with serving(tmp_path, EACH, fs) as broker:
