@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
@@ -14,13 +15,15 @@ from broker.leader_epoch import epoch_error
 from broker.logs import TopicLogs
 from broker.request import Chunk, FileSlice
 from log.batch_scan import headers
-from log.errors import CorruptLog, OffsetOutOfRange
+from log.cached_file import CachedFile
+from log.errors import CorruptLog, NotInMemory, OffsetOutOfRange
 from log.partition_log import PartitionLog
 from log.transactions import seen_from
 from log.values import ReadInfo, Slice
 from protocol.errors import (
     CORRUPT_MESSAGE,
     KAFKA_STORAGE_ERROR,
+    NONE,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_TOPIC_ID,
@@ -43,8 +46,73 @@ _FIRST_WITH_MAGIC_1 = 2
 _FIRST_WITH_MAGIC_2 = 4
 _FIRST_WITH_ZSTD = 10
 CONVERTED_BYTES_MAX = 1 << 20
-"""So much of the logs is read for one answer in an old form: making it holds the loop, 10 us a
-record. Where more is asked for, whose turn it is is left to chance."""
+"""So much of the logs is read for one answer in an old form, which takes the worker 10 us a record.
+Where more is asked for, whose turn it is is left to chance."""
+LOOKED_THROUGH_AT_ONCE = 64 * 1024
+"""The batches of so many bytes are looked through for zstd on the event loop."""
+
+
+NO_NEWS = Fetched(-1)
+"""What is found of a partition when it is as its session was told: the usual case, and quick."""
+
+
+class Elsewhere(Exception):
+    """What comes next waits for the disk, or takes long: ``job`` does it in a thread.
+
+    What the job returns or raises is then given to `Look.step`, which goes on with it.
+    """
+
+    def __init__(self, log: PartitionLog, job: Callable[[], Any], reads: bool = True) -> None:
+        super().__init__(log.directory)
+        self.log = log
+        self.job = job
+        self.reads = reads
+        """It waits for the disk; else it keeps the processor busy."""
+
+
+class Done(NamedTuple):
+    """What a thread found."""
+
+    log: PartitionLog
+    result: Any
+    """An exception where it found one."""
+
+
+class Look:
+    """One look at the logs, partition by partition; ``step`` until nothing is ``left``."""
+
+    def __init__(self, reader: Reader, wanted: Sequence[Wanted], max_bytes: int) -> None:
+        self._reader = reader
+        self._wanted = wanted
+        self._turn = 0
+        """The index of the partition that is read first."""
+        if reader.version < _FIRST_WITH_MAGIC_2 and max_bytes > CONVERTED_BYTES_MAX and wanted:
+            self._turn = random.randrange(len(wanted))
+            max_bytes = CONVERTED_BYTES_MAX
+        self._max_bytes = max_bytes
+        self._found: list[Fetched] = []
+        self.size_bytes = 0
+        """Bytes of records found so far."""
+        self.left = len(wanted)
+        """Partitions still to be looked at."""
+
+    def step(self, done: Done | None = None) -> None:
+        """Looks at the next partition. Raises Elsewhere: the same one is due again then."""
+        index = self._turn + len(self._found)
+        if index >= len(self._wanted):
+            index -= len(self._wanted)
+        room = self._max_bytes - self.size_bytes
+        first = self.size_bytes == 0
+        fetched = self._reader.partition(self._wanted[index], room, first, done)
+        self.size_bytes += fetched.size_bytes
+        self._found.append(fetched)
+        self.left -= 1
+
+    @property
+    def found(self) -> list[Fetched]:
+        """What there is for each that was wanted, when nothing is left."""
+        turn = self._turn
+        return [*self._found[-turn:], *self._found[:-turn]] if turn else self._found
 
 
 class Reader:
@@ -57,22 +125,14 @@ class Reader:
         self.version = version
         self.read_committed = read_committed
         self.is_replica = is_replica
+        self.only_news = False
+        """A session is told of a partition when something has changed, and of no other."""
 
-    def read(self, wanted: Sequence[Wanted], max_bytes: int) -> tuple[list[Fetched], int]:
-        """What there is for each of ``wanted``, and how many bytes that is in all."""
-        if self.version < _FIRST_WITH_MAGIC_2 and max_bytes > CONVERTED_BYTES_MAX and wanted:
-            turn = random.randrange(len(wanted))
-            found, total = self.read([*wanted[turn:], *wanted[:turn]], CONVERTED_BYTES_MAX)
-            return [*found[-turn:], *found[:-turn]] if turn else found, total
-        total = 0
-        found = []
-        for entry in wanted:
-            fetched = self._partition(entry, max_bytes - total, first=total == 0)
-            total += fetched.size_bytes
-            found.append(fetched)
-        return found, total
+    def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
+        """At most ``room`` bytes of one partition, but one whole batch of the ``first``.
 
-    def _partition(self, wanted: Wanted, room: int, first: bool) -> Fetched:
+        Raises Elsewhere; ``done`` is what came of the last one.
+        """
         if isinstance(wanted.topic, bytes):
             name = self.broker.registry.topic_name(wanted.topic)
             if name is None:
@@ -88,14 +148,29 @@ class Reader:
         error_code = epoch_error(log, wanted.current_leader_epoch)
         if error_code:
             return Fetched(wanted.partition, error_code)
+        if (
+            self.only_news
+            and wanted.fetch_offset == wanted.high_watermark == log.high_watermark
+            and wanted.log_start_offset == log.log_start_offset
+            and wanted.last_fetched_epoch < 0
+        ):
+            return NO_NEWS
+        if done is not None and done.log is not log:
+            done = None  # the topic was made anew meanwhile
         try:
-            return self._read(topic, log, wanted, room, first)
-        except CorruptLog as error:
+            return self._read(topic, log, wanted, room, first, done)
+        except (CorruptLog, OSError) as error:
             logger.error("a log can't be read", partition=f"{name}-{log.partition}", why=str(error))
             return Fetched(wanted.partition, KAFKA_STORAGE_ERROR)
 
     def _read(
-        self, topic: TopicLogs, log: PartitionLog, wanted: Wanted, room: int, first: bool
+        self,
+        topic: TopicLogs,
+        log: PartitionLog,
+        wanted: Wanted,
+        room: int,
+        first: bool,
+        done: Done | None,
     ) -> Fetched:
         if wanted.last_fetched_epoch >= 0:
             epoch, end = log.epochs.end_offset_for(wanted.last_fetched_epoch, log.high_watermark)
@@ -104,9 +179,12 @@ class Reader:
             if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
                 return self._fetched(log, 0, diverging=(epoch, end))
         limit = max(0, min(room, wanted.max_bytes))
+        if done is not None and wanted.fetch_offset < log.log_start_offset:
+            done = None  # what was found has been deleted meanwhile
+        if done is not None and isinstance(done.result, Converted):
+            return self._converted(log, done.result)
         try:
-            stable = log.last_stable_offset if self.read_committed else None
-            info = log.read(wanted.fetch_offset, limit, first, stable)
+            info = self._info(log, wanted.fetch_offset, limit, first, done)
         except OffsetOutOfRange:
             return Fetched(log.partition, OFFSET_OUT_OF_RANGE)
         if not info.slices or info.first_entry_incomplete:
@@ -119,6 +197,21 @@ class Reader:
         fetched.records = [FileSlice(*piece) for piece in info.slices]
         fetched.size_bytes = info.size_bytes
         return fetched
+
+    def _info(
+        self, log: PartitionLog, offset: int, limit: int, first: bool, done: Done | None
+    ) -> ReadInfo:
+        """Where the records are. Raises Elsewhere when the disk must be waited for."""
+        if done is not None:
+            if isinstance(done.result, Exception):
+                raise done.result
+            found: ReadInfo = done.result
+            return found
+        stable = log.last_stable_offset if self.read_committed else None
+        try:
+            return log.read(offset, limit, first, stable, wait=False)
+        except NotInMemory:
+            raise Elsewhere(log, partial(log.read, offset, limit, first, stable)) from None
 
     def _fetched(
         self, log: PartitionLog, error_code: int, diverging: tuple[int, int] | None = None
@@ -138,47 +231,85 @@ class Reader:
         self, topic: TopicLogs, log: PartitionLog, info: ReadInfo, offset: int, limit: int
     ) -> Fetched:
         """Records for a client that may not know zstd, or not even batches."""
-        pieces = _before_zstd(info)
-        if pieces is None:
-            return self._fetched(log, UNSUPPORTED_COMPRESSION_TYPE)
-        fetched = self._fetched(log, 0)
-        fetched.records = [FileSlice(*piece) for piece in pieces]
-        if self.version < _FIRST_WITH_MAGIC_2:
-            magic = 0 if self.version < _FIRST_WITH_MAGIC_1 else 1
-            data = _bytes(pieces)
-            if needs_conversion(data, magic):
-                if not topic.settings["message.downconversion.enable"]:
-                    return self._fetched(log, UNSUPPORTED_VERSION)
-                try:
-                    data = self._converted(log, data, magic, offset, limit)
-                except CorruptRecords as error:
-                    logger.error("a batch can't be converted", log=log.directory, why=error.message)
-                    return self._fetched(log, CORRUPT_MESSAGE)
-                fetched.records = [data]
-        fetched.size_bytes = sum([_size(chunk) for chunk in fetched.records])
+        old = partial(
+            old_form,
+            log,
+            info,
+            None
+            if self.version >= _FIRST_WITH_MAGIC_2
+            else int(self.version >= _FIRST_WITH_MAGIC_1),
+            offset,
+            limit,
+            may_convert=topic.settings["message.downconversion.enable"],
+        )
+        if self.version >= _FIRST_WITH_MAGIC_2 and info.size_bytes <= LOOKED_THROUGH_AT_ONCE:
+            try:
+                return self._converted(log, old(wait=False))
+            except NotInMemory:
+                pass
+        raise Elsewhere(log, old, reads=self.version >= _FIRST_WITH_MAGIC_2)
+
+    def _converted(self, log: PartitionLog, converted: Converted) -> Fetched:
+        self.broker.metrics.fetch_conversions += converted.records
+        fetched = self._fetched(log, converted.error_code)
+        if not converted.error_code:
+            fetched.records = converted.chunks
+            fetched.size_bytes = sum([_size(chunk) for chunk in converted.chunks])
         return fetched
 
-    def _converted(
-        self, log: PartitionLog, data: bytes, magic: int, offset: int, limit: int
-    ) -> bytes:
-        """Message sets of the old magic.
 
-        Batches without a record for an old client (markers, emptied ones) are passed over: with an
-        answer of nothing it would ask for the same offset for ever.
-        """
+class Converted(NamedTuple):
+    """Records for an old client, or an error; ``records`` were given an older form."""
+
+    error_code: int
+    chunks: Sequence[Chunk] = ()
+    records: int = 0
+
+
+def old_form(
+    log: PartitionLog,
+    info: ReadInfo,
+    magic: int | None,
+    offset: int,
+    limit: int,
+    *,
+    may_convert: bool,
+    wait: bool = True,
+) -> Converted:
+    """What ``info`` found, without zstd and in ``magic`` at the most, where that is not None.
+
+    Batches without a record for an old client (markers, emptied ones) are passed over: with an
+    answer of nothing it would ask for the same offset for ever. In any thread; raises CorruptLog,
+    OSError, and unless ``wait`` is set NotInMemory.
+    """
+    pieces = _before_zstd(info, wait)
+    if pieces is None:
+        return Converted(UNSUPPORTED_COMPRESSION_TYPE)
+    if magic is None:
+        return Converted(NONE, [FileSlice(*piece) for piece in pieces])
+    data = _bytes(pieces)
+    if not needs_conversion(data, magic):
+        return Converted(NONE, [FileSlice(*piece) for piece in pieces])
+    if not may_convert:
+        return Converted(UNSUPPORTED_VERSION)
+    records = 0
+    try:
         while True:
             converted = down_convert(data, magic, offset)
-            self.broker.metrics.fetch_conversions += converted.records
+            records += converted.records
             if converted.data:
-                return converted.data
+                return Converted(NONE, [converted.data], records)
             last = max(header.last_offset for header, _ in iter_stored(data, partial=True))
-            following = _before_zstd(log.read(last + 1, limit))
+            following = _before_zstd(log.read(last + 1, limit), wait)
             if not following:
-                return b""
+                return Converted(NONE, (), records)
             data = _bytes(following)
+    except CorruptRecords as error:
+        logger.error("a batch can't be converted", log=log.directory, why=error.message)
+        return Converted(CORRUPT_MESSAGE)
 
 
-def _before_zstd(info: ReadInfo) -> list[Slice] | None:
+def _before_zstd(info: ReadInfo, wait: bool) -> list[Slice] | None:
     """The entries before the first in zstd, None when it is the very first.
 
     Their headers are looked at, and their records stay where they are.
@@ -186,7 +317,8 @@ def _before_zstd(info: ReadInfo) -> list[Slice] | None:
     kept: list[Slice] = []
     for piece in info.slices:
         end = piece.position + piece.length
-        for header in headers(piece.file, piece.position, piece.file.size()):
+        file = piece.file if wait else CachedFile(piece.file)
+        for header in headers(file, piece.position, piece.file.size()):
             if header.position >= end:
                 break
             if header.attributes & CODEC_BITS == ZSTD:

@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
+from log.cached_file import CachedFile
 from log.errors import CorruptLog
 from log.filesystem import File
 from protocol.records.batch import (
@@ -86,12 +87,12 @@ class Checked(NamedTuple):
     producer_id: int
 
 
-def headers(file: File, position: int, end: int) -> Iterator[Header]:
+def headers(file: File | CachedFile, position: int, end: int) -> Iterator[Header]:
     """The headers of the batches in bytes ``position`` to ``end`` of a segment, without CRC checks.
 
     ``position`` must be where a batch begins. Raises CorruptLog at what cannot be a batch.
     """
-    chunk = b""
+    chunk: bytes | bytearray = b""
     chunk_position = position
     while position < end:
         at = position - chunk_position
@@ -124,7 +125,9 @@ def headers(file: File, position: int, end: int) -> Iterator[Header]:
         position = batch_end
 
 
-def _old_header(file: File, chunk: bytes, at: int, position: int, end: int) -> Header:
+def _old_header(
+    file: File | CachedFile, chunk: bytes | bytearray, at: int, position: int, end: int
+) -> Header:
     """The header of the old message at ``at`` of ``chunk``; CorruptLog when there is none."""
     left = len(chunk) - at
     if left < _OLD.size or chunk[at + MAGIC_POSITION] == 2:

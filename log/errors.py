@@ -73,6 +73,10 @@ class OffsetOutOfRange(Exception):
         self.log_end_offset = log_end_offset
 
 
+class NotInMemory(Exception):
+    """What is asked for is on the disk, and who asks may not wait for it."""
+
+
 class AppendRefused(Exception):
     """A producer's batch breaks a rule of the log; ``error_code`` is Kafka's, the log untouched."""
 

@@ -8,6 +8,8 @@ up to `segment.index.bytes`; such padding is dropped on opening.
 
 from __future__ import annotations
 
+from log.cached_file import CachedFile
+from log.errors import NotInMemory
 from log.filesystem import File, FileSystem
 
 
@@ -50,13 +52,21 @@ class IndexFile:
         self.count = 0
         self._changed = True
 
-    def entry_at(self, index: int) -> bytes:
-        """The bytes of entry ``index``; safe beside a thread that stores the index."""
+    def entry_at(self, index: int, wait: bool = True) -> bytes | bytearray:
+        """The bytes of entry ``index``; safe beside a thread that stores the index.
+
+        Raises NotInMemory where the disk must be waited for, and ``wait`` says not to.
+        """
         size = self.entry_bytes
         memory = self._memory
         if memory is not None:
             return bytes(memory[index * size : (index + 1) * size])
-        return self._opened().read(index * size, size)
+        if wait:
+            return self._opened().read(index * size, size)
+        file = self._file
+        if file is None:
+            raise NotInMemory
+        return CachedFile(file).read(index * size, size)
 
     def add(self, entry: bytes) -> None:
         """Put an entry behind the last one."""

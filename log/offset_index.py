@@ -22,27 +22,30 @@ class OffsetIndex(IndexFile):
         """Note that the batch at ``position`` ends with ``offset``."""
         self.add(_ENTRY.pack(offset - self.base_offset, position))
 
-    def entry(self, index: int) -> tuple[int, int]:
-        """Offset and position of entry ``index``."""
-        relative, position = _ENTRY.unpack(self.entry_at(index))
+    def entry(self, index: int, wait: bool = True) -> tuple[int, int]:
+        """Offset and position of entry ``index``. Raises NotInMemory, see `entry_at`."""
+        relative, position = _ENTRY.unpack(self.entry_at(index, wait))
         return relative + self.base_offset, position
 
-    def lookup(self, offset: int) -> int:
-        """The position of the last entry at or below ``offset``, 0 when there is none."""
+    def lookup(self, offset: int, wait: bool = True) -> int:
+        """The position of the last entry at or below ``offset``, 0 when there is none.
+
+        Raises NotInMemory, see `entry_at`.
+        """
         relative = offset - self.base_offset
         low, high = 0, self.count
         memory = self._memory
         while low < high:
             middle = (low + high) // 2
             if memory is None:
-                known = _ENTRY.unpack(self.entry_at(middle))[0]
+                known = _ENTRY.unpack(self.entry_at(middle, wait))[0]
             else:
                 known = _ENTRY.unpack_from(memory, middle * 8)[0]
             if known <= relative:
                 low = middle + 1
             else:
                 high = middle
-        return self.entry(low - 1)[1] if low else 0
+        return self.entry(low - 1, wait)[1] if low else 0
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above ``offset``."""

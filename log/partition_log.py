@@ -309,14 +309,16 @@ class PartitionLog:
         max_bytes: int,
         min_one_batch: bool = True,
         max_offset: int | None = None,
+        wait: bool = True,
     ) -> ReadInfo:
         """Find at most ``max_bytes`` of batches from the one with ``offset``, of one segment.
 
         With ``min_one_batch`` the first batch is whole however long it is. Nothing at or above
         ``max_offset``, the high watermark unless given, is read. Raises OffsetOutOfRange and
-        CorruptLog.
+        CorruptLog, and unless ``wait`` is set NotInMemory where the disk must be waited for. In any
+        thread.
         """
-        return reading.read(self, offset, max_bytes, min_one_batch, max_offset)
+        return reading.read(self, offset, max_bytes, min_one_batch, max_offset, wait)
 
     def scan(
         self, from_offset: int | None = None, chunk_bytes: int = CHUNK_BYTES

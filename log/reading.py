@@ -16,19 +16,24 @@ if TYPE_CHECKING:
 
 
 def read(
-    log: PartitionLog, offset: int, max_bytes: int, min_one_batch: bool, max_offset: int | None
+    log: PartitionLog,
+    offset: int,
+    max_bytes: int,
+    min_one_batch: bool,
+    max_offset: int | None,
+    wait: bool = True,
 ) -> ReadInfo:
     """See PartitionLog.read."""
     limit = log.high_watermark if max_offset is None else max_offset
     if not log.log_start_offset <= offset <= log.log_end_offset:
         raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
-    found = find(log, offset) if offset < limit else None
+    found = find(log, offset, wait) if offset < limit else None
     if found is None:
         return _info(log, ())
     segment, place = found
     end = segment.size
     if limit < log.log_end_offset:
-        beyond = segment.locate(limit)
+        beyond = segment.locate(limit, wait=wait)
         end = end if beyond is None else beyond.position
     first = place.end - place.position
     length = min(max_bytes, end - place.position)
@@ -39,10 +44,10 @@ def read(
     return _info(log, (Slice(segment.file.opened(), place.position, length),), length < first)
 
 
-def find(log: PartitionLog, offset: int) -> tuple[Segment, Place] | None:
+def find(log: PartitionLog, offset: int, wait: bool = True) -> tuple[Segment, Place] | None:
     """The first batch that ends at or above ``offset``; None when there is none."""
     for segment in log.segments[log.segment_index(offset) :]:
-        place = segment.locate(offset)
+        place = segment.locate(offset, wait=wait)
         if place is not None:
             return segment, place
     return None

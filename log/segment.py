@@ -12,6 +12,7 @@ import struct
 from typing import NamedTuple
 
 from log.batch_scan import first_offset, headers
+from log.cached_file import CachedFile
 from log.config import LogConfig
 from log.errors import CorruptLog
 from log.filesystem import Buffer, FileSystem
@@ -246,17 +247,18 @@ class Segment:
         self.index.resume()
         self.time_index.resume()
 
-    def locate(self, offset: int, end: int | None = None) -> Place | None:
+    def locate(self, offset: int, end: int | None = None, wait: bool = True) -> Place | None:
         """The first batch that ends at or above ``offset``, None when there is none.
 
-        Only bytes below ``end`` are looked at. Raises CorruptLog.
+        Only bytes below ``end`` are looked at. Raises CorruptLog, and unless ``wait`` is set
+        NotInMemory where the disk must be waited for.
         """
         limit = self.size if end is None else end
         tail_offset, position = self._tail
         if offset < tail_offset:
-            position = self.index.lookup(offset)
-        file = self.file
-        chunk = b""
+            position = self.index.lookup(offset, wait)
+        file = self.file if wait else CachedFile(self.file)
+        chunk: bytes | bytearray = b""
         at = 0
         while position < limit:
             if at + HEADER_BYTES > len(chunk):

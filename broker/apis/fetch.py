@@ -12,10 +12,10 @@ without enough bytes waits for appends until max_wait_ms.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from broker.fetch_reading import Reader
+from broker.fetch_reading import NO_NEWS, Done, Elsewhere, Look, Reader
 from broker.fetch_response import Fetched, fetch_frame
 from broker.fetch_sessions import (
     FINAL_EPOCH,
@@ -28,13 +28,16 @@ from broker.fetch_sessions import (
     Wanted,
 )
 from broker.long_poll import Waiter
-from broker.request import Request, ServedApi
+from broker.request import Chunk, Request, ServedApi
+from broker.slices import Slices
 from protocol.errors import NONE
 from protocol.messages.fetch import API
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
+AT_ONCE = 200
+"""So many partitions are looked at in one piece: 2 ms."""
 _FIRST_WITH_IDS = 13
 _INT_MAX = 2**31 - 1
 
@@ -75,6 +78,12 @@ class _Fetch:
         )
         self.wanted = self._wanted()
         self.waiter: Waiter | None = None
+        self.due = False
+        """The time to wait is over: what is there is answered."""
+        self.looking = False
+        """A look goes on in slices."""
+        self.again = False
+        """Something came meanwhile."""
 
     def _wanted(self) -> Sequence[Wanted]:
         """What is to be read, by the request or by its session. Raises FetchSessionError."""
@@ -95,7 +104,7 @@ class _Fetch:
         if session is None:
             return wanted
         self.session = session
-        self.is_incremental = True
+        self.is_incremental = self.reader.only_news = True
         return list(session.partitions.values())
 
     def _entries(self) -> Iterable[Wanted]:
@@ -117,16 +126,113 @@ class _Fetch:
             for partition in topic["partitions"]:
                 yield key, partition
 
-    # -- answering
+    # -- looking
 
     def begin(self) -> None:
-        """Answers, or waits for more."""
-        fetched, missing = self._read()
-        if missing <= 0 or self.max_wait_ms <= 0:
-            self._answer(fetched)
+        """Looks at the logs; answers, or waits for more."""
+        look = Look(self.reader, self.wanted, self.max_bytes)
+        elsewhere = None
+        if look.left <= AT_ONCE:
+            try:
+                while look.left:
+                    look.step()
+            except Elsewhere as found:
+                elsewhere = found
+            else:
+                self._looked(look)
+                return
+        if self.waiter is None and self.max_wait_ms > 0:
+            self._wait()  # what is appended behind the look's back must not be missed
+        self.looking = True
+        self.again = False
+        self.broker.answer_later(self.request, self._go_on(look, elsewhere))
+
+    def _looked(self, look: Look) -> None:
+        """Answers at once what was found at once, or waits."""
+        missing = self._missing(look)
+        if missing > 0:
+            self._wait_for(missing)
             return
+        self._forget()
+        answer = self._answer(look.found)
+        for _ in answer.steps():
+            pass
+        answer.send(self.broker)
+
+    async def _go_on(self, look: Look, elsewhere: Elsewhere | None) -> None:
+        """Looks and answers in slices; reads in a thread what is not in memory."""
+        slices = self.broker.slicer.work("Fetch")
+        try:
+            await slices.pause()
+            await self._look_on(slices, look, elsewhere)
+            if self.request.connection.closed:
+                self._forget()
+                return
+            self.looking = False
+            missing = self._missing(look)
+            if missing <= 0:
+                self._forget()
+                await self._answer_on(slices, self._answer(look.found))
+            elif self.again:
+                self.begin()
+            else:
+                self._wait_for(missing)
+        except BaseException:
+            self._forget()
+            raise
+        finally:
+            slices.end()
+
+    async def _look_on(self, slices: Slices, look: Look, elsewhere: Elsewhere | None) -> None:
+        while look.left and not self.request.connection.closed:
+            done = None
+            if elsewhere is not None:
+                done = await slices.beside(self._done(elsewhere))
+                elsewhere = None
+            try:
+                look.step(done)
+            except Elsewhere as found:
+                elsewhere = found
+            if slices.over:
+                await slices.pause()
+
+    async def _done(self, elsewhere: Elsewhere) -> Done:
+        """What comes of a job, in the thread for its kind."""
+        try:
+            if elsewhere.reads:
+                result = await self.broker.server.disk.read(elsewhere.job)
+            else:
+                client = self.request.connection
+                result = await self.broker.worker.run(client, elsewhere.job)
+        except Exception as error:  # noqa: BLE001 - raised again where it is handled
+            result = error
+        return Done(elsewhere.log, result)
+
+    async def _answer_on(self, slices: Slices, answer: _Answer) -> None:
+        for _ in answer.steps():
+            if slices.over:
+                await slices.pause()
+        frame = None
+        if answer.partitions > AT_ONCE:
+            client = self.request.connection
+            frame = await slices.beside(self.broker.worker.run(client, answer.frame))
+        answer.send(self.broker, frame)
+
+    def _missing(self, look: Look) -> int:
+        """How many bytes must still come; 0 or less where there is to be an answer now."""
+        found = look.found
+        if self.due or self.max_wait_ms <= 0 or not found:
+            return 0
+        if any(entry.error_code or entry.diverging for entry in found):
+            return 0
+        missing_bytes: int = self.min_bytes - look.size_bytes
+        return missing_bytes
+
+    # -- waiting
+
+    def _wait(self) -> None:
         self.request.park()
-        self.request.on_disconnect = self._disconnected
+        self.request.on_disconnect = self._forget
         names = self.broker.registry
         partitions = [
             (name, entry.partition)
@@ -138,61 +244,88 @@ class _Fetch:
             )
         ]
         deadline_ms = self.broker.clock.now().mono_ms + self.max_wait_ms
-        self.waiter = Waiter(partitions, deadline_ms, missing, self._woken)
+        self.waiter = Waiter(partitions, deadline_ms, 1, self._woken)
         self.broker.long_polls.wait(self.waiter)
 
-    def _read(self) -> tuple[list[Fetched], int]:
-        """What can be answered now, and how many bytes are missing for that to be enough."""
-        fetched, size_bytes = self.reader.read(self.wanted, self.max_bytes)
-        if not self.wanted or any(entry.error_code or entry.diverging for entry in fetched):
-            return fetched, 0
-        return fetched, self.min_bytes - size_bytes
+    def _wait_for(self, missing_bytes: int) -> None:
+        if self.waiter is None:
+            self._wait()
+        assert self.waiter is not None
+        self.waiter.missing_bytes = missing_bytes
 
     def _woken(self, due: bool) -> None:
-        waiter = self.waiter
-        assert waiter is not None
+        self.due = self.due or due
+        if self.looking:
+            self.again = True
+            return
         try:
-            fetched, missing = self._read()
-            if missing > 0 and not due:
-                waiter.missing_bytes = missing
-                return
-            self.broker.long_polls.forget(waiter)
-            self._answer(fetched)
+            self.begin()
         except Exception:  # noqa: BLE001 - told in the log, with its traceback
-            self.broker.long_polls.forget(waiter)
+            self._forget()
             self.request.fail()
 
-    def _disconnected(self) -> None:
+    def _forget(self) -> None:
         if self.waiter is not None:
             self.broker.long_polls.forget(self.waiter)
 
-    def _answer(self, fetched: list[Fetched]) -> None:
-        request = self.request
-        topics: dict[TopicKey, list[Fetched]] = {}
-        worst = NONE
-        for wanted, entry in zip(self.wanted, fetched, strict=True):
-            worst = worst or entry.error_code
-            if self.session is not None and not _is_news(wanted, entry) and self.is_incremental:
-                continue
-            topics.setdefault(wanted.topic, []).append(entry)
-        session_id = NO_SESSION
-        if self.session is not None:
-            session_id = self.session.session_id
-            for wanted, entry in zip(self.wanted, fetched, strict=True):
-                if entry.size_bytes:
-                    self.session.gave_data(wanted.key)
-        self._count(topics)
-        frame = fetch_frame(
-            request.api_version, request.correlation_id, NONE, session_id, list(topics.items())
-        )
-        request.complete(frame, worst)
+    def _answer(self, found: list[Fetched]) -> _Answer:
+        return _Answer(self.request, self.session, self.is_incremental, self.wanted, found)
 
-    def _count(self, topics: Mapping[TopicKey, list[Fetched]]) -> None:
-        for key, entries in topics.items():
+
+class _Answer:
+    """What is told of what was found: all of it, or in a session what is news."""
+
+    def __init__(
+        self,
+        request: Request,
+        session: Session | None,
+        is_incremental: bool,
+        wanted: Sequence[Wanted],
+        found: Sequence[Fetched],
+    ) -> None:
+        self.partitions = 0
+        """How many are told of."""
+        self._request = request
+        self._session = session
+        self._is_incremental = is_incremental
+        self._wanted = wanted
+        self._found = found
+        self._topics: dict[TopicKey, list[Fetched]] = {}
+        self._worst = NONE
+
+    def steps(self) -> Iterator[None]:
+        """Gathers what is told, partition by partition."""
+        session = self._session
+        for wanted, entry in zip(self._wanted, self._found, strict=True):
+            if entry is NO_NEWS:
+                yield
+                continue
+            self._worst = self._worst or entry.error_code
+            if session is None or _is_news(wanted, entry) or not self._is_incremental:
+                self._topics.setdefault(wanted.topic, []).append(entry)
+                self.partitions += 1
+            if session is not None and entry.size_bytes:
+                session.gave_data(wanted.key)
+            yield
+
+    def frame(self) -> list[Chunk]:
+        """The answer's frame; in any thread."""
+        session_id = NO_SESSION if self._session is None else self._session.session_id
+        request = self._request
+        topics = list(self._topics.items())
+        return fetch_frame(request.api_version, request.correlation_id, NONE, session_id, topics)
+
+    def send(self, broker: Broker, frame: list[Chunk] | None = None) -> None:
+        """Ends the request, with ``frame`` if that has been made."""
+        self._count(broker)
+        self._request.complete(self.frame() if frame is None else frame, self._worst)
+
+    def _count(self, broker: Broker) -> None:
+        for key, entries in self._topics.items():
             size_bytes = sum([entry.size_bytes for entry in entries])
             if size_bytes:
-                name = self.broker.registry.topic_name(key) if isinstance(key, bytes) else key
-                topic = None if name is None else self.broker.logs.topics.get(name)
+                name = broker.registry.topic_name(key) if isinstance(key, bytes) else key
+                topic = None if name is None else broker.logs.topics.get(name)
                 if topic is not None:
                     topic.bytes_out += size_bytes
 
@@ -212,4 +345,4 @@ def _is_news(wanted: Wanted, entry: Fetched) -> bool:
     return news
 
 
-SERVED = ServedApi(API, 0, 18, _handle, elements_max=None)
+SERVED = ServedApi(API, 0, 18, _handle)
