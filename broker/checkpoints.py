@@ -7,7 +7,7 @@ name may still vanish with the power: the directories of logs are fsynced first.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from threading import Lock
 
@@ -79,13 +79,15 @@ class Checkpoints:
             self._read[HIGH_WATERMARK].get(key, 0),
             self._read[LOG_START_OFFSET].get(key, 0),
             self._cleaned.get(key, self._cleaned_unknown),
+            known=any(key in offsets for offsets in self._read.values()),
         )
 
     # -- while the broker runs
 
-    def add(self, logs: Iterable[PartitionLog]) -> None:
+    def add(self, logs: Collection[PartitionLog]) -> None:
         """Writes down that new partitions are there, before anybody may use them. OSError."""
         with self._writing:
+            self._sync_names(logs)
             self.made.update({(log.topic, log.partition): log for log in logs})
             path = self._path(RECOVERY_POINT)
             offsets = {**read_offsets(self._fs, path), **dict.fromkeys(self.made, 0)}
@@ -116,10 +118,7 @@ class Checkpoints:
             recovery_points = {key: log.recovery_point for key, log in all_logs.items()}
             high_watermarks = {key: log.high_watermark for key, log in all_logs.items()}
             starts = {key: log.log_start_offset for key, log in all_logs.items()}
-            for key, log in all_logs.items():
-                if high_watermarks[key] > starts[key]:
-                    with suppress(FileNotFoundError):  # its topic is being deleted
-                        log.sync_names()
+            self._sync_names(all_logs.values())
             for name, offsets in (
                 (RECOVERY_POINT, recovery_points),
                 (HIGH_WATERMARK, high_watermarks),
@@ -127,6 +126,17 @@ class Checkpoints:
             ):
                 write_offsets(self._fs, self._path(name), offsets)
             self.outdated.clear()
+
+    def _sync_names(self, logs: Collection[PartitionLog]) -> None:
+        """Has the names of the logs' files on the disk, before anything vouches for them."""
+        ours = [log for log in logs if self._directory in log.unsynced_directories]
+        if ours:  # one for all of them; only opening a log enters it
+            self._fs.fsync_directory(self._directory)
+            for log in ours:
+                log.unsynced_directories.discard(self._directory)
+        for log in logs:
+            with suppress(FileNotFoundError):  # its topic is being deleted
+                log.sync_names()
 
     def forget(self, topic: str) -> None:
         """Takes a deleted topic out of the checkpoints: the next of that name begins at 0.

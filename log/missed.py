@@ -27,6 +27,8 @@ class Expected:
     log_start_offset: int = 0
     cleaned_to: int = 0
     """No cleaner has taken a record at or above."""
+    known: bool = False
+    """They speak of it: it was made whole, with a segment."""
 
     @property
     def reached(self) -> int:
@@ -62,11 +64,12 @@ def check_beginning(
     """
     if not bases:
         if expected.reached > expected.log_start_offset:
-            raise MissingFiles(
-                os.path.join(directory, f"*{LOG}"),
-                f"the checkpoints say that offsets up to {expected.reached} were written",
-            )
-        return
+            why = f"the checkpoints say that offsets up to {expected.reached} were written"
+        elif expected.known:
+            why = "the checkpoints say that there was a log"
+        else:
+            return
+        raise MissingFiles(os.path.join(directory, f"*{LOG}"), why)
     first = bases[0]
     epochs = LeaderEpochs(fs, directory)
     if epochs.load() and epochs.entries:
