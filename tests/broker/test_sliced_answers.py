@@ -85,4 +85,7 @@ async def test_an_answer_in_many_slices_is_the_answer_in_one(
         at_once = await asked(broker, lambda wire: wire.call(name, version, value))
         monkeypatch.setattr(slices, "SLICE_NS", 0)
         in_slices = await asked(broker, lambda wire: wire.call(name, version, value))
+    for answer in (at_once, in_slices):
+        for directory in answer.get("results", ()):
+            directory.pop("usable_bytes", None)  # others write to the same disk
     assert in_slices == at_once

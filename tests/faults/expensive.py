@@ -1,0 +1,211 @@
+"""The most expensive requests of 1 MB that an API's schema allows, found by trying its shapes.
+
+For each array of a request, at any depth, there are requests with as many elements as 1 MB holds
+and as many as the API's budget allows: empty ones, distinct ones, ones that name what there is, and
+few with the longest text. To these come tagged fields, and for Produce batches that unpack to much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from broker.dispatch import SERVED
+from protocol.encoded_array import element_at
+from protocol.records.batch import Record, encode_batch
+from protocol.schema import STRING, Api, Array, Field, Primitive, Struct, Type, version_range
+from protocol.wire import varint
+from tests.protocol.claims import array_paths
+
+BYTES = 1_000_000
+TOPICS = [f"topic-{number}" for number in range(30)]
+GROUPS = [f"group-{number}" for number in range(200)]
+NOT_BOUNDED_YET = frozenset({"Fetch"})
+"""Its partitions are still decoded and handled in one piece; this set should be empty."""
+OF_GROUPS = {"groups", "groups_names", "coordinator_keys"}
+"""Arrays whose texts name groups, not topics."""
+LONG = 32_000
+"""Characters of a long text; the longest that the protocol has is 32,767."""
+
+HINTS: dict[str, dict[str, Any]] = {
+    # What lets a request come as far as it can, by API.
+    "AlterConfigs": {"resource_type": 2, "validate_only": True},
+    "CreatePartitions": {"count": 2, "validate_only": True},
+    "CreateTopics": {"num_partitions": 1, "replication_factor": 1, "validate_only": True},
+    "DescribeConfigs": {
+        "resource_type": 2,
+        "configuration_keys": None,
+        "include_synonyms": True,
+        "include_documentation": True,
+    },
+    "DescribeTopicPartitions": {"response_partition_limit": 1 << 30, "cursor": None},
+    "Fetch": {"partition_max_bytes": 1 << 20, "max_bytes": 1 << 30, "session_epoch": -1},
+    "IncrementalAlterConfigs": {"resource_type": 2, "validate_only": True},
+    "JoinGroup": {"session_timeout_ms": 6_000, "protocol_type": "consumer"},
+    "Metadata": {"include_topic_authorized_operations": True},
+    "OffsetCommit": {"generation_id_or_member_epoch": -1},
+    "Produce": {"acks": -1, "timeout_ms": 1_000},
+}
+DELETES = ("DeleteTopics", "DeleteGroups", "DeleteRecords", "OffsetDelete")
+"""These come last: the others should have something to work at."""
+
+
+class Expensive(NamedTuple):
+    """One request."""
+
+    api: str
+    version: int
+    shape: str
+    body: bytes
+
+
+def requests(
+    api: Api, version: int, budget: int | None, thorough: bool = True
+) -> Iterator[Expensive]:
+    """The expensive requests of an API in one version; all but the plainest if ``thorough``."""
+    for shape, value in _values(api, version, budget, thorough):
+        yield Expensive(api.name, version, shape, api.encode_request(version, value))
+    if thorough and api.is_flexible(version):
+        yield Expensive(api.name, version, "tagged fields", _tags(api, version))
+
+
+def _values(
+    api: Api, version: int, budget: int | None, thorough: bool
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    hints = HINTS.get(api.name, {})
+    plain = _filled(api.request, version, hints, "")
+    yield "nothing", plain
+    for field in api.request:
+        if isinstance(field.type, Array) and version in version_range(field.nullable):
+            yield f"{field.name}: null", {**plain, field.name: None}
+    if api.name == "Produce" and thorough:
+        yield from _produced(plain, version)
+    for path in array_paths(tuple(api.request), version):
+        where = ".".join(path)
+        known = "groups" if path[0] in OF_GROUPS else "topics"
+        yield f"{where}: empty", _many(api, version, path, "empty", None, hints)
+        if budget is not None:
+            value = _many(api, version, path, "empty", budget, hints)
+            yield f"{where}: empty within the budget", value
+        has_text = _has_text(_element_at(api, path))
+        for texts in ("distinct", known, "long") if thorough and has_text else ():
+            value = _many(api, version, path, texts, budget, hints)
+            yield f"{where}: {texts}", value
+
+
+def _many(
+    api: Api, version: int, path: tuple[str, ...], texts: str, most: int | None, hints: Any
+) -> dict[str, Any]:
+    """A request whose array at ``path`` is as full as it may be; one entry in those around it."""
+    array = api.message(version, is_request=True).array(*path)
+    element = _element_at(api, path)
+    room = BYTES - 100
+    if texts == "empty":
+        array.append(_element(element, version, hints, ""))
+        size = max(1, len(array.data))
+        array.count = min(room // size, (most or room) - len(path))
+        array.data = array.data * array.count
+    else:
+        number = 0
+        while len(array.data) < room and number < (most or room) - len(path):
+            array.append(_element(element, version, hints, _text(texts, number), number))
+            number += 1
+    value: Any = array
+    for depth in range(len(path) - 1, -1, -1):
+        outer = _element_at(api, path[:depth])
+        assert isinstance(outer, Struct)
+        around = _filled(outer.fields, version, hints, _text(texts, 0))
+        around[path[depth]] = value
+        value = [around]
+    whole: dict[str, Any] = value[0]
+    return whole
+
+
+def _element_at(api: Api, path: Sequence[str]) -> Type:
+    return element_at(api.request, path)
+
+
+def _has_text(element: Type) -> bool:
+    if isinstance(element, Struct):
+        return any(_has_text(field.type) for field in element.fields)
+    return element is STRING
+
+
+def _text(texts: str, number: int) -> str:
+    if texts == "topics":
+        return TOPICS[number % len(TOPICS)]
+    if texts == "groups":
+        return GROUPS[number % len(GROUPS)]
+    if texts == "long":
+        return f"{number:08}" + "x" * (LONG - 8)
+    return "" if texts == "empty" else f"n{number}"
+
+
+def _element(element: Type, version: int, hints: Any, text: str, number: int = 0) -> Any:
+    if isinstance(element, Struct):
+        return _filled(element.fields, version, hints, text, number)
+    assert isinstance(element, Primitive)
+    if element is STRING:
+        return text
+    return number % 10 if element.format in ("i", "h", "b") else element.default
+
+
+def _filled(
+    fields: Sequence[Field], version: int, hints: Any, text: str, number: int = 0
+) -> dict[str, Any]:
+    """A struct with ``text`` in its texts, ``number`` in its indexes, and one of each array."""
+    value: dict[str, Any] = {}
+    for field in fields:
+        if version not in version_range(field.versions) or field.tag is not None:
+            continue
+        kind = field.type
+        if field.name in hints:
+            value[field.name] = hints[field.name]
+        elif isinstance(kind, Array):
+            deeper = text and not isinstance(kind.element, Primitive)
+            value[field.name] = [_element(kind.element, version, hints, text)] if deeper else []
+        elif isinstance(kind, Struct):
+            value[field.name] = _filled(kind.fields, version, hints, text)
+        elif kind is STRING:
+            value[field.name] = text or ("group-0" if field.name == "group_id" else "")
+        elif field.name in ("partition", "partition_index", "index"):
+            value[field.name] = number % 10
+        if value.get(field.name, 0) is None and version not in version_range(field.nullable):
+            del value[field.name]
+    return value
+
+
+def _tags(api: Api, version: int) -> bytes:
+    """A request with as many unknown tagged fields as 1 MB holds, each empty."""
+    body = api.encode_request(version, _filled(api.request, version, HINTS.get(api.name, {}), ""))
+    count = (BYTES - len(body)) // 4
+    tags = b"".join(varint(1000 + tag) + b"\0" for tag in range(count))
+    return body[:-1] + varint(count) + tags
+
+
+def _produced(plain: dict[str, Any], version: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Batches that unpack to a thousand times their size, and batches of very many records."""
+    if version < 3:
+        return
+    codecs = {1: "gzip", 4: "zstd"} if version >= 7 else {1: "gzip"}
+    named = {"topic_id": bytes(16)} if version >= 13 else {"name": TOPICS[0]}
+    for codec, name in codecs.items():
+        bomb = encode_batch([Record(0, 1, None, bytes(90 << 20))], compression=codec)
+        empties = [Record(number, 1, None, b"") for number in range(100_000)]
+        many = encode_batch(empties, compression=codec)
+        for shape, batch in (("bomb", bomb), ("of many records", many)):
+            copies = max(1, min(10, BYTES // len(batch)))
+            data = [{"index": index, "records": batch} for index in range(copies)]
+            topic = {**named, "partition_data": data}
+            yield f"{name} {shape}", {**plain, "topic_data": [topic]}
+
+
+def campaign(wide: bool) -> Iterator[Expensive]:
+    """Of every served API: its newest version and its oldest, or all for a ``wide`` search."""
+    rows = sorted(SERVED.values(), key=lambda row: (row.api.name in DELETES, row.api.key))
+    for row in rows:
+        if row.api.name in NOT_BOUNDED_YET:
+            continue
+        newest, oldest = row.max_version, row.min_version
+        for version in range(oldest, newest + 1) if wide else sorted({oldest, newest}):
+            yield from requests(row.api, version, row.elements_max, wide or version == newest)

@@ -1,0 +1,202 @@
+"""The most expensive requests of 1 MB that there are: nobody else waits for them.
+
+Every served API gets its own (tests/faults/expensive.py finds them), while another connection sends
+heartbeats for a group with a short session and commits its offsets. These are answered within 50 ms
+whatever is asked beside them, no session is lost, and the broker's memory comes back.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from broker.dispatch import SERVED
+from protocol.headers import encode_request_header
+from tests.brokers import Broker, make_broker
+from tests.faults.expensive import DELETES, GROUPS, NOT_BOUNDED_YET, TOPICS, Expensive, campaign
+from tests.faults.hostile import resident_bytes
+from tests.waiting import until
+from tests.wire import Wire, batch
+
+pytestmark = pytest.mark.faults
+
+WAIT_S_MAX = 0.05
+ONCE_WAIT_S_MAX = 0.2
+"""What is deleted is there for one try alone, however busy the machine is just then."""
+GROWTH_BYTES_MAX = 20 * 1024 * 1024
+ANSWERED_WITHIN_S = 60.0
+SESSION_MS = 6_000
+TRIES = 4
+"""What another process took of the machine is not there again each time."""
+SETTINGS = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": "10"}
+
+
+class Member:
+    """A member of a group that heartbeats and commits without a pause, and how long it waits."""
+
+    def __init__(self, port: int) -> None:
+        self.errors: set[int] = set()
+        self.longest_s = 0.0
+        self.rounds = 0
+        self._wire = Wire(port)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        join = {
+            "group_id": "watched",
+            "session_timeout_ms": SESSION_MS,
+            "rebalance_timeout_ms": SESSION_MS,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        }
+        joined = self._wire.call("JoinGroup", 3, join)
+        self._me = {
+            "group_id": "watched",
+            "generation_id": joined["generation_id"],
+            "member_id": joined["member_id"],
+        }
+        assignments = [{"member_id": joined["member_id"], "assignment": b""}]
+        assert self._wire.call("SyncGroup", 3, {**self._me, "assignments": assignments})
+
+    def __enter__(self) -> Member:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(ANSWERED_WITHIN_S)
+        self._wire.close()
+
+    def worst_from_now_on(self) -> float:
+        """The longest wait since the last call, in seconds."""
+        rounds = self.rounds  # one may be under way: it counts too
+        until("two rounds more", lambda: self.rounds >= rounds + 2, ANSWERED_WITHIN_S)
+        worst, self.longest_s = self.longest_s, 0.0
+        return worst
+
+    def _run(self) -> None:
+        commit = {
+            "group_id": "watched",
+            "generation_id_or_member_epoch": self._me["generation_id"],
+            "member_id": self._me["member_id"],
+            "topics": [{"name": TOPICS[-1], "partitions": [{"partition_index": 0}]}],
+        }
+        while not self._stop.wait(0.002):
+            began = time.perf_counter()
+            beaten = self._wire.call("Heartbeat", 3, self._me)
+            middle = time.perf_counter()
+            self._wire.call("OffsetCommit", 7, commit)
+            longest = max(middle - began, time.perf_counter() - middle)
+            self.longest_s = max(self.longest_s, longest)
+            self.errors.add(beaten["error_code"])
+            self.rounds += 1
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    broker = make_broker(tmp_path_factory.mktemp("expensive") / "data", SETTINGS).start()
+    _fill(broker)
+    yield broker
+    assert broker.stop() == 0, broker.tail()
+
+
+def _fill(broker: Broker) -> None:
+    """Topics with records, and groups with offsets in them."""
+    with Wire(broker.port) as wire:
+        topics = [{"name": n, "num_partitions": 10, "replication_factor": 1} for n in TOPICS]
+        made = wire.call("CreateTopics", 5, {"topics": topics})
+        assert not any(topic["error_code"] for topic in made["topics"])
+        records = batch(*[b"x" * 1000] * 200)
+        for name in TOPICS:
+            data = [{"index": index, "records": records} for index in range(10)]
+            topic_data = [{"name": name, "partition_data": data}]
+            wire.call("Produce", 8, {"acks": 1, "timeout_ms": 5000, "topic_data": topic_data})
+        wire.call("FindCoordinator", 3, {"key": "watched"})
+        partitions = [{"partition_index": index} for index in range(10)]
+        for group in GROUPS:
+            topics = [{"name": name, "partitions": partitions} for name in TOPICS]
+            value = {"group_id": group, "generation_id_or_member_epoch": -1, "topics": topics}
+            wire.call("OffsetCommit", 7, value)
+
+
+def _ask(broker: Broker, request: Expensive) -> None:
+    """Sends it and waits for the answer, or for the end of the connection."""
+    api = next(row.api for row in SERVED.values() if row.api.name == request.api)
+    header = encode_request_header(api.key, request.version, 1, "expensive")
+    with socket.create_connection(("127.0.0.1", broker.port), ANSWERED_WITHIN_S) as sock:
+        try:
+            sock.sendall(struct.pack(">i", len(header) + len(request.body)) + header + request.body)
+            left = struct.unpack(">i", _exactly(sock, 4))[0]
+            while left:
+                left -= len(_some(sock, left))
+        except (ConnectionError, EOFError):
+            return
+
+
+def _some(sock: socket.socket, size: int) -> bytes:
+    data = sock.recv(min(size, 1 << 18))
+    if not data:
+        raise EOFError
+    return data
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        data += _some(sock, size - len(data))
+    return data
+
+
+def _waits(broker: Broker, member: Member, requests: Iterable[Expensive]) -> dict[str, float]:
+    """Each request whose neighbours waited for too long, every time it was tried, and how long."""
+    waited = {}
+    for request in requests:
+        shortest = 0.0
+        once = request.api in DELETES and request.shape.endswith((": topics", ": groups"))
+        for _ in range(1 if once else TRIES):
+            member.worst_from_now_on()
+            _ask(broker, request)
+            worst = member.worst_from_now_on()
+            shortest = min(shortest or worst, worst)
+            if shortest <= (ONCE_WAIT_S_MAX if once else WAIT_S_MAX):
+                break
+        else:
+            waited[f"{request.api} v{request.version} {request.shape}"] = shortest
+    return waited
+
+
+def _campaign(broker: Broker, wide: bool) -> None:
+    with Member(broker.port) as member:
+        member.worst_from_now_on()
+        # What a broker's first requests take it keeps: buffers, and the threads' own memory.
+        asked = (each for each in campaign(wide=False) if each.api not in DELETES)
+        _waits(broker, member, (each for each in asked if "within the budget" in each.shape))
+        before = resident_bytes(broker)
+        waited = _waits(broker, member, campaign(wide))
+        errors = member.errors
+    assert waited == {}, f"others waited: {waited}"
+    assert errors == {0}, "the member's session was lost"
+    until(
+        "memory comes back",
+        lambda: resident_bytes(broker) - before <= GROWTH_BYTES_MAX,
+        ANSWERED_WITHIN_S,
+    )
+
+
+@pytest.mark.timeout(600)
+def test_nobody_waits_for_the_most_expensive_requests_that_there_are(target: Broker) -> None:
+    _campaign(target, wide=False)
+
+
+@pytest.mark.soak
+def test_nobody_waits_for_an_expensive_request_of_any_version(target: Broker) -> None:
+    _campaign(target, wide=True)
+
+
+def test_the_campaign_has_every_served_api() -> None:
+    asked = {request.api for request in campaign(wide=False)}
+    assert asked | NOT_BOUNDED_YET == {row.api.name for row in SERVED.values()}
