@@ -246,7 +246,13 @@ class EmbeddedRegistry:
                 logger.warning("the list of topics can't be written", error=str(error))
 
     def _files_there(self) -> frozenset[str]:
-        return frozenset(name for name in VOUCHED_FOR if self._fs.exists(self._path(name)))
+        """Those that hold anything: a full disk may have given one a name and not a byte."""
+        paths = {name: self._path(name) for name in VOUCHED_FOR}
+        return frozenset(
+            name
+            for name, path in paths.items()
+            if self._fs.exists(path) and self._fs.open(path).size()
+        )
 
     def _keep_spares(self) -> None:
         """What a full disk needs; the broker starts without them all the same."""

@@ -220,6 +220,7 @@ class Life:
         for name in there - set(self.topics):
             assert name in self.refused_names, f"{name} was deleted, or never asked for"
             assert not read(wire, name)
+            self.topics[name] = Topic(next(self._numbers))
         for name, topic in self.topics.items():
             found = read(wire, name)
             start = topic.start

@@ -176,6 +176,22 @@ async def test_a_disk_that_is_full_at_some_write_costs_nothing_acknowledged(samp
     await live(full_from, full_calls, kills=sample // len(FOR_HOW_MANY) % 2 == 1)
 
 
+async def test_a_file_that_got_a_name_and_not_a_byte_is_not_missed_at_the_next_start() -> None:
+    """It is the first commit of the old way that finds no room."""
+    fs, life = FillingFiles(), Life()
+    async with started(fs) as broker:
+        await asked(broker, lambda wire: life.create(wire, "kept"))
+        fs.full = range(fs.asked + 1, 1 << 60)  # its name still finds room
+        await asked(broker, lambda wire: life.commit(wire, "old", "kept", 0))
+        assert fs.written(f"{DATA}/consumers.offsets") == b""
+        fs.full = range(0)
+        await asked(broker, lambda wire: life.create(wire, "again"))  # writes the list of topics
+        fs = fs.as_killed()
+    async with started(fs) as broker:
+        broker.ensure_offsets_topic()
+        await asked(broker, lambda wire: life.check(wire, broker))
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("kills", [False, True])
@@ -246,7 +262,7 @@ async def test_a_planted_fault_is_found(
     plant(monkeypatch)
     for sample in range(0, calls, 4):
         try:
-            await live(sample, 3, kills=True)
+            await live(sample, FOR_HOW_MANY[sample // 4 % len(FOR_HOW_MANY)], kills=True)
         except Exception:  # noqa: BLE001 - an assertion, or whatever it breaks
             return
     pytest.fail(f"{calls // 4} lives found nothing wrong")
