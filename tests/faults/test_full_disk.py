@@ -206,3 +206,34 @@ def test_a_cleaning_without_room_leaves_all_records_and_is_done_later(disk: Make
         assert dict(after) == dict(before)
         assert len(after) < len(before)
     assert full.broker.stop() in (0, 143)
+
+
+@pytest.mark.skipif(not may_mount(), reason="only a disk of its own is full to its last byte")
+def test_topics_are_deleted_on_a_disk_without_a_byte_and_it_has_room_again(
+    brokers: Callable[..., Broker], tmp_path: Path
+) -> None:
+    full = SmallDisk(brokers, tmp_path, {"log.segment.delete.delay.ms": "500"})
+    with Wire(full.broker.port) as wire:
+        for name in ("kept", "large", "small"):
+            assert create_topic(wire, name)["error_code"] == 0
+            assert produce(wire, name, batch(name.encode()))["error_code"] == 0
+        full.fill(leaving=1 << 20)
+        while produce(wire, "large", batch(b"y" * 20_000))["error_code"] == 0:
+            pass
+        while produce(wire, "large", batch(b"y" * 10))["error_code"] == 0:
+            pass
+        assert create_topic(wire, "new")["error_code"] != 0
+
+        request = {"topic_names": ["small", "large"], "timeout_ms": 10_000}
+        answer = wire.call("DeleteTopics", 5, request)
+
+        assert [entry["error_code"] for entry in answer["responses"]] == [0, 0]
+        waiting.until(
+            "topics are made",
+            lambda: create_topic(wire, "large")["error_code"] == 0,
+            within_s=10,
+        )
+        assert produce(wire, "kept", batch(b"after" * 5000))["error_code"] == 0
+        assert values_of(fetch(wire, "large")["records"]) == []
+        assert values_of(fetch(wire, "kept")["records"])[0] == b"kept"
+    assert full.broker.stop() in (0, 143)
