@@ -183,8 +183,6 @@ class LogManager:
 
         Raises OSError with none of them left, or LeftBehind.
         """
-        if topic.name in self.checkpoints.outdated:
-            self.checkpoints.forget(topic.name)
         entry = self._entry(topic)
         made: list[str] = []
         try:

@@ -349,3 +349,26 @@ async def test_the_next_topic_of_a_name_begins_at_0_though_the_checkpoints_could
         monkeypatch.setattr(broker.logs, "write_checkpoints", lambda: None)  # as after a crash
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         assert await asked(broker, lambda wire: read(wire, "t")) == []
+
+
+async def test_a_kill_while_a_name_is_used_again_keeps_no_broker_from_starting() -> None:
+    """What a checkpoint says of the old one is taken out before the new one is in the list."""
+    fs = SimulatedFiles()
+    killed: list[SimulatedFiles] = []
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await asked(broker, lambda wire: make_with_records(wire, "t"))
+        broker.logs.write_checkpoints()
+        room = fs.room(0)
+        fs.capacity_bytes -= room
+        assert await asked(broker, lambda wire: delete(wire, "t")) == {"t": NONE}
+        fs.capacity_bytes += room
+        make = broker.logs.make
+
+        def kill_and_make(*args: Any) -> Any:
+            killed.append(fs.as_killed())
+            return make(*args)
+
+        broker.logs.make = kill_and_make  # type: ignore[method-assign]
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+    async with serving(DATA, SETTINGS, fs=killed[0]) as broker:
+        assert await asked(broker, lambda wire: read(wire, "t")) == []

@@ -18,7 +18,6 @@ import pytest
 from broker import deletions, dropped_offsets, loading, maintenance
 from broker.broker import Broker
 from broker.dropped_offsets import DroppedOffsets
-from broker.embedded_registry import EmbeddedRegistry
 from broker.logs import LogManager
 from broker.shard_log import Phase, ShardLog
 from log.segment import Segment
@@ -208,16 +207,6 @@ async def test_a_disk_that_is_full_at_each_write_in_turn(full_calls: int, kills:
 # -- planted faults: the checker above is worth something only if it finds them
 
 
-def what_could_not_be_written_is_remembered(patch: pytest.MonkeyPatch) -> None:
-    write = EmbeddedRegistry._write
-
-    def remember_first(self: EmbeddedRegistry, image: Any) -> None:
-        self._image = image
-        write(self, image)
-
-    patch.setattr(EmbeddedRegistry, "_write", remember_first)
-
-
 def a_failed_append_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
     def release_all(self: ShardLog) -> None:
         self._units.clear()
@@ -247,7 +236,6 @@ def half_a_batch_stays(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "plant",
     [
-        what_could_not_be_written_is_remembered,
         a_failed_append_is_acknowledged,
         the_new_topic_lies_in_the_old_directory,
         offsets_outlive_their_topic,
