@@ -21,6 +21,7 @@ from broker.cleaning import Cleaning
 from broker.clock import Clock
 from broker.config import DEFAULT_BROKER_ID, Config
 from broker.config_changes import restore
+from broker.config_value import BadValue
 from broker.embedded_registry import EmbeddedRegistry
 from broker.fetch_sessions import FetchSessions
 from broker.health import health
@@ -305,11 +306,11 @@ class Broker:
         self.server.limits = limits(self.config)
         self.runtime.configure(runtime_settings(self.config, self.offsets_settings()))
 
-    def ensure_offsets_topic(self) -> bool:
+    async def ensure_offsets_topic(self) -> bool:
         """Makes ``__consumer_offsets`` if it is not there; False, with a log line, if it cannot."""
         try:
-            self.topics.ensure_offsets_topic()
-        except OSError as error:
+            await self.topics.ensure_offsets_topic()
+        except (BadValue, OSError) as error:
             logger.error("__consumer_offsets can't be made", error=str(error))
             return False
         return True

@@ -50,6 +50,11 @@ CONVERTED_BYTES_MAX = 1 << 20
 Where more is asked for, whose turn it is is left to chance."""
 LOOKED_THROUGH_AT_ONCE = 64 * 1024
 """The batches of so many bytes are looked through for zstd on the event loop."""
+READ_AT_ONCE = 64 * 1024
+"""So many bytes of records are read for an answer when they are found; those of many partitions
+with little each need no descriptor until the answer is sent."""
+FILES_MAX = 32
+"""Files that an answer holds open until it is sent; the partitions behind them come next time."""
 
 
 NO_NEWS = Fetched(-1)
@@ -95,18 +100,34 @@ class Look:
         """Bytes of records found so far."""
         self.left = len(wanted)
         """Partitions still to be looked at."""
+        self._read_bytes = 0
+        """Bytes of records that were read already."""
+        self._files = 0
+        """Slices of files that were not."""
 
     def step(self, done: Done | None = None) -> None:
         """Looks at the next partition. Raises Elsewhere: the same one is due again then."""
         index = self._turn + len(self._found)
         if index >= len(self._wanted):
             index -= len(self._wanted)
-        room = self._max_bytes - self.size_bytes
+        room = self._max_bytes - self.size_bytes if self._files < FILES_MAX else 0
         first = self.size_bytes == 0
         fetched = self._reader.partition(self._wanted[index], room, first, done)
-        self.size_bytes += fetched.size_bytes
+        if fetched.size_bytes:
+            self.size_bytes += fetched.size_bytes
+            self._take(fetched)
         self._found.append(fetched)
         self.left -= 1
+
+    def _take(self, fetched: Fetched) -> None:
+        """Reads what is found where it is little; else its files stay open."""
+        if fetched.size_bytes <= READ_AT_ONCE - self._read_bytes:
+            read = _read_at_once(fetched.records)
+            if read is not None:
+                fetched.records = read
+                self._read_bytes += fetched.size_bytes
+                return
+        self._files += sum([isinstance(chunk, FileSlice) for chunk in fetched.records])
 
     @property
     def found(self) -> list[Fetched]:
@@ -256,6 +277,20 @@ class Reader:
             fetched.records = converted.chunks
             fetched.size_bytes = sum([_size(chunk) for chunk in converted.chunks])
         return fetched
+
+
+def _read_at_once(records: Sequence[Chunk]) -> list[Chunk] | None:
+    """The same bytes, none of them in a file; None when the disk would be waited for."""
+    read: list[Chunk] = []
+    for chunk in records:
+        if isinstance(chunk, FileSlice):
+            data = chunk.file.read_cached(chunk.position, chunk.length)
+            if data is None or len(data) < chunk.length:
+                return None
+            read.append(data)
+        else:
+            read.append(chunk)
+    return read
 
 
 class Converted(NamedTuple):

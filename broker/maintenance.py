@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 _DAY_MS = 24 * 3_600_000
-LOGS_PER_SLICE = 16
-"""Logs looked at before others get a turn."""
 
 Flushed = Callable[[str | None], None]
 """Told None, or why nothing can be acknowledged."""
@@ -83,9 +81,10 @@ class Maintenance:
 
     async def run_retention(self) -> None:
         """Deletes the segments that are too old or too many; removes those deleted before."""
-        for index, log in enumerate(list(self.broker.logs.all())):
-            if index % LOGS_PER_SLICE == LOGS_PER_SLICE - 1:
-                await asyncio.sleep(0)
+        slices = self.broker.slicer.work("retention")
+        for log in list(self.broker.logs.all()):
+            if slices.over:
+                await slices.pause()
             if log.failed_for_good or log.unreadable or not self._is_ours(log):
                 continue
             try:

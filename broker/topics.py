@@ -1,8 +1,6 @@
 """Changes of topics: creating, deleting, growing; one at a time, first on disk, then visible.
 
-The disk work runs in a thread, so that nobody waits while a thousand partitions are made. The
-offsets topic alone is made in the caller's own thread, once in the life of a data directory, since
-a group's first FindCoordinator wants it at once.
+The disk work runs in a thread, so that nobody waits while a thousand partitions are made.
 """
 
 from __future__ import annotations
@@ -122,16 +120,21 @@ class TopicAdmin:
         if topic is not None:
             return topic
         if name == OFFSETS_TOPIC:
-            return self.ensure_offsets_topic()
+            return await self.ensure_offsets_topic()
         if name in self._pending:
             return await asyncio.shield(self._pending[name])
         return await self.create(name, self.broker.config["num.partitions"], {})
 
-    def ensure_offsets_topic(self) -> Topic:
-        """``__consumer_offsets``, made in this thread if it is not there. Raises OSError."""
+    async def ensure_offsets_topic(self) -> Topic:
+        """``__consumer_offsets``, made if it is not there; its shards serve when this returns.
+
+        Raises BadValue, OSError.
+        """
         topic = self.broker.registry.topic(OFFSETS_TOPIC)
         if topic is not None:
             return topic
+        if OFFSETS_TOPIC in self._pending:
+            return await asyncio.shield(self._pending[OFFSETS_TOPIC])
         if OFFSETS_TOPIC in self.deletions:
             raise FileExistsError(errno.EEXIST, "what is left of it is being removed")
         config = self.broker.config
@@ -140,25 +143,11 @@ class TopicAdmin:
                 "offsets.topic.replication.factor is lowered to 1, the number of brokers",
                 wanted=config["offsets.topic.replication.factor"],
             )
-        topic = Topic(
+        return await self.create(
             OFFSETS_TOPIC,
-            self._new_id(),
             config["offsets.topic.num.partitions"],
             offsets_topic_configs(config["offsets.topic.segment.bytes"]),
         )
-        try:
-            with self._disk:
-                entry = self._make(topic, 0, {})
-        except OSError as error:
-            if isinstance(error, NotSettled):
-                self._not_settled(error)
-            self._finish_left_behind(topic)
-            raise
-        self._show(topic, entry)
-        self.broker.settings_changed()
-        self.broker.runtime.start(entry.logs, topic.topic_id)
-        logger.info("topic created", topic=topic.name, partitions=topic.partitions)
-        return topic
 
     async def add_partitions(self, name: str, total: int) -> Topic:
         """Grows a topic to ``total`` partitions, which has been checked. Raises NoSuchTopic."""
@@ -223,6 +212,9 @@ class TopicAdmin:
     def _show(self, topic: Topic, entry: TopicLogs) -> None:
         self.broker.logs.show(entry)
         self.broker.registry.show(topic)
+        if topic.name == OFFSETS_TOPIC and not self.broker.runtime.hosts:
+            self.broker.settings_changed()
+            self.broker.runtime.start(entry.logs, topic.topic_id)
 
     # -- deleting
 

@@ -9,6 +9,7 @@ asks again for ever after any other).
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from broker.request import Request, ServedApi, Steps
@@ -31,29 +32,34 @@ def _handle(broker: Broker, request: Request) -> Steps:
     value = request.value
     batched = request.api_version >= 4
     keys = value["coordinator_keys"]
+    made = True
+    if value["key_type"] == _GROUP and not broker.runtime.hosts:
+        making = asyncio.ensure_future(broker.ensure_offsets_topic())
+        yield making
+        made = making.result()
     if batched:
         answers = request.array("coordinators")
         worst = NONE
         for key in keys:
-            answer = _find(broker, request, value["key_type"], key)
+            answer = _find(broker, request, value["key_type"], key, made)
             worst = max(worst, answer["error_code"])
             answers.append(answer)
             yield None
         request.respond({"throttle_time_ms": 0, "coordinators": answers}, worst)
     else:
-        answer = _find(broker, request, value["key_type"], value["key"])
+        answer = _find(broker, request, value["key_type"], value["key"], made)
         del answer["key"]
         if answer["error_code"] == NONE:
             answer["error_message"] = "NONE"  # what Kafka says there, and in v4 and up ""
         request.respond({"throttle_time_ms": 0, **answer})
 
 
-def _find(broker: Broker, request: Request, key_type: int, key: str) -> dict[str, Any]:
+def _find(broker: Broker, request: Request, key_type: int, key: str, made: bool) -> dict[str, Any]:
     if key_type != _GROUP:
         kind = _KEY_TYPES.get(key_type, f"type {key_type}")
         code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED if key_type == 1 else INVALID_REQUEST
         return _error(key, code, f"This broker has no coordinator for {kind} keys.")
-    if not broker.ensure_offsets_topic():
+    if not made:
         message = "The offsets topic could not be created; see the broker's log."
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
     node_id, host, port = broker.endpoint(request)

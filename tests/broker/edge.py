@@ -95,7 +95,7 @@ class EdgeBroker:
         self.port = 0
         self.tasks: set[asyncio.Task[Any]] = set()
 
-    def ensure_offsets_topic(self) -> bool:
+    async def ensure_offsets_topic(self) -> bool:
         if not self.runtime.hosts:
             self.runtime.start(self.open_logs())
         return True
@@ -124,7 +124,7 @@ class EdgeBroker:
     async def __aenter__(self) -> EdgeBroker:
         _, self.port = await self.server.listen("127.0.0.1", 0)
         if self.log_exists:
-            self.ensure_offsets_topic()
+            await self.ensure_offsets_topic()
         return self
 
     @property

@@ -227,7 +227,7 @@ async def test_it_is_written_at_the_turns_end_behind_what_the_shard_has_accepted
 ) -> None:
     """And by no handler: what others of the same turn were promised is kept."""
     async with EdgeBroker(tmp_path, partitions=1) as edge:
-        edge.ensure_offsets_topic()
+        await edge.ensure_offsets_topic()
         (host,) = edge.runtime.hosts
         replies: list[Any] = []
 
@@ -255,7 +255,7 @@ async def test_it_is_written_at_the_turns_end_behind_what_the_shard_has_accepted
 
 async def test_while_a_shard_loads_nobody_writes_its_log(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as edge:
-        edge.ensure_offsets_topic()
+        await edge.ensure_offsets_topic()
         (host,) = edge.runtime.hosts
         foreign = asyncio.ensure_future(edge.runtime.append_foreign(0, pytest.fail))
         await asyncio.sleep(0)

@@ -136,7 +136,7 @@ async def live(full_from: int, full_calls: int, *, kills: bool) -> FillingFiles:
             fs = killed
         async with started(fs) as broker:
             await with_room(fs, broker)
-            broker.ensure_offsets_topic()
+            await broker.ensure_offsets_topic()
             await asked(broker, lambda wire: life.check(wire, broker))
             await asked(broker, lambda wire: goes_on(life, wire))
             await asked(broker, lambda wire: life.check(wire, broker))

@@ -93,7 +93,7 @@ async def sync(client: Client, version: int, group_id: str, joined: dict[str, An
 @pytest.mark.parametrize("version", range(10))
 async def test_a_life_in_a_group_in_every_version(tmp_path: Path, version: int) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         joined = await join(client, version, "g")
         assert joined["error_code"] == NONE
@@ -152,7 +152,7 @@ async def fetched(
 
 async def test_an_empty_group_id_is_refused_where_kafka_refuses_it(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
 
         assert (await join(client, 4, ""))["error_code"] == INVALID_GROUP_ID
@@ -168,7 +168,7 @@ async def test_an_empty_group_id_is_refused_where_kafka_refuses_it(tmp_path: Pat
 
 async def test_join_v0_takes_the_session_timeout_for_the_rebalance_timeout(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         for version, expected in ((0, 30_000), (1, 40_000)):
             group_id = f"g{version}"
@@ -181,7 +181,7 @@ async def test_join_v0_takes_the_session_timeout_for_the_rebalance_timeout(tmp_p
 
 async def test_join_error_replies_have_kafkas_blanks(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         for version in range(10):
             reply = await join(client, version, "g", session_timeout_ms=1)
@@ -193,7 +193,7 @@ async def test_join_error_replies_have_kafkas_blanks(tmp_path: Path) -> None:
 
 async def test_member_id_required_from_version_4_on_for_dynamic_members(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         for version in range(4, 10):
             request = {
@@ -216,7 +216,7 @@ async def test_member_id_required_from_version_4_on_for_dynamic_members(tmp_path
 async def test_a_static_leader_that_comes_back_is_told_not_to_assign(tmp_path: Path) -> None:
     """KIP-814, JoinGroup v9; its old id is fenced."""
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         first = await join(client, 9, "g", group_instance_id="here")
         await sync(client, 5, "g", first)
@@ -238,7 +238,7 @@ async def test_a_static_leader_that_comes_back_is_told_not_to_assign(tmp_path: P
 
 async def test_leave_takes_many_members_each_with_its_own_error(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         joined = await join(client, 5, "g", group_instance_id="here")
         await sync(client, 3, "g", joined)
@@ -264,7 +264,7 @@ async def test_leave_takes_many_members_each_with_its_own_error(tmp_path: Path) 
 
 async def test_a_commit_tells_what_does_not_exist_and_keeps_the_rest(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
 
         def entry(partition: int, note: str = "") -> dict[str, Any]:
@@ -312,7 +312,7 @@ async def test_a_commit_tells_what_does_not_exist_and_keeps_the_rest(tmp_path: P
 async def test_a_commit_of_nothing_is_not_looked_at(tmp_path: Path) -> None:
     """As in Kafka: no existing partition left, no check of the group."""
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit("g", 5, topic="nowhere", generation_id=7) == 3
         reply = await client.call(
@@ -327,7 +327,7 @@ async def test_a_commit_of_nothing_is_not_looked_at(tmp_path: Path) -> None:
 async def test_a_commit_to_a_group_that_is_not_there(tmp_path: Path) -> None:
     """ILLEGAL_GENERATION; from version 9 on GROUP_ID_NOT_FOUND (KIP-848)."""
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         for version in range(1, 11):
             topic = {
@@ -349,7 +349,7 @@ async def test_a_commit_to_a_group_that_is_not_there(tmp_path: Path) -> None:
 async def test_unknown_topic_ids_are_errors_of_their_partitions(tmp_path: Path) -> None:
     stranger = b"\x55" * 16
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         entry = {"partition_index": 0, "committed_offset": 1}
         reply = await client.call(
@@ -395,7 +395,7 @@ async def test_unknown_topic_ids_are_errors_of_their_partitions(tmp_path: Path) 
 
 async def test_offset_commit_v1_keeps_its_timestamps_and_v2_its_retention(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         simple = {"generation_id_or_member_epoch": -1, "member_id": ""}
         old = {"partition_index": 0, "committed_offset": 1, "commit_timestamp": 12345}
@@ -430,7 +430,7 @@ async def test_offset_commit_v1_keeps_its_timestamps_and_v2_its_retention(tmp_pa
 
 async def test_fetching_all_offsets_of_several_groups_at_once(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit("one", 1) == NONE
         assert await client.commit("two", 2, topic="payments") == NONE
@@ -506,7 +506,7 @@ async def test_find_coordinator_of_transactions_and_share_groups_is_a_final_erro
 @pytest.mark.parametrize("version", range(7))
 async def test_describe_groups_in_every_version(tmp_path: Path, version: int) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         joined = await join(client, 5, "g", group_instance_id="here")
         await sync(client, 3, "g", joined)
@@ -539,7 +539,7 @@ async def test_describe_groups_in_every_version(tmp_path: Path, version: int) ->
 
 async def test_list_groups_filters_by_state_and_type(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         joined = await join(client, 3, "busy")
         assert joined["error_code"] == NONE
@@ -575,7 +575,7 @@ async def test_groups_of_a_broker_without_an_offsets_topic_are_none(tmp_path: Pa
 
 async def test_delete_groups_answers_each_once(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         await join(client, 3, "busy")
         await client.commit("done", 1)
@@ -590,7 +590,7 @@ async def test_delete_groups_answers_each_once(tmp_path: Path) -> None:
 
 async def test_offset_delete(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         joined = await join(client, 3, "g")
         await sync(client, 3, "g", joined)
@@ -624,7 +624,7 @@ async def test_the_rebalance_delay_groups_first_joins(tmp_path: Path) -> None:
         GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=100)
     )
     async with EdgeBroker(tmp_path, settings=settings) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         clients = [await broker.client() for _ in range(3)]
         handles = [
             client.send(
@@ -647,7 +647,7 @@ async def test_the_rebalance_delay_groups_first_joins(tmp_path: Path) -> None:
 
 async def test_requests_are_counted_by_api_and_error(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         await client.heartbeat("g", "m", 1)
         await client.commit("g", 1)

@@ -68,7 +68,7 @@ async def test_an_observer_that_fails_each_time_changes_no_answer_and_no_other_o
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         seen: list[str] = []
         broker.runtime.on_event += [fails, lambda _, event: seen.append(type(event).__name__)]
         client = await broker.client()
@@ -90,7 +90,7 @@ async def test_facts_are_told_when_records_are_accepted_and_answers_on_their_way
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         host = host_of(broker, HERE)
         client = await broker.client()
         assert await client.commit(HERE, 7) == NONE
@@ -103,7 +103,7 @@ async def test_facts_are_told_when_records_are_accepted_and_answers_on_their_way
 
 async def test_a_reply_that_cannot_be_made_harms_no_other_of_its_turn(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         replies: list[CommitReply] = []
         for ticket in (fails, replies.append, fails, replies.append):
@@ -122,7 +122,7 @@ async def test_a_bug_in_the_middle_of_a_step_answers_all_and_the_shard_is_loaded
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[Any], where: Any, bug: str
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         one, other = await broker.client(), await broker.client()
         assert await one.commit("plain", 5) == await one.commit(HERE, 6) == NONE
         member_id, _ = await one.join_alone(HERE)
@@ -149,7 +149,7 @@ async def test_a_bug_takes_nothing_back_that_was_accepted_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         one, other = await broker.client(), await broker.client()
         await one.fetch(HERE)
         host = host_of(broker, HERE)
@@ -178,7 +178,7 @@ async def test_a_read_that_meets_a_bug_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         member_id, generation_id = await client.join_alone(HERE)
         shard = host_of(broker, HERE).shard
@@ -196,7 +196,7 @@ async def test_a_deadline_that_fails_each_time_stops_its_shard_for_a_while_and_n
 ) -> None:
     clock = HandClock()
     async with EdgeBroker(tmp_path, clock=clock) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         await client.join_alone(HERE, session_timeout_ms=10_000)
         member_id, generation_id = await client.join_alone(THERE, session_timeout_ms=25_000)
@@ -224,7 +224,7 @@ async def test_a_connection_that_cannot_be_written_to_ends_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         one, other = await broker.client(), await broker.client()
         await one.fetch(HERE)
         (first,) = [each for each in broker.server.connections if each.requests]
@@ -247,7 +247,7 @@ async def test_a_failed_fsync_stops_the_broker_even_if_that_cannot_be_told(
     async with serving(
         tmp_path, {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}, disk
     ) as broker:
-        assert broker.ensure_offsets_topic()
+        assert await broker.ensure_offsets_topic()
         await asked(broker, lambda wire: wire.call("FindCoordinator", 1, {"key": HERE}))
         client = await Client.connect(broker.addresses[0][1])
 

@@ -33,7 +33,7 @@ NAMES = [f"group-{number}" for number in range(MANY)]
 @asynccontextmanager
 async def serving(tmp_path: Path) -> AsyncIterator[EdgeBroker]:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         await eventually(lambda: not broker.runtime.loading)
         yield broker
 

@@ -28,7 +28,7 @@ TURN_MAX_S = 0.020
 class SavingBroker(EdgeBroker):
     """An edge whose offsets topic has an id, and so snapshots."""
 
-    def ensure_offsets_topic(self) -> bool:
+    async def ensure_offsets_topic(self) -> bool:
         if not self.runtime.hosts:
             self.runtime.start(self.open_logs(), bytes([9]) * 16)
         return True

@@ -233,7 +233,7 @@ async def test_offsets_deleted_while_a_transaction_was_open_stay_deleted(
 async def test_shards_are_served_as_soon_as_each_is_loaded(tmp_path: Path) -> None:
     """One shard loads after the other; the first answers while the second does not yet."""
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit("group-a", 1) == 0
         assert await client.commit("group-b", 2) == 0

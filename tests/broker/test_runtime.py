@@ -107,7 +107,7 @@ def batches(log: PartitionLog) -> list[tuple[int, int]]:
 async def test_commits_that_arrive_together_cost_one_append(tmp_path: Path) -> None:
     disk = FullDisk()
     async with EdgeBroker(tmp_path, fs=disk, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         handles = [client.send_commit(HERE, offset) for offset in range(1000)]
         for handle in handles:
@@ -122,7 +122,7 @@ async def test_commits_that_arrive_together_cost_one_append(tmp_path: Path) -> N
 async def test_a_reply_leaves_after_its_record_is_written(tmp_path: Path) -> None:
     disk = FullDisk()
     async with EdgeBroker(tmp_path, fs=disk) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         seen: list[tuple[int, int]] = []
         host = host_of(broker, HERE)
         release = host.release
@@ -143,7 +143,7 @@ async def test_a_fetch_behind_a_commit_of_the_same_turn_sees_it_and_waits_for_it
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         commit, fetch = client.send_commit(HERE, 7), client.send_fetch(HERE)
 
@@ -156,7 +156,7 @@ async def test_records_of_one_request_are_never_split(tmp_path: Path) -> None:
     """100 partitions are about 6 kB; a batch of 20 kB holds three requests whole, not a part."""
     settings = RuntimeSettings(GroupConfig(min_session_timeout_ms=100, max_record_bytes=20_000))
     async with EdgeBroker(tmp_path, settings=settings, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         handles = [
             client.send_commit(HERE, offset, topic="payments", partitions=100)
@@ -178,7 +178,7 @@ async def test_batches_of_one_turn_go_to_as_many_segments_as_they_need(tmp_path:
         GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=0, max_record_bytes=1024)
     )
     async with EdgeBroker(tmp_path, settings=settings, partitions=1, log_config=config) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         handles = [client.send_commit(HERE, offset) for offset in range(500)]
         for handle in handles:
@@ -193,7 +193,7 @@ async def test_batches_of_one_turn_go_to_as_many_segments_as_they_need(tmp_path:
 async def test_the_codec_of_the_offsets_topic_is_honoured(tmp_path: Path) -> None:
     settings = RuntimeSettings(GROUPS, compression=4)
     async with EdgeBroker(tmp_path, settings=settings, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit(HERE, 5) == NONE
 
@@ -207,7 +207,7 @@ async def test_while_one_partition_flushes_its_own_wait_and_others_do_not(tmp_pa
     """flush.messages=1: replies wait for the fsync; later turns share the next one."""
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     async with EdgeBroker(tmp_path, log_config=config) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         slow, other = host_of(broker, HERE), host_of(broker, THERE)
         assert slow is not other
         gate, flushes = threading.Event(), []
@@ -244,7 +244,7 @@ async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path
     settings = RuntimeSettings(GROUPS, commit_timeout_ms=2000)
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     async with EdgeBroker(tmp_path, settings=settings, clock=clock, log_config=config) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         host = host_of(broker, HERE)
         gate = threading.Event()
         flush = host.log.flush
@@ -304,7 +304,7 @@ async def test_required_acks_of_0_answer_a_commit_before_it_is_written(tmp_path:
         directory = tmp_path / str(acks)
         directory.mkdir()
         async with EdgeBroker(directory, settings=settings, log_config=config) as broker:
-            broker.ensure_offsets_topic()
+            await broker.ensure_offsets_topic()
             host = host_of(broker, HERE)
             gate = threading.Event()
             flush = host.log.flush
@@ -327,7 +327,7 @@ async def test_a_failed_append_unloads_once_then_reads_go_on_and_commits_when_it
     monkeypatch.setattr("broker.loading.PROBE_MS_FIRST", 50)
     disk = FullDisk()
     async with EdgeBroker(tmp_path, fs=disk) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client, member, joiner = [await broker.client() for _ in range(3)]
         assert await client.commit(HERE, 5) == NONE
         member_id, generation_id = await member.join_alone(HERE)
@@ -374,7 +374,7 @@ async def test_a_failed_fsync_is_final(tmp_path: Path) -> None:
     disk = FullDisk()
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     async with EdgeBroker(tmp_path, fs=disk, log_config=config) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit(HERE, 5) == NONE
         disk.broken = True
@@ -390,7 +390,7 @@ async def test_a_failed_fsync_is_final(tmp_path: Path) -> None:
 async def test_while_loading_every_request_is_told_so(tmp_path: Path) -> None:
     """Law 7: never offset 0 or -1; Heartbeat alone gets 0, SyncGroup what old clients know."""
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit(HERE, 5) == NONE
         host = host_of(broker, HERE)
@@ -433,7 +433,7 @@ async def test_after_a_restart_offsets_are_read_back_and_stable_groups_go_on(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         member_id, generation_id = await client.join_alone(HERE)
         commit = {"member_id": member_id, "generation_id": generation_id}
@@ -450,7 +450,7 @@ async def test_after_a_restart_offsets_are_read_back_and_stable_groups_go_on(
 
 async def test_loading_a_big_shard_keeps_no_turn_long(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         for round_ in range(6):
             handles = [
@@ -480,7 +480,7 @@ async def test_sessions_expire_by_the_clock_and_the_wall_clock_moves_none(
 ) -> None:
     clock = HandClock()
     async with EdgeBroker(tmp_path, clock=clock) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         member_id, generation_id = await client.join_alone(HERE, session_timeout_ms=10_000)
 
@@ -494,7 +494,7 @@ async def test_sessions_expire_by_the_clock_and_the_wall_clock_moves_none(
 
 async def test_the_timer_goes_off_by_itself(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         await client.join_alone(HERE, session_timeout_ms=100)
         shard = broker.runtime.shard_for(HERE)
@@ -510,7 +510,7 @@ async def test_a_new_member_that_goes_before_its_answer_is_removed_at_once(
         GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=60_000)
     )
     async with EdgeBroker(tmp_path, settings=settings) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         client.send(
             JOIN_GROUP.key,
@@ -537,7 +537,7 @@ async def test_stopping_answers_who_waits(tmp_path: Path) -> None:
         GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=60_000)
     )
     async with EdgeBroker(tmp_path, settings=settings) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         handle = client.send(
             JOIN_GROUP.key,
@@ -562,7 +562,7 @@ async def test_offsets_of_a_deleted_topic_go_even_if_their_shard_was_loading(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit(HERE, 5) == NONE
         assert await client.commit(HERE, 6, topic="payments") == NONE
@@ -578,7 +578,7 @@ async def test_offsets_of_a_deleted_topic_go_even_if_their_shard_was_loading(
 
 async def test_events_reach_every_observer(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         seen: list[str] = []
         tell: Callable[[object, object], None] = lambda shard, event: seen.append(  # noqa: E731
             type(event).__name__
@@ -592,7 +592,7 @@ async def test_events_reach_every_observer(tmp_path: Path) -> None:
 
 async def test_a_bug_in_the_core_is_answered_and_harms_no_other_shard(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         shard = broker.runtime.shard_for(HERE)
         client: Client = await broker.client()
         handle = host_of(broker, HERE).shard.handle

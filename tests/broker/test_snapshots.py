@@ -34,7 +34,7 @@ class Broker(EdgeBroker):
 
     topic_id = TOPIC_ID
 
-    def ensure_offsets_topic(self) -> bool:
+    async def ensure_offsets_topic(self) -> bool:
         if not self.runtime.hosts:
             self.runtime.start(self.open_logs(), self.topic_id)
         return True
@@ -80,7 +80,7 @@ def commit_batch(group_id: str, offset: int, base_offset: int, attributes: int =
 async def make_history(directory: Path) -> None:
     """a and b, a snapshot, then c, a's deletion, and d: offsets 0 to 4, a batch each."""
     async with Broker(directory, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit("a", 1) == NONE
         assert await client.commit("b", 2) == NONE
@@ -112,7 +112,7 @@ async def test_a_start_takes_the_snapshot_and_the_log_behind_it(tmp_path: Path) 
 
 async def test_members_are_restored_from_a_snapshot(tmp_path: Path) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         member_id, generation_id = await client.join_alone("solo")
         assert await broker.write()
@@ -230,7 +230,7 @@ async def test_another_partitions_snapshot_is_refused(
     await make_history(tmp_path)
     (tmp_path / "other").mkdir()
     async with Broker(tmp_path / "other", partitions=2) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         for number in range(9):
             assert await client.commit(f"stranger-{number}", number) == NONE
@@ -275,7 +275,7 @@ async def test_commits_go_on_while_a_snapshot_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         await commit_meanwhile(broker, monkeypatch)
         live = {g: list(broker.runtime.hosts[0].shard.cache.entries(g))
                 for g in broker.runtime.hosts[0].shard.cache.groups()}  # fmt: skip
@@ -295,7 +295,7 @@ async def test_what_came_while_it_was_written_and_was_lost_with_the_power_stays_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         await commit_meanwhile(broker, monkeypatch)
     end = read_image(image_file(tmp_path).read_bytes()).end.end_offset
     below = [data for data in batches(tmp_path) if int.from_bytes(data[:8], "big") < 300]
@@ -313,7 +313,7 @@ async def test_a_shard_that_is_loaded_anew_leaves_no_half_snapshot(
 ) -> None:
     monkeypatch.setattr(snapshots, "SLICE_S", -1.0)
     async with Broker(tmp_path, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         for number in range(20):
             await client.commit(f"g-{number}", number)
@@ -359,7 +359,7 @@ async def test_a_full_disk_is_told_and_the_snapshot_before_stays(
 ) -> None:
     fs = Failing()
     async with Broker(tmp_path, partitions=1, fs=fs) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         await client.commit("a", 1)
         assert await broker.write()
@@ -377,7 +377,7 @@ async def test_a_full_disk_is_told_and_the_snapshot_before_stays(
 
 async def test_of_two_that_are_begun_at_once_one_is_written(tmp_path: Path) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit("a", 1) == NONE
         assert await asyncio.gather(broker.write(), broker.write()) == [True, False]
@@ -398,7 +398,7 @@ async def test_one_is_written_when_enough_of_the_log_has_come_and_after_a_cleani
     broker = Broker(tmp_path, partitions=1)
     broker.runtime.cleaned_to = lambda partition: cleaned.get(partition, 0)
     async with broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         for number in range(60):
             await client.commit("a", number, partitions=3)
@@ -416,7 +416,7 @@ async def test_a_stop_in_order_leaves_snapshots_for_the_next_start(
 ) -> None:
     monkeypatch.setattr(snapshots, "BYTES_DUE_AT_STOP", 100)
     async with Broker(tmp_path, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit("a", 1, partitions=3) == NONE
         await broker.runtime.save()
@@ -430,7 +430,7 @@ async def test_no_turn_is_long_while_a_big_snapshot_is_written_and_loaded(
 ) -> None:
     monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # none is written but the one asked for
     async with Broker(tmp_path, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         for start in range(0, 3000, 100):
             handles = [
@@ -444,7 +444,7 @@ async def test_no_turn_is_long_while_a_big_snapshot_is_written_and_loaded(
         assert await writing
 
     again = Broker(tmp_path, partitions=1)
-    again.ensure_offsets_topic()
+    await again.ensure_offsets_topic()
     longest_load = await longest_turn(lambda: not again.runtime.loading)
     assert again.runtime.hosts[0].loaded_from == 60_000
     assert again.runtime.hosts[0].shard.cache.offsets() == 60_000
@@ -481,7 +481,7 @@ async def test_a_snapshot_may_begin_behind_messages_of_an_old_kafka(
     tmp_path: Path, codec: int
 ) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         client = await broker.client()
         for offset, group_id in enumerate("ab"):
             assert await client.commit(group_id, offset + 1) == NONE

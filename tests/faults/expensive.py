@@ -20,8 +20,6 @@ from tests.protocol.claims import array_paths
 BYTES = 1_000_000
 TOPICS = [f"topic-{number}" for number in range(30)]
 GROUPS = [f"group-{number}" for number in range(200)]
-NOT_BOUNDED_YET = frozenset({"Fetch"})
-"""Its partitions are still decoded and handled in one piece; this set should be empty."""
 OF_GROUPS = {"groups", "groups_names", "coordinator_keys"}
 """Arrays whose texts name groups, not topics."""
 LONG = 32_000
@@ -204,8 +202,6 @@ def campaign(wide: bool) -> Iterator[Expensive]:
     """Of every served API: its newest version and its oldest, or all for a ``wide`` search."""
     rows = sorted(SERVED.values(), key=lambda row: (row.api.name in DELETES, row.api.key))
     for row in rows:
-        if row.api.name in NOT_BOUNDED_YET:
-            continue
         newest, oldest = row.max_version, row.min_version
         for version in range(oldest, newest + 1) if wide else sorted({oldest, newest}):
             yield from requests(row.api, version, row.elements_max, wide or version == newest)

@@ -24,7 +24,7 @@ GROUPS = 40
 class Broker(EdgeBroker):
     """One shard with snapshots."""
 
-    def ensure_offsets_topic(self) -> bool:
+    async def ensure_offsets_topic(self) -> bool:
         if not self.runtime.hosts:
             self.runtime.start(self.open_logs(), TOPIC_ID)
         return True
@@ -34,7 +34,7 @@ async def main(directory: Path) -> None:
     snapshots.SLICE_S = -1.0  # a slice for each group, and each to the disk at once
     snapshots.PENDING_BYTES = 0
     async with Broker(directory, partitions=1) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         await eventually(lambda: not broker.runtime.loading)
         host = broker.runtime.hosts[0]
         written = broker.runtime.snapshots

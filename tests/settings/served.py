@@ -177,7 +177,7 @@ async def serving(
         await broker.start()
         if broker.registry.topic("orders") is None:
             await broker.topics.create("orders", 3, {})
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         await eventually(lambda: not broker.runtime.loading)
         client = await Client.connect(broker.addresses[0][1])
         yield Served(broker, clock, client)

@@ -38,10 +38,10 @@ def held_disk(orders: Orders) -> Iterator[Callable[[], int]]:
     gate, waiting = threading.Event(), []
     store = orders.broker.registry.store
 
-    def held(topic: Any) -> None:
-        waiting.append(topic)
+    def held(*change: Any) -> None:
+        waiting.append(change)
         assert gate.wait(20)
-        store(topic)
+        store(*change)
 
     orders.broker.registry.store = held  # type: ignore[method-assign]
     try:

@@ -1,0 +1,81 @@
+"""The first FindCoordinator makes the offsets topic, and nobody else waits for the disk."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.broker import Broker
+from protocol.errors import COORDINATOR_NOT_AVAILABLE, NONE
+from tests.broker.serving import asked, eventually, serving
+from tests.wire import Wire
+
+SETTINGS = {"offsets.topic.num.partitions": "3"}
+
+
+def find(wire: Wire, version: int = 4) -> dict[str, Any]:
+    keys = {"coordinator_keys": ["team", "crew"]} if version >= 4 else {"key": "team"}
+    answer = wire.call("FindCoordinator", version, {"key_type": 0, **keys})
+    return answer["coordinators"][0] if version >= 4 else answer
+
+
+def hold_the_disk(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, Any]:
+    """What makes a topic's directories waits for the event; the second is who has come so far."""
+    gate, came = threading.Event(), []
+    make = broker.logs.make
+
+    def held(*topic: Any) -> Any:
+        came.append(topic)
+        assert gate.wait(20)
+        return make(*topic)
+
+    monkeypatch.setattr(broker.logs, "make", held)
+    return gate, came
+
+
+@pytest.mark.parametrize("version", [1, 4])
+async def test_others_are_served_while_the_disk_makes_the_offsets_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    async with serving(tmp_path, SETTINGS) as broker:
+        gate, came = hold_the_disk(broker, monkeypatch)
+        port = broker.addresses[0][1]
+        with Wire(port) as first, Wire(port) as second:
+            for wire in (first, second):
+                keys = {"coordinator_keys": ["team"]} if version >= 4 else {"key": "team"}
+                wire.send("FindCoordinator", version, {"key_type": 0, **keys})
+            await eventually("the disk is at it", lambda: came)
+
+            answer = await asked(broker, lambda wire: wire.call("ApiVersions", 0))
+
+            assert answer["error_code"] == NONE
+            gate.set()
+            for wire in (first, second):
+                _, found = await asked(broker, lambda _, wire=wire: wire.receive())
+                (entry,) = found["coordinators"] if version >= 4 else (found,)
+                assert (entry["error_code"], entry["port"]) == (NONE, port)
+        assert len(came) == 1
+        assert len(broker.runtime.hosts) == 3
+
+
+async def test_a_disk_that_refuses_is_told_and_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, SETTINGS) as broker:
+
+        def full(*_: Any) -> Any:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.logs, "make", full)
+            refused = await asked(broker, find)
+        assert refused["error_code"] == COORDINATOR_NOT_AVAILABLE
+
+        async def found() -> int:
+            code: int = (await asked(broker, find))["error_code"]
+            return code
+
+        assert await found() == NONE
