@@ -187,7 +187,7 @@ async def test_a_file_that_got_a_name_and_not_a_byte_is_not_missed_at_the_next_s
         await asked(broker, lambda wire: life.create(wire, "again"))  # writes the list of topics
         fs = fs.as_killed()
     async with started(fs) as broker:
-        broker.ensure_offsets_topic()
+        await broker.ensure_offsets_topic()
         await asked(broker, lambda wire: life.check(wire, broker))
 
 
