@@ -72,7 +72,8 @@ class FileConsumerPaths(ConsumerPaths):
         self._size += len(lines)
         self._lines += len(entries)
         self._unflushed += len(entries)
-        if self._unflushed >= flush_messages:
+        # A file that was begun is missed when it is gone: its first commit is on the disk.
+        if self._name_unsynced or self._unflushed >= flush_messages:
             self.flush()
 
     def flush(self) -> None:

@@ -118,6 +118,18 @@ def test_a_commit_that_was_flushed_outlives_a_loss_of_power(rewritten: bool) -> 
     assert paths(Path(DATA), fs).fetch("g", "t", 0) == 2
 
 
+def test_the_first_commit_of_a_file_is_on_the_disk_since_the_file_is_missed_from_then_on() -> None:
+    fs = SimulatedFiles()
+    fs.make_directory("/data")
+    there = Paths(fs, "/data")
+    there.commit("g", "t", 0, 5)
+    there.commit("g", "t", 0, 6)
+
+    fs.lose_power(Worst())
+
+    assert Paths(fs, "/data").fetch("g", "t", 0) == 5
+
+
 @pytest.mark.parametrize("cut_fails", [False, True])
 def test_a_commit_behind_a_failed_one_stands_behind_no_torn_line(cut_fails: bool) -> None:
     """Half a line before it made the file unreadable: the next start ended with its number."""
