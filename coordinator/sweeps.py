@@ -8,6 +8,7 @@ between two leaves a part of the offsets, as if the rest had still to be deleted
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from coordinator.calls import Ticket
@@ -33,14 +34,14 @@ _TOMBSTONE_FIXED_BYTES = 40
 _BATCH_HEADER_BYTES = 61
 
 
-class Sweep:
+class Sweep(ABC):
     """Work that goes on over several steps; the owner of ``ticket``, if any, waits for its end."""
 
     ticket: Ticket | None = None
 
+    @abstractmethod
     def piece(self, step: Step) -> int:
         """Do the next piece; what it cost, in items of `expire`, or 0 where nothing was left."""
-        raise NotImplementedError
 
 
 def begin(step: Step, sweep: Sweep) -> bool:
