@@ -187,9 +187,11 @@ class Connection(OrderedReplies, asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """The peer reads again."""
+        slow = self.muted_at_s is not None and self.server.now_s > self.muted_at_s
         self.muted_at_s = None
         self.server.muted.discard(self)
         if self.sending:
+            self._keep_pace(slow)
             self._send()
         elif not self.closed:
             self.server.touch(self)

@@ -31,6 +31,10 @@ PIECE_BYTES = 256 * 1024
 A consumer of 8 MiB answers cost the broker 0.75 ms/MB when they were read whole, and 0.2 so; one of
 512 KiB answers 0.20 and 0.24.
 """
+SLOW_PIECE_BYTES = 64 * 1024
+"""The same for a peer that took a second and more for the last piece: it is all that it costs."""
+PROMPT_PIECES = 8
+"""So many of these taken in less than a second each, and the peer gets large ones again."""
 PIECES_PER_TURN = 8
 """After so many, which is a millisecond, others get their turn."""
 
@@ -65,6 +69,9 @@ class OrderedReplies:
         """A thread reads what comes next."""
         self.sending = False
         """Replies are only partly written: no request is handled until they are."""
+        self._piece_bytes = PIECE_BYTES
+        self._prompt_pieces = 0
+        """Pieces in a row that the peer has taken in less than a second each."""
         self.muted_at_s: int | None = None
         """Since when the transport holds enough that the peer has not read."""
         self._busy = False
@@ -210,7 +217,7 @@ class OrderedReplies:
         """
         pending = self._pending
         piece: list[Buffer] = []
-        room = PIECE_BYTES
+        room = self._piece_bytes
         while pending and room > 0:
             chunk = pending.popleft()
             if isinstance(chunk, FileSlice):
@@ -239,7 +246,7 @@ class OrderedReplies:
 
     def _read_cold(self, chunk: FileSlice) -> None:
         """Reads the next piece in a thread, and goes on when it is there."""
-        job = partial(chunk.file.read, chunk.position, min(chunk.length, PIECE_BYTES))
+        job = partial(chunk.file.read, chunk.position, min(chunk.length, self._piece_bytes))
         self._awaits_disk = True
 
         def there(reading: asyncio.Future[bytes]) -> None:
@@ -257,6 +264,16 @@ class OrderedReplies:
                 self._send()
 
         self.server.disk.read(job).add_done_callback(there)
+
+    def _keep_pace(self, slow: bool) -> None:
+        """Suits the pieces to a peer that has taken what it had; ``slow`` if that took a second."""
+        self._prompt_pieces = 0 if slow else self._prompt_pieces + 1
+        if slow and self._piece_bytes == PIECE_BYTES:
+            self._piece_bytes = SLOW_PIECE_BYTES
+            self._transport.set_write_buffer_limits(high=0)  # one piece at a time
+        elif self._piece_bytes == SLOW_PIECE_BYTES and self._prompt_pieces >= PROMPT_PIECES:
+            self._piece_bytes = PIECE_BYTES
+            self._transport.set_write_buffer_limits(high=self.server.limits.output_bytes)
 
     def _sent(self) -> None:
         """All replies have been handed to the transport; for who waits for that."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from broker.broker import Broker
-from broker.ordered_replies import PIECE_BYTES
+from broker.ordered_replies import PIECE_BYTES, SLOW_PIECE_BYTES
 from broker.request import FileSlice, Request, ServedApi
 from broker.server import Limits
 from log.filesystem import OsFileSystem
@@ -114,6 +114,28 @@ async def test_a_slow_reader_is_never_cut_off_and_gets_every_byte(tmp_path: Path
         assert peer.got == FRAME + PAYLOAD[:SIZE]
         await eventually(lambda: not broker.server.muted)
         assert len(broker.server.connections) == 1
+        peer.socket.close()
+
+
+async def test_a_slow_reader_costs_64_kib_until_it_reads_faster(tmp_path: Path) -> None:
+    async with serving(tmp_path, on_disk(tmp_path)) as broker:
+        peer = SlowClient(broker.port)
+        await eventually(lambda: len(broker.server.muted) == 1)
+        (connection,) = broker.server.muted
+        assert connection.write_buffer_size() > SLOW_PIECE_BYTES
+
+        for piece in range(6):
+            if piece > 1:  # the first goes behind what is left of a large one
+                assert connection.write_buffer_size() <= SLOW_PIECE_BYTES
+            broker.server.now_s += 2  # so long it took nothing
+            now_s = broker.server.now_s
+            await peer.read(connection.write_buffer_size() + SLOW_PIECE_BYTES)
+            await eventually(lambda now_s=now_s: connection.muted_at_s == now_s)  # type: ignore[misc]
+
+        await peer.read(2 * MIB)  # and all within a second
+        await eventually(lambda: connection.write_buffer_size() > SLOW_PIECE_BYTES)
+        await peer.read(len(FRAME) + SIZE - len(peer.got))
+        assert peer.got == FRAME + PAYLOAD[:SIZE]
         peer.socket.close()
 
 
