@@ -277,7 +277,8 @@ def test_a_lost_segment_is_noticed(campaign: Campaign) -> None:
         campaign.read_back()
     campaign.broker.kill()
     last = max(campaign.broker.partition_folder("plain", 0).glob("*.log"))
-    last.unlink()
+    for file in last.parent.glob(f"{last.stem}.*"):  # its index alone would be missed by name
+        file.unlink()
     with pytest.raises(AssertionError, match="acknowledged records are missing"):
         campaign.read_back()
 
