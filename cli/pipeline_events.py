@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -92,10 +93,14 @@ def _follow(
 
     store = Store(spark, out)
     query = follow(spark, source, store, available_now=until_now, trigger_s=every_s)
-    try:
-        if not until_now:
-            output.warn(f"{out} follows {source}; end with Ctrl-C")
-        finish(query)
-    except KeyboardInterrupt:
-        query.stop()
+    # Java is asked by a thread: an interrupt would leave this one's connection in the middle of an
+    # answer, and what it asks next would get that one.
+    with ThreadPoolExecutor(1) as waiting:
+        ended = waiting.submit(finish, query)
+        try:
+            if not until_now:
+                output.warn(f"{out} follows {source}; end with Ctrl-C")
+            ended.result()
+        except KeyboardInterrupt:
+            query.stop()
     return store.path("events"), store.read("events").count() if store.has("events") else 0
