@@ -29,9 +29,8 @@ from protocol.records.batch import Record, assemble_batch, encode_batch
 from protocol.records.compression import GZIP, LZ4
 from tests.broker.edge import EdgeBroker
 from tests.broker.serving import asked, eventually, serving
-from tests.broker.topic_calls import create_topic, produce
+from tests.broker.topic_calls import commit, committed, create_topic, produce
 from tests.simulated_files import SimulatedFiles
-from tests.wire import Wire
 
 TOPIC = "__consumer_offsets"
 ADMIN = "__admin_client"
@@ -102,21 +101,6 @@ def records(*pairs: tuple[bytes, bytes | None], compression: int = 0) -> bytes:
 
 def commits_of(run: Run, **fields: Any) -> bytes:
     return assemble_batch(run_records(run, 0), len(run), 0, 1_000, 1_000, **fields)
-
-
-def commit(wire: Wire, offset: int) -> int:
-    partition = {"partition_index": 0, "committed_offset": offset}
-    topics = [{"name": "t", "partitions": [partition]}]
-    answer = wire.call("OffsetCommit", 8, {"group_id": "g", "topics": topics})
-    code: int = answer["topics"][0]["partitions"][0]["error_code"]
-    return code
-
-
-def committed(wire: Wire) -> int:
-    topics = [{"name": "t", "partition_indexes": [0]}]
-    answer = wire.call("OffsetFetch", 7, {"group_id": "g", "topics": topics})
-    offset: int = answer["topics"][0]["partitions"][0]["committed_offset"]
-    return offset if not answer["error_code"] else -1000 - answer["error_code"]
 
 
 async def put(broker: Broker, data: bytes, **fields: Any) -> dict[str, Any]:

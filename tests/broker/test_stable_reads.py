@@ -12,7 +12,14 @@ from log.partition_log import PartitionLog
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.slow_disk import SlowFiles
-from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
+from tests.broker.topic_calls import (
+    commit,
+    committed,
+    create_topic,
+    fetch,
+    list_offset,
+    produce,
+)
 from tests.wire import Wire, batch, values_of
 
 EACH = {"log.flush.interval.messages": "1"}
@@ -200,19 +207,6 @@ async def test_commits_are_read_when_they_are_acknowledged(tmp_path: Path) -> No
     fs = SlowFiles("__consumer_offsets")
     settings = {**EACH, "offsets.topic.num.partitions": "1"}
     async with serving(tmp_path, settings, fs) as broker:
-
-        def commit(wire: Wire, offset: int) -> int:
-            partition = {"partition_index": 0, "committed_offset": offset}
-            topics = [{"name": "t", "partitions": [partition]}]
-            answer = wire.call("OffsetCommit", 8, {"group_id": "g", "topics": topics})
-            code: int = answer["topics"][0]["partitions"][0]["error_code"]
-            return code
-
-        def committed(wire: Wire) -> int:
-            topics = [{"name": "t", "partition_indexes": [0]}]
-            answer = wire.call("OffsetFetch", 7, {"group_id": "g", "topics": topics})
-            offset: int = answer["topics"][0]["partitions"][0]["committed_offset"]
-            return offset
 
         def end(wire: Wire) -> int:
             wanted = {"max_wait_ms": 0}

@@ -153,3 +153,20 @@ def metadata(wire: Wire, *names: str, version: int = 12, create: bool = True) ->
         version,
         {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": create},
     )
+
+
+def commit(wire: Wire, offset: int) -> int:
+    """Commit ``offset`` of t-0 for the group g; the error code."""
+    partition = {"partition_index": 0, "committed_offset": offset}
+    topics = [{"name": "t", "partitions": [partition]}]
+    answer = wire.call("OffsetCommit", 8, {"group_id": "g", "topics": topics})
+    code: int = answer["topics"][0]["partitions"][0]["error_code"]
+    return code
+
+
+def committed(wire: Wire) -> int:
+    """The group g's offset of t-0; below -1000 for an error of the group."""
+    topics = [{"name": "t", "partition_indexes": [0]}]
+    answer = wire.call("OffsetFetch", 7, {"group_id": "g", "topics": topics})
+    offset: int = answer["topics"][0]["partitions"][0]["committed_offset"]
+    return offset if not answer["error_code"] else -1000 - answer["error_code"]
