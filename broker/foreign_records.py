@@ -14,9 +14,9 @@ from coordinator.config import GroupConfig
 from coordinator.shard import GroupShard
 from offsets.record_errors import CorruptRecord
 from offsets.runs import GroupRun, Run
+from protocol.buffer import Buffer
 from protocol.errors import INVALID_RECORD
 from protocol.records.corrupt import CorruptRecords, RecordError
-from protocol.records.crc import Buffer
 from protocol.records.stored import iter_stored
 
 

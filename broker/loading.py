@@ -30,10 +30,10 @@ from offsets.record_errors import CorruptRecord
 from offsets.record_reader import BasedRun
 from offsets.runs import OffsetTombstones, Run
 from offsets.snapshot_image import Image
+from protocol.buffer import Buffer
 from protocol.records.batch import HEADER_BYTES, BatchHeader, records_of, section_of
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import stored_records
-from protocol.schema import Buffer
 
 logger = structlog.get_logger(__name__)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 import structlog
 
 from broker.request import Body, Chunk, FileSlice, Request
-from protocol.schema import Buffer
+from protocol.buffer import Buffer
 
 if TYPE_CHECKING:
     from broker.server import Server

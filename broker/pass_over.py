@@ -10,10 +10,10 @@ from collections.abc import Collection
 
 import structlog
 
+from protocol.buffer import Buffer
 from protocol.records.batch import BatchHeader, Record
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import stored_records
-from protocol.schema import Buffer
 
 logger = structlog.get_logger(__name__)
 

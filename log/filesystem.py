@@ -15,8 +15,7 @@ from typing import Protocol
 
 from log.errors import DirectoryLocked
 from log.open_files import BoundedFile, OpenFiles
-
-Buffer = bytes | bytearray | memoryview
+from protocol.buffer import Buffer
 
 OPEN_FILES_MAX = 32_768
 """How many files have a descriptor at a time, unless the process may have fewer."""
@@ -41,9 +40,6 @@ class File(Protocol):
 
         To be called before its name is removed or taken by another file.
         """
-
-    def fileno(self) -> int:
-        """The descriptor; valid as long as what `opened` returned is referenced."""
 
     def size(self) -> int:
         """Bytes in the file."""

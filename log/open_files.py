@@ -12,13 +12,11 @@ import errno
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from weakref import ref
 
 from log.os_file import OsFile
-
-if TYPE_CHECKING:
-    from log.filesystem import Buffer
+from protocol.buffer import Buffer
 
 T = TypeVar("T")
 
@@ -139,10 +137,6 @@ class BoundedFile:
         with self._files.lock:
             self.kept = True
             self._files.reopen_locked(self)
-
-    def fileno(self) -> int:
-        """See File."""
-        return self.opened().fileno()
 
     def size(self) -> int:
         """See File."""

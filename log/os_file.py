@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from log.filesystem import Buffer
+from protocol.buffer import Buffer
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE of Linux
 _NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
@@ -29,10 +27,6 @@ class OsFile:
     def __del__(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
-
-    def fileno(self) -> int:
-        """See File."""
-        return self._descriptor
 
     def size(self) -> int:
         """See File."""

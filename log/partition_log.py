@@ -15,7 +15,7 @@ from log import flushing, lookup, produce, reading, retention, rolling
 from log.batch_scan import CHUNK_BYTES
 from log.config import LogConfig
 from log.errors import LogPoisoned
-from log.filesystem import Buffer, FileSystem
+from log.filesystem import FileSystem
 from log.fold import fold
 from log.leader_epochs import LeaderEpochs
 from log.leftovers import Leaving, deleted
@@ -25,6 +25,7 @@ from log.recovery import RecoveryReport, open_segments
 from log.segment import Segment
 from log.transactions import Aborted
 from log.values import AppendInfo, ReadInfo, TimestampOffset
+from protocol.buffer import Buffer
 from protocol.records.batch import LOG_APPEND_TIME, BatchHeader
 
 PROBE_BYTES = 4096

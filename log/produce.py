@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from log.errors import AppendRefused
-from log.filesystem import Buffer
 from log.values import AppendInfo
+from protocol.buffer import Buffer
 from protocol.errors import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 from protocol.records.batch import (
     LOG_APPEND_TIME,

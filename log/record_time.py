@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from log.batch_scan import Header, headers
 from log.errors import CorruptLog
-from log.filesystem import Buffer
 from log.segment import Segment
+from protocol.buffer import Buffer
 from protocol.records.batch import HEADER_BYTES, section_of
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import read_stored, stored_records

@@ -15,9 +15,10 @@ from log.batch_scan import first_offset, headers
 from log.cached_file import CachedFile
 from log.config import LogConfig
 from log.errors import CorruptLog
-from log.filesystem import Buffer, FileSystem
+from log.filesystem import FileSystem
 from log.offset_index import OffsetIndex
 from log.time_index import TimeIndex
+from protocol.buffer import Buffer
 from protocol.records.batch import HEADER_BYTES
 from protocol.records.stored import MAGIC_POSITION, iter_stored
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from protocol import wire
+from protocol.buffer import Buffer
 from protocol.encoded_array import EncodedArray, element_at
 from protocol.errors import ProtocolError
 from protocol.schema import (
     STRING,
     UUID,
     Array,
-    Buffer,
     Field,
     Primitive,
     Struct,

@@ -11,8 +11,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
+from protocol.buffer import Buffer
 from protocol.errors import ProtocolError
-from protocol.schema import ZERO_UUID, Api, Buffer
+from protocol.schema import ZERO_UUID, Api
 from protocol.wire import MAX_STRING_BYTES, varint
 
 KEPT_ELEMENTS: Final = 4096

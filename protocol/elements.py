@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from protocol import wire
+from protocol.buffer import Buffer
 from protocol.errors import ProtocolError
-from protocol.schema import Array, Buffer, Field, Struct, Type, version_range
+from protocol.schema import Array, Field, Struct, Type, version_range
 from protocol.wire import read_varint
 
 _DECODE_ERRORS: Final = (struct.error, IndexError)

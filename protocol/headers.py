@@ -12,8 +12,8 @@ import struct
 from typing import Final, NamedTuple
 
 from protocol.api_keys import API_VERSIONS, CONTROLLED_SHUTDOWN, FIRST_FLEXIBLE
+from protocol.buffer import Buffer
 from protocol.errors import ProtocolError
-from protocol.schema import Buffer
 from protocol.wire import read_nullable_string, skip_tags, write_nullable_string
 
 MIN_REQUEST_BYTES: Final = 8

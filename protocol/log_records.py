@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from protocol.buffer import Buffer
 from protocol.errors import ProtocolError
 from protocol.schema import (
     BYTES,
@@ -20,7 +21,6 @@ from protocol.schema import (
     UINT16,
     UUID,
     Array,
-    Buffer,
     Field,
     LogRecord,
     Struct,

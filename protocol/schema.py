@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from protocol.buffer import Buffer
+
 if TYPE_CHECKING:
     from protocol.codec import Message
     from protocol.elements import ElementCounter
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
-"""What decoders read; ``memoryview`` must be of bytes."""
 
 ZERO_UUID: Final = bytes(16)
 """Kafka's "no topic id"; a UUID is 16 bytes in our values."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
+from protocol.buffer import Buffer
 from protocol.errors import ProtocolError
-from protocol.schema import Buffer
 
 MAX_STRING_BYTES: Final = 0x7FFF
 """Kafka's limit for every string, compact ones included."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from log.errors import DirectoryLocked
 from log.filesystem import File
+from protocol.buffer import Buffer
 
-Buffer = bytes | bytearray | memoryview
 Undo = Callable[[], None]
 
 
@@ -68,9 +68,6 @@ class SimulatedFile:
     def _find(self) -> None:
         if not self._held and self._fs.names.get(self.path) is not self._inode:
             raise OSError(errno.ESTALE, "it was not kept open", self.path)
-
-    def fileno(self) -> int:
-        raise OSError(errno.EBADF, "a simulated file has no descriptor", self.path)
 
     def size(self) -> int:
         self._find()

@@ -186,8 +186,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from protocol.buffer import Buffer
 from protocol.errors import ProtocolError
-from protocol.schema import Buffer, {", ".join(sorted(types))}
+from protocol.schema import {", ".join(sorted(types))}
 
 BY_NAME: Final[dict[str, LogRecord]] = {{record.name: record for record in (
 {body}

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from pipeline.contract import COMMIT
 from pipeline.sources.event_rows import KIND, NONE, ROW, EventRows, pack_row
+from protocol.buffer import Buffer
 from protocol.records.batch import LOG_APPEND_BIT, BatchHeader, section_of
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.crc import Buffer
 from protocol.records.section import wrap_int64
 from protocol.records.stored import stored_records, validate_stored
 from protocol.records.varint import read_varint, read_varlong

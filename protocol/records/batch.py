@@ -10,10 +10,11 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from protocol.buffer import Buffer
 from protocol.errors import INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE
 from protocol.records.compression import NAMES, compress, decompress
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.crc import Buffer, crc32c
+from protocol.records.crc import crc32c
 from protocol.records.section import (
     NO_TIMESTAMP,
     Record,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from protocol.buffer import Buffer
 from protocol.errors import MESSAGE_TOO_LARGE
 from protocol.records.compression import DecompressedTooLarge, Unpacked, unpack
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.crc import Buffer
 
 ELEMENTS_PER_MESSAGE = 4
 """What a message of magic 0 or 1 counts for: each is checked and taken apart by itself."""

@@ -19,9 +19,9 @@ import zlib
 import cramjam
 import lz4.frame
 
+from protocol.buffer import Buffer
 from protocol.errors import MESSAGE_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.crc import Buffer
 from protocol.records.lz4_header import check_lz4_header, old_lz4_header
 from protocol.records.varint import read_bits
 

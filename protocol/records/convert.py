@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from protocol.buffer import Buffer
 from protocol.records.batch import (
     CREATE_TIME,
     DECOMPRESSED_BYTES_MAX,
@@ -17,7 +18,6 @@ from protocol.records.batch import (
 )
 from protocol.records.compression import ZSTD
 from protocol.records.corrupt import CorruptRecords, NoOldForm
-from protocol.records.crc import Buffer
 from protocol.records.message_set import MessageSet, encode, read_set
 from protocol.records.stored import iter_stored, stored_records
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-Buffer = bytes | bytearray | memoryview
+from protocol.buffer import Buffer
 
 
 def fallback_crc32c() -> Callable[[Buffer], int]:

@@ -7,8 +7,8 @@ LZ4 clients took that hash over the frame's magic too, and messages of magic 0 h
 
 from __future__ import annotations
 
+from protocol.buffer import Buffer
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.crc import Buffer
 
 _FRAME_MAGIC = b"\x04\x22\x4d\x18"
 _VERSION_MASK = 0xC0

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from protocol.buffer import Buffer
 from protocol.errors import INVALID_RECORD
 from protocol.records.batch import (
     CREATE_TIME,
@@ -25,7 +26,7 @@ from protocol.records.batch import (
 from protocol.records.budget import ELEMENTS_PER_MESSAGE, Budget
 from protocol.records.compression import Unpacked, compress, unpack
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.crc import Buffer, crc32
+from protocol.records.crc import crc32
 
 __all__ = [
     "Message", "MessageSet", "Record", "decode", "encode", "iter_messages", "placed", "read_set",

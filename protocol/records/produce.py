@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from protocol.buffer import Buffer
 from protocol.errors import INVALID_RECORD, RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE
 from protocol.records.batch import (
     CODEC_BITS,
@@ -27,7 +28,6 @@ from protocol.records.budget import ELEMENTS_PER_MESSAGE, Budget
 from protocol.records.compression import NONE as NO_COMPRESSION
 from protocol.records.compression import ZSTD, Unpacked
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.crc import Buffer
 from protocol.records.produce_rules import (
     DEFAULT_RULES,
     RECORD_ERRORS_MAX,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from protocol.buffer import Buffer
 from protocol.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE
 from protocol.records.batch import CREATE_TIME, DECOMPRESSED_BYTES_MAX, BatchHeader
 from protocol.records.corrupt import CorruptRecords, RecordError
-from protocol.records.crc import Buffer
 from protocol.records.section import NO_TIMESTAMP, CheckedSection
 
 _INT64_MIN = -(1 << 63)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from protocol.buffer import Buffer
 from protocol.errors import UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT
 from protocol.records.batch import (
     LOG_APPEND_TIME,
@@ -21,7 +22,6 @@ from protocol.records.budget import Budget
 from protocol.records.compression import ZSTD
 from protocol.records.convert import batch_of_set
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.crc import Buffer
 from protocol.records.message_set import (
     Message,
     MessageSet,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from protocol.buffer import Buffer
 from protocol.records.batch import (
     DECOMPRESSED_BYTES_MAX,
     HEADER_BYTES,
@@ -25,7 +26,7 @@ from protocol.records.batch import (
 )
 from protocol.records.compression import NAMES, ZSTD
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.crc import Buffer, crc32
+from protocol.records.crc import crc32
 from protocol.records.message_set import iter_messages, unwrap
 
 OVERHEAD = 12

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import mmap
 
+from protocol.buffer import Buffer
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.crc import Buffer
 
 
 def encode_varint(value: int) -> bytes:

@@ -10,8 +10,9 @@ import pytest
 
 from broker import consumer_paths
 from broker.consumer_paths import FILE
-from log.filesystem import Buffer, OsFileSystem
+from log.filesystem import OsFileSystem
 from log.os_file import OsFile
+from protocol.buffer import Buffer
 from protocol.errors import (
     KAFKA_STORAGE_ERROR,
     NONE,

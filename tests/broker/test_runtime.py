@@ -20,9 +20,10 @@ from broker.slices import Slicer
 from coordinator.calls import Now
 from coordinator.config import GroupConfig
 from log.config import LogConfig
-from log.filesystem import Buffer, OsFileSystem
+from log.filesystem import OsFileSystem
 from log.os_file import OsFile
 from log.partition_log import PartitionLog
+from protocol.buffer import Buffer
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,

@@ -98,11 +98,11 @@ for limit in (open_files_max(), 10_000):
 def test_the_descriptor_closed_is_one_that_was_not_used_lately(tmp_path: Path) -> None:
     fs = OsFileSystem(open_files_max=3)
     busy = fs.open(str(tmp_path / "busy"), create=True)
-    descriptor = busy.fileno()
+    descriptor = busy.opened()
     for number in range(20):
         busy.write(0, b"busy")
         fs.open(str(tmp_path / str(number)), create=True).write(0, b"idle")
-    assert busy.fileno() == descriptor
+    assert busy.opened() is descriptor
 
 
 def test_what_was_handed_out_is_read_to_its_end(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from structlog.testing import capture_logs
 from broker import shard_keeper
 from broker.broker import Broker, CannotListen
 from broker.config_table import BROKER
-from log.filesystem import Buffer, OsFileSystem
+from log.filesystem import OsFileSystem
 from log.os_file import OsFile
+from protocol.buffer import Buffer
 from protocol.errors import NONE, NOT_COORDINATOR
 from tests.broker.edge import eventually
 from tests.seeing.seen import Seen, seeing
