@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from cli import output
-from cli.client import Cluster, Connection
+from cli.client.cluster import Cluster, Connection
+from cli.client.group_reads import list_groups
 from cli.errors import check
-from cli.group_reads import list_groups
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
 from protocol.messages import BY_KEY
 

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     import typer
 
 _COMMANDS = {
-    "topics": "cli.topics",
-    "groups": "cli.groups",
-    "offsets": "cli.offsets",
-    "configs": "cli.configs",
+    "topics": "cli.topics.commands",
+    "groups": "cli.groups.commands",
+    "offsets": "cli.offsets.commands",
+    "configs": "cli.config.configs",
     "cluster": "cli.cluster",
     "top": "cli.top",
-    "config": "cli.config_check",
-    "logs": "cli.logs",
-    "produce": "cli.produce",
-    "consume": "cli.consume",
-    "pipeline": "cli.pipeline",
+    "config": "cli.config.check",
+    "logs": "cli.logs.dump",
+    "produce": "cli.topics.produce",
+    "consume": "cli.topics.consume",
+    "pipeline": "cli.pipeline.commands",
 }
 """Command -> its module, which has ``app`` (a typer app) or a function of the command's name."""
 

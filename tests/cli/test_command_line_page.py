@@ -8,9 +8,9 @@ from pathlib import Path
 import typer
 
 from cli import errors
-from cli.group_reads import Committed
+from cli.client.group_reads import Committed
 from cli.main import _COMMANDS, _app
-from cli.offset_files import read
+from cli.offsets.files import read
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 ROWS = re.findall(r"^\| (`muster .*?) \|", PAGE, re.MULTILINE)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cli.client import Cluster, Connection, parse_address
+from cli.client.cluster import Cluster, Connection, parse_address
+from cli.client.group_member import REBALANCE_TIMEOUT_MS, GroupMember
+from cli.client.offsets_at import LATEST, Partition, offsets_at
 from cli.errors import CommandError
-from cli.group_member import REBALANCE_TIMEOUT_MS, GroupMember
-from cli.offsets_at import LATEST, Partition, offsets_at
 from offsets.partitioner import partition_for
 from tests.brokers import CHECKOUT, KIND, Broker, free_port
 from tests.waiting import until

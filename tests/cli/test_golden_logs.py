@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.log_entries import Content
-from cli.log_files import read_file
+from cli.logs.entries import Content
+from cli.logs.files import read_file
 from log.producer_state import ProducerStates
 from protocol import log_records
 from protocol.consumer_protocol import encode_assignment, encode_subscription

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from cli import group_member
-from cli.client import Cluster
+from cli.client import group_member
+from cli.client.cluster import Cluster
 from tests.brokers import Broker, KafkaBroker
 from tests.cli import sessions
 from tests.interop.cluster import Cluster as Asked

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cli.config_check import HONOURED, rows_of
+from cli.config.check import HONOURED, rows_of
 from cli.serve import _parser
 from tests.absent import program
 from tests.brokers import free_port

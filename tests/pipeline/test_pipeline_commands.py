@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cli import pipeline_extra
 from cli.errors import CommandError
-from cli.pipeline_jobs import JOBS as NAMED
-from cli.pipeline_plans import open_target
+from cli.pipeline import extra
+from cli.pipeline.jobs import JOBS as NAMED
+from cli.pipeline.plans import open_target
 from pipeline.catalog import JOBS
 from pipeline.errors import PipelineError, Unreachable
 from pipeline.repairs.plan import ZOOKEEPER
@@ -84,7 +84,7 @@ def test_a_bad_input_is_one_sentence_and_nothing_is_written(
 def test_without_the_extra_the_command_that_installs_it_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pipeline_extra.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(extra.importlib.util, "find_spec", lambda name: None)
     ran = run("pipeline", "commits", "--source", "x", "--out", "y")
     assert ran.code == 1
     assert ran.err.startswith("muster: this needs pyspark, ")
@@ -115,11 +115,11 @@ def test_wrong_permissions_are_a_sentence(
 def test_what_is_raised_becomes_a_sentence_and_an_exit_code(
     raised: BaseException, code: int, says: str
 ) -> None:
-    with pytest.raises(CommandError, match=says) as caught, pipeline_extra.sentences(Path("log")):
+    with pytest.raises(CommandError, match=says) as caught, extra.sentences(Path("log")):
         raise raised
     assert caught.value.exit_code == code
 
 
 def test_what_is_a_bug_stays_one() -> None:
-    with pytest.raises(ZeroDivisionError), pipeline_extra.sentences():
+    with pytest.raises(ZeroDivisionError), extra.sentences():
         raise ZeroDivisionError

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cli.errors import CommandError
-from cli.pipeline_extra import sentences
+from cli.pipeline.extra import sentences
 from pipeline.errors import PipelineError
 from protocol.records.batch import Record, encode_batch
 from tests.brokers import CHECKOUT, Broker

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.errors import CommandError
-from cli.pipeline_session import spark_session
+from cli.pipeline.session import spark_session
 from pipeline import session
 from pipeline.errors import PipelineError
 from pipeline.session import BRIEF_JAVA

@@ -1,0 +1,1 @@
+"""`muster configs` and `muster config`."""

@@ -1,0 +1,355 @@
+"""`muster configs`: read and change the settings of topics and brokers of any Kafka broker."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from cli import output
+from cli.client.cluster import Cluster, Connection
+from cli.errors import USAGE, CommandError, refused
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, DryRunAtBroker, Json, Timeout
+from protocol.errors import UNKNOWN_TOPIC_OR_PARTITION
+
+app = typer.Typer(help="Read and change settings of topics and brokers.", no_args_is_help=True)
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+SETTLED_WITHIN_S = 5.0
+"""How long a broker may take to show what its controller has changed."""
+
+_SOURCES = {
+    1: "topic",
+    2: "broker, at run time",
+    3: "every broker, at run time",
+    4: "broker's properties",
+    5: "default",
+}
+_TYPES = {
+    1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list", 8: "class",
+    9: "password",
+}  # fmt: skip
+_DEFAULT = "default"
+
+
+class Resource(NamedTuple):
+    """What has settings: a topic, a broker, or (a broker without a name) every broker."""
+
+    kind: int
+    name: str
+
+    def __str__(self) -> str:
+        if self.kind == TOPIC_RESOURCE:
+            return f"topic {self.name}"
+        return f"broker {self.name}" if self.name else "every broker"
+
+
+class Operation(NamedTuple):
+    """One change of one setting; ``value`` is None for DELETE."""
+
+    setting: str
+    operation: int
+    value: str | None
+
+
+Topic = Annotated[
+    str | None, typer.Option("--topic", "-t", metavar="NAME", help="The settings of a topic.")
+]
+Broker = Annotated[
+    int | None, typer.Option("--broker", metavar="ID", help="The settings of one broker.")
+]
+EveryBroker = Annotated[
+    bool, typer.Option("--every-broker", help="What is set at run time for all brokers together.")
+]
+
+
+def _resource(topic: str | None, broker: int | None, every_broker: bool) -> Resource:
+    if (topic is not None) + (broker is not None) + every_broker != 1:
+        raise CommandError("say whose settings: --topic NAME, --broker ID or --every-broker", USAGE)
+    if topic is not None:
+        return Resource(TOPIC_RESOURCE, topic)
+    return Resource(BROKER_RESOURCE, "" if broker is None else str(broker))
+
+
+def _connection(cluster: Cluster, resource: Resource) -> Connection:
+    """The broker to ask: each knows and changes only its own settings."""
+    if resource.kind == BROKER_RESOURCE and resource.name:
+        return cluster.broker(int(resource.name))
+    return cluster.any
+
+
+def _describe(
+    connection: Connection, resource: Resource, names: list[str] | None
+) -> dict[str, dict[str, Any]]:
+    """The settings of a resource by name, as DescribeConfigs tells them."""
+    asked = {
+        "resource_type": resource.kind,
+        "resource_name": resource.name,
+        "configuration_keys": names,
+    }
+    answer = connection.call(
+        "DescribeConfigs",
+        {"resources": [asked], "include_synonyms": True, "include_documentation": True},
+    )
+    result = answer["results"][0]
+    code = result["error_code"]
+    if code:
+        message = None if code == UNKNOWN_TOPIC_OR_PARTITION else result["error_message"]
+        raise refused(f"settings of {resource}", code, message)
+    return {
+        entry["name"]: entry for entry in sorted(result["configs"], key=lambda e: str(e["name"]))
+    }
+
+
+def _source(entry: dict[str, Any]) -> str:
+    source = entry["config_source"]
+    if source in _SOURCES:
+        return _SOURCES[source]
+    return _DEFAULT if entry["is_default"] or source == 5 else "set"  # DescribeConfigs v0
+
+
+def _row(entry: dict[str, Any]) -> output.Row:
+    return {
+        "setting": entry["name"],
+        "value": "(hidden)" if entry["is_sensitive"] else entry["value"],
+        "source": _source(entry),
+        "changeable": not entry["read_only"],
+        "type": _TYPES.get(entry["config_type"]),
+        "synonyms": [
+            {
+                "setting": each["name"],
+                "value": each["value"],
+                "source": _SOURCES.get(each["source"], "set"),
+            }
+            for each in entry["synonyms"]
+        ],
+        "documentation": entry["documentation"],
+    }
+
+
+@app.command()
+def get(
+    settings: Annotated[list[str] | None, typer.Argument(metavar="[SETTING]...")] = None,
+    topic: Topic = None,
+    broker: Broker = None,
+    every_broker: EveryBroker = False,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Settings at their defaults, too.")
+    ] = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show settings: those named, those that are not at their defaults, or --all."""
+    resource = _resource(topic, broker, every_broker)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    found = _describe(_connection(cluster, resource), resource, settings or None)
+    missing = [name for name in settings or () if name not in found]
+    if missing and resource != (BROKER_RESOURCE, ""):
+        raise CommandError(
+            f"{resource} has no setting {', '.join(missing)};"
+            " `muster configs get --all` shows those there are"
+        )
+    rows = [_row(entry) for entry in found.values()]
+    if not settings and not everything:
+        rows = [row for row in rows if row["source"] != _DEFAULT]
+    if json:
+        output.show_json(rows)
+        return
+    columns = ["setting", "value", "source", *(["changeable"] if broker is not None else [])]
+    output.show_table(rows, columns, f"{resource}: everything is at its default; --all shows it")
+
+
+def _pairs(option: str, pairs: list[str] | None, operation: int) -> list[Operation]:
+    operations = []
+    for pair in pairs or ():
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise CommandError(f"{option}{pair}: write it as NAME=VALUE", USAGE)
+        operations.append(Operation(name.strip(), operation, value.strip()))
+    return operations
+
+
+@app.command("set")
+def set_configs(
+    settings: Annotated[list[str] | None, typer.Argument(metavar="[SETTING=VALUE]...")] = None,
+    topic: Topic = None,
+    broker: Broker = None,
+    every_broker: EveryBroker = False,
+    delete: Annotated[
+        list[str] | None,
+        typer.Option("--delete", "-d", metavar="NAME", help="Back to the default; repeatable."),
+    ] = None,
+    append: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Add to a list; repeatable."),
+    ] = None,
+    subtract: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Take out of a list; repeatable."),
+    ] = None,
+    dry_run: DryRunAtBroker = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Change settings while the broker runs; shows each before and after."""
+    operations = [
+        *_pairs("", settings, SET),
+        *(Operation(name, DELETE, None) for name in delete or ()),
+        *_pairs("--append ", append, APPEND),
+        *_pairs("--subtract ", subtract, SUBTRACT),
+    ]
+    resource = _resource(topic, broker, every_broker)
+    names = [operation.setting for operation in operations]
+    if not names:
+        raise CommandError("nothing to change: name settings as NAME=VALUE or --delete NAME", USAGE)
+    if len(set(names)) < len(names):
+        raise CommandError("a setting is named twice; change it once", USAGE)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    connection = _connection(cluster, resource)
+    before = _describe(connection, resource, None)
+    _alter(connection, resource, operations, before, dry_run)
+    after = {} if dry_run else _settled(connection, resource, operations, before)
+    rows = [
+        {
+            "setting": name,
+            "before": _shown(before.get(name)),
+            "after": _foretold(operation, before) if dry_run else _shown(after.get(name)),
+        }
+        for name, operation in zip(names, operations, strict=True)
+    ]
+    if json:
+        output.show_json(rows)
+        return
+    title = f"{resource}: nothing was changed (--dry-run)" if dry_run else f"{resource}: changed"
+    output.show_table(rows, ["setting", "before", "after"], "", title)
+
+
+def _shown(entry: dict[str, Any] | None) -> str | None:
+    if entry is None:
+        return None
+    return "(hidden)" if entry["is_sensitive"] else entry["value"]
+
+
+def _foretold(operation: Operation, before: dict[str, dict[str, Any]]) -> str | None:
+    """The value that a setting would get; for a deleted one what stands behind it."""
+    entry = before.get(operation.setting)
+    if operation.operation == SET:
+        return operation.value
+    if operation.operation == DELETE:
+        behind = _behind(entry)
+        if behind is None:
+            return "(default)"
+        name, value = behind
+        return value if name == operation.setting else f"{name}={value}"  # may be in other units
+    return ",".join(_list_after(operation, entry))
+
+
+def _behind(entry: dict[str, Any] | None) -> tuple[str, str | None] | None:
+    """Name and value of what holds once the setting itself is deleted, where the broker says."""
+    behind = [] if entry is None else entry["synonyms"][1:]
+    return (behind[0]["name"], behind[0]["value"]) if behind else None
+
+
+def _list_after(operation: Operation, entry: dict[str, Any] | None) -> list[str]:
+    there = [part for part in ((entry or {}).get("value") or "").split(",") if part]
+    parts = (operation.value or "").split(",")
+    if operation.operation == APPEND:
+        return there + [part for part in parts if part not in there]
+    return [part for part in there if part not in parts]
+
+
+def _settled(
+    connection: Connection,
+    resource: Resource,
+    operations: list[Operation],
+    before: dict[str, dict[str, Any]],
+) -> dict[str, dict[str, Any]]:
+    """The settings once the broker shows what was changed: Kafka's follow their controller."""
+
+    def shows(operation: Operation, entry: dict[str, Any] | None) -> bool:
+        if operation.operation == DELETE:
+            if entry is None:
+                return True
+            if _source(entry) in _own_sources(resource):
+                return False
+            # Kafka's broker names the new source a moment before it follows with the value.
+            behind = _behind(before.get(operation.setting))
+            if behind is None or behind[0] != operation.setting:
+                return True
+            return bool(entry["is_sensitive"]) or entry["value"] == behind[1]
+        if entry is None:
+            return False
+        wanted = (_foretold(operation, before) or "").replace(" ", "")
+        return bool(entry["is_sensitive"]) or entry["value"] == wanted
+
+    deadline = time.monotonic() + SETTLED_WITHIN_S
+    while True:
+        after = _describe(connection, resource, None)
+        settled = all(shows(operation, after.get(operation.setting)) for operation in operations)
+        if settled or time.monotonic() > deadline:
+            return after
+        time.sleep(0.02)
+
+
+def _own_sources(resource: Resource) -> tuple[str, ...]:
+    """Where values come from that are the resource's own; DescribeConfigs v0 says only "set"."""
+    if resource.kind == TOPIC_RESOURCE:
+        return "topic", "set"
+    return ("broker, at run time",) if resource.name else ("every broker, at run time",)
+
+
+def _alter(
+    connection: Connection,
+    resource: Resource,
+    operations: list[Operation],
+    before: dict[str, dict[str, Any]],
+    validate_only: bool,
+) -> None:
+    if connection.supports("IncrementalAlterConfigs", 0):
+        api = "IncrementalAlterConfigs"
+        configs: list[dict[str, Any]] = [
+            {"name": name, "config_operation": operation, "value": value}
+            for name, operation, value in operations
+        ]
+    else:  # Kafka before 2.3 takes only all settings of a resource together
+        api = "AlterConfigs"
+        configs = [
+            {"name": name, "value": value}
+            for name, value in _all_after(resource, operations, before).items()
+        ]
+    asked = {"resource_type": resource.kind, "resource_name": resource.name, "configs": configs}
+    answer = connection.call(api, {"resources": [asked], "validate_only": validate_only})
+    result = answer["responses"][0]
+    if result["error_code"]:
+        raise refused(f"settings of {resource}", result["error_code"], result["error_message"])
+
+
+def _all_after(
+    resource: Resource, operations: list[Operation], before: dict[str, dict[str, Any]]
+) -> dict[str, str]:
+    """The resource's own settings after the operations, for AlterConfigs."""
+    mine = _own_sources(resource)
+    own = {name: entry for name, entry in before.items() if _source(entry) in mine}
+    hidden = [name for name, entry in own.items() if entry["is_sensitive"]]
+    if hidden:
+        raise CommandError(
+            f"{resource} has the hidden setting {hidden[0]}, which this broker (before Kafka 2.3)"
+            " would lose with any change; use the tools that came with it"
+        )
+    whole = {name: str(entry["value"]) for name, entry in own.items()}
+    for operation in operations:
+        if operation.operation == DELETE:
+            whole.pop(operation.setting, None)
+        elif operation.operation == SET:
+            whole[operation.setting] = operation.value or ""
+        else:
+            whole[operation.setting] = ",".join(
+                _list_after(operation, before.get(operation.setting))
+            )
+    return whole

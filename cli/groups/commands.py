@@ -1,0 +1,160 @@
+"""`muster groups`: list, describe, measure, reset and delete the groups of any Kafka broker."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from cli import output
+from cli.client import group_reads
+from cli.client.cluster import Cluster
+from cli.errors import FOUND, CommandError
+from cli.groups.deletion import delete
+from cli.groups.reset import reset
+from cli.groups.watch import watch
+from cli.groups.why import why
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+
+app = typer.Typer(
+    help="List, describe, explain, watch, reset and delete consumer groups.", no_args_is_help=True
+)
+
+_OFFSETS = ["topic", "partition", "committed", "start_offset", "end_offset", "lag", "member"]
+_MEMBERS = ["member", "instance", "client", "host", "partitions"]
+
+Groups = Annotated[list[str], typer.Argument(metavar="GROUP...")]
+
+
+@app.command("list")
+def list_groups(
+    state: Annotated[
+        list[str] | None, typer.Option("--state", help="Only groups in this state; repeatable.")
+    ] = None,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """List the groups."""
+    rows = group_reads.list_groups(Cluster(bootstrap, timeout_s=timeout), state or [])
+    output.show(rows, ["group", "state", "type", "protocol_type"], "no groups yet", json)
+
+
+@app.command()
+def describe(
+    groups: Groups,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show state, members, what each owns, committed offsets and lag."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    described = [_describe(cluster, group) for group in groups]
+    if json:
+        output.show_json(described)
+        return
+    for entry in described:
+        protocol = f"  protocol {entry['protocol']}" if entry["protocol"] else ""
+        output.say(
+            f"{entry['group']}  {entry['state']}{protocol}  members {len(entry['members'])}"
+            f"  coordinator {entry['coordinator']}"
+        )
+        output.show_table(entry["members"], _MEMBERS, "no members")
+        output.say("")
+        output.show_table(entry["offsets"], [*_OFFSETS, "metadata"], "no committed offsets")
+
+
+def _describe(cluster: Cluster, group_id: str) -> dict[str, Any]:
+    group, committed = group_reads.known_group(cluster, group_id)
+    return {
+        "group": group_id,
+        "state": group.state,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol,
+        "coordinator": group.coordinator,
+        "members": group.members,
+        "offsets": group_reads.offset_rows(cluster, committed, group.owners),
+    }
+
+
+@app.command()
+def members(
+    groups: Groups,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show who is in the groups, from which host, and what each owns."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    rows = [
+        {"group": group_id, **member}
+        for group_id in groups
+        for member in group_reads.known_group(cluster, group_id)[0].members
+    ]
+    several = ["group"] if len(groups) > 1 else []
+    output.show(rows, [*several, *_MEMBERS], "no members", json)
+
+
+@app.command()
+def lag(
+    groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...")] = None,
+    total: Annotated[bool, typer.Option("--total", help="One line a group.")] = False,
+    fail_above: Annotated[
+        int | None,
+        typer.Option(
+            "--fail-above", min=0, help="Exit with 4 when a line has more lag, or unknown lag."
+        ),
+    ] = None,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show how far groups are behind: every partition of those named, or a line for each group."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    named = groups or [row["group"] for row in group_reads.list_groups(cluster)]
+    rows: list[output.Row] = []
+    for group_id in output.progress(named, "reading lag"):
+        group, committed = (
+            group_reads.known_group(cluster, group_id)
+            if groups
+            else (
+                group_reads.read_group(cluster, group_id),
+                group_reads.committed_of(cluster, group_id),
+            )
+        )
+        found = group_reads.offset_rows(cluster, committed, group.owners)
+        if groups and not total:
+            rows += ({"group": group_id, **row} for row in found)
+        else:
+            rows.append(_sum(group, found))
+    columns = ["group", "state", "members", "partitions", "lag", "unknown"]
+    if groups and not total:
+        columns = [*(["group"] if len(groups) > 1 else []), *_OFFSETS]
+    output.show(rows, columns, "no committed offsets" if groups else "no groups yet", json)
+    if fail_above is not None:
+        _fail_above(rows, fail_above)
+
+
+def _sum(group: group_reads.Group, rows: list[output.Row]) -> output.Row:
+    lags = [row["lag"] for row in rows]
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "members": len(group.members),
+        "partitions": len(rows),
+        "lag": sum(lag for lag in lags if lag is not None),
+        "unknown": sum(lag is None for lag in lags),
+    }
+
+
+def _fail_above(rows: list[output.Row], most: int) -> None:
+    behind = [row for row in rows if row["lag"] is None or row["lag"] > most or row.get("unknown")]
+    if behind:
+        named = ", ".join(sorted({row["group"] for row in behind})[:5])
+        raise CommandError(f"more than {most} records of lag, or lag unknown: {named}", FOUND)
+
+
+app.command()(reset)
+app.command()(delete)
+app.command()(why)
+app.command()(watch)

@@ -1,0 +1,44 @@
+"""`muster groups delete`: groups without members, with all their offsets."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.client.cluster import Cluster
+from cli.client.group_reads import known_group
+from cli.errors import check
+from cli.offsets.changes import Change, DryRun, Execute, agreed, refuse_members, told
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+
+
+def delete(
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP...")],
+    dry_run: DryRun = False,
+    execute: Execute = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Delete groups without members and their offsets; shows what goes."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    rows: list[output.Row] = []
+    for group_id in groups:
+        group, committed = known_group(cluster, group_id)
+        refuse_members(group)
+        gone = sorted(committed.items())
+        rows += (Change(group_id, key, found, None).row() for key, found in gone)
+        if not committed:
+            rows.append({"group": group_id, "note": "it has no offsets"})
+    if not agreed(rows, output.counted(len(groups), "group"), dry_run, execute, json):
+        return
+    for group_id in output.progress(groups, "deleting groups"):
+        asked = {"groups_names": [group_id]}
+        [result] = cluster.coordinator(group_id).call("DeleteGroups", asked)["results"]
+        check(f"group {group_id}", result)
+        if not json:
+            output.say(f"deleted {group_id}")
+    if json:
+        told(rows, True)

@@ -1,0 +1,174 @@
+"""`muster groups reset`: set a group's offsets to another place in its logs.
+
+One target for all partitions named. What lies outside a log is moved to its nearer end, and a note
+says so. The scenarios and their names are Apache's (KIP-122).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from cli.client.cluster import Cluster
+from cli.client.group_reads import Committed, committed_of, read_group
+from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
+from cli.errors import USAGE, CommandError
+from cli.offsets.changes import Change, DryRun, Execute, finish, refuse_members, selected
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+
+_DURATION = re.compile(
+    r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?"
+    r"(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?"
+)
+_SHORT = re.compile(r"(\d+)(s|m|h|d|w)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+Offsets = Mapping[Partition, int]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", "-t", metavar="TOPIC[:0,1,5-7]", help="Of this topic; repeatable."),
+]
+
+
+def reset(
+    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    topic: Topics = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="Every topic that the group has committed.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the start.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="Where it is; to the end where it is nowhere.")
+    ] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0)] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", metavar="N", help="N on; back when negative.")
+    ] = None,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option(
+            "--to-datetime",
+            metavar="TIME",
+            help="First record from 2026-01-31T12:00:00 (UTC unless it says) on.",
+        ),
+    ] = None,
+    by_duration: Annotated[
+        str | None,
+        typer.Option("--by-duration", metavar="TIME", help="So long ago: PT1H30M, P7D, 90m."),
+    ] = None,
+    dry_run: DryRun = False,
+    execute: Execute = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Set the offsets of a group without members to another place; shows before and after."""
+    targets: dict[str, Callable[[], int] | int | None] = {
+        "--to-earliest": EARLIEST if to_earliest else None,
+        "--to-latest": LATEST if to_latest else None,
+        "--to-current": 0 if to_current else None,
+        "--to-offset": to_offset,
+        "--shift-by": shift_by,
+        "--to-datetime": None if to_datetime is None else datetime_ms(to_datetime),
+        "--by-duration": None if by_duration is None else now_ms() - duration_ms(by_duration),
+    }
+    chosen = [(name, value) for name, value in targets.items() if value is not None]
+    if len(chosen) != 1:
+        raise CommandError(f"say where to, by exactly one of {', '.join(targets)}", USAGE)
+    if bool(topic) == all_topics:
+        raise CommandError("say which partitions: --topic TOPIC[:0,1] or --all-topics", USAGE)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    refuse_members(read_group(cluster, group))
+    committed = committed_of(cluster, group)
+    keys = selected(cluster, topic) if topic else _still_there(cluster, committed)
+    [(name, value)] = chosen
+    assert isinstance(value, int)
+    changes = planned(cluster, group, keys, committed, name, value)
+    finish(cluster, changes, dry_run, execute, json)
+
+
+def _still_there(cluster: Cluster, committed: Mapping[Partition, Committed]) -> list[Partition]:
+    known = {topic["name"] for topic in cluster.metadata(None)["topics"]}
+    return sorted(key for key in committed if key[0] in known)
+
+
+def planned(
+    cluster: Cluster,
+    group_id: str,
+    keys: Sequence[Partition],
+    committed: Mapping[Partition, Committed],
+    target: str,
+    value: int,
+) -> list[Change]:
+    """What a reset changes, a line for each partition, those that stay as they are too."""
+    first, end = offsets_at(cluster, keys, EARLIEST), offsets_at(cluster, keys, LATEST)
+    keys = [key for key in keys if key in first and key in end]
+    at_time: Offsets = {}
+    if target in ("--to-datetime", "--by-duration"):
+        at_time = offsets_at(cluster, keys, value)
+    changes = []
+    for key in keys:
+        before = committed.get(key)
+        wanted, note = _wanted(target, value, before, first[key], end[key], at_time.get(key))
+        inside = min(max(wanted, first[key]), end[key])
+        if inside != wanted:
+            note = f"{wanted} is {'before the start' if inside > wanted else 'after the end'}"
+        changes.append(Change(group_id, key, before, Committed(inside), note))
+    return changes
+
+
+def _wanted(
+    target: str, value: int, before: Committed | None, first: int, end: int, at_time: int | None
+) -> tuple[int, str | None]:
+    """The offset to set, and what there is to say about it."""
+    if target == "--to-earliest":
+        return first, None
+    if target == "--to-offset":
+        return value, None
+    if target == "--to-latest":
+        return end, None
+    if at_time is not None:
+        return (at_time, None) if at_time >= 0 else (end, "no record is so late")
+    if before is None:
+        return end, "it had no offset"
+    return before.offset + (value if target == "--shift-by" else 0), None
+
+
+def now_ms() -> int:
+    """The wall clock."""
+    return time.time_ns() // 1_000_000
+
+
+def datetime_ms(text: str, option: str = "--to-datetime") -> int:
+    """Milliseconds since 1970 of an ISO 8601 time, UTC unless it has a zone, as Apache's tool."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise CommandError(
+            f"{option} {text}: write it as 2026-01-31T12:00:00 or with a zone, as in"
+            " 2026-01-31T12:00:00+01:00",
+            USAGE,
+        ) from None
+    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    return round(when.timestamp() * 1000)
+
+
+def duration_ms(text: str, option: str = "--by-duration") -> int:
+    """Milliseconds of an ISO 8601 duration (PnWnDTnHnMnS) or of a number and its unit (90m)."""
+    short = _SHORT.fullmatch(text)
+    if short is not None:
+        return int(short[1]) * _SECONDS[short[2]] * 1000
+    found = _DURATION.fullmatch(text.upper())
+    if found is None or not any(found.groups()):
+        raise CommandError(
+            f"{option} {text}: write it as PT1H30M, P7D, or as a number and its unit, as in 90m",
+            USAGE,
+        )
+    parts = found.groupdict(default="0")
+    return round(sum(float(parts[unit]) * _SECONDS[unit] for unit in _SECONDS) * 1000)

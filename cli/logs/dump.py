@@ -1,0 +1,228 @@
+"""`muster logs dump`: what is in the files of a log directory, Muster's or Kafka's, stopped or not.
+
+A file is shown entry by entry, a partition's directory by a line for each file, a data directory by
+a line for each partition. It only reads, and asks no broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli import output
+from cli.errors import FOUND, USAGE, CommandError
+from cli.logs.entries import Content, content_of
+from cli.logs.files import Entry, kind_of, read_file
+from cli.options import Json
+
+app = typer.Typer(help="Look into log files.", no_args_is_help=True)
+
+_FILE_COLUMNS = ["file", "bytes", "first_offset", "last_offset", "batches", "entries", "damage"]
+_PARTITION_COLUMNS = ["partition", "segments", "bytes", "first_offset", "last_offset", "damage"]
+
+
+@app.callback()
+def _logs() -> None:
+    """Keeps `dump` a subcommand while it is the only one."""
+
+
+@app.command()
+def dump(
+    path: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="Any file of a log directory.")],
+    records: Annotated[
+        bool, typer.Option("--records", "-r", help="The records of batches, too.")
+    ] = False,
+    content: Annotated[
+        Content | None,
+        typer.Option("--as", help="How to decode records; else by the directory's name."),
+    ] = None,
+    offset: Annotated[int, typer.Option("--offset", "-o", min=0, help="From here on.")] = 0,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="So many entries at most.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show segments, records, indexes, snapshots and checkpoints; exit with 4 if one is damaged.
+
+    With --json a file is a line of JSON for each entry, a directory one list.
+    """
+    if not path.exists():
+        raise CommandError(f"{path}: there is no such file or directory", USAGE)
+    try:
+        damaged = (
+            _dump_directory(path, json)
+            if path.is_dir()
+            else _dump_file(path, records, content, offset, limit, json)
+        )
+    except OSError as error:
+        raise CommandError(f"{error.filename or path} can't be read: {error.strerror}") from None
+    if damaged:
+        raise CommandError(f"{path} is damaged, as shown", FOUND)
+
+
+def _dump_file(
+    path: Path, records: bool, content: Content | None, offset: int, limit: int | None, json: bool
+) -> bool:
+    if kind_of(path) is None:
+        raise CommandError(
+            f"{path} is no file of a log directory: those are *.log, *.index, *.timeindex,"
+            " *.txnindex, *.snapshot, *-checkpoint, groups.image and meta.properties",
+            USAGE,
+        )
+    content = content or content_of(path.absolute().parent.name)
+    damaged = False
+    for number, entry in enumerate(read_file(path, records, content, offset)):
+        if limit is not None and number >= limit:
+            break
+        damaged |= entry["kind"] == "damage"
+        if json:
+            output.show_json_line(entry)
+        else:
+            output.say(line_of(entry))
+    return damaged
+
+
+# --------------------------------------------------------------------------------- directories
+
+
+def _dump_directory(path: Path, json: bool) -> bool:
+    partitions = [
+        folder for folder in sorted(path.iterdir()) if folder.is_dir() and _is_partition(folder)
+    ]
+    if partitions:
+        named = output.progress(partitions, "reading partitions")
+        rows = [_partition_row(folder) for folder in named]
+        title = f"{path}: {output.counted(len(rows), 'partition')}"
+        output.show(rows, _PARTITION_COLUMNS, "", json, title)
+        return any(row["damage"] for row in rows)
+    files = [file for file in sorted(path.iterdir()) if file.is_file() and kind_of(file)]
+    rows = [_file_row(file) for file in output.progress(files, "reading files")]
+    empty = f"{path} has no files of a log, and no directories of partitions"
+    output.show(rows, _FILE_COLUMNS, empty, json)
+    return any(row["damage"] for row in rows)
+
+
+def _is_partition(folder: Path) -> bool:
+    topic, _, number = folder.name.rpartition("-")
+    return bool(topic) and number.isdecimal() and any(folder.glob("*.log"))
+
+
+def _partition_row(folder: Path) -> output.Row:
+    rows = [_file_row(file) for file in sorted(folder.iterdir()) if kind_of(file)]
+    segments = [row for row in rows if row["file"].endswith(".log")]
+    return {
+        "partition": folder.name,
+        "segments": len(segments),
+        "bytes": sum(row["bytes"] for row in segments),
+        "first_offset": next((r["first_offset"] for r in segments if r["batches"]), None),
+        "last_offset": next((r["last_offset"] for r in segments[::-1] if r["batches"]), None),
+        "damage": next((f"{row['file']}: {row['damage']}" for row in rows if row["damage"]), None),
+    }
+
+
+def _file_row(path: Path) -> output.Row:
+    """A file in a line: a segment by its batches, another by its number of entries."""
+    row: output.Row = {"file": path.name, "bytes": path.stat().st_size}
+    row |= {"first_offset": None, "last_offset": None, "batches": None, "entries": 0}
+    row["damage"] = None
+    for entry in read_file(path, False, Content.BYTES, 0):
+        if entry["kind"] == "damage":
+            row["damage"] = row["damage"] or f"at byte {entry['position']}: {entry['reason']}"
+        elif entry["kind"] == "batch":
+            row["batches"] = (row["batches"] or 0) + 1
+            if row["first_offset"] is None:
+                row["first_offset"] = entry["first_offset"]
+            row["last_offset"] = entry["last_offset"]
+            row["entries"] += entry["records"] or 0
+        elif entry["kind"] != "padding":
+            row["entries"] += 1
+    return row
+
+
+# -------------------------------------------------------------------------------------- people
+
+
+def line_of(entry: Entry) -> str:
+    """An entry in a line for people."""
+    kind = entry["kind"]
+    if kind == "batch":
+        return _batch_line(entry)
+    if kind == "record":
+        return "    " + _record_line(entry)
+    if kind == "damage":
+        return f"position {entry['position']}  DAMAGED: {entry['reason']}"
+    if kind == "padding":
+        return f"position {entry['position']}  {entry['bytes']} bytes of reserved room"
+    if kind == "line":
+        return str(entry["text"])
+    return "  ".join(_fields({name: each for name, each in entry.items() if name != "kind"}))
+
+
+def _batch_line(entry: Entry) -> str:
+    first, last = entry["first_offset"], entry["last_offset"]
+    words = [
+        f"offset {first}" if first == last else f"offsets {first}-{last}",
+        f"position {entry['position']}",
+        f"{entry['bytes']} bytes",
+        f"magic {entry['magic']}",
+        "a set" if entry["records"] is None else output.counted(entry["records"], "record"),
+        entry["codec"],
+        f"{'appended' if entry['timestamp_type'] == 'LogAppendTime' else 'until'}"
+        f" {time_of(entry['max_timestamp_ms'])}",
+    ]
+    if entry["leader_epoch"] >= 0:
+        words.append(f"leader epoch {entry['leader_epoch']}")
+    if entry["producer_id"] >= 0:
+        words.append(
+            f"producer {entry['producer_id']} epoch {entry['producer_epoch']}"
+            f" sequence {entry['first_sequence']}"
+        )
+    words += [name for name in ("transactional", "control") if entry[name]]
+    return "  ".join(words)
+
+
+def _record_line(entry: Entry) -> str:
+    words = [f"offset {entry['offset']}", time_of(entry["timestamp_ms"])]
+    if "control" in entry:
+        words.append(f"marker: {entry['control']}")
+    elif "record" in entry:
+        words.append(entry["record"])
+        words += _fields(entry["key"])
+        words.append("->")
+        words += ["deleted"] if entry["value"] is None else _fields(entry["value"])
+    else:
+        words += [f"{name}={_value(entry[name])}" for name in ("key", "value")]
+        words += _fields({"headers": entry["headers"]}) if entry["headers"] else []
+    if "undecoded" in entry:
+        words.append(f"({entry['undecoded']})")
+    return "  ".join(words)
+
+
+def _fields(value: dict[str, Any]) -> Iterator[str]:
+    for name, each in value.items():
+        if each is None or (each == -1 and name != "partition"):
+            continue  # a field that this version has not, or that says nothing
+        is_time = name.endswith(("timestamp", "timestamp_ms")) and isinstance(each, int)
+        yield f"{name}={time_of(each) if is_time else _value(each)}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return "{" + " ".join(f"{name}={_value(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return repr(value) if isinstance(value, str) else str(value)
+
+
+def time_of(wall_ms: int) -> str:
+    """A time in UTC, to the millisecond; what is none as it is."""
+    if not 0 <= wall_ms < 253_402_300_800_000:
+        return f"no time ({wall_ms})" if wall_ms != -1 else "no time"
+    when = datetime.fromtimestamp(wall_ms / 1000, UTC)
+    return when.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

@@ -1,0 +1,324 @@
+"""The files of a log directory, read piece by piece without their broker: of Muster and of Kafka.
+
+Each reader yields *entries*, plain dicts whose ``kind`` says what they are: ``batch``, ``record``,
+``index``, ``time``, ``producer``, ``offset``, ``epoch``, ``aborted``, ``block``, ``line``,
+``padding`` and ``damage``. Files are only opened for reading; what is damaged becomes an entry, and
+reading goes on where that is safe.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from cli.logs.entries import Content, told
+from protocol.records.batch import BatchHeader
+from protocol.records.compression import NAMES
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.crc import crc32c
+from protocol.records.stored import (
+    MAGIC_POSITION,
+    OVERHEAD,
+    UNKNOWN_COUNT,
+    read_stored,
+    stored_records,
+    validate_stored,
+)
+
+Entry = dict[str, Any]
+
+_SIZE = struct.Struct(">8xi")
+_INDEX = struct.Struct(">ii")
+_TIME_INDEX = struct.Struct(">qi")
+_ABORTED = struct.Struct(">hqqqq")
+_PRODUCERS_HEAD = struct.Struct(">hIi")
+_PRODUCER = struct.Struct(">qhiqiqiq")
+_PRODUCERS_CHECKED_FROM = 6
+_BLOCK = struct.Struct("<BI")
+_BLOCK_NAMES = {1: "head", 2: "offsets", 3: "groups", 4: "end"}
+_LARGEST_SMALL_FILE = 256 << 20
+_SCAN_BYTES = 1 << 20
+
+
+def damage(position: int, reason: str) -> Entry:
+    """An entry that says what is wrong at a byte of the file."""
+    return {"kind": "damage", "position": position, "reason": reason.rstrip(".")}
+
+
+# ------------------------------------------------------------------------------------ segments
+
+
+def read_segment(
+    path: Path, records: bool, content: Content, from_offset: int = 0
+) -> Iterator[Entry]:
+    """The batches of a ``.log`` file, or messages of magic 0 and 1, with their records if asked."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        position = 0
+        while position < size:
+            data = _read_batch(file, position, size)
+            if isinstance(data, dict):
+                yield data
+                return
+            try:
+                header = read_stored(data)
+            except CorruptRecords as error:
+                yield damage(position, str(error))
+                return
+            if header.last_offset >= from_offset:
+                yield from _batch(data, header, position, records, content, from_offset)
+            position += len(data)
+
+
+def _read_batch(file: BinaryIO, position: int, size: int) -> bytes | Entry:
+    """The bytes of the batch at a position, or why there is none."""
+    file.seek(position)
+    head = file.read(MAGIC_POSITION + 1)
+    if not any(head) and _zeros_until(file, position, size):
+        return {"kind": "padding", "position": position, "bytes": size - position}
+    if len(head) <= MAGIC_POSITION:
+        return damage(position, f"{len(head)} bytes are left, fewer than a batch has")
+    length = _SIZE.unpack_from(head)[0] + OVERHEAD
+    if length <= MAGIC_POSITION or position + length > size:
+        claimed = length - OVERHEAD
+        return damage(position, f"a batch claims {claimed} bytes; {size - position} are left")
+    file.seek(position)
+    return file.read(length)
+
+
+def _zeros_until(file: BinaryIO, position: int, size: int) -> bool:
+    file.seek(position)
+    while chunk := file.read(_SCAN_BYTES):
+        if any(chunk):
+            return False
+    return position < size
+
+
+def _batch(
+    data: bytes,
+    header: BatchHeader,
+    position: int,
+    records: bool,
+    content: Content,
+    from_offset: int,
+) -> Iterator[Entry]:
+    problem, found = None, None
+    try:
+        validate_stored(data, header)
+        if records or header.record_count == UNKNOWN_COUNT:  # a wrapper says only where it ends
+            found = stored_records(data, header)
+    except CorruptRecords as error:
+        problem = str(error)
+    is_control = header.magic == 2 and header.is_control
+    is_set = header.record_count == UNKNOWN_COUNT
+    yield {
+        "kind": "batch",
+        "position": position,
+        "bytes": len(data),
+        "first_offset": found[0].offset if is_set and found else header.base_offset,
+        "last_offset": header.last_offset,
+        "magic": header.magic,
+        "records": (len(found) if found else None) if is_set else header.record_count,
+        "codec": NAMES[header.compression] if header.compression < len(NAMES) else "unknown",
+        "max_timestamp_ms": header.max_timestamp,
+        "timestamp_type": "LogAppendTime" if header.timestamp_type else "CreateTime",
+        "leader_epoch": header.partition_leader_epoch,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "first_sequence": header.base_sequence,
+        "transactional": header.magic == 2 and header.is_transactional,
+        "control": is_control,
+        "crc": f"{header.crc:08x}",
+        "valid": problem is None,
+    }
+    if problem is not None:
+        yield damage(position, problem)
+        return
+    for record in found or () if records else ():
+        if record.offset >= from_offset:
+            yield {"kind": "record", **told(record, content, is_control)}
+
+
+# --------------------------------------------------------------------------------- small files
+
+
+def read_whole(path: Path) -> bytes:
+    """A file that is read at once; at most 256 MiB of it."""
+    with path.open("rb") as file:
+        return file.read(_LARGEST_SMALL_FILE)
+
+
+def _fixed(data: bytes, form: struct.Struct, made: Callable[..., Entry]) -> Iterator[Entry]:
+    """The entries of an index: of one size, the zeros of reserved room behind them left out."""
+    size = form.size
+    used = data.rstrip(b"\0")
+    count = min(-(-len(used) // size), len(data) // size)
+    if count == 0 and len(data) == size:
+        count = 1  # one entry of zeros is one
+    for number in range(count):
+        yield made(*form.unpack_from(data, number * size))
+    if len(data) > count * size:
+        left = len(data) - count * size
+        if any(data[count * size :]) or (left < size):
+            yield damage(count * size, f"{left} bytes are left, which are no entry")
+        else:
+            yield {"kind": "padding", "position": count * size, "bytes": left}
+
+
+def read_index(path: Path) -> Iterator[Entry]:
+    """The ``.index`` of a segment: where in the ``.log`` the batch is that ends with an offset."""
+    base = base_offset(path)
+
+    def made(relative: int, position: int) -> Entry:
+        return {"kind": "index", "offset": base + relative, "position": position}
+
+    return _fixed(read_whole(path), _INDEX, made)
+
+
+def read_time_index(path: Path) -> Iterator[Entry]:
+    """The ``.timeindex`` of a segment: the largest timestamp up to an offset."""
+    base = base_offset(path)
+
+    def made(timestamp_ms: int, relative: int) -> Entry:
+        return {"kind": "time", "timestamp_ms": timestamp_ms, "offset": base + relative}
+
+    return _fixed(read_whole(path), _TIME_INDEX, made)
+
+
+def read_aborted(path: Path) -> Iterator[Entry]:
+    """The ``.txnindex`` of a segment: its aborted transactions."""
+
+    def made(_version: int, producer_id: int, first: int, last: int, stable: int) -> Entry:
+        return {
+            "kind": "aborted",
+            "producer_id": producer_id,
+            "first_offset": first,
+            "last_offset": last,
+            "last_stable_offset": stable,
+        }
+
+    return _fixed(read_whole(path), _ABORTED, made)
+
+
+def read_producers(path: Path) -> Iterator[Entry]:
+    """The ``.snapshot`` of producers as of an offset."""
+    data = read_whole(path)
+    if len(data) < _PRODUCERS_HEAD.size:
+        yield damage(0, f"{len(data)} bytes are no snapshot of producers")
+        return
+    version, checksum, count = _PRODUCERS_HEAD.unpack_from(data)
+    body = data[_PRODUCERS_HEAD.size :]
+    if version != 1:
+        yield damage(0, f"version {version} where 1 is known")
+        return
+    if crc32c(data[_PRODUCERS_CHECKED_FROM:]) != checksum:
+        yield damage(2, "the checksum does not fit")
+    if count * _PRODUCER.size != len(body):
+        yield damage(6, f"{count} producers are claimed; {len(body) / _PRODUCER.size:g} are there")
+        return
+    for fields in _PRODUCER.iter_unpack(body):
+        producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator, open_from = fields
+        yield {
+            "kind": "producer",
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+            "last_sequence": sequence,
+            "first_offset": offset - delta,
+            "last_offset": offset,
+            "timestamp_ms": timestamp_ms,
+            "coordinator_epoch": coordinator,
+            "open_transaction_from": open_from if open_from >= 0 else None,
+        }
+
+
+def read_checkpoint(path: Path) -> Iterator[Entry]:
+    """A checkpoint of offsets by partition, or of leader epochs: text, version 0, a count."""
+    lines = read_whole(path).decode(errors="replace").splitlines()
+    if not lines:
+        return
+    if lines[0].strip() != "0":
+        yield damage(0, f"version {lines[0]!r} where 0 is known")
+        return
+    for number, line in enumerate(lines[2:], 3):
+        words = line.split()
+        if len(words) == 3 and words[1].isdecimal() and words[2].lstrip("-").isdecimal():
+            where = {"topic": words[0], "partition": int(words[1])}
+            yield {"kind": "offset", **where, "offset": int(words[2])}
+        elif len(words) == 2 and all(word.lstrip("-").isdecimal() for word in words):
+            yield {"kind": "epoch", "epoch": int(words[0]), "start_offset": int(words[1])}
+        else:
+            yield damage(0, f"line {number} is {line!r}")
+    if len(lines) < 2 or not lines[1].isdecimal() or int(lines[1]) != len(lines) - 2:
+        yield damage(0, f"{max(0, len(lines) - 2)} entries, and another count is claimed")
+
+
+def read_image(path: Path) -> Iterator[Entry]:
+    """The blocks of Muster's ``groups.image`` and whether their checksums hold."""
+    data = read_whole(path)
+    position, checksum = 0, 0
+    while position < len(data):
+        if len(data) - position < _BLOCK.size + 4:
+            yield damage(position, f"{len(data) - position} bytes are no block")
+            return
+        kind, size = _BLOCK.unpack_from(data, position)
+        end = position + _BLOCK.size + size
+        if end + 4 > len(data):
+            yield damage(position, f"a block claims {size} bytes; {len(data) - position} are left")
+            return
+        checksum = crc32c(checksum.to_bytes(4, "little") + data[position:end])
+        if checksum != int.from_bytes(data[end : end + 4], "little"):
+            yield damage(position, "the checksum does not fit")
+            return
+        name = _BLOCK_NAMES.get(kind, f"of kind {kind}")
+        yield {"kind": "block", "position": position, "block": name, "bytes": size}
+        position = end + 4
+
+
+def read_lines(path: Path) -> Iterator[Entry]:
+    """A small text file as it is."""
+    for line in read_whole(path).decode(errors="replace").splitlines():
+        if line and not line.startswith("#"):
+            yield {"kind": "line", "text": line}
+
+
+def base_offset(path: Path) -> int:
+    """The offset that names a segment's file; 0 for another name."""
+    stem = path.name.partition(".")[0]
+    return int(stem) if stem.isdecimal() else 0
+
+
+_READERS: dict[str, Callable[[Path], Iterator[Entry]]] = {
+    ".index": read_index,
+    ".timeindex": read_time_index,
+    ".txnindex": read_aborted,
+    ".snapshot": read_producers,
+    "-checkpoint": read_checkpoint,
+    "groups.image": read_image,
+    "partition.metadata": read_lines,
+    "meta.properties": read_lines,
+    ".kafka_cleanshutdown": read_lines,
+    ".json": read_lines,
+}
+_PASSING = (".deleted", ".cleaned", ".swap")
+
+
+def kind_of(path: Path) -> str | None:
+    """What a file is by its name: a suffix that `read_file` knows; None for a stranger's."""
+    name = path.name
+    for passing in _PASSING:
+        name = name.removesuffix(passing)
+    if name.endswith(".log"):
+        return ".log"
+    return next((suffix for suffix in _READERS if name.endswith(suffix)), None)
+
+
+def read_file(path: Path, records: bool, content: Content, from_offset: int) -> Iterator[Entry]:
+    """The entries of any file that `kind_of` knows."""
+    kind = kind_of(path)
+    if kind == ".log":
+        return read_segment(path, records, content, from_offset)
+    assert kind is not None
+    return _READERS[kind](path)

@@ -1,0 +1,262 @@
+"""Changing committed offsets from outside a group: what would change, the yes, and the doing.
+
+Every command that changes offsets ends here, so that all of them behave alike. The group must have
+no members. What would change is shown first, before and after. Then ``--dry-run`` ends it,
+``--execute`` does it, and without either a person at a terminal is asked; in a pipe nothing is done
+and the exit code is 2, so that no script changes offsets by leaving a word out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Annotated, NamedTuple
+
+import typer
+
+from cli import output
+from cli.client.cluster import Cluster, Connection, Value
+from cli.client.group_reads import WITHOUT_MEMBERS, Committed, Group
+from cli.client.offsets_at import Partition
+from cli.errors import REFUSED, USAGE, CommandError, refused
+from cli.offsets.leader_epochs import LEFT_OUT, Claim, borne_out
+from protocol import errors
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would change, before and after; do nothing.")
+]
+Execute = Annotated[bool, typer.Option("--execute", "--yes", "-y", help="Do it without asking.")]
+
+CHUNK = 2000
+"""Partitions of one request, far below what a broker takes in one record batch."""
+_COLUMNS = ["group", "topic", "partition", "before", "after"]
+_MORE = ["reread", "skipped", "note"]
+"""Shown where a row has something to say there."""
+
+
+class Change(NamedTuple):
+    """One offset of a group: None before is none committed, None after is deleted."""
+
+    group_id: str
+    key: Partition
+    before: Committed | None
+    after: Committed | None
+    note: str | None = None
+
+    def row(self) -> output.Row:
+        """What the table and JSON show."""
+        return {
+            "group": self.group_id,
+            "topic": self.key[0],
+            "partition": self.key[1],
+            "before": None if self.before is None else self.before.offset,
+            "after": None if self.after is None else self.after.offset,
+            "note": self.note,
+        }
+
+
+def with_true_epochs(cluster: Cluster, changes: Sequence[Change]) -> list[Change]:
+    """The changes without the leader epochs that would mislead a consumer; notes say which."""
+    claims = {
+        number: Claim(change.key, change.after.offset, change.after.leader_epoch)
+        for number, change in enumerate(changes)
+        if change.after is not None and change.after.leader_epoch >= 0
+    }
+    true = borne_out(cluster, claims.values())
+    return [
+        _without_epoch(change) if number in claims and claims[number] not in true else change
+        for number, change in enumerate(changes)
+    ]
+
+
+def _without_epoch(change: Change) -> Change:
+    assert change.after is not None
+    left_out = LEFT_OUT.format(change.after.leader_epoch)
+    note = left_out if change.note is None else f"{change.note}; {left_out}"
+    return change._replace(after=change.after._replace(leader_epoch=-1), note=note)
+
+
+def refuse_members(group: Group) -> None:
+    """CommandError when a group has members: they would overwrite what is changed."""
+    if group.state not in WITHOUT_MEMBERS:
+        raise refused(
+            f"group {group.group_id} is {group.state}",
+            errors.NON_EMPTY_GROUP,
+        )
+
+
+def agreed(rows: Sequence[output.Row], what: str, dry_run: bool, execute: bool, json: bool) -> bool:
+    """Show what would change; whether it is to be done. ``what`` is the count of it, in words.
+
+    With JSON what is done is shown by `told`, afterwards.
+    """
+    if dry_run and execute:
+        raise CommandError("--dry-run and --execute are opposites: leave one out", USAGE)
+    if not json:
+        title = "" if execute else "nothing is changed yet"
+        title = "nothing is changed (--dry-run)" if dry_run else title
+        columns = _COLUMNS + [column for column in _MORE if any(row.get(column) for row in rows)]
+        output.show_table(rows, columns, "nothing to change", title if rows else "")
+    elif not execute or not rows:
+        told(rows, False)
+    if dry_run or not rows:
+        return False
+    if execute:
+        return True
+    if json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise CommandError(
+            "nothing was changed: add --execute to do this, or --dry-run to only look", USAGE
+        )
+    return typer.confirm(f"Change {what}?", default=False)
+
+
+def told(rows: Sequence[output.Row], executed: bool) -> None:
+    """The JSON of changes."""
+    output.show_json({"executed": executed, "changes": rows})
+
+
+def make(cluster: Cluster, changes: Iterable[Change]) -> None:
+    """Commit and delete what the changes say; CommandError names the partitions refused."""
+    ordered = sorted(changes, key=lambda change: (change.group_id, change.after is None))
+    steps = [
+        (group_id, gone, part[start : start + CHUNK])
+        for (group_id, gone), found in groupby(ordered, lambda c: (c.group_id, c.after is None))
+        for part in [list(found)]
+        for start in range(0, len(part), CHUNK)
+    ]
+    failed: dict[str, int] = {}
+    for group_id, gone, part in output.progress(steps, "changing offsets"):
+        failed.update((_delete if gone else _commit)(cluster.coordinator(group_id), group_id, part))
+    if failed:
+        where, code = next(iter(failed.items()))
+        done = len(ordered) - len(failed)
+        raise refused(
+            f"{done} of {output.counted(len(ordered), 'offset')} changed, the others not; {where}",
+            code,
+        )
+
+
+def _by_topic(part: Sequence[Change]) -> dict[str, list[Change]]:
+    topics: dict[str, list[Change]] = {}
+    for change in part:
+        topics.setdefault(change.key[0], []).append(change)
+    return topics
+
+
+def _commit(coordinator: Connection, group_id: str, part: Sequence[Change]) -> dict[str, int]:
+    topics = [
+        {
+            "name": topic,
+            "partitions": [
+                {
+                    "partition_index": change.key[1],
+                    "committed_offset": change.after.offset,
+                    "committed_leader_epoch": change.after.leader_epoch,
+                    "committed_metadata": change.after.metadata,
+                }
+                for change in found
+                if change.after is not None
+            ],
+        }
+        for topic, found in _by_topic(part).items()
+    ]
+    answer = coordinator.call(
+        "OffsetCommit",
+        {
+            "group_id": group_id,
+            "generation_id_or_member_epoch": -1,
+            "member_id": "",
+            "group_instance_id": None,
+            "topics": topics,
+        },
+    )
+    return _failed(group_id, answer["topics"])
+
+
+def _delete(coordinator: Connection, group_id: str, part: Sequence[Change]) -> dict[str, int]:
+    topics = [
+        {"name": topic, "partitions": [{"partition_index": change.key[1]} for change in found]}
+        for topic, found in _by_topic(part).items()
+    ]
+    answer = coordinator.call("OffsetDelete", {"group_id": group_id, "topics": topics})
+    if answer["error_code"]:
+        code = answer["error_code"]
+        return {f"group {group_id}, {c.key[0]}-{c.key[1]}": code for c in part}
+    return _failed(group_id, answer["topics"])
+
+
+def _failed(group_id: str, topics: Iterable[Value]) -> dict[str, int]:
+    # A commit from outside is taken for that of a lost member once the group has others.
+    members = {errors.UNKNOWN_MEMBER_ID: errors.NON_EMPTY_GROUP}
+    return {
+        f"group {group_id}, {topic['name']}-{p['partition_index']}": members.get(
+            p["error_code"], p["error_code"]
+        )
+        for topic in topics
+        for p in topic["partitions"]
+        if p["error_code"]
+    }
+
+
+def finish(
+    cluster: Cluster, changes: Sequence[Change], dry_run: bool, execute: bool, json: bool
+) -> None:
+    """Show, ask and do."""
+    rows = [change.row() for change in changes]
+    if not agreed(rows, output.counted(len(changes), "offset"), dry_run, execute, json):
+        return
+    make(cluster, changes)
+    if json:
+        told(rows, True)
+    else:
+        output.say(f"changed {output.counted(len(changes), 'offset')}")
+
+
+# --------------------------------------------------------------------------- naming partitions
+
+
+def selected(
+    cluster: Cluster, wanted: Sequence[str], known: Mapping[Partition, Committed] | None = None
+) -> list[Partition]:
+    """The partitions that ``TOPIC`` and ``TOPIC:0,1,5-7`` name.
+
+    Those of ``known`` where it is given (partitions with a committed offset), else those of the
+    cluster; CommandError names a topic or partition that is not there.
+    """
+    found: list[Partition] = []
+    for text in wanted:
+        topic, numbers = parse_partitions(text)
+        if known is None:
+            present = {partition for name, partition in cluster.leaders([topic]) if name == topic}
+        else:
+            present = {partition for name, partition in known if name == topic}
+        missing = sorted(set(numbers or ()) - present)
+        if missing or not present:
+            what = f"{topic}-{missing[0]}" if missing else topic
+            where = "the cluster" if known is None else "what the group committed"
+            raise CommandError(
+                f"there is no {what} in {where}; `muster topics list` and"
+                " `muster offsets get GROUP` show what there is",
+                REFUSED,
+            )
+        found += [(topic, number) for number in sorted(numbers or present)]
+    return sorted(set(found))
+
+
+def parse_partitions(text: str) -> tuple[str, list[int] | None]:
+    """``TOPIC`` or ``TOPIC:0,1,5-7`` as (topic, partitions or None for all)."""
+    topic, colon, numbers = text.partition(":")
+    if not topic:
+        raise CommandError(f"{text!r}: write it as TOPIC or TOPIC:0,1,5-7", USAGE)
+    if not colon:
+        return topic, None
+    found: list[int] = []
+    for part in numbers.split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise CommandError(f"{text}: write it as TOPIC or TOPIC:0,1,5-7", USAGE)
+        if int(last or first) - int(first) > 100_000:
+            raise CommandError(f"{text}: that is more partitions than a topic has", USAGE)
+        found += range(int(first), int(last or first) + 1)
+    return topic, found

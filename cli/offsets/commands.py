@@ -1,0 +1,211 @@
+"""`muster offsets`: committed offsets of any Kafka broker: read, set, delete, export, import."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.client.cluster import Cluster
+from cli.client.group_reads import Committed, committed_of, known_group, list_groups, read_group
+from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
+from cli.errors import REFUSED, USAGE, CommandError
+from cli.groups.reset import Topics
+from cli.offsets import files as offset_files
+from cli.offsets.changes import (
+    Change,
+    DryRun,
+    Execute,
+    finish,
+    refuse_members,
+    selected,
+    with_true_epochs,
+)
+from cli.offsets.expiring import expiring
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+
+app = typer.Typer(
+    help="Read, set, delete, export and import committed offsets.", no_args_is_help=True
+)
+Group = Annotated[str, typer.Argument(metavar="GROUP")]
+
+_COLUMNS = ["topic", "partition", "offset", "leader_epoch", "metadata"]
+
+
+class Format(StrEnum):
+    """What `export` writes."""
+
+    JSON = "json"
+    CSV = "csv"
+
+
+@app.command()
+def get(
+    group: Group,
+    topic: Topics = None,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show what a group has committed."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    committed = known_group(cluster, group)[1]
+    keys = selected(cluster, topic, committed) if topic else sorted(committed)
+    rows: list[output.Row] = [
+        {
+            "topic": key[0],
+            "partition": key[1],
+            "offset": committed[key].offset,
+            "leader_epoch": committed[key].leader_epoch
+            if committed[key].leader_epoch >= 0
+            else None,
+            "metadata": committed[key].metadata or None,
+        }
+        for key in keys
+    ]
+    output.show(rows, _COLUMNS, f"{group} has committed no offsets", json)
+
+
+@app.command("set")
+def set_offsets(
+    group: Group,
+    offsets: Annotated[list[str], typer.Argument(metavar="TOPIC:PARTITION=OFFSET...")],
+    metadata: Annotated[str, typer.Option(help="Text to commit beside each offset.")] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Offsets before the log's start or after its end, too.")
+    ] = False,
+    dry_run: DryRun = False,
+    execute: Execute = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Commit offsets for a group without members, which need not be there yet."""
+    wanted = dict(_assignment(text) for text in offsets)
+    if len(wanted) < len(offsets):
+        raise CommandError("a partition is named twice; set it once", USAGE)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    found = {key: Committed(offset, metadata) for key, offset in wanted.items()}
+    changes = _changes(cluster, {group: found}, force)
+    finish(cluster, changes, dry_run, execute, json)
+
+
+def _assignment(text: str) -> tuple[Partition, int]:
+    where, equals, offset = text.rpartition("=")
+    topic, colon, partition = where.rpartition(":")
+    if not (equals and colon and topic and partition.isdecimal() and offset.isdecimal()):
+        raise CommandError(f"{text}: write it as TOPIC:PARTITION=OFFSET, as in orders:0=42", USAGE)
+    return (topic, int(partition)), int(offset)
+
+
+@app.command()
+def delete(
+    group: Group,
+    topic: Topics = None,
+    dry_run: DryRun = False,
+    execute: Execute = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Delete a group's offsets of some topics; members may be there if they read other topics."""
+    if not topic:
+        raise CommandError(
+            "say which: --topic TOPIC[:0,1]; `muster groups delete` deletes a whole group", USAGE
+        )
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    committed = known_group(cluster, group)[1]
+    keys = selected(cluster, topic, committed)
+    changes = [Change(group, key, committed[key], None) for key in keys]
+    finish(cluster, changes, dry_run, execute, json)
+
+
+@app.command()
+def export(
+    groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...")] = None,
+    form: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.JSON,
+    output_file: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")
+    ] = None,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+) -> None:
+    """Write the offsets of groups, or of all, as a file that `import` reads."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    if groups:
+        found = {group: known_group(cluster, group)[1] for group in groups}
+    else:
+        listed = [row["group"] for row in list_groups(cluster)]
+        everything = output.progress(listed, "reading offsets")
+        found = {group: committed_of(cluster, group) for group in everything}
+    text = offset_files.as_csv(found) if form == Format.CSV else offset_files.as_json(found)
+    if output_file is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output_file.write_text(text)
+    except OSError as error:
+        raise CommandError(f"{output_file} can't be written: {error.strerror}") from None
+    offsets = output.counted(sum(map(len, found.values())), "offset")
+    output.say(f"{output_file} has {offsets} of {output.counted(len(found), 'group')}")
+
+
+@app.command("import")
+def import_offsets(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="- is standard input.")],
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Whom they are for, instead.")
+    ] = None,
+    dry_run: DryRun = False,
+    execute: Execute = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Commit the offsets of a file, JSON or CSV, of `export` or of kafka-consumer-groups."""
+    groups = offset_files.read(_text(file), "standard input" if file == "-" else file, group)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    changes = _changes(cluster, groups, force=True)
+    finish(cluster, changes, dry_run, execute, json)
+
+
+def _text(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text()
+    except OSError as error:
+        raise CommandError(f"{file} can't be read: {error.strerror}", USAGE) from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{file} is not a text file", USAGE) from None
+
+
+def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list[Change]:
+    """What setting these offsets changes; unless forced CommandError for one outside its log."""
+    keys = sorted({key for found in groups.values() for key in found})
+    partitions = set(cluster.leaders(sorted({topic for topic, _ in keys})))
+    for topic, partition in keys:
+        if (topic, partition) not in partitions:
+            raise CommandError(
+                f"there is no {topic}-{partition} in the cluster; `muster topics describe {topic}`"
+                " shows its partitions",
+                REFUSED,
+            )
+    first, end = offsets_at(cluster, keys, EARLIEST), offsets_at(cluster, keys, LATEST)
+    changes = []
+    for group_id, found in groups.items():
+        refuse_members(read_group(cluster, group_id))
+        before = committed_of(cluster, group_id)
+        for key, after in sorted(found.items()):
+            note = None
+            if not first.get(key, 0) <= after.offset <= end.get(key, after.offset):
+                note = f"outside {key[0]}-{key[1]}, which has {first[key]} to {end[key]}"
+                if not force:
+                    raise CommandError(f"{after.offset} is {note}; --force commits it even so")
+            changes.append(Change(group_id, key, before.get(key), after, note))
+    return with_true_epochs(cluster, changes)
+
+
+app.command()(expiring)

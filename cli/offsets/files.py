@@ -1,0 +1,157 @@
+"""Files of committed offsets: JSON and CSV, written by `offsets export`, read by `offsets import`.
+
+JSON is ``{"version": 1, "groups": [{"group", "offsets": [{"topic", "partition", "offset",
+"leader_epoch", "metadata"}]}]}``; CSV has a line of the column names ``group, topic, partition,
+offset, leader_epoch, metadata``. Both keep all that a group committed, so that an import gives back
+what was exported. Read as well is what Apache's tool exports and imports: CSV without names,
+``topic,partition,offset`` or ``group,topic,partition,offset``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cli.client.group_reads import Committed
+from cli.client.offsets_at import Partition
+from cli.errors import USAGE, CommandError
+
+Groups = dict[str, dict[Partition, Committed]]
+
+VERSION = 1
+COLUMNS = ("group", "topic", "partition", "offset", "leader_epoch", "metadata")
+_APACHE = (("topic", "partition", "offset"), ("group", "topic", "partition", "offset"))
+_OFFSET_MAX = (1 << 63) - 1
+_INT_MAX = (1 << 31) - 1
+
+
+def as_json(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
+    """The JSON file of these groups."""
+    listed = [
+        {
+            "group": group_id,
+            "offsets": [
+                {
+                    "topic": topic,
+                    "partition": partition,
+                    "offset": found.offset,
+                    "leader_epoch": found.leader_epoch,
+                    "metadata": found.metadata,
+                }
+                for (topic, partition), found in sorted(offsets.items())
+            ],
+        }
+        for group_id, offsets in groups.items()
+    ]
+    return json.dumps({"version": VERSION, "groups": listed}, indent=2, ensure_ascii=False) + "\n"
+
+
+def as_csv(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
+    """The CSV file of these groups."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for group_id, offsets in groups.items():
+        for (topic, partition), found in sorted(offsets.items()):
+            writer.writerow(
+                (group_id, topic, partition, found.offset, found.leader_epoch, found.metadata)
+            )
+    return text.getvalue()
+
+
+def read(text: str, name: str, group: str | None) -> Groups:
+    """The groups of a file of any of these forms.
+
+    ``group`` is whom the offsets are for, where the file names no group or another one; a file of
+    several groups takes none. CommandError names the line or entry that can't be read.
+    """
+    entries = _json_entries(text, name) if text.lstrip()[:1] == "{" else _csv_entries(text, name)
+    groups: Groups = {}
+    for where, entry in entries:
+        group_id, key, found = _entry(entry, f"{name}, {where}")
+        offsets = groups.setdefault(group_id or "", {})
+        if key in offsets:
+            raise CommandError(f"{name}, {where}: {key[0]}-{key[1]} comes twice; keep one", USAGE)
+        offsets[key] = found
+    if group is not None:
+        if len(groups) > 1:
+            raise CommandError(
+                f"{name} has offsets of {len(groups)} groups: leave out --group", USAGE
+            )
+        groups = dict(zip([group], groups.values(), strict=False))
+    if "" in groups:
+        raise CommandError(f"{name} names no group: say which with --group", USAGE)
+    return groups
+
+
+def _json_entries(text: str, name: str) -> Iterable[tuple[str, Any]]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise CommandError(
+            f"{name} is not JSON ({error}); export makes a file to start from", USAGE
+        ) from None
+    groups = value.get("groups")
+    if value.get("version") != VERSION or not isinstance(groups, list):
+        raise CommandError(
+            f'{name} is not a file of offsets: {{"version": 1, "groups": [...]}} is expected', USAGE
+        )
+    for number, group in enumerate(groups):
+        offsets = group.get("offsets") if isinstance(group, dict) else None
+        if not isinstance(offsets, list):
+            raise CommandError(f"{name}, group {number + 1}: it has no list of offsets", USAGE)
+        for index, entry in enumerate(offsets):
+            where = f"group {number + 1}, offset {index + 1}"
+            if not isinstance(entry, dict):
+                raise CommandError(f"{name}, {where}: an object is expected", USAGE)
+            yield where, {**entry, "group": group.get("group")}
+
+
+def _csv_entries(text: str, name: str) -> Iterable[tuple[str, dict[str, str]]]:
+    columns: tuple[str, ...] = ()
+    for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
+        if not row:
+            continue
+        if not columns:
+            if {"topic", "partition", "offset"} <= set(row):
+                columns = tuple(row)
+                continue
+            columns = next((known for known in _APACHE if len(known) == len(row)), ())
+        if len(row) != len(columns):
+            raise CommandError(
+                f"{name}, line {number}: {len(row)} columns where"
+                f" {len(columns) or ','.join(COLUMNS)} are expected",
+                USAGE,
+            )
+        yield f"line {number}", dict(zip(columns, row, strict=True))
+
+
+def _entry(entry: Mapping[str, Any], where: str) -> tuple[str | None, Partition, Committed]:
+    topic, group, metadata = entry.get("topic"), entry.get("group"), entry.get("metadata")
+    if not isinstance(topic, str) or not topic:
+        raise CommandError(f"{where}: it names no topic", USAGE)
+    if not isinstance(group, str | None) or not isinstance(metadata, str | None):
+        raise CommandError(f"{where}: group and metadata must be text", USAGE)
+    partition = _number(entry, "partition", where, 0, _INT_MAX)
+    found = Committed(
+        _number(entry, "offset", where, 0, _OFFSET_MAX),
+        metadata or "",
+        _number(entry, "leader_epoch", where, -1, _INT_MAX) if "leader_epoch" in entry else -1,
+    )
+    return group, (topic, partition), found
+
+
+def _number(entry: Mapping[str, Any], field: str, where: str, least: int, most: int) -> int:
+    value = entry.get(field)
+    try:
+        number = int(value) if isinstance(value, str) else value
+    except ValueError:
+        number = None
+    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+        raise CommandError(
+            f"{where}: {field} is {value!r}; a number from {least} on is expected", USAGE
+        )
+    return number

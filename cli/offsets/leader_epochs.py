@@ -1,0 +1,86 @@
+"""Leader epochs beside committed offsets: which of them the partition's own log bears out.
+
+A consumer believes the epoch that it finds beside its offset. One above the partition's own makes
+it wait for metadata that never come (Java consumers of 3.9.2 and 4.3.1 do so for ever); one of
+another history makes it take records for lost. An epoch is a topic's own: another cluster's means
+nothing here, nor does that of a topic which was deleted and made again. So the log is asked, and an
+epoch that it does not bear out is left out: -1 says that nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from cli.client.cluster import Cluster, Connection
+from cli.client.offsets_at import Partition
+from protocol.messages import BY_NAME
+
+OFFSET_FOR_LEADER_EPOCH = BY_NAME["OffsetForLeaderEpoch"].key
+LEFT_OUT = "without leader epoch {}, which its log does not have there"
+"""The note beside an offset whose epoch is left out."""
+CHUNK = 2000
+"""Partitions of one request."""
+
+_Epoch = tuple[Partition, int]
+
+
+class Claim(NamedTuple):
+    """An offset to be committed with an epoch."""
+
+    key: Partition
+    offset: int
+    leader_epoch: int
+
+
+def borne_out(cluster: Cluster, claims: Iterable[Claim]) -> set[Claim]:
+    """Those of these claims that a consumer would find true, which asks the same (KIP-320).
+
+    That is: the partition's log had the epoch, or a later one, and its records up to that one reach
+    to the offset. Nothing that can't be asked is borne out.
+    """
+    wanted = {claim for claim in claims if claim.leader_epoch >= 0}
+    if not wanted:
+        return set()
+    ends = _ends(cluster, {(claim.key, claim.leader_epoch) for claim in wanted})
+    return {
+        claim for claim in wanted if ends.get((claim.key, claim.leader_epoch), -1) >= claim.offset
+    }
+
+
+def _ends(cluster: Cluster, wanted: Iterable[_Epoch]) -> dict[_Epoch, int]:
+    """Where the records of an epoch and of those before it end; -1 where the log has none such."""
+    there = {topic["name"] for topic in cluster.metadata(None)["topics"]}
+    leaders = cluster.leaders(sorted({key[0] for key, _ in wanted} & there))
+    found: dict[_Epoch, int] = {}
+    for leader, epochs in _requests(leaders, wanted):
+        topics: dict[str, list[dict[str, int]]] = {}
+        for (topic, partition), epoch in epochs.items():
+            topics.setdefault(topic, []).append({"partition": partition, "leader_epoch": epoch})
+        listed = [{"topic": topic, "partitions": asked} for topic, asked in topics.items()]
+        answer = leader.call("OffsetForLeaderEpoch", {"replica_id": -1, "topics": listed})
+        for each in answer["topics"]:
+            for entry in each["partitions"]:
+                key = each["topic"], entry["partition"]
+                if not entry["error_code"]:
+                    found[key, epochs[key]] = entry["end_offset"]
+    return found
+
+
+def _requests(
+    leaders: Mapping[Partition, Connection], wanted: Iterable[_Epoch]
+) -> Iterator[tuple[Connection, dict[Partition, int]]]:
+    """What to ask each leader, a partition once in a request: groups differ in their epochs."""
+    requests: dict[tuple[Connection, int], dict[Partition, int]] = {}
+    rounds: Counter[Partition] = Counter()
+    for key, epoch in sorted(wanted):
+        leader = leaders.get(key)
+        if leader is None or OFFSET_FOR_LEADER_EPOCH not in leader.ranges:
+            continue  # a broker without it, before 0.11, keeps no epochs either
+        requests.setdefault((leader, rounds[key]), {})[key] = epoch
+        rounds[key] += 1
+    for (leader, _), epochs in requests.items():
+        keys = list(epochs)
+        for start in range(0, len(keys), CHUNK):
+            yield leader, {key: epochs[key] for key in keys[start : start + CHUNK]}

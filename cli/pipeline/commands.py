@@ -1,0 +1,27 @@
+"""`muster pipeline`: jobs on Spark over the history of offsets, and repairs made from it."""
+
+from __future__ import annotations
+
+import typer
+
+from cli.pipeline.events import events
+from cli.pipeline.jobs import JOBS, command_of
+from cli.pipeline.migrate import migrate
+from cli.pipeline.package import package
+from cli.pipeline.replicate import replicate
+from cli.pipeline.report import report
+from cli.pipeline.restore import restore
+
+app = typer.Typer(
+    help="Tables, answers and repairs from the history of committed offsets.",
+    no_args_is_help=True,
+)
+app.command()(events)
+for _name in JOBS:
+    if _name != "events":
+        app.command(_name)(command_of(_name))
+app.command()(report)
+app.command()(package)
+app.command()(restore)
+app.command()(migrate)
+app.command()(replicate)

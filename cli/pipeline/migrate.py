@@ -1,0 +1,258 @@
+"""`muster pipeline migrate`: offsets kept the old way into Kafka's log, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from cli import output
+from cli.client.cluster import Cluster
+from cli.client.group_reads import known_group
+from cli.errors import USAGE, CommandError
+from cli.offsets import files as offset_files
+from cli.offsets.changes import DryRun, Execute
+from cli.options import BOOTSTRAP, TIMEOUT_S, Json, Timeout
+from cli.pipeline.extra import sentences
+from cli.pipeline.plans import (
+    Apply,
+    Force,
+    Manner,
+    PlanFile,
+    Undo,
+    carry_out,
+    carry_out_file,
+    check_alone,
+    made_now,
+    open_target,
+    read_text,
+    write_new,
+)
+from cli.pipeline.restore import AppliedAt, Groups, tell_left
+from cli.pipeline.targets import KafkaTarget, OldWayTarget, Target, ZooKeeperTarget, bounds_of
+from pipeline.repairs.migrate import (
+    ABSENT,
+    NEWER,
+    Finding,
+    Migration,
+    is_zk_export,
+    plan_migration,
+    read_zk_export,
+)
+from pipeline.repairs.plan import OLD_WAY, ZOOKEEPER, Key, Plan, Position
+
+ZooKeeper = Annotated[
+    str | None,
+    typer.Option(
+        "--zookeeper", "-z", metavar="HOST:PORT[/CHROOT]", help="The ZooKeeper that has them."
+    ),
+]
+
+
+class Side(NamedTuple):
+    """One of the two places, with what it has of the groups in question."""
+
+    target: Target | None
+    """None for a file, which is only read."""
+    name: str
+    positions: Mapping[Key, Position]
+
+
+File = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="FILE", help="An export: JSON, CSV, or ExportZkOffsets'."),
+]
+OldWay = Annotated[
+    bool, typer.Option("--old-way", help="The broker's own, by version 0 of its requests.")
+]
+Back = Annotated[
+    bool, typer.Option("--back", help="From Kafka's log to where they were: the roll-back.")
+]
+Backwards = Annotated[
+    bool, typer.Option("--backwards", help="Also where the target is further on.")
+]
+SkipUnreadable = Annotated[
+    bool, typer.Option("--skip-unreadable", help="Leave out paths whose text is no offset.")
+]
+Report = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write each offset on both sides, as JSON."),
+]
+
+
+class Asked(NamedTuple):
+    """What is to be moved, from where."""
+
+    groups: list[str]
+    """None named is all."""
+    zookeeper: str | None
+    file: Path | None
+    old_way: bool
+    back: bool
+    backwards: bool
+    skip_unreadable: bool
+    report: Path | None
+
+
+def migrate(
+    groups: Groups = None,
+    zookeeper: ZooKeeper = None,
+    file: File = None,
+    old_way: OldWay = False,
+    bootstrap: AppliedAt = None,
+    back: Back = False,
+    backwards: Backwards = False,
+    skip_unreadable: SkipUnreadable = False,
+    report: Report = None,
+    plan: PlanFile = None,
+    undo: Undo = None,
+    apply: Apply = None,
+    dry_run: DryRun = False,
+    execute: Execute = False,
+    force: Force = False,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Move offsets from ZooKeeper's consumer paths, or an export, to Kafka's log, or back."""
+    manner = Manner(dry_run, execute, force, json, timeout)
+    asked = Asked(groups or [], zookeeper, file, old_way, back, backwards, skip_unreadable, report)
+    if named := check_alone(undo, apply, [*asked, plan]):
+        carry_out_file(named, undo is not None, bootstrap, manner)
+        return
+    where = bootstrap or BOOTSTRAP
+    with sentences(), ExitStack() as ends:
+        log = KafkaTarget(Cluster(where, timeout_s=timeout), where)
+        old = _old_side(asked, log, timeout)
+        if old.target is not None:
+            ends.callback(old.target.close)
+        _move(asked, log, old, plan, manner)
+
+
+def _move(asked: Asked, log: KafkaTarget, old: Side, file: Path | None, manner: Manner) -> None:
+    """Compare the two sides and bring the one up to the other."""
+    names = {*asked.groups, *(key.group for key in old.positions)}
+    kafka = Side(log, f"Kafka at {log.where}", log.read_groups(names))
+    source, goal = (kafka, old) if asked.back else (old, kafka)
+    target = goal.target
+    if target is None:
+        raise CommandError(
+            "--back goes to a ZooKeeper or --old-way; `muster offsets export` writes a file", USAGE
+        )
+    _check_there(source, asked.groups)
+    bounds = bounds_of(log.cluster, {key.log for key in source.positions})
+    made = plan_migration(
+        source.positions,
+        goal.positions,
+        bounds,
+        backwards=asked.backwards,
+        keeps_metadata=target is log,
+    )
+    _tell(made, source, goal, asked)
+    about = {"source": source.name, **{name: str(n) for name, n in made.counts().items()}}
+    fresh = Plan(
+        "migrate", target.kind, target.where, target.cluster_id, made_now(), about, made.steps
+    )
+    carry_out(target, fresh, file, manner)
+
+
+def _old_side(asked: Asked, log: KafkaTarget, timeout_s: float) -> Side:
+    zookeeper, file = asked.zookeeper, asked.file
+    if sum((zookeeper is not None, file is not None, asked.old_way)) != 1:
+        raise CommandError("say where they are, by one of --zookeeper, --from, --old-way", USAGE)
+    if file is not None:
+        return Side(None, str(file), _of_groups(_of_file(file), asked.groups))
+    if zookeeper is not None:
+        paths = open_target(ZOOKEEPER, zookeeper, timeout_s)
+        assert isinstance(paths, ZooKeeperTarget)
+        return _of_zookeeper(paths, asked)
+    if not asked.groups:
+        raise CommandError(
+            "--old-way needs GROUP...: a broker does not tell who has offsets of the old way", USAGE
+        )
+    served = OldWayTarget(log.cluster, log.where)
+    keys = [
+        Key(group, topic["name"], partition["partition_index"])
+        for group in asked.groups
+        for topic in log.cluster.metadata(None)["topics"]
+        for partition in topic["partitions"]
+    ]
+    return Side(served, f"{OLD_WAY} at {log.where}", served.read(keys))
+
+
+def _of_zookeeper(paths: ZooKeeperTarget, asked: Asked) -> Side:
+    found = paths.offsets.read(asked.groups or paths.offsets.groups())
+    for path, text in found.unreadable:
+        output.warn(f"{path} has {text!r}, which is no offset")
+    if found.unreadable and not asked.skip_unreadable:
+        raise CommandError(
+            f"{output.counted(len(found.unreadable), 'path')} can't be read: nothing was changed;"
+            " --skip-unreadable leaves them out"
+        )
+    if not asked.back:
+        for group, running in found.running.items():
+            output.warn(
+                f"{group} has {output.counted(running, 'consumer')} committing in ZooKeeper now:"
+                " run this again when they have moved"
+            )
+    return Side(paths, f"ZooKeeper at {paths.where}", found.positions)
+
+
+def _of_file(file: Path) -> dict[Key, Position]:
+    text = read_text(file)
+    if is_zk_export(text):
+        return read_zk_export(text, str(file))
+    return {
+        Key(group, *partition): Position(*committed)
+        for group, offsets in offset_files.read(text, str(file), None).items()
+        for partition, committed in offsets.items()
+    }
+
+
+def _of_groups(positions: Mapping[Key, Position], groups: Sequence[str]) -> dict[Key, Position]:
+    return {key: at for key, at in positions.items() if not groups or key.group in groups}
+
+
+def _check_there(source: Side, groups: Iterable[str]) -> None:
+    """CommandError when there is nothing to move, of a group that was named or of any."""
+    known = {key.group for key in source.positions}
+    for group in groups:
+        if group not in known:
+            if isinstance(source.target, KafkaTarget):
+                known_group(source.target.cluster, group)
+            raise CommandError(f"{source.name} has no offsets of group {group}")
+    if not known:
+        raise CommandError(f"{source.name} has no offsets of groups")
+
+
+def _tell(made: Migration, source: Side, goal: Side, asked: Asked) -> None:
+    """Say how many offsets are how, what is left and why, and write the report."""
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in made.counts().items() if count)
+    output.warn(f"from {source.name} to {goal.name}: {counts}")
+    tell_left(
+        f"{f.key}: {f.source.offset} stays behind {f.target.offset if f.target else None}"
+        " there; --backwards moves it back"
+        if f.outcome == NEWER
+        else f"{f.key}: {f.source.offset}, but the cluster has no such partition"
+        for f in made.findings
+        if f.outcome == ABSENT or (f.outcome == NEWER and not asked.backwards)
+    )
+    if asked.report is not None:
+        import json
+
+        rows = [_finding(each) for each in made.findings]
+        text = json.dumps({"source": source.name, "target": goal.name, "offsets": rows}, indent=2)
+        write_new(asked.report, text + "\n", "--report")
+
+
+def _finding(each: Finding) -> output.Row:
+    return {
+        "group": each.key.group,
+        "topic": each.key.topic,
+        "partition": each.key.partition,
+        "source": each.source.offset,
+        "target": each.target.offset if each.target is not None else None,
+        "outcome": each.outcome,
+    }

@@ -1,0 +1,50 @@
+"""`muster pipeline package`: what spark-submit needs to run the jobs on a cluster."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.errors import CommandError
+from cli.options import Json
+from cli.pipeline.source import check_out
+from pipeline.archive import ARCHIVE, MAIN_FILE, write_package
+
+
+def package(
+    out: Annotated[
+        str, typer.Option("--out", metavar="FOLDER", help="Where the two files are written.")
+    ] = "",
+    master: Annotated[
+        str, typer.Option("--master", metavar="URL", help="The cluster, for the line printed.")
+    ] = "spark://HOST:7077",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files that are there already.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Write the archive and the main file for spark-submit; print the line that runs a job."""
+    check_out(out)
+    folder = Path(out)
+    there = [name for name in (ARCHIVE, MAIN_FILE) if (folder / name).exists()]
+    if there and not overwrite:
+        raise CommandError(
+            f"{out} already has {', '.join(there)}: choose another --out, or replace them with"
+            " --overwrite"
+        )
+    try:
+        archive, main_file = write_package(folder)
+    except OSError as error:
+        raise CommandError(f"{out} can't be written: {error.strerror}") from None
+    line = [
+        *("spark-submit", "--master", master, "--py-files", str(archive), str(main_file)),
+        *("commits", "--source", "SOURCE", "--out", "TABLES"),
+    ]
+    if json:
+        output.show_json({"archive": str(archive), "main": str(main_file), "line": line})
+    else:
+        output.say(shlex.join(line))

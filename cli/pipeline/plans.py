@@ -1,0 +1,226 @@
+"""Plans at the command line: shown, written to a file, done after a yes, and undone from the file.
+
+The file is there before anything is changed, so that what was begun can be undone whatever happens.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from cli import output
+from cli.client.cluster import Cluster
+from cli.errors import USAGE, CommandError
+from cli.offsets.changes import agreed, told
+from cli.pipeline.extra import needs, sentences
+from cli.pipeline.targets import KafkaTarget, OldWayTarget, Target, ZooKeeperTarget
+from pipeline.repairs.plan import (
+    KAFKA,
+    ZOOKEEPER,
+    Plan,
+    Position,
+    Standing,
+    Step,
+    backwards,
+    from_json,
+    standing,
+    to_json,
+)
+
+PlanFile = Annotated[
+    Path | None,
+    typer.Option("--plan", metavar="FILE", help="Where the plan is written; here unless said."),
+]
+Undo = Annotated[
+    Path | None,
+    typer.Option("--undo", metavar="PLAN", help="Put back what a plan's file says was before."),
+]
+Apply = Annotated[
+    Path | None,
+    typer.Option("--apply", metavar="PLAN", help="Do what a plan's file says."),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Remove the members of groups first; undo what others have changed since.",
+    ),
+]
+
+
+class Manner(NamedTuple):
+    """How a command was asked to go about it."""
+
+    dry_run: bool
+    execute: bool
+    force: bool
+    json: bool
+    timeout_s: float
+
+
+def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> None:
+    """Write a fresh plan to its file, show it, ask, and do it."""
+    if not plan.steps:
+        agreed([], "", manner.dry_run, manner.execute, manner.json)
+        return
+    target.check([each.key.group for each in plan.steps], manner.force)
+    plan = replace(plan, steps=tuple(target.settled(plan.steps)))
+    path = file or Path(f"{plan.kind}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.json")
+    write_new(path, to_json(plan), "--plan")
+    output.warn(f"the plan is in {path}")
+    if _done(target, plan.steps, manner, path):
+        _rewrite(path, replace(plan, executed_at=_now()))
+
+
+def carry_out_file(path: Path, undo: bool, bootstrap: str | None, manner: Manner) -> None:
+    """Do, or undo, what a plan's file says, if what is there now is what the plan knows."""
+    with sentences():
+        plan = from_json(read_text(path), str(path))
+        where = plan.where if plan.target == ZOOKEEPER else bootstrap or plan.where
+        with closing(open_target(plan.target, where, manner.timeout_s)) as target:
+            _carry_out_there(plan, path, undo, target, manner)
+
+
+def _carry_out_there(plan: Plan, path: Path, undo: bool, target: Target, manner: Manner) -> None:
+    if plan.cluster_id != target.cluster_id:
+        raise CommandError(
+            f"{path} is a plan for cluster {plan.cluster_id}, and {target.where} is"
+            f" {target.cluster_id}: name a broker of the plan's cluster with --bootstrap"
+        )
+    turned = backwards(plan) if undo else plan
+    found = standing(turned.steps, target.read([each.key for each in turned.steps]))
+    steps = _steps(found, path, undo, manner)
+    if not steps:
+        agreed([], "", manner.dry_run, manner.execute, manner.json)
+        return
+    target.check([each.key.group for each in steps], manner.force)
+    if _done(target, target.settled(steps), manner, path):
+        marked = replace(plan, undone_at=_now()) if undo else replace(plan, executed_at=_now())
+        _rewrite(path, marked)
+
+
+def _steps(found: Standing, path: Path, undo: bool, manner: Manner) -> list[Step]:
+    """The steps to do; CommandError when others have changed these offsets, unless forced."""
+    if not found.differing:
+        return found.ahead
+    if not manner.force:
+        rows = [
+            {
+                "group": each.key.group,
+                "topic": each.key.topic,
+                "partition": each.key.partition,
+                "plan": _offset(each.before),
+                "now": _offset(now),
+            }
+            for each, now in found.differing
+        ]
+        columns = ["group", "topic", "partition", "plan", "now"]
+        if not manner.json:
+            output.show_table(rows, columns, "", "not as the plan has it")
+        key, left = found.differing[0][0].key, "left" if undo else "found"
+        raise CommandError(
+            f"{output.counted(len(rows), 'offset')} of {path} differ from what the plan {left},"
+            f" such as {key}: {rows[0]['now']} instead of {rows[0]['plan']};"
+            " --force changes them even so"
+        )
+    forced = [each._replace(before=now, note="changed since") for each, now in found.differing]
+    return sorted(found.ahead + forced)
+
+
+def _offset(position: Position | None) -> int | None:
+    return None if position is None else position.offset
+
+
+def _done(target: Target, steps: Sequence[Step], manner: Manner, path: Path) -> bool:
+    """Whether the steps were agreed to, and done."""
+    rows = [_row(each) for each in steps]
+    what = output.counted(len(rows), "offset")
+    if not agreed(rows, what, manner.dry_run, manner.execute, manner.json):
+        return False
+    with sentences(interrupted=f"what was done so far can be put back with --undo {path}"):
+        target.write(steps, manner.force)
+    if manner.json:
+        told(rows, True)
+    else:
+        output.say(f"changed {what}")
+    return True
+
+
+def _row(each: Step) -> output.Row:
+    return {
+        "group": each.key.group,
+        "topic": each.key.topic,
+        "partition": each.key.partition,
+        "before": _offset(each.before),
+        "after": _offset(each.after),
+        "reread": each.reread,
+        "skipped": each.skipped,
+        "note": each.note,
+    }
+
+
+def open_target(kind: str, where: str, timeout_s: float) -> Target:
+    """The place where offsets are."""
+    if kind == ZOOKEEPER:
+        needs("kazoo")
+        from pipeline.repairs.zookeeper import ZooKeeperOffsets
+
+        return ZooKeeperTarget(ZooKeeperOffsets(where, timeout_s), where)
+    cluster = Cluster(where, timeout_s=timeout_s)
+    return KafkaTarget(cluster, where) if kind == KAFKA else OldWayTarget(cluster, where)
+
+
+def check_alone(path: Path | None, other: Path | None, named: Sequence[object]) -> Path | None:
+    """The file of --apply or --undo; CommandError when more is said than that."""
+    chosen = path or other
+    if chosen is not None and ((path and other) or any(named)):
+        raise CommandError("--apply and --undo take all from the plan: leave the rest out", USAGE)
+    return chosen
+
+
+def made_now() -> str:
+    """The time of a plan, in UTC."""
+    return _now()
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}Z"
+
+
+def read_text(path: Path) -> str:
+    """A text file's text; CommandError when it can't be read."""
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise CommandError(f"{path} can't be read: {error.strerror}", USAGE) from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{path} is not a text file", USAGE) from None
+
+
+def write_new(path: Path, text: str, option: str) -> None:
+    """Write a file that must not be there yet, down to the disk; ``option`` names it."""
+    try:
+        with path.open("x") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        raise CommandError(f"{path} is there already: name another with {option}", USAGE) from None
+    except OSError as error:
+        raise CommandError(f"{path} can't be written: {error.strerror}") from None
+
+
+def _rewrite(path: Path, plan: Plan) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(to_json(plan))
+        partial.replace(path)
+    except OSError as error:
+        output.warn(f"done, but {path} could not be marked so: {error.strerror}")

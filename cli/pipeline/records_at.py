@@ -1,0 +1,90 @@
+"""The first record at an offset, with its timestamp, for many partitions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cli.client.cluster import Cluster, Connection, Value
+from cli.client.offsets_at import Partition
+from cli.errors import CommandError, refused
+from protocol.errors import OFFSET_OUT_OF_RANGE
+from protocol.records.stored import iter_stored, stored_records
+
+MAX_BYTES = 64 << 10
+"""For each partition; a batch that is longer still comes whole if it is the first."""
+TOGETHER = 200
+"""Partitions of one request."""
+
+
+def records_at(
+    cluster: Cluster, offsets: Mapping[Partition, int]
+) -> dict[Partition, tuple[int, int]]:
+    """Partition -> (offset, timestamp in ms) of the first record at or behind the offset given.
+
+    A partition without one, or without that offset, is left out; control records don't count.
+    """
+    leaders = cluster.leaders(sorted({topic for topic, _ in offsets}))
+    positions = {key: offset for key, offset in offsets.items() if key in leaders}
+    found: dict[Partition, tuple[int, int]] = {}
+    while positions:
+        by_leader: dict[Connection, list[Partition]] = {}
+        for key in sorted(positions):
+            by_leader.setdefault(leaders[key], []).append(key)
+        for leader, keys in by_leader.items():
+            _fetch(leader, keys[:TOGETHER], positions, found)
+    return found
+
+
+def _fetch(
+    leader: Connection,
+    keys: list[Partition],
+    positions: dict[Partition, int],
+    found: dict[Partition, tuple[int, int]],
+) -> None:
+    """Ask once: each partition answered is found, ended, or further on than before."""
+    if leader.version_of("Fetch") < 4:
+        raise CommandError("this broker is older than 0.11 and sends no record batches")
+    topics: dict[str, list[Value]] = {}
+    for topic, partition in keys:
+        entry = {
+            "partition": partition,
+            "fetch_offset": positions[topic, partition],
+            "partition_max_bytes": MAX_BYTES,
+        }
+        topics.setdefault(topic, []).append(entry)
+    request = {
+        "replica_id": -1,
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "max_bytes": MAX_BYTES * len(keys),
+        "isolation_level": 0,
+        "topics": [{"topic": topic, "partitions": parts} for topic, parts in topics.items()],
+    }
+    for response in leader.call("Fetch", request)["responses"]:
+        for answer in response["partitions"]:
+            key = (response["topic"], answer["partition_index"])
+            code = answer["error_code"]
+            if code and code != OFFSET_OUT_OF_RANGE:
+                raise refused(f"{key[0]}-{key[1]}", code)
+            _take(key, bytes(answer["records"] or b""), answer, positions, found)
+
+
+def _take(
+    key: Partition,
+    data: bytes,
+    answer: Value,
+    positions: dict[Partition, int],
+    found: dict[Partition, tuple[int, int]],
+) -> None:
+    position = positions.pop(key)
+    further = position
+    for header, _ in iter_stored(data, partial=True):
+        further = max(further, header.last_offset + 1)
+        if header.is_control or header.last_offset < position:
+            continue
+        for record in stored_records(data, header):
+            if record.offset >= position:
+                found[key] = (record.offset, record.timestamp)
+                return
+    if further > position or (not answer["error_code"] and position < answer["high_watermark"]):
+        positions[key] = further  # only control records so far, or no room in this answer

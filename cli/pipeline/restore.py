@@ -1,0 +1,179 @@
+"""`muster pipeline restore`: the offsets of groups as they were at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from cli import output
+from cli.client.cluster import Cluster
+from cli.errors import REFUSED, USAGE, CommandError
+from cli.offsets.changes import DryRun, Execute
+from cli.options import BOOTSTRAP, TIMEOUT_S, Json, Timeout
+from cli.pipeline.plans import (
+    Apply,
+    Force,
+    Manner,
+    PlanFile,
+    Undo,
+    carry_out,
+    carry_out_file,
+    check_alone,
+    made_now,
+)
+from cli.pipeline.session import LOCAL, Bars, Conf, Master, Verbose, settings_of, spark_session
+from cli.pipeline.source import SourceOption, check_source, is_address, moment
+from cli.pipeline.targets import KafkaTarget, bounds_of
+from pipeline.names import means
+from pipeline.repairs.plan import KAFKA, Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipeline.repairs.plan import Key
+    from pipeline.repairs.restore import Then
+
+AppliedAt = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        metavar="HOST:PORT[,...]",
+        envvar="MUSTER_BOOTSTRAP",
+        help="Any broker of the cluster whose offsets change.",
+    ),
+]
+Groups = Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...")]
+_SHOWN = 20
+
+
+AllGroups = Annotated[bool, typer.Option("--all-groups", help="Every group of the history.")]
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at", metavar="TIME", help="As it was at 2026-01-31T12:00:00 (UTC unless it says)."
+    ),
+]
+Inside = Annotated[
+    bool, typer.Option("--inside", help="Move what lies outside a log to its nearer end.")
+]
+DeleteUnknown = Annotated[
+    bool,
+    typer.Option("--delete-unknown", help="Delete offsets of which nothing is known from then."),
+]
+OtherCluster = Annotated[
+    bool, typer.Option("--other-cluster", help="The history is another cluster's.")
+]
+
+
+class Asked(NamedTuple):
+    """What is to be restored, from where."""
+
+    groups: list[str]
+    """None named is all."""
+    at: datetime
+    source: str
+    other_cluster: bool
+    clamp: bool
+    delete_unknown: bool
+
+
+def restore(
+    groups: Groups = None,
+    all_groups: AllGroups = False,
+    at: At = None,
+    source: SourceOption = "",
+    bootstrap: AppliedAt = None,
+    inside: Inside = False,
+    delete_unknown: DeleteUnknown = False,
+    other_cluster: OtherCluster = False,
+    plan: PlanFile = None,
+    undo: Undo = None,
+    apply: Apply = None,
+    dry_run: DryRun = False,
+    execute: Execute = False,
+    force: Force = False,
+    master: Master = LOCAL,
+    conf: Conf = None,
+    verbose: Verbose = False,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Put the offsets of groups back to what they were at a time; GROUP may have * in it."""
+    manner = Manner(dry_run, execute, force, json, timeout)
+    if file := check_alone(undo, apply, [groups, all_groups, at, plan]):
+        carry_out_file(file, undo is not None, bootstrap, manner)
+        return
+    if bool(groups) == all_groups:
+        raise CommandError("say which groups: GROUP... or --all-groups", USAGE)
+    then = moment(at, "--at")
+    if then is None:
+        raise CommandError("say as of when: --at 2026-01-31T12:00:00", USAGE)
+    if then > datetime.now(UTC):
+        raise CommandError(f"--at {at} is still to come: choose a time that has passed", USAGE)
+    check_source(source, timeout)
+    asked = Asked(groups or [], then, source, other_cluster, inside, delete_unknown)
+    where = bootstrap or BOOTSTRAP
+    target = KafkaTarget(Cluster(where, timeout_s=timeout), where)
+    settings = settings_of(conf)
+    connector = is_address(source)
+    with spark_session(
+        master, settings, connector=connector, verbose=verbose, source=source
+    ) as spark:
+        made = _planned(spark, asked, target)
+    carry_out(target, made, plan, manner)
+
+
+def _planned(spark: SparkSession, asked: Asked, target: KafkaTarget) -> Plan:
+    """The plan of a restore; what it leaves as it is has been said."""
+    from pipeline.repairs.restore import as_of, collected, plan_restore
+    from pipeline.sources.open import open_source
+
+    opened = open_source(spark, asked.source)
+    _check_cluster(opened.cluster_id, target, asked.other_cluster)
+    with Bars(spark) as bars:
+        bars.step("the history", 0, 1)
+        then = collected(as_of(opened.events(), asked.at, asked.groups or None))
+    _check_known(then, asked)
+    now = target.read_groups(key.group for key in then)
+    bounds = bounds_of(target.cluster, {key.log for key in {*then, *now}})
+    made = plan_restore(then, now, bounds, clamp=asked.clamp, delete_unknown=asked.delete_unknown)
+    tell_left(made.left)
+    if made.same:
+        output.warn(f"{output.counted(made.same, 'offset')} as then")
+    about = {"source": asked.source, "at": asked.at.isoformat()}
+    return Plan("restore", KAFKA, target.where, target.cluster_id, made_now(), about, made.steps)
+
+
+def _check_cluster(history: str | None, target: KafkaTarget, other_cluster: bool) -> None:
+    if history and target.cluster_id and history != target.cluster_id and not other_cluster:
+        raise CommandError(
+            f"the history is of cluster {history} and {target.where} is {target.cluster_id}, where"
+            " its offsets may mean other records: `muster pipeline replicate` translates them,"
+            " --other-cluster takes them as they are"
+        )
+
+
+def _check_known(then: Mapping[Key, Then], asked: Asked) -> None:
+    known = {key.group for key in then}
+    for group in asked.groups:
+        if not any(means(group, name) for name in known):
+            raise CommandError(
+                f"{asked.source} has no offsets of group {group}: `muster pipeline rates` and"
+                " `muster groups list` show which groups there are",
+                REFUSED,
+            )
+    if not known:
+        raise CommandError(f"{asked.source} has no committed offsets", REFUSED)
+
+
+def tell_left(left: Iterable[str]) -> None:
+    """Say what is left as it is, the first of it at least."""
+    sentences = list(left)
+    for sentence in sentences[:_SHOWN]:
+        output.warn(sentence)
+    if len(sentences) > _SHOWN:
+        output.warn(f"and {len(sentences) - _SHOWN} more like these")

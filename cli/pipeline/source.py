@@ -1,0 +1,76 @@
+"""Where a history is read: said once for every command, and looked at before Spark is started."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.client.cluster import Cluster
+from cli.errors import USAGE, CommandError
+from cli.groups.reset import datetime_ms
+from cli.pipeline.extra import SPARK, needs, sentences
+from pipeline.sources.broker import addresses_of, bootstrap_of
+
+SourceOption = Annotated[
+    str,
+    typer.Option(
+        "--source",
+        metavar="HOST:PORT|FOLDER",
+        envvar="MUSTER_SOURCE",
+        help="A broker, a folder of partitions' folders, or a folder that has the table events.",
+    ),
+]
+
+_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")
+
+
+def is_address(where: str) -> bool:
+    """Whether a source is a broker's address, HOST:PORT or several with commas."""
+    with sentences():
+        return addresses_of(where) is not None
+
+
+def check_source(where: str, timeout_s: float) -> None:
+    """CommandError when nothing answers there, or there is no folder to read.
+
+    The extra must be installed. A folder of a cluster's own file system is for Spark to look at.
+    """
+    needs(*SPARK)
+    from pipeline.sources.segment_files import list_folder
+
+    if not where:
+        raise CommandError("say where the history is: --source HOST:PORT or --source FOLDER", USAGE)
+    with sentences():
+        addresses = addresses_of(where)
+        if addresses is not None:
+            Cluster(bootstrap_of(addresses), timeout_s=timeout_s).close()
+        elif not _REMOTE.match(where):
+            for folder in where.split(","):
+                list_folder(folder)
+
+
+def check_out(out: str) -> None:
+    """CommandError when tables can't be written there."""
+    if not out:
+        raise CommandError("say where the tables go: --out FOLDER", USAGE)
+    if _REMOTE.match(out):
+        return
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise CommandError(f"--out {out} is a file: name a folder")
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise CommandError(f"--out {out} can't be written: see the permissions of {folder}")
+
+
+def moment(text: str | None, option: str) -> datetime | None:
+    """A time that an option gives, ISO 8601, UTC unless it has a zone."""
+    if text is None:
+        return None
+    return datetime.fromtimestamp(datetime_ms(text, option) / 1000, UTC)

@@ -1,0 +1,255 @@
+"""Where a plan's offsets are kept: Kafka's log, ZooKeeper, the old paths as a broker serves them.
+
+Each target reads what is there now and does steps; both ways of going wrong are sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Protocol
+
+from cli import output
+from cli.client.cluster import Cluster
+from cli.client.group_reads import (
+    WITHOUT_MEMBERS,
+    Committed,
+    committed_of,
+    read_group,
+)
+from cli.client.offsets_at import EARLIEST, LATEST, offsets_at
+from cli.errors import CommandError, refused
+from cli.groups.removal import remove_members
+from cli.offsets.changes import Change, make, refuse_members, with_true_epochs
+from pipeline.repairs.plan import KAFKA, OLD_WAY, ZOOKEEPER, Bounds, Key, Log, Position, Step
+from protocol import errors
+
+if TYPE_CHECKING:
+    from pipeline.repairs.zookeeper import ZooKeeperOffsets
+
+REMOVALS = 20
+"""How often members are removed that join again before their group's offsets are changed."""
+OLD_VERSION = 0
+
+
+class Target(Protocol):
+    """What a plan needs of the place where offsets are."""
+
+    kind: str
+    where: str
+    cluster_id: str | None
+
+    def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
+        """What is there of these offsets."""
+
+    def settled(self, steps: Sequence[Step]) -> list[Step]:
+        """The steps as they can be done here, without what would be untrue; notes say what."""
+
+    def check(self, groups: Iterable[str], force: bool) -> None:
+        """CommandError when the offsets of one of these groups can't be changed now."""
+
+    def write(self, steps: Sequence[Step], force: bool) -> None:
+        """Do the steps."""
+
+    def close(self) -> None:
+        """End the connections."""
+
+
+class KafkaTarget:
+    """`__consumer_offsets`, by OffsetFetch, OffsetCommit and OffsetDelete."""
+
+    kind = KAFKA
+
+    def __init__(self, cluster: Cluster, where: str) -> None:
+        self.cluster = cluster
+        self.where = where
+        self.cluster_id: str | None = cluster.metadata([])["cluster_id"]
+
+    def read_groups(self, groups: Iterable[str]) -> dict[Key, Position]:
+        """All that these groups have committed."""
+        return {
+            Key(group, *key): Position(*found)
+            for group in output.progress(sorted(set(groups)), "reading offsets")
+            for key, found in committed_of(self.cluster, group).items()
+        }
+
+    def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
+        """See Target."""
+        return self.read_groups(key.group for key in keys)
+
+    def settled(self, steps: Sequence[Step]) -> list[Step]:
+        """See Target: a leader epoch is written only where its log has it."""
+        changes = with_true_epochs(self.cluster, [_change(each) for each in steps])
+        return [
+            each._replace(after=change.after and Position(*change.after), note=change.note)
+            for each, change in zip(steps, changes, strict=True)
+        ]
+
+    def check(self, groups: Iterable[str], force: bool) -> None:
+        """See Target: members would overwrite what is set."""
+        for group in sorted(set(groups)):
+            found = read_group(self.cluster, group)
+            if not force:
+                refuse_members(found)
+            elif found.state not in WITHOUT_MEMBERS and not found.members:
+                raise refused(f"group {group} is {found.state}", errors.NON_EMPTY_GROUP)
+
+    def write(self, steps: Sequence[Step], force: bool) -> None:
+        """See Target; with ``force`` members are removed first, and join again afterwards."""
+        changes = [_change(step) for step in steps]
+        if not force:
+            make(self.cluster, changes)
+            return
+        ordered = sorted(changes, key=lambda change: change.group_id)
+        for group, found in groupby(ordered, lambda change: change.group_id):
+            self._force(group, list(found))
+
+    def close(self) -> None:
+        """See Target."""
+        self.cluster.close()
+
+    def _force(self, group: str, changes: Sequence[Change]) -> None:
+        removed = 0
+        for _ in range(REMOVALS):
+            removed = max(removed, remove_members(self.cluster, group))
+            try:
+                make(self.cluster, changes)
+            except CommandError:
+                if read_group(self.cluster, group).state in WITHOUT_MEMBERS:
+                    raise
+                continue
+            if removed:
+                output.warn(f"{output.counted(removed, 'member')} of {group} removed")
+            return
+        raise CommandError(
+            f"the members of group {group} joined again {REMOVALS} times before its offsets were"
+            " changed: stop them"
+        )
+
+
+class ZooKeeperTarget:
+    """The consumer paths of ZooKeeper."""
+
+    kind = ZOOKEEPER
+    cluster_id: str | None = None
+
+    def __init__(self, offsets: ZooKeeperOffsets, where: str) -> None:
+        self.offsets = offsets
+        self.where = where
+
+    def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
+        """See Target."""
+        return self.offsets.read_keys(keys)
+
+    def settled(self, steps: Sequence[Step]) -> list[Step]:
+        """See Target: an offset has no leader epoch here."""
+        return list(steps)
+
+    def check(self, groups: Iterable[str], force: bool) -> None:
+        """See Target: consumers that run would overwrite what is set."""
+        running = self.offsets.read(groups).running
+        if running and not force:
+            raise CommandError(
+                f"group {min(running)} has consumers that commit in ZooKeeper now: stop them first,"
+                " or say --force"
+            )
+
+    def write(self, steps: Sequence[Step], force: bool) -> None:  # noqa: ARG002 - as Target
+        """See Target; each offset only where nobody changed it meanwhile."""
+        for _ in output.progress(self.offsets.change(steps), "changing offsets", len(steps)):
+            pass
+
+    def close(self) -> None:
+        """See Target."""
+        self.offsets.close()
+
+
+class OldWayTarget:
+    """The consumer paths as a broker serves them: OffsetCommit and OffsetFetch version 0."""
+
+    kind = OLD_WAY
+
+    def __init__(self, cluster: Cluster, where: str) -> None:
+        self.cluster = cluster
+        self.where = where
+        self.cluster_id: str | None = cluster.metadata([])["cluster_id"]
+        for name in ("OffsetFetch", "OffsetCommit"):
+            if not cluster.any.supports(name, OLD_VERSION):
+                raise CommandError(
+                    f"the broker at {where} does not serve {name} version 0, by which offsets of"
+                    " the old way are read: name its ZooKeeper with --zookeeper"
+                )
+
+    def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
+        """See Target."""
+        found = {}
+        for group, part in groupby(sorted(keys), lambda key: key.group):
+            asked = [
+                {"name": topic, "partition_indexes": [key.partition for key in of_topic]}
+                for topic, of_topic in groupby(part, lambda key: key.topic)
+            ]
+            request = {"group_id": group, "topics": asked}
+            for topic in self.cluster.any.call("OffsetFetch", request, version=OLD_VERSION)[
+                "topics"
+            ]:
+                for entry in topic["partitions"]:
+                    if not entry["error_code"] and entry["committed_offset"] >= 0:
+                        key = Key(group, topic["name"], entry["partition_index"])
+                        found[key] = Position(entry["committed_offset"])
+        return found
+
+    def settled(self, steps: Sequence[Step]) -> list[Step]:
+        """See Target: an offset has no leader epoch here."""
+        return list(steps)
+
+    def check(self, groups: Iterable[str], force: bool) -> None:
+        """See Target: nothing is known here of who reads."""
+
+    def write(self, steps: Sequence[Step], force: bool) -> None:  # noqa: ARG002 - as Target
+        """See Target. There is no deleting the old way."""
+        for each in steps:
+            if each.after is None:
+                raise CommandError(
+                    f"{each.key}: a broker has no request that deletes an offset of the old way;"
+                    " nothing was changed"
+                )
+        for each in output.progress(steps, "changing offsets"):
+            self._commit(each)
+
+    def close(self) -> None:
+        """See Target."""
+        self.cluster.close()
+
+    def _commit(self, each: Step) -> None:
+        assert each.after is not None
+        entry = {
+            "partition_index": each.key.partition,
+            "committed_offset": each.after.offset,
+            "committed_metadata": None,
+        }
+        request = {
+            "group_id": each.key.group,
+            "topics": [{"name": each.key.topic, "partitions": [entry]}],
+        }
+        answer = self.cluster.any.call("OffsetCommit", request, version=OLD_VERSION)
+        code = answer["topics"][0]["partitions"][0]["error_code"]
+        if code:
+            raise refused(str(each.key), code)
+
+
+def _change(each: Step) -> Change:
+    before, after = (None if p is None else Committed(*p) for p in (each.before, each.after))
+    return Change(each.key.group, each.key.log, before, after, each.note)
+
+
+def bounds_of(cluster: Cluster, logs: Iterable[Log]) -> dict[Log, Bounds]:
+    """Start and end of those of these partitions that are there now."""
+    wanted = set(logs)
+    there = {
+        (topic["name"], partition["partition_index"])
+        for topic in cluster.metadata(None)["topics"]
+        for partition in topic["partitions"]
+    }
+    known = sorted(wanted & there)
+    first, end = offsets_at(cluster, known, EARLIEST), offsets_at(cluster, known, LATEST)
+    return {log: Bounds(first[log], end[log]) for log in known if log in first and log in end}

@@ -1,0 +1,1 @@
+"""`muster topics`, `muster produce` and `muster consume`."""

@@ -1,0 +1,244 @@
+"""`muster topics`: create, list, describe, grow and delete topics of any Kafka broker."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.client.cluster import RETRY_S, Cluster
+from cli.client.offsets_at import EARLIEST, LATEST, offsets_at
+from cli.errors import USAGE, CommandError, check
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, DryRunAtBroker, Json, Timeout
+from protocol.errors import TOPIC_ALREADY_EXISTS
+
+app = typer.Typer(help="Create, list, describe, grow and delete topics.", no_args_is_help=True)
+
+TOPIC_RESOURCE = 2
+
+
+def _settings(pairs: list[str]) -> list[dict[str, str]]:
+    settings = []
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise CommandError(f"--config {pair}: write it as NAME=VALUE", USAGE)
+        settings.append({"name": name.strip(), "value": value.strip()})
+    return settings
+
+
+@app.command()
+def create(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", help="-1: the broker's default.")
+    ] = -1,
+    replication_factor: Annotated[int, typer.Option(help="-1: the broker's default.")] = -1,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="Repeatable.")
+    ] = None,
+    if_not_exists: Annotated[bool, typer.Option(help="An existing topic is no error.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Make topics."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    controller = cluster.controller()
+    if controller.version_of("CreateTopics") < 4:  # defaults by -1 came with version 4 (KIP-464)
+        partitions, replication_factor = max(partitions, 1), max(replication_factor, 1)
+    asked = [
+        {
+            "name": topic,
+            "num_partitions": partitions,
+            "replication_factor": replication_factor,
+            "assignments": [],
+            "configs": _settings(config or []),
+        }
+        for topic in topics
+    ]
+    answer = controller.call(
+        "CreateTopics",
+        {"topics": asked, "timeout_ms": int(timeout * 1000), "validate_only": False},
+        timeout + 5,
+    )
+    rows = []
+    for topic in answer["topics"]:
+        exists = topic["error_code"] == TOPIC_ALREADY_EXISTS
+        check(f"topic {topic['name']}", topic, *([TOPIC_ALREADY_EXISTS] if if_not_exists else []))
+        rows.append({"topic": topic["name"], "created": not exists})
+    for topic in topics:
+        _settled(cluster, topic, 1)
+    if json:
+        output.show_json(rows)
+        return
+    for row in rows:
+        output.say(f"{'made' if row['created'] else 'there already:'} {row['topic']}")
+
+
+def _settled(cluster: Cluster, topic: str, least: int) -> None:
+    """Wait until the broker asked knows a topic's partitions and their leaders; 0: that it is gone.
+
+    Kafka answers an order when its controller has taken it; brokers hear of it a little later.
+    All topics are asked for, since before Kafka 0.11 to name one is to create it.
+    """
+    deadline = time.monotonic() + cluster.timeout_s
+    while time.monotonic() < deadline:
+        found = [each for each in cluster.metadata(None)["topics"] if each["name"] == topic]
+        leaders = [p["leader_id"] for each in found for p in each["partitions"]]
+        if (len(leaders) >= least and min(leaders) >= 0) if least else not found:
+            return
+        time.sleep(RETRY_S)
+
+
+@app.command("list")
+def list_topics(
+    internal: Annotated[bool, typer.Option(help="Show internal topics too.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """List the topics."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    rows = [
+        {
+            "topic": topic["name"],
+            "partitions": len(topic["partitions"]),
+            "replicas": max((len(p["replica_nodes"]) for p in topic["partitions"]), default=0),
+            "internal": topic["is_internal"],
+        }
+        for topic in sorted(cluster.metadata(None)["topics"], key=lambda t: str(t["name"]))
+        if internal or not topic["is_internal"]
+    ]
+    columns = ["topic", "partitions", "replicas", *(["internal"] if internal else [])]
+    output.show(rows, columns, "no topics yet; `muster topics create NAME` makes one", json)
+
+
+def _configs(cluster: Cluster, topic: str) -> dict[str, str]:
+    """Return the settings of a topic that differ from the broker's defaults."""
+    answer = cluster.any.call(
+        "DescribeConfigs",
+        {
+            "resources": [
+                {
+                    "resource_type": TOPIC_RESOURCE,
+                    "resource_name": topic,
+                    "configuration_keys": None,
+                }
+            ],
+            "include_synonyms": False,
+            "include_documentation": False,
+        },
+    )
+    result = answer["results"][0]
+    check(f"settings of {topic}", result)
+    return {
+        c["name"]: c["value"]
+        for c in result["configs"]
+        if not c["is_default"] and c["config_source"] in (-1, 1)
+    }
+
+
+@app.command()
+def describe(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show partitions, leaders, offsets and changed settings."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    described = []
+    leaders = cluster.leaders(topics)
+    first, end = offsets_at(cluster, leaders, EARLIEST), offsets_at(cluster, leaders, LATEST)
+    for topic in cluster.metadata(topics)["topics"]:
+        partitions = [
+            {
+                "partition": p["partition_index"],
+                "leader": p["leader_id"],
+                "replicas": p["replica_nodes"],
+                "in_sync": p["isr_nodes"],
+                "start_offset": first.get((topic["name"], p["partition_index"])),
+                "end_offset": end.get((topic["name"], p["partition_index"])),
+            }
+            for p in sorted(topic["partitions"], key=lambda p: int(p["partition_index"]))
+        ]
+        topic_id = uuid.UUID(bytes=bytes(topic["topic_id"]))
+        described.append(
+            {
+                "topic": topic["name"],
+                "topic_id": str(topic_id) if topic_id.int else None,
+                "internal": topic["is_internal"],
+                "configs": _configs(cluster, topic["name"]),
+                "partitions": partitions,
+            }
+        )
+    if json:
+        output.show_json(described)
+        return
+    columns = ["partition", "leader", "replicas", "in_sync", "start_offset", "end_offset"]
+    for entry in described:
+        settings = ", ".join(f"{k}={v}" for k, v in sorted(entry["configs"].items()))
+        title = f"{entry['topic']}  id {entry['topic_id'] or '-'}  {settings}"
+        output.show_table(entry["partitions"], columns, "no partitions", title.rstrip())
+
+
+@app.command()
+def grow(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="So many in all.")],
+    dry_run: DryRunAtBroker = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Give a topic more partitions. Records with a key may then go to another than before."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    before = len(cluster.leaders([topic]))
+    if partitions <= before:
+        raise CommandError(f"topic {topic} has {before} partitions; it can only get more")
+    asked = {
+        "topics": [{"name": topic, "count": partitions, "assignments": None}],
+        "timeout_ms": int(timeout * 1000),
+        "validate_only": dry_run,
+    }
+    [answer] = cluster.controller().call("CreatePartitions", asked, timeout + 5)["results"]
+    check(f"topic {topic}", answer)
+    if not dry_run:
+        _settled(cluster, topic, partitions)
+    if json:
+        output.show_json(
+            {"topic": topic, "before": before, "after": partitions, "made": not dry_run}
+        )
+        return
+    would = "would get" if dry_run else "has"
+    output.say(f"{topic} {would} {partitions} partitions, {before} before")
+
+
+@app.command()
+def delete(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Delete topics and their records."""
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    asked = {
+        "topics": [{"name": topic, "topic_id": bytes(16)} for topic in topics],
+        "topic_names": topics,
+        "timeout_ms": int(timeout * 1000),
+    }
+    answer = cluster.controller().call("DeleteTopics", asked, timeout + 5)
+    for topic in answer["responses"]:
+        check(f"topic {topic['name']}", topic)
+    for topic in topics:
+        _settled(cluster, topic, 0)
+    if json:
+        output.show_json([{"topic": topic, "deleted": True} for topic in topics])
+        return
+    for topic in topics:
+        output.say(f"deleted {topic}")

@@ -1,0 +1,187 @@
+"""`muster consume`: print the records of topics, alone or as a member of a group."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.client.cluster import Cluster, Connection, Value
+from cli.client.group_member import GroupMember
+from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
+from cli.errors import USAGE, CommandError, refused
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from protocol.errors import OFFSET_OUT_OF_RANGE
+from protocol.records.batch import Record
+from protocol.records.stored import iter_stored, stored_records
+
+MAX_BYTES = 8 << 20
+WAIT_MS = 500
+
+
+def consume(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Join this group, commit.")
+    ] = None,
+    from_beginning: Annotated[bool, typer.Option(help="Start at the first record.")] = False,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0)] = None,
+    offset: Annotated[int | None, typer.Option("--offset", "-o", min=0, help="With -p.")] = None,
+    max_messages: Annotated[int | None, typer.Option("--max-messages", "-n", min=1)] = None,
+    idle: Annotated[
+        float | None, typer.Option(help="End when nothing has come for so many seconds.")
+    ] = None,
+    keys: Annotated[bool, typer.Option("--keys", help="Print KEY, a tab, VALUE.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Print records as they come; end with Ctrl-C, --max-messages or --idle."""
+    if group is not None and (partition is not None or offset is not None):
+        raise CommandError("--group shares out the partitions itself: leave out -p and -o", USAGE)
+    if offset is not None and partition is None:
+        raise CommandError("--offset needs --partition", USAGE)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    consumer = Consumer(cluster, topics, group, EARLIEST if from_beginning else LATEST)
+    left = max_messages if max_messages is not None else -1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves its group like Ctrl-C
+    try:
+        consumer.start(partition, offset)
+        last_s = time.monotonic()
+        while left:
+            for where, record in consumer.poll(left):
+                _show(where, record, keys, json)
+                last_s = time.monotonic()
+                left -= 1
+                if not left:
+                    break
+            if idle is not None and time.monotonic() - last_s > idle:
+                break
+    except KeyboardInterrupt:
+        cluster.reconnect()  # a JoinGroup may be waiting for other members
+    finally:
+        consumer.close()
+
+
+def _show(where: Partition, record: Record, keys: bool, json: bool) -> None:
+    if json:
+        output.show_json_line(
+            {
+                "topic": where[0],
+                "partition": where[1],
+                "offset": record.offset,
+                "timestamp_ms": record.timestamp,
+                "key": record.key,
+                "value": record.value,
+                "headers": [[name, value] for name, value in record.headers],
+            }
+        )
+        return
+    value = (record.value or b"").decode(errors="replace")
+    key = (record.key or b"").decode(errors="replace")
+    output.say(f"{key}\t{value}" if keys else value)
+
+
+class Consumer:
+    """Fetches in turn from the leaders of the partitions that it owns."""
+
+    def __init__(
+        self, cluster: Cluster, topics: list[str], group: str | None, start_at: int
+    ) -> None:
+        self.cluster, self.topics, self.start_at = cluster, topics, start_at
+        self.member = GroupMember(cluster, group, topics) if group is not None else None
+        self.positions: dict[Partition, int] = {}
+        self.leaders = cluster.leaders(topics)
+
+    def start(self, partition: int | None, offset: int | None) -> None:
+        """Take partitions: those of the group's assignment, the one named, or all."""
+        if self.member is not None:
+            self._join()
+            return
+        wanted = [key for key in self.leaders if partition is None or key[1] == partition]
+        if not wanted:
+            raise CommandError(f"{', '.join(self.topics)}: there is no partition {partition}")
+        if offset is not None:
+            self.positions = dict.fromkeys(wanted, offset)
+        else:
+            self.positions = offsets_at(self.cluster, wanted, self.start_at)
+
+    def _join(self) -> None:
+        assert self.member is not None
+        owned = self.member.join()
+        committed = self.member.committed() if owned else {}
+        fresh = [key for key in owned if key not in committed]
+        self.positions = {**offsets_at(self.cluster, fresh, self.start_at), **committed}
+
+    def poll(self, most: int) -> Iterator[tuple[Partition, Record]]:
+        """Yield what is there now, at most ``most`` records when it is not negative.
+
+        The position moves past a record before it is yielded; positions are committed at the next
+        poll, so a record is printed before it counts as read.
+        """
+        if self.member is not None:
+            if not (self.member.beat() and self.member.commit(self.positions)):
+                self._join()
+            if not self.positions:
+                time.sleep(WAIT_MS / 1000)
+        by_leader: dict[Connection, list[Partition]] = {}
+        for key in self.positions:
+            by_leader.setdefault(self.leaders[key], []).append(key)
+        for leader, keys in by_leader.items():
+            for where, record in self._fetch(leader, keys):
+                self.positions[where] = record.offset + 1
+                yield where, record
+                most -= 1
+                if not most:
+                    return
+
+    def _fetch(
+        self, leader: Connection, keys: list[Partition]
+    ) -> Iterator[tuple[Partition, Record]]:
+        if leader.version_of("Fetch") < 4:
+            raise CommandError("this broker is older than 0.11 and sends no record batches")
+        topics: dict[str, list[Value]] = {}
+        for topic, partition in keys:
+            entry = {
+                "partition": partition,
+                "fetch_offset": self.positions[topic, partition],
+                "partition_max_bytes": MAX_BYTES,
+            }
+            topics.setdefault(topic, []).append(entry)
+        request = {
+            "replica_id": -1,
+            "max_wait_ms": WAIT_MS,
+            "min_bytes": 1,
+            "max_bytes": MAX_BYTES,
+            "isolation_level": 0,
+            "topics": [{"topic": topic, "partitions": parts} for topic, parts in topics.items()],
+        }
+        for response in leader.call("Fetch", request)["responses"]:
+            for answer in response["partitions"]:
+                where = (response["topic"], answer["partition_index"])
+                if answer["error_code"] == OFFSET_OUT_OF_RANGE:
+                    self.positions.update(offsets_at(self.cluster, [where], self.start_at))
+                elif answer["error_code"]:
+                    raise refused(f"{where[0]}-{where[1]}", answer["error_code"])
+                else:
+                    yield from self._records(where, bytes(answer["records"] or b""))
+
+    def _records(self, where: Partition, data: bytes) -> Iterator[tuple[Partition, Record]]:
+        for header, _ in iter_stored(data, partial=True):
+            if header.is_control:
+                self.positions[where] = header.last_offset + 1
+                continue
+            for record in stored_records(data, header):
+                if record.offset >= self.positions[where]:
+                    yield where, record
+
+    def close(self) -> None:
+        """Commit what was printed and leave the group."""
+        if self.member is not None and self.member.member_id:
+            self.member.commit(self.positions)
+            self.member.leave()
+        self.cluster.close()

@@ -1,0 +1,383 @@
+"""`muster groups why` and `watch`, `muster offsets expiring`: their lines, and their errors."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.groups.why import clock, partitions_of, span, story
+from cli.offsets.expiring import milliseconds
+from tests import waiting
+from tests.brokers import CHECKOUT, KIND, Broker, free_port
+from tests.interop.cluster import Cluster, Feed
+from tests.interop.group_members import Group
+
+NOW_MS = int(datetime.now().timestamp() * 1000)
+
+
+def member(name: str, **more: Any) -> dict[str, Any]:
+    return {"member": name, "instance": None, "client": name, "host": "/10.0.0.1", **more}
+
+
+def rebalance(**more: Any) -> dict[str, Any]:
+    return {
+        "number": 1,
+        "cause": "member_left",
+        "why": "a-1 from /10.0.0.1 left: bye",
+        "member": "a-1",
+        "last_heard_ms": None,
+        "from_empty": False,
+        "began_ms": NOW_MS,
+        "ended_ms": NOW_MS + 5,
+        "phase": "ended",
+        "outcome": "assigned",
+        "awaited": [],
+        "until_ms": NOW_MS + 60_000,
+        "join_ms": 2600,
+        "join_ended_by": "all_joined",
+        "sync_ms": 40,
+        "last_member": "b-2",
+        "last_wait_ms": 2500,
+        "generation_before": 1,
+        "generation": 2,
+        "protocol": "range",
+        "leader": "b-2",
+        "members": 1,
+        "changes": [],
+        "more_changes": 0,
+        "assigned": [member("b-2", partitions={"t": [0, 1, 2, 5]}, assignment_bytes=9)],
+        **more,
+    }
+
+
+def journal(**more: Any) -> dict[str, Any]:
+    return {
+        "group": "g",
+        "state": "Stable",
+        "restored": None,
+        "rebalances": [],
+        "notes": [],
+        "rejected_commits": [],
+        "moved_back": {"commits": 0, "last": []},
+        "flapping": [],
+        **more,
+    }
+
+
+def test_a_rebalance_is_three_lines() -> None:
+    at = clock(NOW_MS)
+    assert story(journal(rebalances=[rebalance()])) == [
+        "g  Stable",
+        f"{at}  a-1 from /10.0.0.1 left: bye",
+        "    join took 2.6 s, until all had joined; last was b-2, 2.5 s after the one before;"
+        " sync took 40 ms",
+        "    generation 2 (range), 1 member: b-2 got t:0-2,5",
+    ]
+
+
+def test_a_rebalance_that_goes_on_says_for_whom_and_until_when() -> None:
+    going_on = rebalance(
+        phase="join", outcome=None, join_ms=None, sync_ms=None, awaited=[member("b-2")]
+    )
+    lines = story(journal(rebalances=[going_on]))
+    assert lines[2:] == [
+        f"    join goes on: waits for b-2, until {clock(NOW_MS + 60_000)} at the latest"
+    ]
+
+
+def test_who_came_and_went_meanwhile_is_told_but_not_the_cause_again() -> None:
+    changes = [
+        {"at_ms": NOW_MS, "what": "left: bye", **member("a-1")},
+        {"at_ms": NOW_MS + 1000, "what": "joined", **member("c-3")},
+    ]
+    lines = story(journal(rebalances=[rebalance(changes=changes, more_changes=4)]))
+    assert lines[2:4] == [
+        f"    {clock(NOW_MS + 1000)}  c-3 from /10.0.0.1 joined",
+        "    and 4 more came or went",
+    ]
+
+
+def test_what_is_no_rebalance_stands_where_it_happened() -> None:
+    lines = story(
+        journal(
+            restored={
+                "at_ms": NOW_MS - 1000,
+                "generations": [
+                    {"log_offset": 3, "generation": 6, "members": 2},
+                    {"log_offset": 9, "generation": 7, "members": 2},
+                ],
+            },
+            rebalances=[rebalance(last_heard_ms=NOW_MS - 10_000)],
+            notes=[{"at_ms": NOW_MS + 2000, "kind": "x", "text": "something happened"}],
+            rejected_commits=[
+                {
+                    "error": "ILLEGAL_GENERATION",
+                    "count": 2,
+                    "last_ms": NOW_MS,
+                    "last": {"member": "b-2", "client": "b", "host": "/10.0.0.1", "why": "late"},
+                }
+            ],
+            moved_back={
+                "commits": 1,
+                "last": [
+                    {
+                        "at_ms": NOW_MS + 3000,
+                        "member": None,
+                        "client": "reset",
+                        "host": "/10.0.0.9",
+                        "offsets": 2,
+                        "examples": [{"topic": "t", "partition": 1, "from": 9, "to": 0}],
+                    }
+                ],
+            },
+            flapping=[{**member("c-3"), "changes": 5, "last_ms": 1, "last": "offers other things"}],
+        )
+    )
+    assert lines[1:3] == [
+        f"{clock(NOW_MS - 1000)}  the coordinator started and loaded the group from offset 9 of its"
+        " log: generation 7, 2 members",
+        "    generations before it in the log: 6 (at 3)",
+    ]
+    assert lines[3].endswith(f"left: bye, last heard at {clock(NOW_MS - 10_000)}")
+    assert lines[6:] == [
+        f"{clock(NOW_MS + 2000)}  something happened",
+        f"{clock(NOW_MS + 3000)}  reset from /10.0.0.9 moved t-1 back from 9 to 0 and 1 more",
+        f"2 times a commit was refused with ILLEGAL_GENERATION, last at {clock(NOW_MS)}:"
+        " b-2 from /10.0.0.1, late",
+        "c-3 from /10.0.0.1 keeps changing what it says of itself (5 times),"
+        " last: offers other things",
+    ]
+
+
+def test_a_group_to_which_nothing_happened_says_so() -> None:
+    assert story(journal())[1:] == ["nothing has happened to it since the broker started"]
+
+
+@pytest.mark.parametrize(
+    ("milliseconds_", "shown"),
+    [(0, "0 ms"), (999, "999 ms"), (10_200, "10.2 s"), (600_000, "10 min"), (7_200_000, "2 h"),
+     (259_200_000, "3 days")],
+)  # fmt: skip
+def test_lengths_of_time(milliseconds_: int, shown: str) -> None:
+    assert span(milliseconds_) == shown
+
+
+def test_times_of_another_day_have_their_date() -> None:
+    assert len(clock(NOW_MS)) == len("12:34:56")
+    assert clock(0).startswith(("1969-12-31", "1970-01-01"))
+
+
+@pytest.mark.parametrize(
+    ("owned", "shown"),
+    [
+        ({"t": [3, 1, 2], "a": [7]}, "a:7 t:1-3"),
+        ({}, "nothing"),
+        (None, "9 bytes"),
+    ],
+)
+def test_what_a_member_got(owned: Any, shown: str) -> None:
+    assert partitions_of(owned, 9) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("250ms", 250), ("30s", 30_000), ("5m", 300_000), ("12h", 43_200_000), ("7d", 604_800_000)],
+)
+def test_a_length_of_time_is_a_number_and_its_unit(text: str, expected: int) -> None:
+    assert milliseconds(text) == expected
+
+
+# ----------------------------------------------------------------------------------- as commands
+
+
+def run(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "cli.main", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=CHECKOUT,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+COMMANDS = [("groups", "why", "g"), ("groups", "watch"), ("offsets", "expiring")]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_nobody_who_answers_is_told_with_what_to_do(words: tuple[str, ...]) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    done = run(*words, "--http", address, code=3)
+    assert f"needs Muster's HTTP, and nobody answers at {address}" in done.stderr
+    assert "--http HOST:PORT" in done.stderr
+
+
+class Stranger(http.server.BaseHTTPRequestHandler):
+    """Something else that speaks HTTP."""
+
+    def do_GET(self) -> None:
+        self.send_response(404)
+        self.end_headers()
+        self.wfile.write(b"<html>no such page</html>")
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def stranger() -> Iterator[str]:
+    server = http.server.HTTPServer(("127.0.0.1", 0), Stranger)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join(10)
+    server.server_close()
+
+
+def test_another_server_is_told_from_muster(stranger: str) -> None:
+    done = run("groups", "why", "g", "--http", stranger, code=3)
+    assert f"what answers at {stranger} is not Muster (status 404)" in done.stderr
+
+
+def test_an_address_without_a_port_is_wrong_use() -> None:
+    assert "HOST:PORT" in run("groups", "why", "g", "--http", "localhost", code=2).stderr
+
+
+def test_a_time_without_its_unit_is_wrong_use() -> None:
+    done = run("offsets", "expiring", "--within", "30", "--http", "127.0.0.1:1", code=2)
+    assert "--within 30" in done.stderr
+
+
+class SeeingBroker(Broker):
+    """A broker that serves HTTP too."""
+
+    http = ""
+
+    def _command(self) -> list[str]:
+        command = super()._command()
+        self.http = self.http or f"127.0.0.1:{free_port()}"
+        command[command.index("--http") + 1] = self.http
+        return command
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
+def test_a_live_group_is_watched_explained_and_its_offsets_listed(
+    tmp_path: Path, name: str
+) -> None:
+    broker = SeeingBroker(tmp_path / "data")
+    broker.start()
+    http_side = ("--http", broker.http)
+    watched: list[dict[str, Any]] = []
+    waiting.until(
+        "HTTP is served",
+        lambda: "there is none" in run("groups", "why", "x", *http_side, code=1).stderr,
+    )
+    watcher = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", "groups", "watch", "--json", "--every", "0.1",
+         *http_side],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT,
+    )  # fmt: skip
+    reader = threading.Thread(
+        target=lambda: watched.extend(json.loads(line) for line in watcher.stdout or ()),
+        daemon=True,
+    )
+    reader.start()
+    drawn = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", "groups", "watch", name, "--every", "0.1", *http_side],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT,
+    )  # fmt: skip
+    cluster = Cluster(broker.bootstrap)
+    try:
+        _, told = drawn.communicate(timeout=30)
+        assert drawn.returncode == 1
+        assert f"group {name}: there is none" in told
+        cluster.create_topic(name, 2)
+        with Group("confluent", broker.bootstrap, name, topics=[name]) as group:
+            one = group.start("a")
+            group.balanced(cluster, 2)
+            group.until_seen(Feed(broker.bootstrap, name, 2).send(4))
+            one.commit()
+            waiting.until(
+                "the watcher sees the group stable",
+                lambda: any(w["group"] == name and w["state"] == "Stable" for w in watched),
+            )
+            code, shown = _watched_on_a_terminal(name, broker.http, f"{name}:0-1")
+            piped = _watched_in_a_pipe(http_side, "groups", "watch", name, "--every", "0.1")
+            top = _watched_in_a_pipe(http_side, "top", "--every", "0.1")
+            one.leave()
+        assert code == 0, shown
+        assert piped.startswith(f"{name}  Stable  generation")
+        assert "requests" in top
+        assert f"{name}  Stable  generation" in shown
+        waiting.until(
+            "the watcher sees the group empty",
+            lambda: watched[-1]["group"] == name and watched[-1]["state"] == "Empty",
+        )
+        listed = json.loads(
+            run("offsets", "expiring", "--within", "8d", "--json", *http_side).stdout
+        )
+        table = run("offsets", "expiring", "--within", "8d", *http_side).stdout
+        nothing = run("offsets", "expiring", *http_side).stdout
+    finally:
+        watcher.send_signal(signal.SIGINT)
+        watcher.wait(30)
+        broker.stop()
+    reader.join(10)
+    assert watcher.returncode == 0
+    states = [each["state"] for each in watched if each["group"] == name]
+    assert states[-1] == "Empty"
+    assert len(states) < 40, "a line per change, not one per look"
+    assert [(row["partition"], row["offset"]) for row in listed["offsets"]] == [(0, 2), (1, 2)]
+    assert "the group has been without members since" in table
+    assert nothing == "no offset expires within 1d\n"
+
+
+def _watched_in_a_pipe(http_side: tuple[str, ...], *words: str) -> str:
+    """The first line that a live command writes into a pipe; then comes Ctrl-C."""
+    live = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", *words, *http_side],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT,
+    )  # fmt: skip
+    assert live.stdout is not None
+    first = live.stdout.readline()
+    live.send_signal(signal.SIGINT)
+    _, told = live.communicate(timeout=30)
+    assert live.returncode == 0, told
+    return first
+
+
+def _watched_on_a_terminal(group: str, http_side: str, until: str) -> tuple[int, str]:
+    """What `groups watch` draws until it has drawn ``until`` and Ctrl-C is pressed."""
+    ours, its = os.openpty()
+    live = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", "groups", "watch", group, "--http", http_side],
+        stdout=its, stderr=its, stdin=its, cwd=CHECKOUT,
+        env={**os.environ, "COLUMNS": "250", "LINES": "50"},
+    )  # fmt: skip
+    os.close(its)
+    shown = b""
+    deadline = time.monotonic() + 30
+    while until.encode() not in shown and time.monotonic() < deadline:
+        if select.select([ours], [], [], 1)[0]:
+            shown += os.read(ours, 65536)
+    live.send_signal(signal.SIGINT)
+    code = live.wait(30)
+    os.close(ours)
+    return code, shown.decode()

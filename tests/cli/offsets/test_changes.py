@@ -1,0 +1,107 @@
+"""Changing offsets: who is asked, what is sent, what is said when a part of it is refused."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from cli.client.group_reads import Committed
+from cli.errors import CommandError
+from cli.offsets import changes
+from cli.offsets.changes import Change, agreed, make, parse_partitions
+from protocol import errors
+
+ROWS = [Change("g", ("t", 0), None, Committed(5)).row()]
+
+
+class ATerminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("typed", "done"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_at_a_terminal_a_person_is_asked(
+    typed: str, done: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", ATerminal(typed))
+    monkeypatch.setattr("sys.stdout", shown := ATerminal())
+    assert agreed(ROWS, "1 offset", dry_run=False, execute=False, json=False) is done
+    assert "Change 1 offset? [y/N]" in shown.getvalue()
+
+
+@pytest.mark.parametrize("json", [True, False])
+def test_json_is_never_asked_about_and_neither_is_a_pipe(
+    json: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if json:
+        monkeypatch.setattr("sys.stdin", ATerminal("y\n"))
+    with pytest.raises(CommandError, match="nothing was changed: add --execute"):
+        agreed(ROWS, "1 offset", dry_run=False, execute=False, json=json)
+
+
+class Coordinator:
+    """Answers OffsetCommit; partition 1 is refused with ``code``."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        self.asked: list[dict[str, Any]] = []
+
+    def coordinator(self, group: str) -> Coordinator:
+        return self
+
+    def call(self, name: str, value: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append(value)
+        return {
+            "topics": [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        {
+                            "partition_index": p["partition_index"],
+                            "error_code": self.code if p["partition_index"] == 1 else 0,
+                        }
+                        for p in topic["partitions"]
+                    ],
+                }
+                for topic in value["topics"]
+            ]
+        }
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (errors.UNKNOWN_MEMBER_ID, "NON_EMPTY_GROUP; stop its members first"),
+        (errors.OFFSET_METADATA_TOO_LARGE, "OFFSET_METADATA_TOO_LARGE"),
+    ],
+)
+def test_what_is_refused_is_named_and_what_was_done_is_counted(code: int, says: str) -> None:
+    changes = [Change("g", ("t", number), None, Committed(5)) for number in range(3)]
+    with pytest.raises(CommandError) as caught:
+        make(Coordinator(code), changes)  # type: ignore[arg-type]
+    assert str(caught.value).startswith("2 of 3 offsets changed, the others not; group g, t-1: ")
+    assert says in str(caught.value)
+
+
+def test_many_offsets_go_in_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "CHUNK", 2)
+    coordinator = Coordinator(0)
+    make(coordinator, [Change("g", ("t", n), None, Committed(5)) for n in range(5)])  # type: ignore[arg-type]
+    sizes = [len(asked["topics"][0]["partitions"]) for asked in coordinator.asked]
+    assert sizes == [2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("t", ("t", None)), ("t:0", ("t", [0])), ("t:1,4-6", ("t", [1, 4, 5, 6]))],
+)
+def test_partitions_are_named_as_topic_and_numbers(text: str, expected: Any) -> None:
+    assert parse_partitions(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", ":1", "t:", "t:-1", "t:1-", "t:a", "t:0-99999999"])
+def test_what_names_no_partitions(text: str) -> None:
+    with pytest.raises(CommandError):
+        parse_partitions(text)

@@ -1,0 +1,85 @@
+"""Files of offsets: what `export` writes `import` reads; what it can't read it says where."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.client.group_reads import Committed
+from cli.errors import USAGE, CommandError
+from cli.groups.reset import datetime_ms, duration_ms
+from cli.offsets.files import as_csv, as_json, read
+
+NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
+COMMITTED = st.builds(
+    Committed,
+    st.integers(0, (1 << 63) - 1),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), max_size=20),
+    st.integers(-1, (1 << 31) - 1),
+)
+OFFSETS = st.dictionaries(st.tuples(NAMES, st.integers(0, 1000)), COMMITTED, min_size=1, max_size=4)
+GROUPS = st.dictionaries(NAMES, OFFSETS, min_size=1, max_size=3)
+
+
+@given(GROUPS)
+def test_both_forms_give_back_what_was_written(
+    groups: dict[str, dict[tuple[str, int], Committed]],
+) -> None:
+    assert read(as_json(groups), "f", None) == groups
+    assert read(as_csv(groups), "f", None) == groups
+
+
+def test_the_csv_of_apaches_tool() -> None:
+    three = read('"orders",0,9\n', "f", "g")
+    four = read('"g","orders",0,9\n', "f", None)
+    assert three == four == {"g": {("orders", 0): Committed(9)}}
+
+
+def test_offsets_of_one_group_may_go_to_another() -> None:
+    assert list(read("a,t,0,1\n", "f", "b")) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "f is not JSON"),
+        ("{}", '{"version": 1'),
+        ('{"version": 1, "groups": [{}]}', "group 1: it has no list of offsets"),
+        ('{"version": 1, "groups": [{"group": 1, "offsets": [{"topic": "t"}]}]}', "must be text"),
+        ('{"version": 1, "groups": [{"offsets": [[]]}]}', "offset 1: an object"),
+        ("t,0,1,2,3\n", "line 1: 5 columns"),
+        ("t,0,1\nt,0\n", "line 2: 2 columns where 3"),
+        ("t,zero,1\n", "line 1: partition is 'zero'"),
+        ("t,0,-1\n", "line 1: offset is '-1'"),
+        ("t,0,9223372036854775808\n", "line 1: offset is"),
+        ("t,0,1\nt,0,2\n", "line 2: t-0 comes twice"),
+        ("t,0,1\n", "names no group"),
+        ("a,t,0,1\nb,t,0,1\n", "offsets of 2 groups"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_place(text: str, says: str) -> None:
+    group = "g" if says == "offsets of 2 groups" else None
+    with pytest.raises(CommandError) as caught:
+        read(text, "f", group)
+    assert says in str(caught.value)
+    assert caught.value.exit_code == USAGE
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("PT1H30M", 5400), ("P7D", 604_800), ("P1DT1S", 86_401), ("pt0.5s", 0.5), ("90m", 5400)],
+)
+def test_durations(text: str, expected: float) -> None:
+    assert duration_ms(text) == expected * 1000
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "90", "1h30m", "P1H", "-P1D"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(CommandError, match="PT1H30M"):
+        duration_ms(text)
+
+
+def test_times_are_utc_unless_they_say_otherwise() -> None:
+    assert datetime_ms("2026-01-31T12:00:00") == datetime_ms("2026-01-31T13:00:00.000+01:00")
+    assert datetime_ms("2026-01-31T12:00:00Z") == 1_769_860_800_000
