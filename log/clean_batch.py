@@ -123,7 +123,7 @@ def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[byte
     since = -1
     latest = _INT64_MIN
     try:
-        for index in range(count):  # noqa: B007 - told when a length misfits
+        for index in range(count):  # noqa: B007 - named when a length misfits
             start = position
             bits = section[position]
             position += 1

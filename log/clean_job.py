@@ -1,4 +1,4 @@
-"""What the broker asks of a cleaner process and what it is told: values that travel as JSON lines.
+"""What the broker asks of a cleaner process, and the answers: values that travel as JSON lines.
 
 The cleaner answers a `CleanJob` with a `CleanedGroup` for each group of segments, as soon as its
 files are whole and on the disk, and then with `CleanDone` or `CleanFailed`. In between it says
@@ -72,6 +72,7 @@ class CleanDone:
     tombstones_kept: int = 0
     keys: int = 0
     milliseconds: int = 0
+    """How long it took the process, waiting included."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,6 @@ nothing: that is for the owner of the log (clean_swap.py). Which records stay is
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 
 from log.clean_batch import cut_records, empty, horizon_of, thin, thin_plain
@@ -53,14 +52,13 @@ class CleanedSegment(Segment):
 
 
 def clean(
-    fs: FileSystem, job: CleanJob, tell: Callable[[CleanedGroup], None], pace: Pace | None = None
+    fs: FileSystem, job: CleanJob, emit: Callable[[CleanedGroup], None], pace: Pace | None = None
 ) -> CleanDone:
-    """Do ``job``; ``tell`` gets each group as soon as its files are on the disk.
+    """Do ``job``; ``emit`` gets each group as soon as its files are on the disk.
 
-    Raises CorruptLog and OSError; groups told before stay good, other ``.cleaned`` files are left
-    to the next `remove_cleaned`.
+    Raises CorruptLog and OSError; groups emitted before stay good, other ``.cleaned`` files are
+    left to the next `remove_cleaned`.
     """
-    began = time.monotonic()
     remove_cleaned(fs, job.directory)
     cleaning = _Cleaning(fs, job, pace or _no_pace)
     cleaning.build_map()
@@ -70,8 +68,7 @@ def clean(
             cleaning.segments, done.end_offset, job.segment_bytes, job.segment_index_bytes
         )
         for group in groups:
-            tell(CleanedGroup(group[0], group, cleaning.copy(group)))
-    done.milliseconds = int((time.monotonic() - began) * 1000)
+            emit(CleanedGroup(group[0], group, cleaning.copy(group)))
     return done
 
 
@@ -119,7 +116,7 @@ class _Cleaning:
         job = self.job
         bases = list(self._closed)
         if bases and bases[0] < job.first_dirty_offset:
-            # Now: once a group is told, its old segments may be replaced.
+            # Now: once a group is emitted, its old segments may be replaced.
             self._transactions = Transactions.scan(map(self._open, bases))
         for base, following in zip(bases, [*bases[1:], job.end_offset], strict=True):
             if following > job.first_dirty_offset and not self._enter_segment(base):

@@ -19,25 +19,25 @@ from log.cleaner import clean
 from log.filesystem import FileSystem, OsFileSystem
 
 PROGRESS_S = 1.0
-"""How often is told that the work goes on."""
+"""How often the process says that the work goes on."""
 
 
 class Throttle:
-    """Holds reading and writing together to so many bytes a second, and tells how far they are."""
+    """Holds reading and writing together to so many bytes a second; emits how far they are."""
 
     def __init__(
         self,
         bytes_per_second: float,
-        tell: Callable[[CleanProgress], None],
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        emit: Callable[[CleanProgress], None],
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
     ) -> None:
         self._rate = bytes_per_second
         """0 for no limit."""
-        self._tell = tell
+        self._emit = emit
         self._clock = clock
         self._sleep = sleep
-        self._since = self._told = clock()
+        self._since = self._emitted = clock()
         self._bytes = 0
 
     def __call__(self, count: int) -> None:
@@ -45,27 +45,36 @@ class Throttle:
         self._bytes += count
         while True:
             now = self._clock()
-            if now - self._told >= PROGRESS_S:
-                self._told = now
-                self._tell(CleanProgress(self._bytes))
+            if now - self._emitted >= PROGRESS_S:
+                self._emitted = now
+                self._emit(CleanProgress(self._bytes))
             ahead = self._bytes / self._rate - (now - self._since) if self._rate > 0 else 0.0
             if ahead <= 0:
                 return
             self._sleep(min(ahead, PROGRESS_S))
 
 
-def serve(lines: Callable[[], bytes], write: Callable[[bytes], None], fs: FileSystem) -> None:
-    """Do the jobs of ``lines`` until an empty one."""
+def serve(
+    lines: Callable[[], bytes],
+    write: Callable[[bytes], None],
+    fs: FileSystem,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> None:
+    """Do the jobs of ``lines`` until an empty one; ``clock`` and ``sleep`` are in seconds."""
 
-    def tell(answer: Answer) -> None:
+    def emit(answer: Answer) -> None:
         write(encode_answer(answer))
 
     while line := lines():
+        began = clock()
         try:
             job = decode_job(line)
-            tell(clean(fs, job, tell, Throttle(job.bytes_per_second, tell)))
+            done = clean(fs, job, emit, Throttle(job.bytes_per_second, emit, clock, sleep))
+            done.milliseconds = int((clock() - began) * 1000)
+            emit(done)
         except Exception as error:  # noqa: BLE001 - whatever it is, the broker must hear of it
-            tell(CleanFailed(f"{type(error).__name__}: {error}"))
+            emit(CleanFailed(f"{type(error).__name__}: {error}"))
 
 
 def _read_into(queue: SimpleQueue[bytes], source: BinaryIO) -> None:
@@ -75,7 +84,11 @@ def _read_into(queue: SimpleQueue[bytes], source: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Serve the process that started this one."""
+    """Serve the process that started this one.
+
+    Nobody above this function could hand it a clock or a thread: it is the first of its process.
+    So it takes the system's own here, and all that it calls gets them as arguments.
+    """
     queue: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_read_into, args=(queue, sys.stdin.buffer), daemon=True).start()
     out = sys.stdout.buffer
@@ -84,7 +97,7 @@ def main() -> None:
         out.write(line)
         out.flush()
 
-    serve(queue.get, write, OsFileSystem())
+    serve(queue.get, write, OsFileSystem(), time.monotonic, time.sleep)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class File(Protocol):
 
     @property
     def path(self) -> str:
-        """Where the file was opened, or where a rename that was told of it has put it."""
+        """Where the file was opened, or where a rename that was given this file has put it."""
 
     def opened(self) -> File:
         """The same file, whose descriptor stays open as long as this is referenced."""

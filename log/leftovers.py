@@ -38,7 +38,7 @@ class Leaving:
         """
         segment = None if self.segment is None else self.segment()
         if segment is not None:
-            with suppress(OSError):  # then its reader is told so
+            with suppress(OSError):  # then its reader gets the error
                 segment.keep_open()
         left: list[str] = []
         failed: OSError | None = None

@@ -59,7 +59,7 @@ def check_beginning(
 ) -> None:
     """Raise MissingFiles where there is no segment, or not the one that the log begins in.
 
-    ``bases`` are the segments' base offsets, ascending. The leader epochs are told where the log
+    ``bases`` are the segments' base offsets, ascending. The leader epochs say where the log
     begins before the files of segments below are removed.
     """
     if not bases:

@@ -109,7 +109,7 @@ class OpenFiles:
 class BoundedFile:
     """A file that is opened again when its descriptor was given to another. See File.
 
-    What was written and not fsynced may be without a descriptor for a while. Linux tells a failed
+    What was written and not fsynced may be without a descriptor for a while. Linux reports a failed
     write-back to the next who opens the file and calls fsync (since 4.17), so none is missed as
     long as it has the file in memory.
     """

@@ -50,8 +50,8 @@ class OsFile:
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
         """See File.
 
-        Where nobody can tell, all is taken to be in memory. That is so of tmpfs; ext4, XFS, Btrfs
-        and overlayfs over them can tell.
+        Where the system can't say, all is taken to be in memory. That is so of tmpfs; ext4, XFS,
+        Btrfs and overlayfs over them can.
         """
         if not self._no_wait:
             return self.read(position, length)
@@ -103,7 +103,7 @@ class OsFile:
         os.fdatasync(self._descriptor)
 
     def identity(self) -> tuple[int, int]:
-        """What tells the file from all others: device and inode."""
+        """Device and inode: no other file has the two."""
         status = os.fstat(self._descriptor)
         return status.st_dev, status.st_ino
 

@@ -76,7 +76,7 @@ class TimeReader:
         """As `first_record_time`; may be called again after any error."""
         opened = self._opened
         if opened is not None and opened.base_offset <= offset <= opened.last_offset:
-            with suppress(IndexError):  # told below, with the place
+            with suppress(IndexError):  # raised below, with the place
                 return RecordTime(opened.timestamp_ms(offset), False)
             self._opened = None
         segment = self._segment

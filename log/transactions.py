@@ -4,7 +4,7 @@ Apache Kafka writes them into a ``.txnindex`` file beside each segment, as their
 version, producer id, first offset, offset of the marker, last stable offset. Entries that its crash
 or a loss of power took are written anew from the batches behind the newest producer snapshot. An
 entry whose marker is no longer in the log was cleaned away with its records and is overlooked: a
-consumer that was told of it would wait for the marker and drop what the producer wrote later.
+consumer that was given it would wait for the marker and drop what the producer wrote later.
 """
 
 from __future__ import annotations

@@ -437,7 +437,7 @@ def test_damage_is_told_with_its_place_and_the_old_segments_stay() -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
-def test_the_file_system_is_told_nothing_but_to_write_cleaned_files() -> None:
+def test_a_cleaning_writes_cleaned_files_and_nothing_else() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **SETTINGS)
     put(log, (b"a", b"1"), (b"a", b"2"))
@@ -460,23 +460,23 @@ def test_the_throttle_waits_until_the_rate_is_met() -> None:
         waits.append(seconds)
         now += seconds
 
-    told: list[CleanProgress] = []
-    throttle = Throttle(1000.0, told.append, lambda: now, sleep)
+    emitted: list[CleanProgress] = []
+    throttle = Throttle(1000.0, emitted.append, lambda: now, sleep)
     throttle(500)
     now += 2.0
     throttle(500)
     throttle(3000)
     assert waits == [0.5, 1.0, 0.5]
-    assert told == [CleanProgress(1000), CleanProgress(4000)], "no second goes by in silence"
+    assert emitted == [CleanProgress(1000), CleanProgress(4000)], "no second goes by in silence"
 
 
-def test_without_a_limit_it_only_tells_how_far_it_is() -> None:
+def test_without_a_limit_it_only_says_how_far_it_is() -> None:
     times = iter([10.0, 10.5, 11.0, 11.9, 12.1])
-    told: list[CleanProgress] = []
-    throttle = Throttle(0.0, told.append, lambda: next(times), lambda _: pytest.fail("it waits"))
+    emitted: list[CleanProgress] = []
+    throttle = Throttle(0.0, emitted.append, lambda: next(times), lambda _: pytest.fail("it waits"))
     for _ in range(4):
         throttle(7)
-    assert told == [CleanProgress(14), CleanProgress(28)]
+    assert emitted == [CleanProgress(14), CleanProgress(28)]
 
 
 @pytest.mark.timeout(20)

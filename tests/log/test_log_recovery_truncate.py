@@ -1,4 +1,4 @@
-"""Damage that no crash explains is refused, unless the log is told to end there."""
+"""Damage that no crash explains is refused, unless the log is ordered to end there."""
 
 from __future__ import annotations
 
