@@ -16,8 +16,7 @@ from coordinator.calls import Now
 from coordinator.deadlines import NEVER
 from coordinator.events import AssignedMember
 from coordinator.group import CONSUMER, Group
-from coordinator.journal import Restored
-from coordinator.journal_entries import Change, Flapping, GroupJournal, MovedBack, Rebalance
+from coordinator.journal import Change, Flapping, GroupJournal, MovedBack, Rebalance, Restored
 from coordinator.member import Member
 from offsets.cache import CachedOffset, FetchedColumns
 from protocol.consumer_protocol import assigned_partitions

@@ -39,9 +39,9 @@ class JoinGroup:
     protocols: Sequence[tuple[str, bytes]]
     reason: str | None
     member_id_required: bool
-    """v4 and up: an unknown dynamic member is first told its id (KIP-394)."""
+    """v4 and up: an unknown dynamic member is first given its id (KIP-394)."""
     supports_skip_assignment: bool
-    """v9 and up: a static leader that comes back may be told not to assign (KIP-814)."""
+    """v9 and up: a static leader that comes back may be asked not to assign (KIP-814)."""
     fresh_id: str
     """A new UUID as text, used only when the core makes a member id; "" when one is given."""
 

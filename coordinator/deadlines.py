@@ -9,32 +9,17 @@ Invariant: a timer with a due time has an entry in the heap at or before that ti
 
 from __future__ import annotations
 
-from enum import Enum
 from heapq import heapify, heappop, heappush
 
 NEVER = 1 << 62
 
 
-class TimerKind(Enum):
-    """What falls due."""
-
-    SESSION = "session"
-    """A member's session, or its first join, ends."""
-    PENDING = "pending"
-    """An id that was given out and not used is withdrawn."""
-    PHASE = "phase"
-    """A group's join, initial delay or sync phase ends."""
-    RETENTION = "retention"
-    """The offsets of all groups are looked through."""
-
-
 class Timer:
     """One deadline; ``group_id`` and ``member_id`` name its owner ("" where there is none)."""
 
-    __slots__ = ("due_ms", "fell_due_ms", "group_id", "kind", "member_id", "queued_ms")
+    __slots__ = ("due_ms", "fell_due_ms", "group_id", "member_id", "queued_ms")
 
-    def __init__(self, kind: TimerKind, group_id: str = "", member_id: str = "") -> None:
-        self.kind = kind
+    def __init__(self, group_id: str = "", member_id: str = "") -> None:
         self.group_id = group_id
         self.member_id = member_id
         self.due_ms = NEVER

@@ -14,7 +14,6 @@ from coordinator.sweeps import GroupDeleted, begin, bury, write_tombstones
 from protocol.errors import (
     GROUP_ID_NOT_FOUND,
     GROUP_SUBSCRIBED_TO_TOPIC,
-    INVALID_GROUP_ID,
     NON_EMPTY_GROUP,
     NONE,
 )
@@ -37,7 +36,7 @@ def delete_group(step: Step, call: DeleteGroup) -> None:
 
 
 def drop_offsets(step: Step, group: Group, keys: Sequence[tuple[str, int]], cause: Cause) -> None:
-    """Write tombstones, and tell so."""
+    """Write tombstones, and say how many."""
     if keys:
         write_tombstones(step, group.group_id, keys)
         step.events.append(OffsetsExpired(group.group_id, len(keys), cause))
@@ -52,8 +51,6 @@ def offset_delete(step: Step, call: OffsetDelete) -> None:
     A subscription that cannot be read counts as one to every topic, and so does that of a group
     before its first generation. Groups with members whose type is not "consumer" are left alone.
     """
-    if not call.group_id:
-        return step.reply(call.ticket, OffsetDeleteReply(INVALID_GROUP_ID))
     group = step.state.groups.get(call.group_id)
     if group is None:
         return step.reply(call.ticket, OffsetDeleteReply(GROUP_ID_NOT_FOUND))

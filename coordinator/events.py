@@ -1,4 +1,4 @@
-"""Facts about groups, told once each; the edge makes log lines and metrics of them.
+"""Facts about groups, emitted once each; the edge makes log lines and metrics of them.
 
 Events are per request, never per partition. ``cause`` is a term of `Cause`; ``detail`` is the
 sentence that a person reads.
@@ -181,7 +181,7 @@ class OffsetsExpired:
 
 @dataclass(slots=True)
 class OffsetsExpiring:
-    """Offsets of a group will be dropped by retention soon; told once for each warning time."""
+    """Offsets of a group will be dropped by retention soon; emitted once for each warning time."""
 
     group_id: str
     offsets: int

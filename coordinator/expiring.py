@@ -75,7 +75,7 @@ def times_of_warnings(config: GroupConfig) -> list[int]:
 
 
 def warn_of_expiry(step: Step, group: Group, counts: Mapping[int, int], soonest_ms: int) -> None:
-    """Note what will go soon; tell when a group comes nearer to it than it was.
+    """Note what will go soon; warn when a group comes nearer to it than it was.
 
     ``counts`` has how many offsets may go within each warning time, the longest first.
     """

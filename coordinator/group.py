@@ -1,8 +1,8 @@
 """A group: its members, its generation and its state.
 
 The group keeps its own counts right and moves its own state; what a request means is decided in
-membership.py, static.py and rebalance.py. Broken invariants are assertions: they mean a fault of
-ours, and the shard stops.
+membership.py, static_members.py and rebalance.py. Broken invariants are assertions: they mean a
+fault of ours, and the shard stops.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from coordinator.calls import Now
-from coordinator.deadlines import NEVER, Timer, TimerKind
+from coordinator.deadlines import NEVER, Timer
 from coordinator.member import Member
 from coordinator.states import LEGAL_PREVIOUS, State
 from offsets.runs import GroupMember, GroupRun, GroupValue
@@ -91,7 +91,7 @@ class Group:
         self.pending: dict[str, Timer] = {}
         """Ids given out by MEMBER_ID_REQUIRED and not used yet. Invariant: none is a member."""
         self.pending_syncs: set[str] = set()
-        """Members told of this generation that have not sent SyncGroup. Empty in other states
+        """Members that got this generation and have not sent SyncGroup. Empty in other states
         than AWAITING_SYNC and STABLE."""
         self.joined = 0
         """Invariant: the number of members with a parked JoinGroup."""
@@ -100,7 +100,7 @@ class Group:
         counts as all. As in Kafka nothing but a new generation (or a load) changes it."""
         self.support: dict[str, int] = {}
         """Protocol name to the number of members that offer it; none is 0."""
-        self.phase = Timer(TimerKind.PHASE, group_id)
+        self.phase = Timer(group_id)
         """PREPARING_REBALANCE: the join phase or initial delay ends. AWAITING_SYNC, and STABLE
         while ``pending_syncs``: who has not synced is out. Invariant: armed exactly then."""
         self.initial_delay = False

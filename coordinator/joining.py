@@ -1,4 +1,4 @@
-"""JoinGroup: who gets in, who is told an id first, and who is answered at once.
+"""JoinGroup: who gets in, who is given an id first, and who is answered at once.
 
 The order of the checks is Kafka's: group id, session bounds, existence, capacity, Dead, protocols,
 then instance id and member id.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinator.calls import JoinGroup
-from coordinator.deadlines import Timer, TimerKind
+from coordinator.deadlines import Timer
 from coordinator.events import Cause, MemberChanged, MemberJoined, seconds, short, with_reason
 from coordinator.group import Group
 from coordinator.identity import check_member
@@ -23,14 +23,13 @@ from coordinator.rebalance import (
     prepare,
 )
 from coordinator.states import State
-from coordinator.static import replace
+from coordinator.static_members import replace
 from coordinator.step import Step
-from coordinator.words import change_of, named
+from coordinator.wording import change_of, named
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_MAX_SIZE_REACHED,
     INCONSISTENT_GROUP_PROTOCOL,
-    INVALID_GROUP_ID,
     INVALID_SESSION_TIMEOUT,
     MEMBER_ID_REQUIRED,
     UNKNOWN_MEMBER_ID,
@@ -38,7 +37,7 @@ from protocol.errors import (
 
 PENDING_IDS_MAX = 10_000
 """Ids of one group that are given out and awaited; for one more the oldest is withdrawn, as if its
-time were over: whoever still joins with it is told UNKNOWN_MEMBER_ID and asks for another."""
+time were over: whoever still joins with it gets UNKNOWN_MEMBER_ID and asks for another."""
 _ID_PREFIX_CHARACTERS = 4000
 """Of the client or instance id in a new member id, so that the id fits any of Kafka's strings."""
 
@@ -46,8 +45,6 @@ _ID_PREFIX_CHARACTERS = 4000
 def join(step: Step, call: JoinGroup) -> None:
     """Answer or park a JoinGroup."""
     config = step.state.config
-    if not call.group_id:
-        return _refuse(step, call, INVALID_GROUP_ID)
     if not (
         config.min_session_timeout_ms <= call.session_timeout_ms <= config.max_session_timeout_ms
     ):
@@ -110,7 +107,7 @@ def _static_id(group: Group, group_instance_id: str | None) -> str:
 
 
 def _refuse_for_size(step: Step, group: Group, call: JoinGroup) -> None:
-    """GROUP_MAX_SIZE_REACHED, and the member that asked is out, or the id that it was told."""
+    """GROUP_MAX_SIZE_REACHED, and the member that asked is out, or the id that it was given."""
     step.reply(call.ticket, JoinReply(GROUP_MAX_SIZE_REACHED, ""))
     pending = group.pending.pop(call.member_id, None)
     if pending is not None:
@@ -137,7 +134,7 @@ def _join_unnamed(step: Step, group: Group, call: JoinGroup) -> None:
     elif call.member_id_required:
         if len(group.pending) >= PENDING_IDS_MAX:
             group.pending.pop(next(iter(group.pending))).disarm()
-        timer = group.pending[member_id] = Timer(TimerKind.PENDING, group.group_id, member_id)
+        timer = group.pending[member_id] = Timer(group.group_id, member_id)
         step.state.deadlines.arm(timer, step.now.mono_ms + call.session_timeout_ms)
         return step.reply(call.ticket, JoinReply(MEMBER_ID_REQUIRED, member_id))
     return _add(step, group, call, member_id, knows_id=False)

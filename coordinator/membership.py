@@ -11,7 +11,7 @@ from coordinator.outcome import LeaveReply, SyncReply
 from coordinator.rebalance import after_removal, complete_if_joined, forget_if_blank, prepare
 from coordinator.states import State
 from coordinator.step import ShardState, Step
-from coordinator.words import named
+from coordinator.wording import named
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     ILLEGAL_GENERATION,
@@ -55,8 +55,6 @@ def sync(step: Step, call: SyncGroup) -> None:
 
 
 def _check_sync(group: Group | None, call: SyncGroup) -> int:
-    if not call.group_id:
-        return INVALID_GROUP_ID
     if group is None:
         return UNKNOWN_MEMBER_ID
     if group.state is State.DEAD:
@@ -150,9 +148,7 @@ def heartbeat(state: ShardState, call: Heartbeat, now: Now) -> int:
 
 
 def leave(step: Step, call: LeaveGroup) -> None:
-    """Remove the members that leave, or are told to; one rebalance follows for all of them."""
-    if not call.group_id:
-        return step.reply(call.ticket, LeaveReply(INVALID_GROUP_ID))
+    """Remove the members that leave, or that an administrator removes; one rebalance for all."""
     group = step.state.groups.get(call.group_id)
     if group is None:
         unknown = [(m.member_id, m.group_instance_id, UNKNOWN_MEMBER_ID) for m in call.members]

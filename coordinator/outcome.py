@@ -1,4 +1,4 @@
-"""What a shard answers: records to append, replies to release, facts to tell.
+"""What a shard answers: records to append, replies to release, facts to emit.
 
 Replies are values without versions; the edge turns them into bytes. A reply whose whole content is
 an error code is a bare int: Heartbeat and DeleteGroup.
@@ -158,7 +158,7 @@ def failed(reply: Reply, error_code: int) -> Reply:
 
 
 class Outcome(NamedTuple):
-    """What one step asks of the edge, in this order: append, release when stable, and tell."""
+    """What one step asks of the edge, in this order: append, release when stable, and emit."""
 
     records: Sequence[Run] = ()
     replies: Sequence[tuple[Ticket, Reply]] = ()

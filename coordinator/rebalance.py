@@ -11,7 +11,7 @@ from coordinator.group import Group, vote
 from coordinator.outcome import JoinedMember, JoinReply, SyncReply
 from coordinator.states import State
 from coordinator.step import Step
-from coordinator.words import named
+from coordinator.wording import named
 from protocol.errors import NONE, REBALANCE_IN_PROGRESS
 
 _LEAST_REPEAT_MS = 1000
@@ -88,7 +88,7 @@ def after_removal(step: Step, group: Group, cause: Cause, detail: str, member_id
 
 
 def forget_if_blank(step: Step, group: Group) -> None:
-    """Drop a group that only an unused id kept: nobody could tell that it was there."""
+    """Drop a group that only an unused id kept: nobody could see that it was there."""
     if group.is_blank() and not step.state.cache.has_offsets(group.group_id):
         del step.state.groups[group.group_id]
 

@@ -30,7 +30,7 @@ from coordinator.calls import (
 )
 from coordinator.commits import commit, fetch
 from coordinator.config import GroupConfig
-from coordinator.deadlines import Timer, TimerKind
+from coordinator.deadlines import Timer
 from coordinator.deletion import delete_group, offset_delete
 from coordinator.events import Cause, LoadedGeneration, ShardLoaded, cut
 from coordinator.expiring import ExpiringOffset, expiring
@@ -45,6 +45,7 @@ from coordinator.outcome import (
     failed,
 )
 from coordinator.rebalance import phase_due, prepare
+from coordinator.refusal import refusal
 from coordinator.states import State
 from coordinator.step import ShardState, Step
 from coordinator.sweeps import Retention, TopicsDeleted, begin, work
@@ -52,6 +53,7 @@ from coordinator.views import counts, describe, list_groups
 from offsets.cache import OffsetCache
 from offsets.columns import TopicColumns
 from offsets.runs import GroupRun, GroupValue, Run
+from protocol.errors import INVALID_GROUP_ID
 
 GENERATIONS_KEPT = 8
 """Of each group, while its partition is loaded: the journal begins with them."""
@@ -68,13 +70,19 @@ def _heartbeat(state: ShardState, call: Heartbeat, now: Now) -> Outcome:
     return tuple.__new__(Outcome, ((), ((call.ticket, code),), ()))
 
 
-def _stepped(handler: Callable[[Step, Any], object]) -> _Handler:
-    """A handler that says its outcome through a Step; what it gets beside is handed on."""
+def _stepped(handler: Callable[[Step, Any], object], must_name_group: bool = False) -> _Handler:
+    """A handler that says its outcome through a Step; what it gets beside is handed on.
+
+    A call that ``must_name_group`` and does not is refused before its handler sees it.
+    """
 
     def handle(state: ShardState, call: Any, now: Now) -> Outcome:
         step = Step(state, now)
         try:
-            handler(step, call)
+            if must_name_group and not call.group_id:
+                step.reply(call.ticket, refusal(call, INVALID_GROUP_ID))
+            else:
+                handler(step, call)
         except Exception:
             state.interrupted += step.replies
             raise
@@ -87,13 +95,13 @@ _HANDLERS: dict[type, _Handler] = {
     Heartbeat: _heartbeat,
     OffsetCommit: commit,
     OffsetFetch: fetch,
-    JoinGroup: _stepped(join),
-    SyncGroup: _stepped(sync),
-    LeaveGroup: _stepped(leave),
+    JoinGroup: _stepped(join, must_name_group=True),
+    SyncGroup: _stepped(sync, must_name_group=True),
+    LeaveGroup: _stepped(leave, must_name_group=True),
     DescribeGroup: describe,
     ListGroups: list_groups,
     DeleteGroup: _stepped(delete_group),
-    OffsetDelete: _stepped(offset_delete),
+    OffsetDelete: _stepped(offset_delete, must_name_group=True),
 }
 
 
@@ -122,7 +130,7 @@ class GroupShard:
         """The groups that ``wake`` has still to look at; None before its first call."""
         self._oversized: list[Group] = []
         """Loaded groups with more members than group.max.size."""
-        self._retention = Timer(TimerKind.RETENTION)
+        self._retention = Timer()
 
     # ------------------------------------------------------------------------------------- calls
 
@@ -218,8 +226,8 @@ class GroupShard:
     def unload(self, error_code: int) -> Outcome:
         """Give the partition up: every parked request is answered, every group is DEAD.
 
-        So is every request whose answer an exception out of this shard has swallowed. Told are only
-        the groups with members; of the others nobody is waiting for anything.
+        So is every request whose answer an exception out of this shard has swallowed. Only groups
+        with members emit that; nobody waits for anything of the others.
         """
         step = Step(self._state, Now(0, 0))
         for ticket, reply in self._state.interrupted:

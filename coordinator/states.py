@@ -27,7 +27,7 @@ class State(Enum):
     """The state of a group; the value is its name on the wire, in events and in metrics."""
 
     EMPTY = "Empty"
-    """No members; perhaps offsets, perhaps members-to-be that were told their id.
+    """No members; perhaps offsets, perhaps members-to-be that were given their id.
 
     *Action*: JoinGroup of a new member is accepted, any other member is unknown (25), as it is to
     SyncGroup, Heartbeat and LeaveGroup. OffsetCommit without a generation (a simple consumer) is

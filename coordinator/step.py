@@ -7,8 +7,8 @@ so that each ticket is answered exactly once.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING
 
 from coordinator.calls import Now, Ticket
 from coordinator.config import GroupConfig
@@ -22,9 +22,6 @@ from offsets.cache import OffsetCache
 from offsets.record_codec import UnwritableRun, run_bytes_at_most, run_records
 from offsets.runs import Run
 from protocol.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
-
-if TYPE_CHECKING:
-    from coordinator.sweeps import Sweep
 
 _BATCH_HEADER_BYTES = 61
 
@@ -162,7 +159,7 @@ class Step:
     def move(
         self, group: Group, state: State, cause: Cause, detail: str, member_id: str = ""
     ) -> None:
-        """Let the group change its state and tell so."""
+        """Let the group change its state, and emit the transition."""
         old = group.state
         group.transition_to(state, self.now)
         awaited: tuple[str, ...] = ()
@@ -193,12 +190,12 @@ class Step:
         self.answer_join(group, member, JoinReply(UNKNOWN_MEMBER_ID, ""))
         self.answer_sync(group, member, SyncReply(UNKNOWN_MEMBER_ID))
         group.remove(member)
-        self.tell_left(group, member, cause, detail, silent_ms)
+        self.emit_left(group, member, cause, detail, silent_ms)
 
-    def tell_left(
+    def emit_left(
         self, group: Group, member: Member, cause: Cause, detail: str, silent_ms: int = -1
     ) -> None:
-        """Tell that a member is out."""
+        """Say that a member is out."""
         self.events.append(
             MemberLeft(
                 group.group_id,
@@ -215,6 +212,16 @@ class Step:
     def fits(self, runs: list[Run]) -> bool:
         """Whether the runs can be written, all in one batch of at most ``max_record_bytes``."""
         return fits(runs, self.state.config.max_record_bytes)
+
+
+class Sweep(ABC):
+    """Work that goes on over several steps; the owner of ``ticket``, if any, waits for its end."""
+
+    ticket: Ticket | None = None
+
+    @abstractmethod
+    def piece(self, step: Step) -> int:
+        """Do the next piece; what it cost, in items of `expire`, or 0 where nothing was left."""
 
 
 def fits(runs: list[Run], max_record_bytes: int) -> bool:

@@ -8,7 +8,6 @@ between two leaves a part of the offsets, as if the rest had still to be deleted
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from coordinator.calls import Ticket
@@ -16,7 +15,7 @@ from coordinator.events import Cause, GroupRemoved, OffsetsExpired
 from coordinator.expiring import condition_of, times_of_warnings, warn_of_expiry
 from coordinator.group import Group
 from coordinator.states import State
-from coordinator.step import Step
+from coordinator.step import Step, Sweep
 from offsets.cache import OffsetCache
 from offsets.expiry import ExpiryRule, rule_for
 from offsets.runs import GroupRun, OffsetTombstones
@@ -32,16 +31,6 @@ EVERY_LOG_OFFSET = 1 << 62
 _TOMBSTONE_FIXED_BYTES = 40
 """Of one tombstone's record, beside the bytes of group and topic; an upper bound."""
 _BATCH_HEADER_BYTES = 61
-
-
-class Sweep(ABC):
-    """Work that goes on over several steps; the owner of ``ticket``, if any, waits for its end."""
-
-    ticket: Ticket | None = None
-
-    @abstractmethod
-    def piece(self, step: Step) -> int:
-        """Do the next piece; what it cost, in items of `expire`, or 0 where nothing was left."""
 
 
 def begin(step: Step, sweep: Sweep) -> bool:
@@ -108,8 +97,8 @@ class _Dropping:
             self.dropped += len(found)
         return _cost(len(looked_at), len(found))
 
-    def tell(self, step: Step) -> None:
-        """Tell how many have gone, once, at the end."""
+    def emit(self, step: Step) -> None:
+        """Say how many have gone, once, at the end."""
         if self.dropped:
             step.events.append(OffsetsExpired(self.group_id, self.dropped, Cause.DELETED))
 
@@ -132,7 +121,7 @@ class TopicsDeleted(Sweep):
             return self._next_group(step)
         cost = self._group.piece(step)
         if not cost:
-            self._group.tell(step)
+            self._group.emit(step)
             self._group = None
         return cost or 1
 
@@ -164,14 +153,14 @@ class GroupDeleted(Sweep):
         """See Sweep."""
         cost = self._offsets.piece(step)
         if not cost:
-            self._offsets.tell(step)
+            self._offsets.emit(step)
             forget(step, self._group, Cause.DELETED, "deleted")
             step.reply(self.ticket, NONE)
         return cost
 
 
 def bury(step: Step, group: Group, cause: Cause, detail: str) -> None:
-    """Let a group be DEAD: whoever asks it for something is told to come again."""
+    """Let a group be DEAD: whoever asks it for something must come again."""
     for timer in group.pending.values():
         timer.disarm()
     group.pending.clear()
@@ -288,7 +277,7 @@ class _GroupRetention:
         return len(looked_at)
 
     def _finish(self, step: Step) -> None:
-        """Tell, and let the group itself go when nothing is left of it."""
+        """Emit what was dropped, and let the group itself go when nothing is left of it."""
         self.done = True
         group = self._group
         if self._dropped:

@@ -229,7 +229,7 @@ class OffsetCache:
     ) -> Iterator[tuple[int, int]]:
         """(partition, time) of those of ``partitions`` whose offset may go until then.
 
-        ``partitions`` ascend, each there once; the time is the one that `expiring` tells.
+        ``partitions`` ascend, each there once; the time is the one that `expiring` gives.
         """
         columns = self._groups.get(group_id, {}).get(topic)
         if columns is None or topic in rule.kept_topics:

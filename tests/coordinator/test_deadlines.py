@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from coordinator.deadlines import NEVER, Deadlines, Timer, TimerKind
+from coordinator.deadlines import NEVER, Deadlines, Timer
 
 
 def timer(name: str = "") -> Timer:
-    return Timer(TimerKind.SESSION, "g", name)
+    return Timer("g", name)
 
 
 def fired(deadlines: Deadlines, now_ms: int) -> list[str]:

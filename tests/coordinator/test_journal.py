@@ -24,8 +24,7 @@ from coordinator.events import (
     ShardLoaded,
     Transition,
 )
-from coordinator.journal import Journal
-from coordinator.journal_entries import GroupJournal, Rebalance
+from coordinator.journal import GroupJournal, Journal, Rebalance
 from coordinator.outcome import Outcome
 from coordinator.shard import GroupShard
 from offsets.runs import GroupMember, GroupRun, GroupValue

@@ -23,7 +23,7 @@ import coordinator.joining
 import coordinator.membership
 import coordinator.rebalance
 import coordinator.shard
-import coordinator.static
+import coordinator.static_members
 import coordinator.step
 import coordinator.sweeps
 import offsets.cache
@@ -183,7 +183,7 @@ def the_end_of_a_join_phase_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
         coordinator.joining,
         coordinator.membership,
         coordinator.rebalance,
-        coordinator.static,
+        coordinator.static_members,
     ):
         patch.setattr(module, "complete_if_joined", nothing)
 

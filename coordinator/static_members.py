@@ -64,7 +64,7 @@ def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: s
 
 
 def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -> None:
-    """The old id is fenced, in every state (KAFKA-8500): whoever waits under it is told so."""
+    """The old id is fenced, in every state (KAFKA-8500): whoever waits under it gets that error."""
     step.answer_join(group, old, JoinReply(FENCED_INSTANCE_ID, old.member_id))
     step.answer_sync(group, old, SyncReply(FENCED_INSTANCE_ID))
     group.replace(old, new)
@@ -72,7 +72,7 @@ def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -
         f"{new.client_id} at {new.client_host} took over {old.group_instance_id}"
         f" from {old.client_id} at {old.client_host}"
     )
-    step.tell_left(group, old, Cause.STATIC_MEMBER_REPLACED, detail)
+    step.emit_left(group, old, Cause.STATIC_MEMBER_REPLACED, detail)
     step.events.append(
         MemberJoined(
             group.group_id,
@@ -122,7 +122,7 @@ def _topics(member: Member, group: Group) -> set[str] | bytes:
 def _keep_generation(step: Step, group: Group, call: JoinGroup, old: Member, new: Member) -> None:
     """No rebalance: the record is written anew and the member fetches its assignment by SyncGroup.
 
-    From v9 a leader is told that it leads and need not assign (KIP-814). Before that it is told
+    From v9 a leader learns that it leads and need not assign (KIP-814). Before that it gets the id
     of the old leader, itself under its old id if it led, so that it does not assign.
     """
     old_leader = group.leader_id or ""
