@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, TypeVar
 
 from rich.console import Console, JustifyMethod
 from rich.progress import Progress
 from rich.table import Table
+
+from cli import clock
 
 Row = dict[str, Any]
 Item = TypeVar("Item")
@@ -94,12 +95,12 @@ def progress(items: Iterable[Item], doing: str, total: int | None = None) -> Ite
         return
     if total is None and isinstance(items, Sized):
         total = len(items)
-    began_s = time.monotonic()
+    began_s = clock.monotonic_s()
     with Progress(console=console, transient=True, disable=False) as bar:
         task = bar.add_task(doing, total=total, visible=False)
         for item in items:
             yield item
-            bar.update(task, advance=1, visible=time.monotonic() - began_s > _PATIENCE_S)
+            bar.update(task, advance=1, visible=clock.monotonic_s() - began_s > _PATIENCE_S)
 
 
 def counted(number: int, noun: str) -> str:

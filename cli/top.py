@@ -12,7 +12,6 @@ import re
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
-from time import monotonic, sleep
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +19,7 @@ from rich.console import Group as Lines
 from rich.live import Live
 from rich.text import Text
 
-from cli import output
+from cli import clock, output
 from cli.errors import CommandError
 from cli.http import Api, group_path
 from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout
@@ -88,7 +87,7 @@ def top(
     """
     api = Api(http, "top", timeout)
     before = look(api, lines)
-    sleep(every)
+    clock.sleep(every)
     after = look(api, lines)
     view = measured(before, after, lines)
     if once:
@@ -105,7 +104,7 @@ def top(
                 _print(view)
                 output.say("")
                 sys.stdout.flush()
-            sleep(every)
+            clock.sleep(every)
             before, after = after, look(api, lines)
             view = measured(before, after, lines)
         _live(api, before, after, every, lines)
@@ -116,7 +115,7 @@ def _live(api: Api, before: Look, after: Look, every: float, lines: int) -> None
     with Live(drawn, auto_refresh=False, screen=True) as live:
         while True:
             live.refresh()
-            sleep(every)
+            clock.sleep(every)
             try:
                 before, after = after, look(api, lines)
                 drawn = _drawn(measured(before, after, lines))
@@ -127,7 +126,7 @@ def _live(api: Api, before: Look, after: Look, every: float, lines: int) -> None
 
 def look(api: Api, lines: int) -> Look:
     """One look at the broker."""
-    seen = Look(monotonic())
+    seen = Look(clock.monotonic_s())
     for line in api.text("/metrics").splitlines():
         found = _LINE.match(line)
         if found is None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from pipeline import clock
 from pipeline.contract import BATCHES, EVENTS
 from pipeline.tables.commits import commits, rates, rewinds
 from pipeline.tables.generations import churn, generations, restless_members
@@ -40,7 +41,7 @@ class Inputs:
     read: Callable[[], DataFrame]
     """Gives EVENTS; asked when a table is made of them."""
     batches: DataFrame | None = None
-    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    now: datetime = field(default_factory=clock.now)
     offsets_retention: timedelta = OFFSETS_RETENTION
     read_chained: Callable[[], DataFrame | None] = lambda: None
     """Gives the same as CHAINED for tables of commits; None where they are made of EVENTS."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import uuid
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline import clock
 from pipeline.contract import DAMAGED, UNKNOWN
 from pipeline.day_files import DayFiles
 from pipeline.errors import PipelineError
@@ -104,7 +104,7 @@ def _with_value(task: SharedTask, times: Broadcast[RecordTimes | None], folder: 
 
 def write_task(task: SharedTask, times: RecordTimes | None, folder: str) -> Written:
     """Write what a task reads into a new folder below ``folder``. PipelineError: it cannot be."""
-    own = os.path.join(folder, uuid.uuid4().hex)
+    own = os.path.join(folder, clock.fresh_id())
     name = f"part-{task.parts[0][0].segment.partition:05d}"
     seen = np.zeros(len(Seen._fields), np.int64)
     with DayFiles(own, name, COMMITS_ARROW, _FEW_VALUES) as files:

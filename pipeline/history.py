@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pipeline.catalog import TABLES, Inputs, Job
 from pipeline.contract import DAMAGED, UNKNOWN, of_kind
 from pipeline.direct import DirectCommits, direct_commits
-from pipeline.selection import Source
+from pipeline.sources.source import Source
 
 _DIRECT = ("commits",)
 """The tables of a job that may be written where the history is read."""

@@ -10,17 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline import clock
 from pipeline.catalog import OFFSETS_RETENTION, TABLES, Inputs, Job, Table
 from pipeline.contract import DAMAGED, conform, of_kind
 from pipeline.direct import DirectCommits
 from pipeline.history import History
 from pipeline.report.page import make_report
-from pipeline.selection import Source
+from pipeline.sources.source import Source
 from pipeline.store import Store
 from pipeline.tables.figures import Figure, told
 from pipeline.tables.schemas import QUARANTINE
@@ -107,7 +108,7 @@ def run_job(
     inputs = Inputs(
         lambda: found.events,
         found.batches,
-        options.now or datetime.now(UTC),
+        options.now or clock.now(),
         options.offsets_retention,
         lambda: found.chained,
     )
@@ -180,7 +181,7 @@ class _Mark:
 
     def put(self) -> None:
         """Say that a run begins."""
-        self.store.write_text(self.name, json.dumps({"began": datetime.now(UTC).isoformat()}))
+        self.store.write_text(self.name, json.dumps({"began": clock.now().isoformat()}))
 
     def take_away(self) -> None:
         """Say that it ended."""

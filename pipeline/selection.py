@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -17,25 +16,7 @@ from pyspark.sql import functions as F
 from pipeline.contract import DAMAGED, UNKNOWN, conform, of_kind
 from pipeline.names import named
 from pipeline.sources.segments import SharedTask
-
-
-class Source(Protocol):
-    """Where a history is read."""
-
-    def events(self) -> DataFrame:
-        """EVENTS."""
-
-    def chained(self) -> DataFrame | None:
-        """The same history as CHAINED; None where that is not cheaper than a sort."""
-
-    def tasks(self) -> Sequence[SharedTask] | None:
-        """The same as tasks that read whole partitions in order; None where it is not in files."""
-
-    def batches(self, topics: Sequence[str] | None = None) -> DataFrame | None:
-        """BATCHES of these topics, of all ordinary ones without a name; None where none are kept.
-
-        PipelineError for a topic that is not there.
-        """
+from pipeline.sources.source import Source
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import socket
 import struct
-import time
 from collections.abc import Iterator
 from typing import Any
 
+from cli import clock
 from cli.errors import UNREACHABLE, CommandError, refused
 from protocol import errors, headers
 from protocol.messages import BY_NAME
@@ -214,7 +214,7 @@ class Cluster:
 
     def coordinator(self, group_id: str) -> Connection:
         """Return the connection to a group's coordinator, waiting while it is being made."""
-        deadline = time.monotonic() + self.timeout_s
+        deadline = clock.monotonic_s() + self.timeout_s
         while True:
             answer = self.any.call(
                 "FindCoordinator",
@@ -224,9 +224,9 @@ class Cluster:
             code = found["error_code"]
             if code == errors.NONE:
                 return self.connect(found["host"], found["port"])
-            if code not in errors.RETRIABLE or time.monotonic() > deadline:
+            if code not in errors.RETRIABLE or clock.monotonic_s() > deadline:
                 raise refused(f"coordinator of {group_id}", code, found["error_message"])
-            time.sleep(RETRY_S)
+            clock.sleep(RETRY_S)
 
     def close(self) -> None:
         """Close every connection."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
+from cli import clock
 from cli.client.cluster import Cluster, Value
 from cli.client.offsets_at import Partition
 from cli.errors import refused
@@ -69,12 +69,12 @@ class GroupMember:
         while True:
             code = self._join_once()
             if code == errors.NONE:
-                self._beaten_s = time.monotonic()
+                self._beaten_s = clock.monotonic_s()
                 return self.assigned
             if code == errors.UNKNOWN_MEMBER_ID:
                 self.member_id = ""
             elif code in _FIND_AGAIN | _WAIT:
-                time.sleep(0.1)
+                clock.sleep(0.1)
             elif code not in _REJOIN:
                 raise refused(f"joining group {self.group_id}", code)
 
@@ -131,9 +131,9 @@ class GroupMember:
 
     def beat(self) -> bool:
         """Send a heartbeat when one is due; return False when the member must join again."""
-        if time.monotonic() - self._beaten_s < HEARTBEAT_S:
+        if clock.monotonic_s() - self._beaten_s < HEARTBEAT_S:
             return True
-        self._beaten_s = time.monotonic()
+        self._beaten_s = clock.monotonic_s()
         return self._accepted("Heartbeat", self._call("Heartbeat", self._identity())["error_code"])
 
     def _identity(self) -> Value:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from cli import output
+from cli import clock, output
 from cli.client.cluster import Cluster, Connection
 from cli.errors import USAGE, CommandError, refused
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, DryRunAtBroker, Json, Timeout
@@ -288,13 +287,13 @@ def _settled(
         wanted = (_foretold(operation, before) or "").replace(" ", "")
         return bool(entry["is_sensitive"]) or entry["value"] == wanted
 
-    deadline = time.monotonic() + SETTLED_WITHIN_S
+    deadline = clock.monotonic_s() + SETTLED_WITHIN_S
     while True:
         after = _describe(connection, resource, None)
         settled = all(shows(operation, after.get(operation.setting)) for operation in operations)
-        if settled or time.monotonic() > deadline:
+        if settled or clock.monotonic_s() > deadline:
             return after
-        time.sleep(0.02)
+        clock.sleep(0.02)
 
 
 def _own_sources(resource: Resource) -> tuple[str, ...]:

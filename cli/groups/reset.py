@@ -6,33 +6,29 @@ says so. The scenarios and their names are Apache's (KIP-122).
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
+from cli import clock
 from cli.client.cluster import Cluster
 from cli.client.group_reads import Committed, committed_of, read_group
 from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
 from cli.errors import USAGE, CommandError
-from cli.offsets.changes import Change, DryRun, Execute, finish, refuse_members, selected
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
-
-_DURATION = re.compile(
-    r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?"
-    r"(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?"
+from cli.offsets.changes import (
+    Change,
+    DryRun,
+    Execute,
+    Topics,
+    finish,
+    refuse_members,
+    selected,
 )
-_SHORT = re.compile(r"(\d+)(s|m|h|d|w)")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.times import datetime_ms, duration_ms
 
 Offsets = Mapping[Partition, int]
-Topics = Annotated[
-    list[str] | None,
-    typer.Option("--topic", "-t", metavar="TOPIC[:0,1,5-7]", help="Of this topic; repeatable."),
-]
 
 
 def reset(
@@ -76,7 +72,7 @@ def reset(
         "--to-offset": to_offset,
         "--shift-by": shift_by,
         "--to-datetime": None if to_datetime is None else datetime_ms(to_datetime),
-        "--by-duration": None if by_duration is None else now_ms() - duration_ms(by_duration),
+        "--by-duration": None if by_duration is None else clock.now_ms() - duration_ms(by_duration),
     }
     chosen = [(name, value) for name, value in targets.items() if value is not None]
     if len(chosen) != 1:
@@ -138,37 +134,3 @@ def _wanted(
     if before is None:
         return end, "it had no offset"
     return before.offset + (value if target == "--shift-by" else 0), None
-
-
-def now_ms() -> int:
-    """The wall clock."""
-    return time.time_ns() // 1_000_000
-
-
-def datetime_ms(text: str, option: str = "--to-datetime") -> int:
-    """Milliseconds since 1970 of an ISO 8601 time, UTC unless it has a zone, as Apache's tool."""
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise CommandError(
-            f"{option} {text}: write it as 2026-01-31T12:00:00 or with a zone, as in"
-            " 2026-01-31T12:00:00+01:00",
-            USAGE,
-        ) from None
-    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-    return round(when.timestamp() * 1000)
-
-
-def duration_ms(text: str, option: str = "--by-duration") -> int:
-    """Milliseconds of an ISO 8601 duration (PnWnDTnHnMnS) or of a number and its unit (90m)."""
-    short = _SHORT.fullmatch(text)
-    if short is not None:
-        return int(short[1]) * _SECONDS[short[2]] * 1000
-    found = _DURATION.fullmatch(text.upper())
-    if found is None or not any(found.groups()):
-        raise CommandError(
-            f"{option} {text}: write it as PT1H30M, P7D, or as a number and its unit, as in 90m",
-            USAGE,
-        )
-    parts = found.groupdict(default="0")
-    return round(sum(float(parts[unit]) * _SECONDS[unit] for unit in _SECONDS) * 1000)

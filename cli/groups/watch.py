@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 from typing import Annotated, Any
 
 import typer
@@ -14,11 +13,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cli import output
+from cli import clock, output
 from cli.errors import CommandError
-from cli.groups.why import name_of, partitions_of, some, span, story
+from cli.groups.why import name_of, partitions_of, some, story
 from cli.http import Api, group_path
 from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout
+from cli.times import span
 
 Value = dict[str, Any]
 _COLUMNS = ("group", "state", "generation", "members", "lag", "rebalances", "last_why")
@@ -69,7 +69,7 @@ def _print_changes(api: Api, group: str | None, every: float) -> None:
         for name in known.keys() - now.keys():
             output.show_json_line({"group": name, "state": "Dead"})
         known = now
-        time.sleep(every)
+        clock.sleep(every)
 
 
 def _gist(value: Any) -> Any:
@@ -94,13 +94,13 @@ def _append_changes(api: Api, group: str | None, every: float) -> None:
             console.print(_drawn(now, group))
             console.file.flush()
         known = gist
-        time.sleep(every)
+        clock.sleep(every)
 
 
 def _show_live(api: Api, group: str | None, every: float) -> None:
     with Live(_drawn(_look(api, group), group), auto_refresh=False, transient=False) as live:
         while True:
-            time.sleep(every)
+            clock.sleep(every)
             try:
                 drawn: Any = _drawn(_look(api, group), group)
             except CommandError as error:

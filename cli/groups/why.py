@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +10,7 @@ import typer
 from cli import output
 from cli.http import Api, group_path
 from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout
+from cli.times import span, time_of_day
 
 Value = dict[str, Any]
 
@@ -52,7 +52,7 @@ def story(journal: Value) -> list[str]:
     since_ms = rebalances[0]["began_ms"] if rebalances else 0
     for note in journal["notes"]:
         if note["at_ms"] >= since_ms:
-            told.append((note["at_ms"], [f"{clock(note['at_ms'])}  {note['text']}"]))
+            told.append((note["at_ms"], [f"{time_of_day(note['at_ms'])}  {note['text']}"]))
     for moved in journal["moved_back"]["last"]:
         if moved["at_ms"] >= since_ms:
             told.append((moved["at_ms"], [_moved(moved)]))
@@ -65,7 +65,7 @@ def story(journal: Value) -> list[str]:
         who = example["member"] or example["client"] or "somebody"
         lines.append(
             f"{times(rejected['count'])} a commit was refused with {rejected['error']}, last at"
-            f" {clock(rejected['last_ms'])}: {who} from {example['host']}, {example['why']}"
+            f" {time_of_day(rejected['last_ms'])}: {who} from {example['host']}, {example['why']}"
         )
     for each in journal["flapping"]:
         lines.append(
@@ -73,26 +73,6 @@ def story(journal: Value) -> list[str]:
             f" ({times(each['changes'])}), last: {each['last']}"
         )
     return lines
-
-
-def clock(wall_ms: int) -> str:
-    """A time of day, local; with the date if that is not today's."""
-    then = datetime.fromtimestamp(wall_ms / 1000)
-    today = then.date() == datetime.now().date()
-    return then.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
-
-
-def span(milliseconds: int) -> str:
-    """A length of time."""
-    if milliseconds < 1000:
-        return f"{milliseconds} ms"
-    if milliseconds < 120_000:
-        return f"{milliseconds / 1000:.1f} s"
-    minutes = milliseconds / 60_000
-    if minutes < 120:
-        return f"{minutes:.0f} min"
-    hours = minutes / 60
-    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"
 
 
 def times(count: int) -> str:
@@ -133,8 +113,8 @@ def _ranges(numbers: list[int]) -> str:
 def _restored(restored: Value) -> list[str]:
     *earlier, last = restored["generations"]
     line = (
-        f"{clock(restored['at_ms'])}  the coordinator started and loaded the group from offset"
-        f" {last['log_offset']} of its log: generation {last['generation']},"
+        f"{time_of_day(restored['at_ms'])}  the coordinator started and loaded the group from"
+        f" offset {last['log_offset']} of its log: generation {last['generation']},"
         f" {_members(last['members'])}"
     )
     lines = [line]
@@ -150,16 +130,17 @@ def _members(count: int) -> str:
 
 def _rebalance(entry: Value) -> list[str]:
     heard = entry["last_heard_ms"]
-    since = "" if heard is None else f", last heard at {clock(heard)}"
-    lines = [f"{clock(entry['began_ms'])}  {entry['why']}{since}"]
+    since = "" if heard is None else f", last heard at {time_of_day(heard)}"
+    lines = [f"{time_of_day(entry['began_ms'])}  {entry['why']}{since}"]
     if entry["cause"] == "leader_rejoined" and entry["why"].endswith("rejoined"):
         lines[0] += ", with the same topics (clients do so when the partitions of a topic change)"
     if entry["phase"] != "ended":
         waits = "nobody" if not entry["awaited"] else some(map(name_of, entry["awaited"]))
         lines.append(f"    {entry['phase']} goes on: waits for {waits}")
-        lines[-1] += f", until {clock(entry['until_ms'])} at the latest"
+        lines[-1] += f", until {time_of_day(entry['until_ms'])} at the latest"
     lines += [
-        f"    {clock(change['at_ms'])}  {name_of(change)} from {change['host']} {change['what']}"
+        f"    {time_of_day(change['at_ms'])}  {name_of(change)} from {change['host']}"
+        f" {change['what']}"
         for change in entry["changes"]
         if not _is_the_cause(entry, change)
     ]
@@ -205,6 +186,6 @@ def _moved(moved: Value) -> str:
     more = f" and {moved['offsets'] - 1} more" if moved["offsets"] > 1 else ""
     who = moved["member"] or moved["client"] or "somebody"
     return (
-        f"{clock(moved['at_ms'])}  {who} from {moved['host']} moved {one['topic']}-"
+        f"{time_of_day(moved['at_ms'])}  {who} from {moved['host']} moved {one['topic']}-"
         f"{one['partition']} back from {one['from']} to {one['to']}{more}"
     )

@@ -27,6 +27,10 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what would change, before and after; do nothing.")
 ]
 Execute = Annotated[bool, typer.Option("--execute", "--yes", "-y", help="Do it without asking.")]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", "-t", metavar="TOPIC[:0,1,5-7]", help="Of this topic; repeatable."),
+]
 
 CHUNK = 2000
 """Partitions of one request, far below what a broker takes in one record batch."""

@@ -14,12 +14,12 @@ from cli.client.cluster import Cluster
 from cli.client.group_reads import Committed, committed_of, known_group, list_groups, read_group
 from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
 from cli.errors import REFUSED, USAGE, CommandError
-from cli.groups.reset import Topics
 from cli.offsets import files as offset_files
 from cli.offsets.changes import (
     Change,
     DryRun,
     Execute,
+    Topics,
     finish,
     refuse_members,
     selected,

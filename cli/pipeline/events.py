@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import output
+from cli import clock, output
 from cli.errors import USAGE, CommandError
 from cli.options import TIMEOUT_S, Json, Timeout
 from cli.pipeline.jobs import (
@@ -88,14 +87,14 @@ def _follow(
     spark: SparkSession, source: str, out: str, until_now: bool, every_s: float
 ) -> tuple[str, int]:
     """Follow until the stream or the user ends it; where the table is, and its rows."""
-    from pipeline.sources.stream import finish, follow
     from pipeline.store import Store
+    from pipeline.stream import finish, follow
 
     store = Store(spark, out)
     query = follow(spark, source, store, available_now=until_now, trigger_s=every_s)
     # Java is asked by a thread: an interrupt would leave this one's connection in the middle of an
     # answer, and what it asks next would get that one.
-    with ThreadPoolExecutor(1) as waiting:
+    with clock.one_thread() as waiting:
         ended = waiting.submit(finish, query)
         try:
             if not until_now:

@@ -15,11 +15,11 @@ import typer
 
 from cli import output
 from cli.errors import USAGE, CommandError
-from cli.groups.reset import duration_ms
 from cli.offsets.changes import parse_partitions
 from cli.options import TIMEOUT_S, Json, Timeout
 from cli.pipeline.session import LOCAL, Bars, Conf, Master, Verbose, settings_of, spark_session
 from cli.pipeline.source import SourceOption, check_out, check_source, is_address, moment
+from cli.times import duration_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

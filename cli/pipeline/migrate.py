@@ -26,9 +26,9 @@ from cli.pipeline.plans import (
     carry_out,
     carry_out_file,
     check_alone,
-    made_now,
     open_target,
     read_text,
+    time_now,
     write_new,
 )
 from cli.pipeline.restore import AppliedAt, Groups, tell_left
@@ -153,7 +153,7 @@ def _move(asked: Asked, log: KafkaTarget, old: Side, file: Path | None, manner: 
     _tell(made, source, goal, asked)
     about = {"source": source.name, **{name: str(n) for name, n in made.counts().items()}}
     fresh = Plan(
-        "migrate", target.kind, target.where, target.cluster_id, made_now(), about, made.steps
+        "migrate", target.kind, target.where, target.cluster_id, time_now(), about, made.steps
     )
     carry_out(target, fresh, file, manner)
 

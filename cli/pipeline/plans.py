@@ -9,13 +9,12 @@ import os
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
-from cli import output
+from cli import clock, output
 from cli.client.cluster import Cluster
 from cli.errors import USAGE, CommandError
 from cli.offsets.changes import agreed, told
@@ -72,11 +71,11 @@ def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> 
         return
     target.check([each.key.group for each in plan.steps], manner.force)
     plan = replace(plan, steps=tuple(target.settled(plan.steps)))
-    path = file or Path(f"{plan.kind}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.json")
+    path = file or Path(f"{plan.kind}-{clock.now():%Y%m%dT%H%M%S.%fZ}.json")
     write_new(path, to_json(plan), "--plan")
     output.warn(f"the plan is in {path}")
     if _done(target, plan.steps, manner, path):
-        _rewrite(path, replace(plan, executed_at=_now()))
+        _rewrite(path, replace(plan, executed_at=time_now()))
 
 
 def carry_out_file(path: Path, undo: bool, bootstrap: str | None, manner: Manner) -> None:
@@ -102,8 +101,8 @@ def _carry_out_there(plan: Plan, path: Path, undo: bool, target: Target, manner:
         return
     target.check([each.key.group for each in steps], manner.force)
     if _done(target, target.settled(steps), manner, path):
-        marked = replace(plan, undone_at=_now()) if undo else replace(plan, executed_at=_now())
-        _rewrite(path, marked)
+        at = time_now()
+        _rewrite(path, replace(plan, undone_at=at) if undo else replace(plan, executed_at=at))
 
 
 def _steps(found: Standing, path: Path, undo: bool, manner: Manner) -> list[Step]:
@@ -185,13 +184,9 @@ def check_alone(path: Path | None, other: Path | None, named: Sequence[object]) 
     return chosen
 
 
-def made_now() -> str:
-    """The time of a plan, in UTC."""
-    return _now()
-
-
-def _now() -> str:
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}Z"
+def time_now() -> str:
+    """The time that a plan notes, in UTC."""
+    return f"{clock.now():%Y-%m-%dT%H:%M:%S}Z"
 
 
 def read_text(path: Path) -> str:

@@ -23,7 +23,7 @@ from cli.pipeline.plans import (
     carry_out,
     carry_out_file,
     check_alone,
-    made_now,
+    time_now,
 )
 from cli.pipeline.records_at import records_at
 from cli.pipeline.restore import AppliedAt, Groups, tell_left
@@ -87,7 +87,7 @@ def replicate(
     about = {"source": source, "source_cluster_id": origin.cluster_id or ""}
     carry_out(
         target,
-        Plan("replicate", KAFKA, where, target.cluster_id, made_now(), about, made.steps),
+        Plan("replicate", KAFKA, where, target.cluster_id, time_now(), about, made.steps),
         plan,
         manner,
     )

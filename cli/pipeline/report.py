@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import output
+from cli import clock, output
 from cli.errors import CommandError
 from cli.options import Json
 from cli.pipeline.session import LOCAL, Bars, Conf, Master, Verbose, settings_of, spark_session
@@ -48,7 +47,7 @@ def report(
 
         with Bars(spark) as bars:
             bars.step("the report", 0, 1)
-            store.write_text(REPORT, make_report(table, out, datetime.now(UTC)))
+            store.write_text(REPORT, make_report(table, out, clock.now()))
         where = store.path(REPORT)
     if json:
         output.show_json({"report": where})

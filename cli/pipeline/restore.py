@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cli import output
+from cli import clock, output
 from cli.client.cluster import Cluster
 from cli.errors import REFUSED, USAGE, CommandError
 from cli.offsets.changes import DryRun, Execute
@@ -22,7 +22,7 @@ from cli.pipeline.plans import (
     carry_out,
     carry_out_file,
     check_alone,
-    made_now,
+    time_now,
 )
 from cli.pipeline.session import LOCAL, Bars, Conf, Master, Verbose, settings_of, spark_session
 from cli.pipeline.source import SourceOption, check_source, is_address, moment
@@ -112,7 +112,7 @@ def restore(
     then = moment(at, "--at")
     if then is None:
         raise CommandError("say as of when: --at 2026-01-31T12:00:00", USAGE)
-    if then > datetime.now(UTC):
+    if then > clock.now():
         raise CommandError(f"--at {at} is still to come: choose a time that has passed", USAGE)
     check_source(source, timeout)
     asked = Asked(groups or [], then, source, other_cluster, inside, delete_unknown)
@@ -145,7 +145,7 @@ def _planned(spark: SparkSession, asked: Asked, target: KafkaTarget) -> Plan:
     if made.same:
         output.warn(f"{output.counted(made.same, 'offset')} as then")
     about = {"source": asked.source, "at": asked.at.isoformat()}
-    return Plan("restore", KAFKA, target.where, target.cluster_id, made_now(), about, made.steps)
+    return Plan("restore", KAFKA, target.where, target.cluster_id, time_now(), about, made.steps)
 
 
 def _check_cluster(history: str | None, target: KafkaTarget, other_cluster: bool) -> None:

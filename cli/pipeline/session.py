@@ -22,6 +22,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from cli import clock
 from cli.errors import USAGE, CommandError
 from cli.pipeline.extra import SPARK, needs, sentences
 
@@ -111,8 +112,7 @@ def _stop(session: SparkSession) -> None:
         with suppress(Py4JError, OSError, RuntimeError):  # Java may be gone already
             session.stop()
 
-    ending = threading.Thread(target=stop, daemon=True)
-    ending.start()
+    ending = clock.start_thread(stop)
     with suppress(KeyboardInterrupt):
         ending.join(STOPPED_WITHIN_S)
 
@@ -182,13 +182,13 @@ class Bars:
         self._steps: TaskID | None = None
         self._tasks: TaskID | None = None
         self._ended = threading.Event()
-        self._poller = threading.Thread(target=self._poll, daemon=True)
+        self._poller: threading.Thread | None = None
 
     def __enter__(self) -> Bars:
         self._bar.start()
         if self._shown:
             self._tasks = self._bar.add_task("tasks", total=None)
-            self._poller.start()
+            self._poller = clock.start_thread(self._poll)
         return self
 
     def step(self, what: str, done: int, total: int) -> None:
@@ -212,6 +212,6 @@ class Bars:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        if self._poller.is_alive():
+        if self._poller is not None:
             self._poller.join(timeout=1)
         self._bar.stop()

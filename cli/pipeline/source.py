@@ -12,8 +12,8 @@ import typer
 
 from cli.client.cluster import Cluster
 from cli.errors import USAGE, CommandError
-from cli.groups.reset import datetime_ms
 from cli.pipeline.extra import SPARK, needs, sentences
+from cli.times import datetime_ms
 from pipeline.sources.broker import addresses_of, bootstrap_of
 
 SourceOption = Annotated[

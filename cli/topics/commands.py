@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from typing import Annotated
 
 import typer
 
-from cli import output
+from cli import clock, output
 from cli.client.cluster import RETRY_S, Cluster
 from cli.client.offsets_at import EARLIEST, LATEST, offsets_at
 from cli.errors import USAGE, CommandError, check
@@ -85,13 +84,13 @@ def _settled(cluster: Cluster, topic: str, least: int) -> None:
     Kafka answers an order when its controller has taken it; brokers hear of it a little later.
     All topics are asked for, since before Kafka 0.11 to name one is to create it.
     """
-    deadline = time.monotonic() + cluster.timeout_s
-    while time.monotonic() < deadline:
+    deadline = clock.monotonic_s() + cluster.timeout_s
+    while clock.monotonic_s() < deadline:
         found = [each for each in cluster.metadata(None)["topics"] if each["name"] == topic]
         leaders = [p["leader_id"] for each in found for p in each["partitions"]]
         if (len(leaders) >= least and min(leaders) >= 0) if least else not found:
             return
-        time.sleep(RETRY_S)
+        clock.sleep(RETRY_S)
 
 
 @app.command("list")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from cli import output
+from cli import clock, output
 from cli.client.cluster import Cluster, Connection, Value
 from cli.client.group_member import GroupMember
 from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
@@ -51,15 +50,15 @@ def consume(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves its group like Ctrl-C
     try:
         consumer.start(partition, offset)
-        last_s = time.monotonic()
+        last_s = clock.monotonic_s()
         while left:
             for where, record in consumer.poll(left):
                 _show(where, record, keys, json)
-                last_s = time.monotonic()
+                last_s = clock.monotonic_s()
                 left -= 1
                 if not left:
                     break
-            if idle is not None and time.monotonic() - last_s > idle:
+            if idle is not None and clock.monotonic_s() - last_s > idle:
                 break
     except KeyboardInterrupt:
         cluster.reconnect()  # a JoinGroup may be waiting for other members
@@ -127,7 +126,7 @@ class Consumer:
             if not (self.member.beat() and self.member.commit(self.positions)):
                 self._join()
             if not self.positions:
-                time.sleep(WAIT_MS / 1000)
+                clock.sleep(WAIT_MS / 1000)
         by_leader: dict[Connection, list[Partition]] = {}
         for key in self.positions:
             by_leader.setdefault(self.leaders[key], []).append(key)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
 
-from cli import output
+from cli import clock, output
 from cli.client.cluster import Cluster, Connection
 from cli.errors import USAGE, CommandError, refused
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
@@ -127,7 +126,7 @@ class Producer:
             self.sent += len(lines)
 
     def _append(self, partition: int, lines: list[Line]) -> None:
-        now_ms = int(time.time() * 1000)
+        now_ms = clock.now_ms()
         records = [Record(i, now_ms, key, value, ()) for i, (key, value) in enumerate(lines)]
         leader = self.leaders[partition]
         if leader.version_of("Produce") < 3:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import selection
 from pipeline.contract import BATCHES, EVENTS, conform
 from pipeline.errors import PipelineError
 from pipeline.sources import wire
@@ -24,21 +22,14 @@ from pipeline.sources.segment_files import (
     partition_folders,
 )
 from pipeline.sources.segments import FORMAT, SharedTask, chain_tasks, plan
+from pipeline.sources.source import ClusterSource
 from pipeline.store import Store
 
 EVENTS_TABLE = "events"
 BATCHES_TABLE = "batches"
 
 
-class Source(selection.Source, Protocol):
-    """The history of a cluster."""
-
-    where: str
-    cluster_id: str | None
-    """None where it is not known."""
-
-
-def open_source(spark: SparkSession, where: str) -> Source:
+def open_source(spark: SparkSession, where: str) -> ClusterSource:
     """The source that ``where`` names; PipelineError says why it is none.
 
     `HOST:PORT` (several with commas) or `kafka://HOST:PORT`: a broker. Else the folder of a `Store`

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli import top
+from cli import clock, top
 from tests.brokers import KIND, Broker
 from tests.cli import sessions
 
@@ -93,10 +93,10 @@ class ScriptedApi:
 
 
 def test_top(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = itertools.count(100.0, 2.0)
+    seconds = itertools.count(100.0, 2.0)
     real = top.Api
-    monkeypatch.setattr(top, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(top, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(clock, "monotonic_s", lambda: next(seconds))
+    monkeypatch.setattr(clock, "sleep", lambda _seconds: None)
 
     def api(address: str, what: str, timeout_s: float) -> Any:
         real(address, what, timeout_s)  # refuses what is no address

@@ -22,9 +22,10 @@ from pipeline.direct import DirectCommits, Seen, direct_commits, write_task
 from pipeline.errors import PipelineError
 from pipeline.history import History
 from pipeline.jobs import Options, Summary, run_job
-from pipeline.selection import SelectedSource, Selection, Source
+from pipeline.selection import SelectedSource, Selection
 from pipeline.sources.open import open_source
 from pipeline.sources.segments import SegmentTask, SharedTask, chain_tasks, chains_of, plan
+from pipeline.sources.source import Source
 from pipeline.store import Store
 from tests.cli.running import run
 from tests.pipeline.conftest import Frame

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from pipeline.errors import PipelineError
 from pipeline.sources.open import open_source
-from pipeline.sources.stream import batch_writer, finish, follow
 from pipeline.store import Store
+from pipeline.stream import batch_writer, finish, follow
 from tests import waiting
 from tests.brokers import Broker
 from tests.interop.cluster import Cluster
@@ -31,7 +31,7 @@ PARTITIONS = 50
 FOLLOWER = """
 import sys
 from pipeline.session import open_session
-from pipeline.sources.stream import finish, follow
+from pipeline.stream import finish, follow
 from pipeline.store import Store
 where, out, jars = sys.argv[1:]
 spark = open_session("local[2]", settings={"spark.jars": jars})

@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pipeline.contract import BATCHES, EVENTS
 from pipeline.errors import PipelineError
 from pipeline.session import OFFSETS_BY_CONSUMER
-from pipeline.sources.open import Source, open_source
+from pipeline.sources.open import open_source
+from pipeline.sources.source import ClusterSource
 from tests.brokers import KIND, Broker, free_port
 from tests.interop.cluster import Cluster
 
@@ -82,7 +83,7 @@ def committed(broker: Broker, topic: str) -> dict[tuple[str, int], tuple[int, st
 @pytest.fixture(scope="module")
 def source(
     spark: SparkSession, broker: Broker, committed: dict[tuple[str, int], tuple[int, str]]
-) -> Source:
+) -> ClusterSource:
     return open_source(spark, broker.bootstrap)
 
 
@@ -165,7 +166,7 @@ def test_structured_streaming_reads_all_then_what_comes(
 
 
 def test_what_clients_committed_comes_over_the_wire(
-    source: Source, topic: str, committed: dict[tuple[str, int], tuple[int, str]]
+    source: ClusterSource, topic: str, committed: dict[tuple[str, int], tuple[int, str]]
 ) -> None:
     events = source.events()
     assert events.schema == EVENTS
@@ -179,7 +180,7 @@ def test_what_clients_committed_comes_over_the_wire(
 
 
 def test_the_files_of_the_same_broker_give_the_same_rows(
-    spark: SparkSession, source: Source, broker: Broker, tmp_path: Path
+    spark: SparkSession, source: ClusterSource, broker: Broker, tmp_path: Path
 ) -> None:
     live = open_source(spark, str(broker.data))
     if KIND == "muster":
@@ -194,7 +195,7 @@ def test_the_files_of_the_same_broker_give_the_same_rows(
 
 
 def test_batches_join_offsets_and_time_on_both_ways(
-    spark: SparkSession, source: Source, broker: Broker, topic: str
+    spark: SparkSession, source: ClusterSource, broker: Broker, topic: str
 ) -> None:
     wire = source.batches([topic])
     files = open_source(spark, str(broker.data)).batches([topic])
@@ -217,7 +218,7 @@ def test_batches_join_offsets_and_time_on_both_ways(
 
 
 def test_clear_words_for_what_is_no_source(
-    spark: SparkSession, source: Source, tmp_path: Path
+    spark: SparkSession, source: ClusterSource, tmp_path: Path
 ) -> None:
     port = free_port()
     with pytest.raises(PipelineError, match=f"no broker answers at 127.0.0.1:{port}"):

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from cli.groups.why import clock, partitions_of, span, story
-from cli.offsets.expiring import milliseconds
+from cli.groups.why import partitions_of, story
+from cli.times import duration_ms, span, time_of_day
 from tests import waiting
 from tests.brokers import CHECKOUT, KIND, Broker, free_port
 from tests.interop.cluster import Cluster, Feed
@@ -78,7 +78,7 @@ def journal(**more: Any) -> dict[str, Any]:
 
 
 def test_a_rebalance_is_three_lines() -> None:
-    at = clock(NOW_MS)
+    at = time_of_day(NOW_MS)
     assert story(journal(rebalances=[rebalance()])) == [
         "g  Stable",
         f"{at}  a-1 from /10.0.0.1 left: bye",
@@ -94,7 +94,7 @@ def test_a_rebalance_that_goes_on_says_for_whom_and_until_when() -> None:
     )
     lines = story(journal(rebalances=[going_on]))
     assert lines[2:] == [
-        f"    join goes on: waits for b-2, until {clock(NOW_MS + 60_000)} at the latest"
+        f"    join goes on: waits for b-2, until {time_of_day(NOW_MS + 60_000)} at the latest"
     ]
 
 
@@ -105,7 +105,7 @@ def test_who_came_and_went_meanwhile_is_told_but_not_the_cause_again() -> None:
     ]
     lines = story(journal(rebalances=[rebalance(changes=changes, more_changes=4)]))
     assert lines[2:4] == [
-        f"    {clock(NOW_MS + 1000)}  c-3 from /10.0.0.1 joined",
+        f"    {time_of_day(NOW_MS + 1000)}  c-3 from /10.0.0.1 joined",
         "    and 4 more came or went",
     ]
 
@@ -147,15 +147,15 @@ def test_what_is_no_rebalance_stands_where_it_happened() -> None:
         )
     )
     assert lines[1:3] == [
-        f"{clock(NOW_MS - 1000)}  the coordinator started and loaded the group from offset 9 of its"
-        " log: generation 7, 2 members",
+        f"{time_of_day(NOW_MS - 1000)}  the coordinator started and loaded the group from offset 9"
+        " of its log: generation 7, 2 members",
         "    generations before it in the log: 6 (at 3)",
     ]
-    assert lines[3].endswith(f"left: bye, last heard at {clock(NOW_MS - 10_000)}")
+    assert lines[3].endswith(f"left: bye, last heard at {time_of_day(NOW_MS - 10_000)}")
     assert lines[6:] == [
-        f"{clock(NOW_MS + 2000)}  something happened",
-        f"{clock(NOW_MS + 3000)}  reset from /10.0.0.9 moved t-1 back from 9 to 0 and 1 more",
-        f"2 times a commit was refused with ILLEGAL_GENERATION, last at {clock(NOW_MS)}:"
+        f"{time_of_day(NOW_MS + 2000)}  something happened",
+        f"{time_of_day(NOW_MS + 3000)}  reset from /10.0.0.9 moved t-1 back from 9 to 0 and 1 more",
+        f"2 times a commit was refused with ILLEGAL_GENERATION, last at {time_of_day(NOW_MS)}:"
         " b-2 from /10.0.0.1, late",
         "c-3 from /10.0.0.1 keeps changing what it says of itself (5 times),"
         " last: offers other things",
@@ -176,8 +176,8 @@ def test_lengths_of_time(milliseconds_: int, shown: str) -> None:
 
 
 def test_times_of_another_day_have_their_date() -> None:
-    assert len(clock(NOW_MS)) == len("12:34:56")
-    assert clock(0).startswith(("1969-12-31", "1970-01-01"))
+    assert len(time_of_day(NOW_MS)) == len("12:34:56")
+    assert time_of_day(0).startswith(("1969-12-31", "1970-01-01"))
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_what_a_member_got(owned: Any, shown: str) -> None:
     [("250ms", 250), ("30s", 30_000), ("5m", 300_000), ("12h", 43_200_000), ("7d", 604_800_000)],
 )
 def test_a_length_of_time_is_a_number_and_its_unit(text: str, expected: int) -> None:
-    assert milliseconds(text) == expected
+    assert duration_ms(text) == expected
 
 
 # ----------------------------------------------------------------------------------- as commands

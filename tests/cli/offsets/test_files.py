@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from cli.client.group_reads import Committed
 from cli.errors import USAGE, CommandError
-from cli.groups.reset import datetime_ms, duration_ms
 from cli.offsets.files import as_csv, as_json, read
+from cli.times import datetime_ms, duration_ms
 
 NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
 COMMITTED = st.builds(

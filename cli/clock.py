@@ -1,0 +1,49 @@
+"""The clock of the command line: nothing else in `cli/` reads one, waits, or makes a thread.
+
+How times are read and written as text is in `cli/times.py`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+
+def now() -> datetime:
+    """The wall clock, in UTC."""
+    return datetime.now(UTC)
+
+
+def now_ms() -> int:
+    """The wall clock, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def monotonic_s() -> float:
+    """Seconds since some moment: for what waits."""
+    return time.monotonic()
+
+
+def sleep(seconds: float) -> None:
+    """Wait."""
+    time.sleep(seconds)
+
+
+def start_thread(work: Callable[[], None]) -> threading.Thread:
+    """Run ``work`` in a thread that ends with the process at the latest."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def one_thread() -> ThreadPoolExecutor:
+    """An executor with one thread; leaving its block waits for the thread."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1)

@@ -1,0 +1,16 @@
+"""The clock of the pipeline: nothing else in `pipeline/` reads one, or makes an id."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+
+
+def now() -> datetime:
+    """The wall clock, in UTC."""
+    return datetime.now(UTC)
+
+
+def fresh_id() -> str:
+    """An id that nobody else has."""
+    return uuid.uuid4().hex
