@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from broker.broker import Broker
-from broker.config import Config
+from broker.config.config import Config
 from offsets.runs import OffsetRun
 from protocol.records.batch import Record, encode_batch
 

@@ -16,43 +16,43 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.background import Background
-from broker.cleaning import Cleaning
-from broker.clock import Clock
-from broker.config import DEFAULT_BROKER_ID, Config
-from broker.config_changes import restore
-from broker.config_value import BadValue
-from broker.embedded_registry import EmbeddedRegistry
-from broker.fetch_sessions import FetchSessions
-from broker.health import health
-from broker.internal_errors import InternalErrors
-from broker.lag import Lags
-from broker.listeners import Endpoint, parse_host_and_port
-from broker.log_lines import observe as write_line
-from broker.logs import LogManager
-from broker.long_poll import LongPolls
-from broker.maintenance import Maintenance
-from broker.metrics import Metrics
-from broker.offsets_topic import offsets_topic_configs
-from broker.old_offsets import OldCommits
-from broker.pulse import Pulse
-from broker.registry import BadDirectory, BrokerNode, Topic
-from broker.runtime import OFFSETS_TOPIC, Runtime
-from broker.server import Server
+from broker.apis.fetch.sessions import FetchSessions
+from broker.apis.old_offsets import OldCommits
+from broker.config.config import DEFAULT_BROKER_ID, Config
+from broker.config.config_value import BadValue
+from broker.config.listeners import Endpoint, parse_host_and_port
+from broker.cores.log_lines import observe as write_line
+from broker.cores.runtime import Runtime
+from broker.loop.background import Background
+from broker.loop.internal_errors import InternalErrors
+from broker.loop.pulse import Pulse
+from broker.loop.slices import Slicer
+from broker.loop.watchdog import Watchdog
+from broker.loop.worker import Worker
+from broker.metrics.lag import Lags
+from broker.metrics.totals import Metrics
+from broker.net.server import Server
 from broker.settings import limits, runtime_settings
-from broker.slices import Slicer
-from broker.topics import TopicAdmin
-from broker.trends import Trends
-from broker.watchdog import Watchdog
-from broker.worker import Worker
+from broker.time import Clock
+from broker.topics.cleaning import Cleaning
+from broker.topics.config_changes import restore
+from broker.topics.embedded_registry import EmbeddedRegistry
+from broker.topics.logs import LogManager
+from broker.topics.long_poll import LongPolls
+from broker.topics.maintenance import Maintenance
+from broker.topics.offsets_topic import offsets_topic_configs
+from broker.topics.registry import OFFSETS_TOPIC, BadDirectory, BrokerNode, Topic
+from broker.topics.topic_admin import TopicAdmin
+from broker.web.health import health
+from broker.web.trends import Trends
 from coordinator.journal import Journal
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 
 if TYPE_CHECKING:
-    from broker.http import HttpServer
-    from broker.live import Live
-    from broker.request import Request
+    from broker.net.request import Request
+    from broker.web.http import HttpServer
+    from broker.web.live import Live
     from coordinator.events import Event
     from coordinator.shard import GroupShard
 
@@ -201,13 +201,13 @@ class Broker:
             return None
         from starlette.routing import Route
 
-        from broker.exposition import render
-        from broker.http import HttpServer, application, timed
-        from broker.http_api import routes
-        from broker.http_guard import Hosts
-        from broker.live import Live
-        from broker.live_rows import find
-        from broker.page_files import PageFiles
+        from broker.metrics.exposition import render
+        from broker.web.http import HttpServer, application, timed
+        from broker.web.http_api import routes
+        from broker.web.http_guard import Hosts
+        from broker.web.live import Live
+        from broker.web.live_rows import find
+        from broker.web.page_files import PageFiles
 
         host, port = parse_host_and_port(where)
         live = Live(lambda watch: find(self, watch), lambda: self.clock.now().wall_ms, self.slicer)

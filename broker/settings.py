@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from broker.config import Config
-from broker.produce_rules import codec_of, level_of, timestamp_type_of
-from broker.runtime import RuntimeSettings
-from broker.server import Limits
+from broker.config.config import Config
+from broker.cores.runtime import RuntimeSettings
+from broker.net.server import Limits
+from broker.topics.produce_rules import codec_of, level_of, timestamp_type_of
 from coordinator.config import GroupConfig
 from protocol.records.batch import CREATE_TIME
 

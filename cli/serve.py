@@ -24,7 +24,7 @@ from cli.version import VERSION
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.config import Config
+    from broker.config.config import Config
 
 FAILED = 1
 USAGE = 2
@@ -70,7 +70,7 @@ def serve(words: Sequence[str]) -> int:
     # Nothing of what is imported is ever freed; collecting while importing costs a third of it.
     gc.disable()
     _import_structlog()
-    from broker.log_writer import standard_streams
+    from broker.loop.log_writer import standard_streams
 
     with standard_streams():
         try:
@@ -81,8 +81,8 @@ def serve(words: Sequence[str]) -> int:
 
 
 def _serve_with(options: argparse.Namespace) -> int:
-    from broker.config import BadConfig
-    from broker.log_lines import configure
+    from broker.config.config import BadConfig
+    from broker.cores.log_lines import configure
 
     try:
         config = _config(options)
@@ -114,8 +114,8 @@ def _complain(sentence: str) -> int:
 
 
 def _config(options: argparse.Namespace) -> Config:
-    from broker.config import BadConfig, load
-    from broker.listeners import parse_host_and_port
+    from broker.config.config import BadConfig, load
+    from broker.config.listeners import parse_host_and_port
 
     flags = {}
     if options.listen is not None:
@@ -168,7 +168,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
     from broker.broker import CannotListen
-    from broker.garbage import collect_seldom
+    from broker.loop.garbage import collect_seldom
 
     collect_seldom(broker.watchdog)
     loop = asyncio.get_running_loop()
@@ -199,8 +199,8 @@ async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
     """SIGHUP: the properties are read again, and what may change at run time holds."""
     import structlog
 
-    from broker.config import BadConfig
-    from broker.config_changes import reload
+    from broker.config.config import BadConfig
+    from broker.topics.config_changes import reload
 
     try:
         fresh = reread()
@@ -213,7 +213,7 @@ async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
 
 
 def _ready_line(broker: Broker) -> str:
-    from broker.listeners import Endpoint
+    from broker.config.listeners import Endpoint
 
     where = ", ".join(Endpoint("", host, port).address for host, port in broker.addresses)
     data = os.path.relpath(broker.directory)

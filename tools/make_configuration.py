@@ -6,10 +6,10 @@ import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from broker.config_table import BROKER, TOPIC, Setting
-from broker.config_value import render
-from broker.dynamic_settings import DYNAMIC
-from broker.protection import FAMILIES, SINGLE, protects
+from broker.config.config_table import BROKER, TOPIC, Setting
+from broker.config.config_value import render
+from broker.config.dynamic_settings import DYNAMIC
+from broker.config.protection import FAMILIES, SINGLE, protects
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 

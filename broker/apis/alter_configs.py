@@ -1,6 +1,6 @@
 """AlterConfigs (33): all of a resource's own settings replaced; what is left out is at its default.
 
-v2 flexible. See `broker/config_changes.py` for what a change does.
+v2 flexible. See `broker/topics/config_changes.py` for what a change does.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from broker.config_changes import ConfigRefused, Current, Edit, Rows, change
-from broker.request import Request, ServedApi
+from broker.net.request import Request, ServedApi
+from broker.topics.config_changes import ConfigRefused, Current, Edit, Rows, change
 from protocol.errors import INVALID_REQUEST, NONE
 from protocol.messages.alter_configs import API
 

@@ -12,7 +12,7 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING
 
-from broker.request import Request, ServedApi
+from broker.net.request import Request, ServedApi
 from protocol.errors import INVALID_REQUEST
 from protocol.headers import response_header
 from protocol.messages.api_versions import API
@@ -39,7 +39,7 @@ def _handle(broker: Broker, request: Request) -> None:  # noqa: ARG001
 
 @cache
 def _body(version: int) -> bytes:
-    from broker.dispatch import SERVED as TABLE
+    from broker.net.dispatch import SERVED as TABLE
 
     keys = [
         {"api_key": key, "min_version": row.min_version, "max_version": row.max_version}

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.apis.create_topics import Refused, check_replicas
-from broker.request import Request, ServedApi
-from broker.runtime import OFFSETS_TOPIC
-from broker.topics import PARTITIONS_MAX, NoSuchTopic
+from broker.net.request import Request, ServedApi
+from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.topic_admin import PARTITIONS_MAX, NoSuchTopic
 from protocol.errors import (
     INVALID_PARTITIONS,
     INVALID_REPLICA_ASSIGNMENT,

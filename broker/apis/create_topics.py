@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.config import topic_settings
-from broker.config_value import BadValue
-from broker.described_configs import topic_entries
-from broker.registry import INTERNAL_TOPICS, BadTopicName
-from broker.request import Request, ServedApi, shortened
-from broker.slices import Slices
-from broker.topics import PARTITIONS_MAX, TopicExists
+from broker.config.config import topic_settings
+from broker.config.config_value import BadValue
+from broker.config.described_configs import topic_entries
+from broker.loop.slices import Slices
+from broker.net.request import Request, ServedApi, shortened
+from broker.topics.registry import INTERNAL_TOPICS, BadTopicName
+from broker.topics.topic_admin import PARTITIONS_MAX, TopicExists
 from protocol.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.request import Request, ServedApi
+from broker.net.request import Request, ServedApi
 from log.errors import OffsetOutOfRange
 from protocol.errors import (
     INVALID_TOPIC_EXCEPTION,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.request import Request, ServedApi
-from broker.runtime import OFFSETS_TOPIC
-from broker.topics import NoSuchTopic
+from broker.net.request import Request, ServedApi
+from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.topic_admin import NoSuchTopic
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.authorized import CLUSTER_OPERATIONS, NOT_ASKED
-from broker.request import Request, ServedApi
+from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED
+from broker.net.request import Request, ServedApi
 from protocol.errors import MISMATCHED_ENDPOINT_TYPE, NONE, UNSUPPORTED_ENDPOINT_TYPE
 from protocol.messages.describe_cluster import API
 

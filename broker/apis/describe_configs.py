@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from broker.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE, wrong_broker
-from broker.described_configs import broker_entries, cluster_entries, topic_entries
-from broker.registry import BadTopicName, check_topic_name
-from broker.request import Request, ServedApi, Steps, shortened
+from broker.config.described_configs import broker_entries, cluster_entries, topic_entries
+from broker.net.request import Request, ServedApi, Steps, shortened
+from broker.topics.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE, wrong_broker
+from broker.topics.registry import BadTopicName, check_topic_name
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,

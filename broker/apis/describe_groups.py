@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from broker.gather import Gather
-from broker.request import Request, ServedApi, Steps
+from broker.net.gather import Gather
+from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import DescribeGroup
 from coordinator.outcome import DescribeReply
 from protocol.encoded_array import EncodedArray

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from broker.request import Request, ServedApi, Steps
+from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import NONE
 from protocol.messages.describe_log_dirs import API
 

@@ -6,8 +6,8 @@ from asyncio import Future, get_running_loop
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from broker.registry import BadTopicName, check_topic_name
-from broker.request import Request, ServedApi, Steps
+from broker.net.request import Request, ServedApi, Steps
+from broker.topics.registry import BadTopicName, check_topic_name
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,

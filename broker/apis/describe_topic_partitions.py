@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorized import TOPIC_OPERATIONS
 from broker.apis.metadata import described, missing, partition_entry
-from broker.authorized import TOPIC_OPERATIONS
-from broker.registry import BadTopicName, check_topic_name
-from broker.request import Request, ServedApi, Steps
+from broker.net.request import Request, ServedApi, Steps
+from broker.topics.registry import BadTopicName, check_topic_name
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,

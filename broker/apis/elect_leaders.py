@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.request import Request, ServedApi, Steps
+from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
     ELECTION_NOT_NEEDED,
     INVALID_REQUEST,

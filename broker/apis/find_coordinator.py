@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from broker.request import Request, ServedApi, Steps
+from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_REQUEST,

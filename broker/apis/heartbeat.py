@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.request import Request, ServedApi
+from broker.net.request import Request, ServedApi
 from coordinator.calls import Heartbeat
 from protocol.errors import INVALID_GROUP_ID
 from protocol.generated.heartbeat import DECODE_REQUEST, ENCODE_RESPONSE

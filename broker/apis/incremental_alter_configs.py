@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.alter_configs import alter_all, refuse_nulls
-from broker.config_changes import ConfigRefused, Current, Edit, Rows
-from broker.dynamic_settings import DELETE, SET, SUBTRACT, with_operation
-from broker.request import Request, ServedApi
+from broker.config.dynamic_settings import DELETE, SET, SUBTRACT, with_operation
+from broker.net.request import Request, ServedApi
+from broker.topics.config_changes import ConfigRefused, Current, Edit, Rows
 from protocol.errors import INVALID_REQUEST
 from protocol.messages.incremental_alter_configs import API
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from broker.request import Request, ServedApi
+from broker.net.request import Request, ServedApi
 from protocol.errors import NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNKNOWN_SERVER_ERROR
 from protocol.messages.init_producer_id import API
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from broker.request import Request, ServedApi
+from broker.net.request import Request, ServedApi
 from coordinator.calls import JoinGroup
 from coordinator.outcome import JoinReply
 from protocol.errors import INVALID_GROUP_ID

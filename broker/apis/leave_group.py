@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.request import Request, ServedApi
+from broker.net.request import Request, ServedApi
 from coordinator.calls import LeaveGroup, Leaver
 from coordinator.outcome import LeaveReply
 from protocol.errors import INVALID_GROUP_ID

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE
-from broker.request import Request, ServedApi, Steps
+from broker.net.request import Request, ServedApi, Steps
+from broker.topics.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE
 from protocol.errors import NONE, UNSUPPORTED_VERSION
 from protocol.messages.list_config_resources import API
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from broker.leader_epoch import epoch_error
-from broker.request import Request, ServedApi, Steps
+from broker.net.request import Request, ServedApi, Steps
+from broker.topics.leader_epoch import epoch_error
 from log.errors import CorruptLog
 from log.partition_log import PartitionLog
 from protocol.errors import (

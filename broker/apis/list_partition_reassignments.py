@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.request import Request, ServedApi
+from broker.net.request import Request, ServedApi
 from protocol.errors import NONE
 from protocol.messages.list_partition_reassignments import API
 

@@ -17,11 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from broker.registry import INTERNAL_TOPICS, BadTopicName, Topic, check_topic_name
-from broker.request import Request, ServedApi, Steps
-from broker.runtime import OFFSETS_TOPIC
-from broker.topics import TopicExists
+from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from broker.net.request import Request, ServedApi, Steps
+from broker.topics.registry import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    BadTopicName,
+    Topic,
+    check_topic_name,
+)
+from broker.topics.topic_admin import TopicExists
 from log.partition_log import PartitionLog
 from protocol.errors import (
     INVALID_REQUEST,

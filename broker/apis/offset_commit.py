@@ -1,6 +1,6 @@
 """OffsetCommit (8): a group's positions, acknowledged when they are in the log.
 
-v0 offsets by ZooKeeper's consumer paths (`broker/old_offsets.py`); v1 offsets in the log, with
+v0 offsets by ZooKeeper's consumer paths (`broker/apis/old_offsets.py`); v1 offsets in the log, with
 generation and member and a commit timestamp for each partition; v2 retention time instead; v3
 throttle time; v5 no retention time; v6 committed leader epoch; v7 group instance id; v8 flexible;
 v9 GROUP_ID_NOT_FOUND where earlier versions get ILLEGAL_GENERATION (KIP-848); v10 topic ids instead
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from broker import old_offsets
-from broker.request import Request, ServedApi, Steps
+from broker.apis import old_offsets
+from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetCommit, TopicOffsets
 from coordinator.outcome import CommitReply
 from protocol.errors import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from broker.gather import Gather
-from broker.request import Request, ServedApi, Steps
+from broker.net.gather import Gather
+from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetDelete
 from coordinator.outcome import OffsetDeleteReply
 from protocol.encoded_array import EncodedArray

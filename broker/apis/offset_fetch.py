@@ -1,7 +1,7 @@
 """OffsetFetch (9): what a group committed.
 
-v0 reads ZooKeeper's consumer paths (`broker/old_offsets.py`); v1 the log's offsets; v2 null topics
-for all, and an error for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
+v0 reads ZooKeeper's consumer paths (`broker/apis/old_offsets.py`); v1 the log's offsets; v2 null
+topics for all, and an error for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
 require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch, which a classic group
 does not look at; v10 topic ids. With require_stable or without, an answer waits for every commit
 before it (law 2), so that none is ever unstable while there are no transactions.
@@ -13,9 +13,9 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker import old_offsets
-from broker.gather import Gather
-from broker.request import Request, ServedApi, Steps
+from broker.apis import old_offsets
+from broker.net.gather import Gather
+from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetFetch
 from coordinator.outcome import FetchReply
 from protocol.errors import INVALID_REQUEST, UNKNOWN_TOPIC_ID

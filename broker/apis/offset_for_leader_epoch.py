@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.leader_epoch import epoch_error
-from broker.request import Request, ServedApi, Steps
+from broker.net.request import Request, ServedApi, Steps
+from broker.topics.leader_epoch import epoch_error
 from protocol.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.messages.offset_for_leader_epoch import API
 

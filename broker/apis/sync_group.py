@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.request import Request, ServedApi
+from broker.net.request import Request, ServedApi
 from coordinator.calls import SyncGroup
 from coordinator.outcome import SyncReply
 from protocol.errors import INCONSISTENT_GROUP_PROTOCOL, INVALID_GROUP_ID

@@ -45,9 +45,9 @@ def check(
 
 def rows_of(file: Path) -> list[output.Row]:
     """A row for each setting of a file, and one for what only shows when they are together."""
-    from broker.config import BadConfig, Config
-    from broker.properties import parse
-    from broker.protection import asked_for
+    from broker.config.config import BadConfig, Config
+    from broker.config.properties import parse
+    from broker.config.protection import asked_for
 
     try:
         given = parse(file.read_text())
@@ -67,9 +67,9 @@ def rows_of(file: Path) -> list[output.Row]:
 
 
 def _row(name: str, text: str) -> output.Row:
-    from broker.config_table import BROKER
-    from broker.config_value import BadValue, parse_value
-    from broker.protection import asked_for, base_name, may_be_secret
+    from broker.config.config_table import BROKER
+    from broker.config.config_value import BadValue, parse_value
+    from broker.config.protection import asked_for, base_name, may_be_secret
 
     row: output.Row = {"setting": name, "value": "(hidden)" if may_be_secret(name) else text}
     wanted = asked_for(name, text)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from broker.broker import Broker
-from broker.config import Config
-from broker.registry import Topic
+from broker.config.config import Config
+from broker.topics.registry import Topic
 from log.partition_log import PartitionLog
 from protocol.records.batch import Record, encode_batch
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
-from broker.clock import Clock
-from broker.registry import Topic
-from broker.request import Request, ServedApi
-from broker.runtime import Runtime, RuntimeSettings
-from broker.server import Limits, Server
-from broker.slices import Slicer
-from broker.watchdog import Watchdog
-from broker.worker import Worker
+from broker.cores.runtime import Runtime, RuntimeSettings
+from broker.loop.slices import Slicer
+from broker.loop.watchdog import Watchdog
+from broker.loop.worker import Worker
+from broker.net.request import Request, ServedApi
+from broker.net.server import Limits, Server
+from broker.time import Clock
+from broker.topics.registry import Topic
 from coordinator.config import GroupConfig
 from log.config import LogConfig
 from log.filesystem import FileSystem, OsFileSystem

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from broker.broker import Broker
-from broker.clock import Clock
-from broker.config import load
+from broker.config.config import load
+from broker.time import Clock
 from coordinator.calls import Now
 from log.filesystem import FileSystem
 from tests.wire import Wire

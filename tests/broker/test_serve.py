@@ -322,7 +322,7 @@ HEAVY = ("rich", "typer", "uvicorn", "starlette", "prometheus_client", "pydantic
 def test_nothing_heavy_is_imported_before_it_listens(tmp_path: Path) -> None:
     program = (
         "import sys\n"
-        "from broker.server import Server\n"
+        "from broker.net.server import Server\n"
         "listen = Server.listen\n"
         "async def told(*words):\n"
         "    place = await listen(*words)\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import load
+from broker.config.config import load
 from tests.brokers import Broker
 from tests.cli import sessions
 

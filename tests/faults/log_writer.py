@@ -20,9 +20,9 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from broker.config import Config
-from broker.logs import LogManager
-from broker.registry import Topic
+from broker.config.config import Config
+from broker.topics.logs import LogManager
+from broker.topics.registry import Topic
 from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from protocol.records.batch import Record, encode_batch

@@ -14,7 +14,7 @@ from typing import Any
 
 import uvloop
 
-from broker import snapshots
+from broker.cores import snapshots
 from tests.broker.edge import EdgeBroker, eventually
 
 TOPIC_ID = bytes([5]) * 16

@@ -18,8 +18,8 @@ import pytest
 from protocol.records.batch import Record, encode_batch, records_of
 from protocol.records.stored import iter_stored
 from tests import waiting
-from tests.broker.test_broken_disks import commit, committed
 from tests.broker.topic_calls import create_topic, fetch, produce
+from tests.broker.topics.test_broken_disks import commit, committed
 from tests.brokers import COMMAND, KIND, Broker
 from tests.wire import Wire, batch, values_of
 

@@ -17,7 +17,7 @@ FUNCTION_LINES = 60
 
 LONGER = {
     # A table of data reads best in one piece.
-    "broker/config_table.py",
+    "broker/config/config_table.py",
     "protocol/log_records.py",
     # The fold and the entries that it fills read as one.
     "coordinator/journal.py",
@@ -125,8 +125,8 @@ def test_every_file_of_the_page_is_installed() -> None:
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][
         "package-data"
     ]
-    there = [path for path in (ROOT / "broker" / "page").rglob("*") if path.is_file()]
-    taken = {path for pattern in data["broker"] for path in (ROOT / "broker").glob(pattern)}
+    there = [path for path in (ROOT / "broker" / "web" / "page").rglob("*") if path.is_file()]
+    taken = {path for pattern in data["broker.web"] for path in (ROOT / "broker/web").glob(pattern)}
 
     assert len(there) > 5
     assert set(there) <= taken
@@ -134,7 +134,8 @@ def test_every_file_of_the_page_is_installed() -> None:
 
 def test_every_metric_name_has_its_line_in_the_docs() -> None:
     written = set(re.findall(r"\"((?:muster|kafka)_[a-z0-9_]+)\"", "".join(
-        (ROOT / "broker" / name).read_text() for name in ("exposition.py", "series.py")
+        (ROOT / "broker/metrics" / name).read_text()
+        for name in ("exposition.py", "labelled_series.py")
     )))  # fmt: skip
     documented = set(
         re.findall(r"`((?:muster|kafka)_[a-z0-9_]+)", (ROOT / "docs/metrics.md").read_text())

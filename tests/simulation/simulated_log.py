@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from broker.snapshots import blocks_of
+from broker.cores.snapshots import blocks_of
 from coordinator.shard import GroupShard
 from offsets.record_codec import runs_of_section
 from offsets.runs import Run

@@ -1,0 +1,1 @@
+"""Fetch: the handler, its sessions, what it reads and how it answers."""

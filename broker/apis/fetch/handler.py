@@ -1,0 +1,348 @@
+"""Fetch (1): records of partitions, now or when there are enough of them.
+
+v0 and v1 get message sets of magic 0, v2 and v3 of magic 1; v1 throttle time; v3 a bound on the
+whole answer; v4 isolation level, and batches of magic 2; v5 log start offsets; v7 sessions
+(KIP-227); v9 fencing by leader epoch; v10 zstd; v11 rack; v12 flexible, last fetched epoch; v13
+topic ids; v15 the replica's state in place of its id; v16 other leaders (never here); v17 and v18
+are for replicas.
+
+The first batch of an answer is whole however large it is, so that every reader gets on. An answer
+without enough bytes waits for appends until max_wait_ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from broker.apis.fetch.reading import NO_NEWS, Done, Elsewhere, Look, Reader
+from broker.apis.fetch.response import Fetched, fetch_frame
+from broker.apis.fetch.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSessionError,
+    Key,
+    Session,
+    TopicKey,
+    Wanted,
+)
+from broker.loop.slices import Slices
+from broker.net.request import Chunk, Request, ServedApi
+from broker.topics.long_poll import Waiter
+from protocol.errors import NONE
+from protocol.messages.fetch import API
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+AT_ONCE = 200
+"""So many partitions are looked at in one piece: 2 ms."""
+_FIRST_WITH_IDS = 13
+_INT_MAX = 2**31 - 1
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    try:
+        fetch = _Fetch(broker, request)
+    except FetchSessionError as error:
+        request.complete(
+            fetch_frame(
+                request.api_version, request.correlation_id, error.error_code, NO_SESSION, ()
+            ),
+            error.error_code,
+        )
+        return
+    fetch.begin()
+
+
+class _Fetch:
+    """One request from its first look at the logs to its answer."""
+
+    def __init__(self, broker: Broker, request: Request) -> None:
+        value = request.value
+        self.broker = broker
+        self.request = request
+        self.uses_ids = request.api_version >= _FIRST_WITH_IDS
+        self.session: Session | None = None
+        self.is_incremental = False
+        self.max_wait_ms: int = value["max_wait_ms"]
+        max_bytes = value["max_bytes"] if request.api_version >= 3 else _INT_MAX
+        self.max_bytes = min(max_bytes, broker.config["fetch.max.bytes"])
+        self.min_bytes = min(value["min_bytes"], self.max_bytes)
+        replica_id = value["replica_id"]
+        if request.api_version >= 15:
+            replica_id = value["replica_state"]["replica_id"]
+        self.reader = Reader(
+            broker, request.api_version, value["isolation_level"] == 1, replica_id >= 0
+        )
+        self.wanted = self._wanted()
+        self.waiter: Waiter | None = None
+        self.due = False
+        """The time to wait is over: what is there is answered."""
+        self.looking = False
+        """A look goes on in slices."""
+        self.again = False
+        """Something came meanwhile."""
+
+    def _wanted(self) -> Sequence[Wanted]:
+        """What is to be read, by the request or by its session. Raises FetchSessionError."""
+        value = self.request.value
+        sessions = self.broker.fetch_sessions
+        now_ms = self.broker.clock.now().mono_ms
+        wanted = list(self._entries())
+        session_id, epoch = value["session_id"], value["session_epoch"]
+        if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            if session_id != NO_SESSION:
+                sessions.close(session_id)
+            if epoch == INITIAL_EPOCH and self.request.api_version >= 7 and wanted:
+                self.session = sessions.create(wanted, self.uses_ids, now_ms)
+            return wanted
+        session = sessions.resume(
+            session_id, epoch, wanted, self._forgotten(), self.uses_ids, now_ms
+        )
+        if session is None:
+            return wanted
+        self.session = session
+        self.is_incremental = self.reader.only_news = True
+        return list(session.partitions.values())
+
+    def _entries(self) -> Iterable[Wanted]:
+        for topic in self.request.value["topics"]:
+            key = topic["topic_id"] if self.uses_ids else topic["topic"]
+            for entry in topic["partitions"]:
+                yield Wanted(
+                    key,
+                    entry["partition"],
+                    entry["fetch_offset"],
+                    entry["partition_max_bytes"],
+                    entry["current_leader_epoch"],
+                    entry["last_fetched_epoch"],
+                )
+
+    def _forgotten(self) -> Iterable[Key]:
+        for topic in self.request.value["forgotten_topics_data"]:
+            key = topic["topic_id"] if self.uses_ids else topic["topic"]
+            for partition in topic["partitions"]:
+                yield key, partition
+
+    # -- looking
+
+    def begin(self) -> None:
+        """Looks at the logs; answers, or waits for more."""
+        look = Look(self.reader, self.wanted, self.max_bytes)
+        elsewhere = None
+        if look.left <= AT_ONCE:
+            try:
+                while look.left:
+                    look.step()
+            except Elsewhere as found:
+                elsewhere = found
+            else:
+                self._looked(look)
+                return
+        if self.waiter is None and self.max_wait_ms > 0:
+            self._wait()  # what is appended behind the look's back must not be missed
+        self.looking = True
+        self.again = False
+        self.broker.answer_later(self.request, self._go_on(look, elsewhere))
+
+    def _looked(self, look: Look) -> None:
+        """Answers at once what was found at once, or waits."""
+        missing = self._missing(look)
+        if missing > 0:
+            self._wait_for(missing)
+            return
+        self._forget()
+        answer = self._answer(look.found)
+        for _ in answer.steps():
+            pass
+        answer.send(self.broker)
+
+    async def _go_on(self, look: Look, elsewhere: Elsewhere | None) -> None:
+        """Looks and answers in slices; reads in a thread what is not in memory."""
+        slices = self.broker.slicer.work("Fetch")
+        try:
+            await slices.pause()
+            await self._look_on(slices, look, elsewhere)
+            if self.request.connection.closed:
+                self._forget()
+                return
+            self.looking = False
+            missing = self._missing(look)
+            if missing <= 0:
+                self._forget()
+                await self._answer_on(slices, self._answer(look.found))
+            elif self.again:
+                self.begin()
+            else:
+                self._wait_for(missing)
+        except BaseException:
+            self._forget()
+            raise
+        finally:
+            slices.end()
+
+    async def _look_on(self, slices: Slices, look: Look, elsewhere: Elsewhere | None) -> None:
+        while look.left and not self.request.connection.closed:
+            done = None
+            if elsewhere is not None:
+                done = await slices.beside(self._done(elsewhere))
+                elsewhere = None
+            try:
+                look.step(done)
+            except Elsewhere as found:
+                elsewhere = found
+            if slices.over:
+                await slices.pause()
+
+    async def _done(self, elsewhere: Elsewhere) -> Done:
+        """What comes of a job, in the thread for its kind."""
+        try:
+            if elsewhere.reads:
+                result = await self.broker.server.disk.read(elsewhere.job)
+            else:
+                client = self.request.connection
+                result = await self.broker.worker.run(client, elsewhere.job)
+        except Exception as error:  # noqa: BLE001 - raised again where it is handled
+            result = error
+        return Done(elsewhere.log, result)
+
+    async def _answer_on(self, slices: Slices, answer: _Answer) -> None:
+        for _ in answer.steps():
+            if slices.over:
+                await slices.pause()
+        frame = None
+        if answer.partitions > AT_ONCE:
+            client = self.request.connection
+            frame = await slices.beside(self.broker.worker.run(client, answer.frame))
+        answer.send(self.broker, frame)
+
+    def _missing(self, look: Look) -> int:
+        """How many bytes must still come; 0 or less where there is to be an answer now."""
+        found = look.found
+        if self.due or self.max_wait_ms <= 0 or not found:
+            return 0
+        if any(entry.error_code or entry.diverging for entry in found):
+            return 0
+        missing_bytes: int = self.min_bytes - look.size_bytes
+        return missing_bytes
+
+    # -- waiting
+
+    def _wait(self) -> None:
+        self.request.park()
+        self.request.on_disconnect = self._forget
+        names = self.broker.registry
+        partitions = [
+            (name, entry.partition)
+            for entry in self.wanted
+            if (
+                name := names.topic_name(entry.topic)
+                if isinstance(entry.topic, bytes)
+                else entry.topic
+            )
+        ]
+        deadline_ms = self.broker.clock.now().mono_ms + self.max_wait_ms
+        self.waiter = Waiter(partitions, deadline_ms, 1, self._woken)
+        self.broker.long_polls.wait(self.waiter)
+
+    def _wait_for(self, missing_bytes: int) -> None:
+        if self.waiter is None:
+            self._wait()
+        assert self.waiter is not None
+        self.waiter.missing_bytes = missing_bytes
+
+    def _woken(self, due: bool) -> None:
+        self.due = self.due or due
+        if self.looking:
+            self.again = True
+            return
+        try:
+            self.begin()
+        except Exception:  # noqa: BLE001 - told in the log, with its traceback
+            self._forget()
+            self.request.fail()
+
+    def _forget(self) -> None:
+        if self.waiter is not None:
+            self.broker.long_polls.forget(self.waiter)
+
+    def _answer(self, found: list[Fetched]) -> _Answer:
+        return _Answer(self.request, self.session, self.is_incremental, self.wanted, found)
+
+
+class _Answer:
+    """What is told of what was found: all of it, or in a session what is news."""
+
+    def __init__(
+        self,
+        request: Request,
+        session: Session | None,
+        is_incremental: bool,
+        wanted: Sequence[Wanted],
+        found: Sequence[Fetched],
+    ) -> None:
+        self.partitions = 0
+        """How many are told of."""
+        self._request = request
+        self._session = session
+        self._is_incremental = is_incremental
+        self._wanted = wanted
+        self._found = found
+        self._topics: dict[TopicKey, list[Fetched]] = {}
+        self._worst = NONE
+
+    def steps(self) -> Iterator[None]:
+        """Gathers what is told, partition by partition."""
+        session = self._session
+        for wanted, entry in zip(self._wanted, self._found, strict=True):
+            if entry is NO_NEWS:
+                yield
+                continue
+            self._worst = self._worst or entry.error_code
+            if session is None or _is_news(wanted, entry) or not self._is_incremental:
+                self._topics.setdefault(wanted.topic, []).append(entry)
+                self.partitions += 1
+            if session is not None and entry.size_bytes:
+                session.gave_data(wanted.key)
+            yield
+
+    def frame(self) -> list[Chunk]:
+        """The answer's frame; in any thread."""
+        session_id = NO_SESSION if self._session is None else self._session.session_id
+        request = self._request
+        topics = list(self._topics.items())
+        return fetch_frame(request.api_version, request.correlation_id, NONE, session_id, topics)
+
+    def send(self, broker: Broker, frame: list[Chunk] | None = None) -> None:
+        """Ends the request, with ``frame`` if that has been made."""
+        self._count(broker)
+        self._request.complete(self.frame() if frame is None else frame, self._worst)
+
+    def _count(self, broker: Broker) -> None:
+        for key, entries in self._topics.items():
+            size_bytes = sum([entry.size_bytes for entry in entries])
+            if size_bytes:
+                name = broker.registry.topic_name(key) if isinstance(key, bytes) else key
+                topic = None if name is None else broker.logs.topics.get(name)
+                if topic is not None:
+                    topic.bytes_out += size_bytes
+
+
+def _is_news(wanted: Wanted, entry: Fetched) -> bool:
+    """Whether an incremental answer must tell of this partition; remembers what is told."""
+    news = (
+        entry.size_bytes > 0
+        or entry.error_code != NONE
+        or entry.diverging is not None
+        or entry.high_watermark != wanted.high_watermark
+        or entry.log_start_offset != wanted.log_start_offset
+    )
+    # After an error the partition is told of again as soon as the error is gone.
+    wanted.high_watermark = -1 if entry.error_code else entry.high_watermark
+    wanted.log_start_offset = entry.log_start_offset
+    return news
+
+
+SERVED = ServedApi(API, 0, 18, _handle)

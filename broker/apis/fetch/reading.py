@@ -1,0 +1,372 @@
+"""What one look at the logs finds for a Fetch: in order, within the bounds, converted where old."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import structlog
+
+from broker.apis.fetch.response import Fetched
+from broker.apis.fetch.sessions import Wanted
+from broker.net.request import Chunk, FileSlice
+from broker.topics.leader_epoch import epoch_error
+from broker.topics.logs import TopicLogs
+from log.batch_scan import headers
+from log.cached_file import CachedFile
+from log.errors import CorruptLog, NotInMemory, OffsetOutOfRange
+from log.partition_log import PartitionLog
+from log.transactions import seen_from
+from log.values import ReadInfo, Slice
+from protocol.errors import (
+    CORRUPT_MESSAGE,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_COMPRESSION_TYPE,
+    UNSUPPORTED_VERSION,
+)
+from protocol.records.batch import CODEC_BITS
+from protocol.records.compression import ZSTD
+from protocol.records.convert import down_convert, needs_conversion
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.stored import iter_stored
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+
+_FIRST_WITH_MAGIC_1 = 2
+_FIRST_WITH_MAGIC_2 = 4
+_FIRST_WITH_ZSTD = 10
+CONVERTED_BYTES_MAX = 1 << 20
+"""So much of the logs is read for one answer in an old form, which takes the worker 10 us a record.
+Where more is asked for, whose turn it is is left to chance."""
+LOOKED_THROUGH_AT_ONCE = 64 * 1024
+"""The batches of so many bytes are looked through for zstd on the event loop."""
+READ_AT_ONCE = 64 * 1024
+"""So many bytes of records are read for an answer when they are found; those of many partitions
+with little each need no descriptor until the answer is sent."""
+FILES_MAX = 32
+"""Files that an answer holds open until it is sent; the partitions behind them come next time."""
+
+
+NO_NEWS = Fetched(-1)
+"""What is found of a partition when it is as its session was told: the usual case, and quick."""
+
+
+class Elsewhere(Exception):
+    """What comes next waits for the disk, or takes long: ``job`` does it in a thread.
+
+    What the job returns or raises is then given to `Look.step`, which goes on with it.
+    """
+
+    def __init__(self, log: PartitionLog, job: Callable[[], Any], reads: bool = True) -> None:
+        super().__init__(log.directory)
+        self.log = log
+        self.job = job
+        self.reads = reads
+        """It waits for the disk; else it keeps the processor busy."""
+
+
+class Done(NamedTuple):
+    """What a thread found."""
+
+    log: PartitionLog
+    result: Any
+    """An exception where it found one."""
+
+
+class Look:
+    """One look at the logs, partition by partition; ``step`` until nothing is ``left``."""
+
+    def __init__(self, reader: Reader, wanted: Sequence[Wanted], max_bytes: int) -> None:
+        self._reader = reader
+        self._wanted = wanted
+        self._turn = 0
+        """The index of the partition that is read first."""
+        if reader.version < _FIRST_WITH_MAGIC_2 and max_bytes > CONVERTED_BYTES_MAX and wanted:
+            self._turn = random.randrange(len(wanted))
+            max_bytes = CONVERTED_BYTES_MAX
+        self._max_bytes = max_bytes
+        self._found: list[Fetched] = []
+        self.size_bytes = 0
+        """Bytes of records found so far."""
+        self.left = len(wanted)
+        """Partitions still to be looked at."""
+        self._read_bytes = 0
+        """Bytes of records that were read already."""
+        self._files = 0
+        """Slices of files that were not."""
+
+    def step(self, done: Done | None = None) -> None:
+        """Looks at the next partition. Raises Elsewhere: the same one is due again then."""
+        index = self._turn + len(self._found)
+        if index >= len(self._wanted):
+            index -= len(self._wanted)
+        room = self._max_bytes - self.size_bytes if self._files < FILES_MAX else 0
+        first = self.size_bytes == 0
+        fetched = self._reader.partition(self._wanted[index], room, first, done)
+        if fetched.size_bytes:
+            self.size_bytes += fetched.size_bytes
+            self._take(fetched)
+        self._found.append(fetched)
+        self.left -= 1
+
+    def _take(self, fetched: Fetched) -> None:
+        """Reads what is found where it is little; else its files stay open."""
+        if fetched.size_bytes <= READ_AT_ONCE - self._read_bytes:
+            read = _read_at_once(fetched.records)
+            if read is not None:
+                fetched.records = read
+                self._read_bytes += fetched.size_bytes
+                return
+        self._files += sum([isinstance(chunk, FileSlice) for chunk in fetched.records])
+
+    @property
+    def found(self) -> list[Fetched]:
+        """What there is for each that was wanted, when nothing is left."""
+        turn = self._turn
+        return [*self._found[-turn:], *self._found[:-turn]] if turn else self._found
+
+
+class Reader:
+    """Reads for one request of ``version``, as often as it looks."""
+
+    def __init__(
+        self, broker: Broker, version: int, read_committed: bool, is_replica: bool
+    ) -> None:
+        self.broker = broker
+        self.version = version
+        self.read_committed = read_committed
+        self.is_replica = is_replica
+        self.only_news = False
+        """A session is told of a partition when something has changed, and of no other."""
+
+    def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
+        """At most ``room`` bytes of one partition, but one whole batch of the ``first``.
+
+        Raises Elsewhere; ``done`` is what came of the last one.
+        """
+        if isinstance(wanted.topic, bytes):
+            name = self.broker.registry.topic_name(wanted.topic)
+            if name is None:
+                return Fetched(wanted.partition, UNKNOWN_TOPIC_ID)
+        else:
+            name = wanted.topic
+        topic = self.broker.logs.topics.get(name)
+        log = None if topic is None else topic.log(wanted.partition)
+        if topic is None or log is None:
+            return Fetched(wanted.partition, UNKNOWN_TOPIC_OR_PARTITION)
+        if self.is_replica:
+            return Fetched(wanted.partition, NOT_LEADER_OR_FOLLOWER)
+        error_code = epoch_error(log, wanted.current_leader_epoch)
+        if error_code:
+            return Fetched(wanted.partition, error_code)
+        if (
+            self.only_news
+            and wanted.fetch_offset == wanted.high_watermark == log.high_watermark
+            and wanted.log_start_offset == log.log_start_offset
+            and wanted.last_fetched_epoch < 0
+        ):
+            return NO_NEWS
+        if done is not None and done.log is not log:
+            done = None  # the topic was made anew meanwhile
+        try:
+            return self._read(topic, log, wanted, room, first, done)
+        except (CorruptLog, OSError) as error:
+            logger.error("a log can't be read", partition=f"{name}-{log.partition}", why=str(error))
+            return Fetched(wanted.partition, KAFKA_STORAGE_ERROR)
+
+    def _read(
+        self,
+        topic: TopicLogs,
+        log: PartitionLog,
+        wanted: Wanted,
+        room: int,
+        first: bool,
+        done: Done | None,
+    ) -> Fetched:
+        if wanted.last_fetched_epoch >= 0:
+            epoch, end = log.epochs.end_offset_for(wanted.last_fetched_epoch, log.high_watermark)
+            if epoch < 0:
+                return Fetched(log.partition, OFFSET_OUT_OF_RANGE)
+            if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
+                return self._fetched(log, 0, diverging=(epoch, end))
+        limit = max(0, min(room, wanted.max_bytes))
+        if done is not None and wanted.fetch_offset < log.log_start_offset:
+            done = None  # what was found has been deleted meanwhile
+        if done is not None and isinstance(done.result, Converted):
+            return self._converted(log, done.result)
+        try:
+            info = self._info(log, wanted.fetch_offset, limit, first, done)
+        except OffsetOutOfRange:
+            return Fetched(log.partition, OFFSET_OUT_OF_RANGE)
+        if not info.slices or info.first_entry_incomplete:
+            return self._fetched(log, 0)
+        if self.version < _FIRST_WITH_ZSTD:
+            return self._for_old_client(topic, log, info, wanted.fetch_offset, limit)
+        fetched = self._fetched(log, 0)
+        if self.read_committed and log.aborted:
+            fetched.aborted_transactions = seen_from(log, wanted.fetch_offset)
+        fetched.records = [FileSlice(*piece) for piece in info.slices]
+        fetched.size_bytes = info.size_bytes
+        return fetched
+
+    def _info(
+        self, log: PartitionLog, offset: int, limit: int, first: bool, done: Done | None
+    ) -> ReadInfo:
+        """Where the records are. Raises Elsewhere when the disk must be waited for."""
+        if done is not None:
+            if isinstance(done.result, Exception):
+                raise done.result
+            found: ReadInfo = done.result
+            return found
+        stable = log.last_stable_offset if self.read_committed else None
+        try:
+            return log.read(offset, limit, first, stable, wait=False)
+        except NotInMemory:
+            raise Elsewhere(log, partial(log.read, offset, limit, first, stable)) from None
+
+    def _fetched(
+        self, log: PartitionLog, error_code: int, diverging: tuple[int, int] | None = None
+    ) -> Fetched:
+        """The fields beside the records."""
+        return Fetched(
+            log.partition,
+            error_code,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            () if self.read_committed and not error_code else None,
+            diverging=diverging,
+        )
+
+    def _for_old_client(
+        self, topic: TopicLogs, log: PartitionLog, info: ReadInfo, offset: int, limit: int
+    ) -> Fetched:
+        """Records for a client that may not know zstd, or not even batches."""
+        old = partial(
+            old_form,
+            log,
+            info,
+            None
+            if self.version >= _FIRST_WITH_MAGIC_2
+            else int(self.version >= _FIRST_WITH_MAGIC_1),
+            offset,
+            limit,
+            may_convert=topic.settings["message.downconversion.enable"],
+        )
+        if self.version >= _FIRST_WITH_MAGIC_2 and info.size_bytes <= LOOKED_THROUGH_AT_ONCE:
+            try:
+                return self._converted(log, old(wait=False))
+            except NotInMemory:
+                pass
+        raise Elsewhere(log, old, reads=self.version >= _FIRST_WITH_MAGIC_2)
+
+    def _converted(self, log: PartitionLog, converted: Converted) -> Fetched:
+        self.broker.metrics.fetch_conversions += converted.records
+        fetched = self._fetched(log, converted.error_code)
+        if not converted.error_code:
+            fetched.records = converted.chunks
+            fetched.size_bytes = sum([_size(chunk) for chunk in converted.chunks])
+        return fetched
+
+
+def _read_at_once(records: Sequence[Chunk]) -> list[Chunk] | None:
+    """The same bytes, none of them in a file; None when the disk would be waited for."""
+    read: list[Chunk] = []
+    for chunk in records:
+        if isinstance(chunk, FileSlice):
+            data = chunk.file.read_cached(chunk.position, chunk.length)
+            if data is None or len(data) < chunk.length:
+                return None
+            read.append(data)
+        else:
+            read.append(chunk)
+    return read
+
+
+class Converted(NamedTuple):
+    """Records for an old client, or an error; ``records`` were given an older form."""
+
+    error_code: int
+    chunks: Sequence[Chunk] = ()
+    records: int = 0
+
+
+def old_form(
+    log: PartitionLog,
+    info: ReadInfo,
+    magic: int | None,
+    offset: int,
+    limit: int,
+    *,
+    may_convert: bool,
+    wait: bool = True,
+) -> Converted:
+    """What ``info`` found, without zstd and in ``magic`` at the most, where that is not None.
+
+    Batches without a record for an old client (markers, emptied ones) are passed over: with an
+    answer of nothing it would ask for the same offset for ever. In any thread; raises CorruptLog,
+    OSError, and unless ``wait`` is set NotInMemory.
+    """
+    pieces = _before_zstd(info, wait)
+    if pieces is None:
+        return Converted(UNSUPPORTED_COMPRESSION_TYPE)
+    if magic is None:
+        return Converted(NONE, [FileSlice(*piece) for piece in pieces])
+    data = _bytes(pieces)
+    if not needs_conversion(data, magic):
+        return Converted(NONE, [FileSlice(*piece) for piece in pieces])
+    if not may_convert:
+        return Converted(UNSUPPORTED_VERSION)
+    records = 0
+    try:
+        while True:
+            converted = down_convert(data, magic, offset)
+            records += converted.records
+            if converted.data:
+                return Converted(NONE, [converted.data], records)
+            last = max(header.last_offset for header, _ in iter_stored(data, partial=True))
+            following = _before_zstd(log.read(last + 1, limit), wait)
+            if not following:
+                return Converted(NONE, (), records)
+            data = _bytes(following)
+    except CorruptRecords as error:
+        logger.error("a batch can't be converted", log=log.directory, why=error.message)
+        return Converted(CORRUPT_MESSAGE)
+
+
+def _before_zstd(info: ReadInfo, wait: bool) -> list[Slice] | None:
+    """The entries before the first in zstd, None when it is the very first.
+
+    Their headers are looked at, and their records stay where they are.
+    """
+    kept: list[Slice] = []
+    for piece in info.slices:
+        end = piece.position + piece.length
+        file = piece.file if wait else CachedFile(piece.file)
+        for header in headers(file, piece.position, piece.file.size()):
+            if header.position >= end:
+                break
+            if header.attributes & CODEC_BITS == ZSTD:
+                if header.position > piece.position:
+                    kept.append(piece._replace(length=header.position - piece.position))
+                return kept or None
+        kept.append(piece)
+    return kept
+
+
+def _bytes(pieces: Sequence[Slice]) -> bytes:
+    return b"".join([piece.file.read(piece.position, piece.length) for piece in pieces])
+
+
+def _size(chunk: Chunk) -> int:
+    return chunk.length if isinstance(chunk, FileSlice) else len(chunk)

@@ -1,0 +1,1 @@
+"""Produce: the handler and its answer."""

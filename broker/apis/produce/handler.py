@@ -1,0 +1,367 @@
+"""Produce (0): records to the end of partitions.
+
+v0 and v1 carry message sets of magic 0, v2 of magic 1 too, from v3 on there is one batch of magic
+2; v1 throttle time; v2 log append time; v3 transactional id; v5 log start offset; v7 zstd allowed;
+v8 the records that are to blame; v9 flexible; v10 the leader where it is another broker (never
+here); v13 topic ids in place of names. acks 0 has no answer: an error closes the connection, so
+that the client looks for metadata anew, as in Kafka.
+
+There are no transactions yet: a transactional batch gets INVALID_TXN_STATE, final to every client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from broker.apis.produce.response import Appended, Done, failed, finish
+from broker.cores import foreign_records
+from broker.cores.shard_log import NotActive
+from broker.loop.slices import SLICE_NS, Slices
+from broker.net.request import ELEMENTS_MAX, Request, ServedApi
+from broker.topics.logs import TopicLogs
+from broker.topics.registry import OFFSETS_TOPIC
+from log.errors import AppendRefused, LogPoisoned
+from log.partition_log import PartitionLog
+from log.values import AppendInfo
+from protocol.elements import TooManyElements
+from protocol.errors import (
+    CORRUPT_MESSAGE,
+    INVALID_REQUIRED_ACKS,
+    INVALID_TOPIC_EXCEPTION,
+    INVALID_TXN_STATE,
+    KAFKA_STORAGE_ERROR,
+    MESSAGE_TOO_LARGE,
+    NONE,
+    RECORD_LIST_TOO_LARGE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    ProtocolError,
+)
+from protocol.generated.produce import DECODE_REQUEST
+from protocol.generated.produce import Request as Decoded
+from protocol.messages.produce import API
+from protocol.records.budget import Budget, OverBudget
+from protocol.records.corrupt import CorruptRecords, RecordError
+from protocol.records.produce import Produced, analyse, request_budget, small_budget
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+ADMIN_CLIENT_ID = "__admin_client"
+"""The one client that Kafka lets write internal topics."""
+COUNTED_BYTES = 64 * 1024
+"""A request below this is decoded in 5 ms, whatever it names."""
+DECODED_AT_ONCE = 1000
+"""Topics and partitions that a larger one may name to be decoded at once."""
+_FIRST_WITH_IDS = 13
+_WITHOUT_START = frozenset((CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE))
+"""Errors beside which Kafka does not tell where the log starts."""
+
+
+class _Refused(Exception):
+    """Nothing was appended to a partition."""
+
+    def __init__(
+        self,
+        error_code: int,
+        message: str | None = None,
+        record_errors: tuple[RecordError, ...] = (),
+        log_start_offset: int = -1,
+    ) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+        self.message = message
+        self.record_errors = record_errors
+        self.log_start_offset = log_start_offset
+
+    def done(self, partition: int) -> Done:
+        """The answer for the partition."""
+        return Done(
+            failed(
+                partition, self.error_code, self.message, self.record_errors, self.log_start_offset
+            )
+        )
+
+
+class _Place(NamedTuple):
+    """One partition of a request."""
+
+    done: list[Done]
+    """Where its answer goes."""
+    entry: TopicLogs | None
+    """The topic, as it was found when its first partition's turn came."""
+    partition: int
+    data: bytes | None
+
+
+def _handle(broker: Broker, request: Request) -> None:
+    if not _is_quickly_decoded(request):
+        broker.answer_later(request, _produce_many(broker, request))
+        return
+    decoded = DECODE_REQUEST[request.api_version](request.buffer, request.position)
+    producing = _Producing(broker, request, decoded)
+    if producing.done_at_once():
+        finish(broker, request, producing.acks, producing.responses)
+    else:
+        broker.answer_later(request, producing.go_on())
+
+
+def _is_quickly_decoded(request: Request) -> bool:
+    """Whether it is small or names no more than it should: its records are not looked at."""
+    buffer, position = request.buffer, request.position
+    if len(buffer) < COUNTED_BYTES:
+        return True
+    try:
+        API.count_elements(request.api_version, buffer, position, DECODED_AT_ONCE)
+    except TooManyElements:
+        return False
+    return True
+
+
+async def _produce_many(broker: Broker, request: Request) -> None:
+    version, buffer, position = request.api_version, request.buffer, request.position
+
+    def decode() -> Decoded:
+        API.count_elements(version, buffer, position, ELEMENTS_MAX)
+        return DECODE_REQUEST[version](buffer, position)
+
+    try:
+        decoded = await broker.worker.run(request.connection, decode)
+    except ProtocolError as error:
+        request.connection.refuse(error)
+        return
+    await _Producing(broker, request, decoded).go_on()
+
+
+class _Producing:
+    """One Produce request, partition by partition.
+
+    What is small is done while the request is handled. From the first partition on that is not, or
+    when the time is up, the rest is done while the request is parked: slice by slice, and what
+    takes long to check in the worker's thread. A topic is looked up again after each wait.
+    """
+
+    def __init__(self, broker: Broker, request: Request, decoded: Decoded) -> None:
+        transactional_id, self.acks, _, topics = decoded
+        self.broker = broker
+        self.request = request
+        self.version = request.api_version
+        self.transactional = transactional_id is not None
+        self.may_write_internal = request.client_id == ADMIN_CLIENT_ID
+        self.now_ms = broker.clock.now().wall_ms
+        self.responses: list[tuple[Any, list[Done]]] = []
+        """The answer as far as it is known: by topic, in the request's order."""
+        self._unknown = (
+            UNKNOWN_TOPIC_ID if self.version >= _FIRST_WITH_IDS else UNKNOWN_TOPIC_OR_PARTITION
+        )
+        self._places = self._each(topics)
+        self._next: _Place | None = None
+        """The partition that was taken up and could not be done at once."""
+
+    def _each(self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]) -> Iterator[_Place]:
+        registry = self.broker.registry
+        by_id = self.version >= _FIRST_WITH_IDS
+        for key, partitions in topics:
+            name = registry.topic_name(key) if by_id else key
+            entry = None if name is None else self.broker.logs.topics.get(name)
+            done: list[Done] = []
+            self.responses.append((key, done))
+            for index, data in partitions:
+                yield _Place(done, entry, index, data)
+
+    # -- in the time of one request among others
+
+    def done_at_once(self) -> bool:
+        """Appends until something takes long; whether all is done."""
+        since_ns = perf_counter_ns()
+        budget = small_budget()
+        for place in self._places:
+            if not self._partition(place, budget):
+                self._next = place
+                return False
+            if perf_counter_ns() - since_ns > SLICE_NS:
+                return False
+        return True
+
+    def _partition(self, place: _Place, budget: Budget) -> bool:
+        """Answers for one partition, unless checking its records goes beyond ``budget``.
+
+        Those of a shard's log wait for the end of its turn in any case.
+        """
+        entry = place.entry
+        try:
+            log = self._log(entry, place.partition)
+            assert entry is not None
+            if log.topic == OFFSETS_TOPIC:
+                return False
+            try:
+                produced = analyse(place.data, self.version, self.now_ms, entry.rules, budget)
+            except OverBudget:
+                return False
+            except CorruptRecords as error:
+                raise _corrupt(error, log) from None
+            place.done.append(self._append(entry, log, produced))
+        except _Refused as refused:
+            place.done.append(refused.done(place.partition))
+        return True
+
+    # -- while the request is parked
+
+    async def go_on(self) -> None:
+        """Does the rest and answers.
+
+        A peer that has gone and wanted an answer may send the same again, so for it nothing more
+        is appended; one that wanted none has left in good faith.
+        """
+        slices = self.broker.slicer.work("Produce")
+        budget = request_budget(len(self.request.buffer))
+        await slices.pause()
+        waiting = () if self._next is None else (self._next,)
+        for place in chain(waiting, self._places):
+            if self.acks and self.request.connection.closed:
+                return
+            found = place._replace(entry=self._as_it_is_now(place.entry))
+            if not self._partition(found, small_budget()):
+                await self._in_worker(slices, place, budget)
+            if slices.over:
+                await slices.pause()
+                self.now_ms = self.broker.clock.now().wall_ms
+        finish(self.broker, self.request, self.acks, self.responses)
+
+    async def _in_worker(self, slices: Slices, place: _Place, budget: Budget) -> None:
+        """Answers for a partition whose records are checked by the worker."""
+        done, _, index, data = place
+        worker, client = self.broker.worker, self.request.connection
+        produced = rules = None
+        try:
+            while True:
+                entry = self._as_it_is_now(place.entry)
+                log = self._log(entry, index)
+                assert entry is not None
+                if produced is not None and entry.rules == rules:
+                    break
+                rules = entry.rules
+                check = partial(analyse, data, self.version, self.now_ms, rules, budget)
+                try:
+                    produced = await slices.beside(worker.run(client, check))
+                except CorruptRecords as error:
+                    raise _corrupt(error, log) from None
+                self.now_ms = self.broker.clock.now().wall_ms
+                if self.acks and client.closed:
+                    return
+            if log.topic == OFFSETS_TOPIC and produced.batches:
+                done.append(await self._append_foreign(slices, entry, log, produced))
+            else:
+                done.append(self._append(entry, log, produced))
+        except _Refused as refused:
+            done.append(refused.done(index))
+
+    async def _append_foreign(
+        self, slices: Slices, entry: TopicLogs, log: PartitionLog, produced: Produced
+    ) -> Done:
+        """`_append` to the log of a shard, which is loaded anew: its loader tries the records."""
+        runtime, worker, client = self.broker.runtime, self.broker.worker, self.request.connection
+        self._check_transactions(produced)
+        check = partial(
+            foreign_records.check,
+            produced.data,
+            log.partition,
+            len(runtime.hosts),
+            runtime.settings.groups,
+            self.broker.clock.now(),
+        )
+        append = partial(self._write, log, produced)
+        try:
+            await slices.beside(worker.run(client, check))
+            info = await slices.beside(runtime.append_foreign(log.partition, append))
+        except CorruptRecords as error:
+            raise _corrupt(error, log) from None
+        except NotActive as error:
+            raise _Refused(KAFKA_STORAGE_ERROR, str(error)) from None
+        return self._done(entry, log, produced, info)
+
+    def _as_it_is_now(self, entry: TopicLogs | None) -> TopicLogs | None:
+        """The same topic, None if it has been deleted; its partitions may have become more."""
+        if entry is None:
+            return None
+        found = self.broker.logs.topics.get(entry.topic.name)
+        same = found is not None and found.topic.topic_id == entry.topic.topic_id
+        return found if same else None
+
+    # -- one partition
+
+    def _log(self, entry: TopicLogs | None, index: int) -> PartitionLog:
+        """The log to append to, if this request may."""
+        if entry is None:
+            raise _Refused(self._unknown)
+        log = entry.log(index)
+        if log is None:
+            raise _Refused(UNKNOWN_TOPIC_OR_PARTITION)
+        if self.acks not in (-1, 0, 1):
+            raise _Refused(INVALID_REQUIRED_ACKS)
+        if entry.topic.is_internal and not self.may_write_internal:
+            raise _Refused(
+                INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {entry.topic.name}"
+            )
+        return log
+
+    def _check_transactions(self, produced: Produced) -> None:
+        if self.transactional or any(batch.is_transactional for batch in produced.batches):
+            raise _Refused(INVALID_TXN_STATE, "This broker has no transactions.")
+
+    def _append(self, entry: TopicLogs, log: PartitionLog, produced: Produced) -> Done:
+        self._check_transactions(produced)
+        if not produced.batches:
+            return Done(Appended(log.partition, NONE, -1, -1, log.log_start_offset))
+        return self._done(entry, log, produced, self._write(log, produced))
+
+    def _done(
+        self, entry: TopicLogs, log: PartitionLog, produced: Produced, info: AppendInfo
+    ) -> Done:
+        """The answer to what was appended; who waits for records is told of them."""
+        if not info.duplicate:
+            entry.bytes_in += len(produced.data)
+        if produced.converted:
+            self.broker.metrics.produce_conversions += produced.converted
+        answer = Appended(
+            log.partition, NONE, info.first_offset, info.log_append_time_ms, info.log_start_offset
+        )
+        if info.last_offset >= log.high_watermark:  # nobody reads it before it is on the disk
+            return Done(answer, log, info.last_offset + 1)
+        if not info.duplicate:
+            self.broker.long_polls.appended(log.topic, log.partition, len(produced.data))
+        return Done(answer)
+
+    def _write(self, log: PartitionLog, produced: Produced) -> AppendInfo:
+        epoch = max(log.epochs.latest, 0)
+        writes = self.broker.metrics.writes
+        began_ns = perf_counter_ns()
+        try:
+            info = log.append(produced.data, epoch, self.now_ms, produced.batches)
+        except AppendRefused as error:
+            raise _Refused(
+                error.error_code, error.message, log_start_offset=_start_told(error, log)
+            ) from None
+        except LogPoisoned as error:
+            self.broker.maintenance.poisoned(log, error)
+            raise _Refused(KAFKA_STORAGE_ERROR, str(error)) from None
+        writes.append.add(perf_counter_ns() - began_ns)
+        if not info.duplicate:
+            writes.records.add(info.last_offset - info.first_offset + 1)
+        return info
+
+
+def _corrupt(error: CorruptRecords, log: PartitionLog) -> _Refused:
+    start = _start_told(error, log)
+    return _Refused(error.error_code, error.message, error.record_errors, start)
+
+
+def _start_told(error: CorruptRecords | AppendRefused, log: PartitionLog) -> int:
+    return -1 if error.error_code in _WITHOUT_START else log.log_start_offset
+
+
+SERVED = ServedApi(API, 0, 13, _handle, elements_max=None)

@@ -1,0 +1,1 @@
+"""Kafka's properties: their table, their values, where they come from, how they change."""

@@ -1,0 +1,126 @@
+"""One setting's value: its text checked against the table, and back to text."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from broker.config.config_table import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    OFFSETS_RECORDS,
+    PASSWORD,
+    SHORT,
+    THROTTLED,
+    Setting,
+    Value,
+)
+
+_BOUNDS = re.compile(r"\[(-?\d+),\.\.\.(?:,(-?\d+))?\](?: or (-?\d+))?")
+_REPLICA = re.compile(r"[0-9]+:[0-9]+")
+_RECORD = re.compile(r"__consumer_offsets-[0-9]{1,9}:[0-9]{1,18}")
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
+_BITS = {INT: 31, SHORT: 15, LONG: 63}
+
+WIRE_TYPES = {
+    "BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8,
+    "PASSWORD": 9,
+}  # fmt: skip
+"""``config_type`` of DescribeConfigs."""
+
+
+class BadValue(ValueError):
+    """A value that its setting does not take; the text says which and what it takes."""
+
+
+def parse_value(setting: Setting, text: str) -> Value:
+    """The typed value of ``text``; BadValue when the setting's type or bounds refuse it."""
+    text = text.strip()
+    if setting.type == BOOLEAN:
+        if text.lower() not in ("true", "false"):
+            raise BadValue(f"{setting.name}={text}: it must be true or false")
+        return text.lower() == "true"
+    if setting.type in (INT, SHORT, LONG, DOUBLE):
+        return _number(setting, text)
+    if setting.type == LIST:
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        for part in parts:
+            _check_choice(setting, part)
+        if setting.valid == THROTTLED and parts != ["*"]:
+            _check_replicas(setting, text, parts)
+        if setting.valid == OFFSETS_RECORDS and not all(map(_RECORD.fullmatch, parts)):
+            raise BadValue(f"{setting.name}={text}: it must be {OFFSETS_RECORDS} with numbers")
+        return ",".join(parts)
+    _check_choice(setting, text)
+    return text
+
+
+def bounds(setting: Setting) -> tuple[int | None, int | None, int | None]:
+    """Least, greatest, and the one value allowed besides; None where there is none."""
+    found = _BOUNDS.fullmatch(setting.valid)
+    if found is None:
+        return None, None, None
+    low, high, other = (None if part is None else int(part) for part in found.groups())
+    return low, high, other
+
+
+def choices(setting: Setting) -> tuple[str, ...]:
+    """The words that a setting takes; empty when it takes any."""
+    if setting.valid.startswith("[") and "..." not in setting.valid:
+        return tuple(setting.valid[1:-1].split(", "))
+    return ()
+
+
+def render(setting: Setting, value: Value) -> str | None:
+    """The value as Kafka's tools show it; None for null and for passwords."""
+    if value is None or setting.type == PASSWORD:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _number(setting: Setting, text: str) -> int | float:
+    low, high, other = bounds(setting)
+    bits = _BITS.get(setting.type)
+    least, most = (None, None) if bits is None else (-(1 << bits), (1 << bits) - 1)
+    least = least if low is None else low
+    most = most if high is None else high
+    if _WHOLE.fullmatch(text) and least is not None and most is not None:
+        whole = int(text)
+        if least <= whole <= most:
+            return whole  # the usual case, which is worth no import of pydantic at a start
+    from pydantic import Field, TypeAdapter, ValidationError
+
+    kind: type[int] | type[float] = float if setting.type == DOUBLE else int
+    bounded: Any = Annotated[kind, Field(ge=least, le=most)]
+    adapter: TypeAdapter[Any] = TypeAdapter(bounded)
+    try:
+        number: int | float = adapter.validate_python(text)
+    except ValidationError as error:
+        if other is not None and text == str(other):
+            return other
+        reason = error.errors()[0]["type"]
+        besides = "" if other is None else f", or {other}"
+        if reason == "greater_than_equal":
+            problem = f"it must be at least {least}{besides}"
+        elif reason == "less_than_equal":
+            problem = f"it must be at most {most}{besides}"
+        else:
+            problem = "it must be a number" if kind is float else "it must be a whole number"
+        raise BadValue(f"{setting.name}={text}: {problem}") from None
+    return number
+
+
+def _check_replicas(setting: Setting, text: str, parts: list[str]) -> None:
+    if not all(_REPLICA.fullmatch(part) for part in parts):
+        raise BadValue(f"{setting.name}={text}: it must be * or PARTITION:BROKER,... with numbers")
+
+
+def _check_choice(setting: Setting, text: str) -> None:
+    allowed = choices(setting)
+    if allowed and text not in allowed:
+        raise BadValue(f"{setting.name}={text}: it must be one of {', '.join(allowed)}")

@@ -1,0 +1,112 @@
+"""Settings as DescribeConfigs tells them: value, where it comes from, and what else would give it.
+
+Source: Kafka 3.9 ``ConfigHelper``; as there, a setting that nobody set has no synonyms unless its
+own broker property is the one with the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from broker.config.config import Config, topic_settings
+from broker.config.config_table import (
+    BROKER,
+    BROKER_NAME_OF_TOPIC_SETTING,
+    PASSWORD,
+    TOPIC,
+    Setting,
+)
+from broker.config.config_value import WIRE_TYPES, parse_value, render
+from broker.config.dynamic_settings import DYNAMIC
+
+TOPIC_SOURCE = 1
+DYNAMIC_BROKER_SOURCE = 2
+DYNAMIC_DEFAULT_SOURCE = 3
+STATIC_BROKER_SOURCE = 4
+DEFAULT_SOURCE = 5
+
+_NO_EFFECT = "Known, and without effect here."
+
+
+def topic_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Every setting of a topic whose own settings are ``overrides``."""
+    values = topic_settings(config, overrides)
+    for name, setting in sorted(TOPIC.items()):
+        value = render(setting, values[name])
+        synonyms = list(_synonyms(config, BROKER_NAME_OF_TOPIC_SETTING.get(name, ())))
+        if name in overrides:
+            synonyms.insert(0, {"name": name, "value": value, "source": TOPIC_SOURCE})
+        yield _entry(setting, value, synonyms, read_only=False)
+
+
+def broker_entries(config: Config) -> Iterator[dict[str, Any]]:
+    """Every property of this broker; passwords without their values."""
+    for name, setting in sorted(BROKER.items()):
+        value = render(setting, config[name])
+        synonyms = list(_synonyms(config, _names(name)))
+        yield _entry(setting, value, synonyms, read_only=name not in DYNAMIC)
+
+
+def cluster_entries(config: Config) -> Iterator[dict[str, Any]]:
+    """What was changed at run time for every broker; nothing else is told of them together."""
+    for name, text in sorted(config.dynamic_default.items()):
+        setting = BROKER[name]
+        value = render(setting, parse_value(setting, text))
+        synonym = {"name": name, "value": value, "source": DYNAMIC_DEFAULT_SOURCE}
+        yield _entry(setting, value, [synonym], read_only=False)
+
+
+def _names(name: str) -> tuple[str, ...]:
+    """A property and those that stand in for it, such as log.retention.hours for .ms."""
+    for names in BROKER_NAME_OF_TOPIC_SETTING.values():
+        if names[0] == name:
+            return names
+    return (name,)
+
+
+def _synonyms(config: Config, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """What would give the value, the strongest first, from the property's own name on."""
+    changed = [
+        (name, render(BROKER[name], parse_value(BROKER[name], texts[name])), source)
+        for texts, source in (
+            (config.dynamic_own, DYNAMIC_BROKER_SOURCE),
+            (config.dynamic_default, DYNAMIC_DEFAULT_SOURCE),
+        )
+        for name in names
+        if name in texts
+    ]
+    given = [
+        (name, render(BROKER[name], config.static(name)), STATIC_BROKER_SOURCE)
+        for name in names
+        if config.is_given(name)
+    ]
+    defaults = [
+        (name, render(BROKER[name], BROKER[name].default), DEFAULT_SOURCE)
+        for name in names
+        if BROKER[name].default is not None
+    ]
+    found = [*changed, *given, *defaults]
+    while found and found[0][0] != names[0]:
+        if found[0][2] == STATIC_BROKER_SOURCE:
+            break  # Kafka drops it; hiding where the value comes from helps nobody
+        found.pop(0)
+    for name, value, source in found:
+        yield {"name": name, "value": value, "source": source}
+
+
+def _entry(
+    setting: Setting, value: str | None, synonyms: list[dict[str, Any]], read_only: bool
+) -> dict[str, Any]:
+    source = synonyms[0]["source"] if synonyms else DEFAULT_SOURCE
+    return {
+        "name": setting.name,
+        "value": value,
+        "read_only": read_only,
+        "config_source": source,
+        "is_default": source == DEFAULT_SOURCE,
+        "is_sensitive": setting.type == PASSWORD,
+        "synonyms": synonyms,
+        "config_type": WIRE_TYPES[setting.type],
+        "documentation": setting.doc or _NO_EFFECT,
+    }

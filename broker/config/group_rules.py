@@ -1,0 +1,93 @@
+"""What no single ``group.*`` or ``offsets.*`` setting shows: how they must fit together.
+
+Source: Kafka 3.9 ``GroupCoordinatorConfig``, ``ShareGroupConfig`` and ``KafkaConfig``. The settings
+of the consumer and share protocols have no effect while those are not served, but a file that
+Kafka would refuse is refused here too, so that its mistakes show now and not in a year.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from broker.config.config_value import BadValue
+
+_AT_MOST = (
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    ("group.share.min.heartbeat.interval.ms", "group.share.max.heartbeat.interval.ms"),
+    ("group.share.min.heartbeat.interval.ms", "group.share.heartbeat.interval.ms"),
+    ("group.share.heartbeat.interval.ms", "group.share.max.heartbeat.interval.ms"),
+    ("group.share.min.session.timeout.ms", "group.share.max.session.timeout.ms"),
+    ("group.share.min.session.timeout.ms", "group.share.session.timeout.ms"),
+    ("group.share.session.timeout.ms", "group.share.max.session.timeout.ms"),
+    ("group.share.min.record.lock.duration.ms", "group.share.record.lock.duration.ms"),
+    ("group.share.record.lock.duration.ms", "group.share.max.record.lock.duration.ms"),
+)
+"""Pairs of which the first must not be above the second."""
+
+_ASSIGNORS = frozenset(
+    name
+    for short in ("Uniform", "Range")
+    for name in (f"org.apache.kafka.coordinator.group.assignor.{short}Assignor", short.lower())
+)
+CLASSIC = "classic"
+
+
+class Settings(Protocol):
+    """Typed values by Kafka's name."""
+
+    def __getitem__(self, name: str) -> Any: ...
+
+    def is_given(self, name: str) -> bool:
+        """Whether a source set it."""
+
+
+def check_groups(config: Settings) -> None:
+    """Raises BadValue, with one sentence, for settings of groups that don't fit together."""
+    for low, high in _AT_MOST:
+        if config[low] > config[high]:
+            raise BadValue(
+                f"{_shown(config, low)} is above {_shown(config, high)}; it must be at most that"
+            )
+    if not 0 <= config["offsets.topic.compression.codec"] <= 4:
+        raise BadValue(
+            f"{_shown(config, 'offsets.topic.compression.codec')}: it must be 0 (none), 1 (gzip),"
+            " 2 (snappy), 3 (lz4) or 4 (zstd)"
+        )
+    if config["offsets.commit.required.acks"] not in (-1, 0, 1):
+        raise BadValue(f"{_shown(config, 'offsets.commit.required.acks')}: it must be -1, 0 or 1")
+    _check_protocols(config)
+    for name in _parts(config["group.consumer.assignors"]):
+        if name not in _ASSIGNORS:
+            raise BadValue(
+                f"group.consumer.assignors={name}: Muster has no such assignor; leave the setting"
+                " out, or name uniform or range"
+            )
+
+
+def _check_protocols(config: Settings) -> None:
+    name = "group.coordinator.rebalance.protocols"
+    protocols = set(_parts(config[name]))
+    if CLASSIC not in protocols:
+        raise BadValue(f"{name}={config[name]}: the classic protocol can't be switched off")
+    others = sorted(protocols - {CLASSIC})
+    if others:
+        raise BadValue(
+            f"{name}={config[name]}: Muster serves the classic protocol alone, not"
+            f" {' or '.join(others)}; write {name}=classic"
+        )
+
+
+def _parts(text: str) -> Iterator[str]:
+    return filter(None, (part.strip() for part in text.split(",")))
+
+
+def _shown(config: Settings, name: str) -> str:
+    """The setting as it was written, or that it was not."""
+    return f"{name}={config[name]}" + ("" if config.is_given(name) else " (the default)")

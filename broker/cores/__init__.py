@@ -1,0 +1,1 @@
+"""What gives a pure core its turns, its log and its timer."""

@@ -1,0 +1,55 @@
+"""Records of ``__consumer_offsets`` that its coordinator did not write: Kafka's admin client may.
+
+They are read before they are appended, by what a load reads with. A record that the next load can't
+read would cost all groups of its partition their coordinator, at every start.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker.cores.loading import Replay, runs_of_batch
+from coordinator.calls import Now
+from coordinator.config import GroupConfig
+from coordinator.shard import GroupShard
+from offsets.record_errors import CorruptRecord
+from offsets.runs import GroupRun, Run
+from protocol.buffer import Buffer
+from protocol.errors import INVALID_RECORD
+from protocol.records.corrupt import CorruptRecords, RecordError
+from protocol.records.stored import iter_stored
+
+
+def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, now: Now) -> None:
+    """Refuse batches, whose offsets count from 0, that a load of ``partition`` would stumble over.
+
+    Raises CorruptRecords, which names the record. Pure, and as long as a load of them takes: run it
+    in a thread.
+    """
+    shard = GroupShard(config)
+    replay = Replay(shard, partition, partitions)
+    try:
+        for header, _ in iter_stored(data):
+            if header.is_control or header.is_transactional:
+                raise CorruptRecord(header.base_offset, "its batch is a transaction's")
+            for offset, run in runs_of_batch(data, header, Counter()):
+                _check_members(run, offset)
+                replay.take(run, offset)
+        shard.loaded(now)
+    except CorruptRecord as error:
+        told = RecordError(error.log_offset, error.reason)
+        message = f"The groups of this partition could not be read any more: {error.reason}"
+        raise CorruptRecords(message, INVALID_RECORD, (told,)) from None
+
+
+def _check_members(run: Run, offset: int) -> None:
+    """A load lets the first of two members with one id stand; nobody need write that."""
+    if not isinstance(run, GroupRun) or run.value is None:
+        return
+    members = run.value.members
+    for name, ids in (
+        ("member id", [member.member_id for member in members]),
+        ("instance id", [m.group_instance_id for m in members if m.group_instance_id is not None]),
+    ):
+        if len(set(ids)) < len(ids):
+            raise CorruptRecord(offset, f"two members have the same {name}")

@@ -1,0 +1,339 @@
+"""Loading a shard, in slices between which the loop serves others; and probing a log that failed.
+
+The newest snapshot comes first, and then the log from where it begins (broker/cores/snapshots.py).
+
+Plain records are replayed as they come. Transactional ones, which only a log written by Apache
+Kafka has so far, are kept per producer until their marker: COMMIT replays them, ABORT drops them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from time import perf_counter
+from typing import Any
+
+import structlog
+
+from broker.cores.pass_over import PassOver
+from broker.cores.shard_log import LOADED, Phase, ShardLog
+from broker.cores.snapshots import Snapshots
+from broker.time import Clock
+from coordinator.shard import GroupShard
+from log.errors import CorruptLog
+from offsets.columns_image import BadImage
+from offsets.open_transactions import OpenTransactions
+from offsets.partitioner import partition_for
+from offsets.record_codec import runs_of_records, runs_of_section
+from offsets.record_errors import CorruptRecord
+from offsets.record_reader import BasedRun
+from offsets.runs import OffsetTombstones, Run
+from offsets.snapshot_image import Image
+from protocol.buffer import Buffer
+from protocol.records.batch import HEADER_BYTES, BatchHeader, records_of, section_of
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.stored import stored_records
+
+logger = structlog.get_logger(__name__)
+
+SLICE_S = 0.008
+"""How long one slice may hold the loop."""
+GROUPS_AT_ONCE = 200
+"""Groups that come to be, or whose sessions start, between two looks at the clock: about 1 ms."""
+PROBE_MS_FIRST = 200
+PROBE_MS_MAX = 2_000
+"""A disk that has room again takes writes again within so long."""
+_COMMIT_MARKER = 1
+
+
+async def load(
+    host: ShardLog,
+    chunk_bytes: int,
+    clock: Clock,
+    snapshots: Snapshots | None,
+    fresh: Callable[[], GroupShard],
+    before_serving: Callable[[ShardLog], Awaitable[None]] | None = None,
+) -> None:
+    """Replays the log of ``host`` into its shard, ``chunk_bytes`` read at a time.
+
+    The newest snapshot, if it is to be believed, spares what is below its beginning; ``fresh``
+    makes another shard when it turns out on the way that it is not. ``before_serving`` is awaited
+    when all is replayed and no session has begun. Raises CorruptLog or
+    CorruptRecord when the log cannot be read; the shard must not serve then, see `give_up`.
+    """
+    skipped: Counter[int] = Counter()
+    began_ms = clock.now().mono_ms
+    slices = _Slices()
+    host.loaded_records = host.loaded_bytes = 0
+    host.loaded_from = host.load_ms = -1
+    host.loaded_to = host.log.log_start_offset
+    image = None if snapshots is None else await asyncio.to_thread(snapshots.read, host.log)
+    if snapshots is not None and image is not None:
+        try:
+            await _restore(host, image, slices)
+            await _replay(host, _runs(host, chunk_bytes, skipped, image.head.begin_offset), slices)
+            host.loaded_from = image.head.begin_offset
+        except (BadImage, KeyError) as error:
+            await asyncio.to_thread(snapshots.refuse, host.log, str(error))
+            host.shard = fresh()
+            host.loaded_records = host.loaded_bytes = 0
+            skipped.clear()
+    if host.loaded_from < 0:
+        await _replay(host, _runs(host, chunk_bytes, skipped), slices)
+    if before_serving is not None:
+        await before_serving(host)
+    while host.shard.wake(clock.now(), GROUPS_AT_ONCE):
+        if slices.over:
+            await slices.pause()
+    host.load_ms = clock.now().mono_ms - began_ms
+    if skipped:
+        logger.warning(
+            "records of unknown kinds were passed over",
+            partition=host.partition,
+            kinds=dict(skipped),
+        )
+    logger.info(
+        "groups loaded",
+        partition=host.partition,
+        records=host.loaded_records,
+        bytes=host.loaded_bytes,
+        groups=groups_of(host),
+        snapshot_offset=host.loaded_from,
+        ms=host.load_ms,
+    )
+
+
+class _Slices:
+    """Ends the slice that is running when it has held the loop for long enough."""
+
+    def __init__(self) -> None:
+        self._since = perf_counter()
+
+    @property
+    def over(self) -> bool:
+        """Whether others should have their turn."""
+        return perf_counter() - self._since > SLICE_S
+
+    async def pause(self) -> None:
+        """Let the others have it."""
+        await asyncio.sleep(0)
+        self._since = perf_counter()
+
+
+async def _restore(host: ShardLog, image: Image, slices: _Slices) -> None:
+    """Takes over what the snapshot holds. Raises BadImage, KeyError, CorruptRecord."""
+    shard = host.shard
+    at_home = ""
+    for group_id, topic, columns in image.offsets():
+        if group_id != at_home:
+            if partition_for(group_id, host.partitions) != host.partition:
+                entry = columns.get(columns.partitions()[0])
+                check_owner(group_id, -1 if entry is None else entry[-1], *host.place)
+            at_home = group_id
+        shard.restore(group_id, topic, columns)
+        if slices.over:
+            await slices.pause()
+    for record_offset, run in image.groups():
+        check_owner(run.group_id, record_offset, *host.place)
+        shard.replay(run, record_offset)
+        if slices.over:
+            await slices.pause()
+
+
+async def _replay(host: ShardLog, runs: Iterator[tuple[Run | None, int]], slices: _Slices) -> None:
+    """Replays what ``runs`` yields; it yields None where the slice may end."""
+    take = Replay(host.shard, *host.place).take
+    for run, base_offset in runs:
+        if run is not None:
+            take(run, base_offset)
+            host.loaded_records += len(run)
+        if slices.over:
+            await slices.pause()
+
+
+class Replay:
+    """Takes runs of a log into a shard, as a load does and as foreign records are tried."""
+
+    def __init__(self, shard: GroupShard, partition: int, partitions: int) -> None:
+        self._replay = shard.replay
+        self._partition = partition
+        self._partitions = partitions
+        self._at_home: set[str] = set()
+        """Groups that this partition keeps."""
+
+    def take(self, run: Run, base_offset: int) -> None:
+        """Replay one run. Raises CorruptRecord, whatever is wrong with it."""
+        group_id = run.group_id
+        if group_id not in self._at_home:
+            check_owner(group_id, base_offset, self._partition, self._partitions)
+            self._at_home.add(group_id)
+        try:
+            self._replay(run, base_offset)
+        except Exception as error:
+            raise CorruptRecord(base_offset, f"it can't be replayed: {error!r}") from error
+
+
+def check_owner(group_id: str, log_offset: int, partition: int, partitions: int) -> None:
+    """Raise CorruptRecord where a record's group is not kept by ``partition`` of so many.
+
+    Its clients would ask another partition, and be told that nothing is committed.
+    """
+    owner = partition_for(group_id, partitions)
+    if owner != partition:
+        raise CorruptRecord(
+            log_offset,
+            f"it is of group {group_id!r}, which belongs into partition {owner} of"
+            f" {partitions}, not into {partition}",
+        )
+
+
+def runs_of_batch(
+    data: Buffer, header: BatchHeader, skipped: Counter[int], told: PassOver | None = None
+) -> list[BasedRun]:
+    """The runs of a batch of any magic, without the records that are ``told`` to be passed over.
+
+    Raises CorruptRecord, whatever is wrong with it.
+    """
+    try:
+        if told is not None and told.concerns(header):
+            return list(runs_of_records(told.rest(data, header), skipped))
+        if header.magic == 2:
+            section = section_of(data, header)
+            return runs_of_section(section, header.base_offset, header.record_count, skipped)
+        return list(runs_of_records(stored_records(data, header), skipped))
+    except CorruptRecord:
+        raise
+    except Exception as error:
+        reason = f"its batch of {header.record_count} records can't be read: {error}"
+        raise CorruptRecord(header.base_offset, reason) from error
+
+
+def give_up(host: ShardLog, error: Exception) -> None:
+    """Notes and tells why the log of ``host`` can't be loaded, and what an operator can do."""
+    name = f"{host.log.topic}-{host.partition}"
+    if isinstance(error, CorruptLog):
+        reason = str(error.with_advice(name))
+    elif isinstance(error, CorruptRecord) and error.log_offset >= 0:
+        reason = (
+            f"{error}; bring back the files as they were, or start with offsets.load.skip.records="
+            f"{name}:{error.log_offset} to do without that record"
+        )
+    else:
+        reason = str(error) or repr(error)
+    host.log.unreadable = reason
+    logger.error(
+        "the groups of a partition can't be read; all that is asked of them is refused",
+        partition=host.partition,
+        reason=reason,
+        exc_info=None if isinstance(error, CorruptLog | CorruptRecord | OSError) else error,
+    )
+
+
+def progress(hosts: Sequence[ShardLog]) -> dict[str, Any]:
+    """How far the loading is: all shards together, and those under way each for itself."""
+    under_way = [host for host in hosts if host.phase is Phase.LOADING]
+    return {
+        "partitions": len(hosts),
+        "partitions_loaded": sum(host.phase in LOADED for host in hosts),
+        "records_loaded": sum(host.loaded_records for host in hosts),
+        "bytes_loaded": sum(host.loaded_bytes for host in hosts),
+        "groups_loaded": sum(map(groups_of, hosts)),
+        "loading": {
+            str(host.partition): {
+                "records": host.loaded_records,
+                "bytes": host.loaded_bytes,
+                "groups": groups_of(host),
+                "offset": host.loaded_to,
+                "log_end_offset": host.log.log_end_offset,
+            }
+            for host in under_way
+            if host.load_ms < 0 and host.loaded_to >= 0
+        },
+    }
+
+
+def groups_of(host: ShardLog) -> int:
+    """How many groups a shard has so far, those of offsets alone included."""
+    cached = host.shard.cache.groups()
+    return len(cached) + sum(group not in cached for group in host.shard.recorded)
+
+
+async def wait_until_writable(host: ShardLog) -> None:
+    """Tries, ever less often, whether the log takes writes again; returns when it does.
+
+    Raises LogPoisoned when it never will.
+    """
+    wait_ms = PROBE_MS_FIRST
+    while True:
+        await asyncio.sleep(wait_ms / 1000)
+        try:
+            host.log.probe()
+        except OSError as error:
+            wait_ms = min(2 * wait_ms, PROBE_MS_MAX)
+            logger.warning(
+                "the log still takes no writes",
+                partition=host.partition,
+                error=str(error),
+                next_try_ms=wait_ms,
+            )
+        else:
+            logger.info("the log takes writes again", partition=host.partition)
+            return
+
+
+def _runs(
+    host: ShardLog, chunk_bytes: int, skipped: Counter[int], begin: int | None = None
+) -> Iterator[tuple[Run | None, int]]:
+    """The committed runs of the log in order; None where a slice may end.
+
+    With ``begin`` those from there on, which must follow each other without a gap: a gap is a
+    cleaner's work, and what it took the snapshot may still have. Transactions might have begun
+    before it, and are BadImage too.
+    """
+    transactions = OpenTransactions()
+    due = begin
+    for data, header in host.log.scan(begin, max(chunk_bytes, HEADER_BYTES)):
+        host.loaded_bytes += header.size_bytes
+        host.loaded_to = header.last_offset + 1
+        if due is not None:
+            due = _next_due(due, header)
+        if header.is_control:
+            if host.told is not None and host.told.takes(header):
+                continue
+            committed = _is_commit(data, header)
+            for offset, run in transactions.end(header.producer_id, committed, host.shard.cache):
+                yield run, offset
+            continue
+        yield None, header.base_offset
+        runs = runs_of_batch(data, header, skipped, host.told)
+        if header.is_transactional:
+            transactions.add(header.producer_id, runs)
+            continue
+        for offset, run in runs:
+            yield run, offset
+            if isinstance(run, OffsetTombstones):
+                transactions.deleted(run)
+    if due is not None and due != host.log.log_end_offset:
+        raise BadImage(f"the log ends at {host.log.log_end_offset}, its last batch at {due}")
+
+
+def _next_due(due: int, header: BatchHeader) -> int:
+    """The offset behind a batch that begins at ``due`` and has all its records, else BadImage."""
+    if header.base_offset != due or header.record_count != header.last_offset_delta + 1:
+        raise BadImage(f"records are missing from offset {due} on: a cleaner was there")
+    if header.is_transactional:
+        raise BadImage(f"a transaction at offset {due} may have begun before it")
+    return header.last_offset + 1
+
+
+def _is_commit(data: Buffer, header: BatchHeader) -> bool:
+    """Whether a control batch ends its transaction with COMMIT; a cleaned one holds no record."""
+    try:
+        markers = records_of(data, header)
+    except CorruptRecords as error:
+        reason = f"its marker can't be read: {error.message}"
+        raise CorruptRecord(header.base_offset, reason) from None
+    if not markers or markers[0].key is None:
+        return False
+    return int.from_bytes(markers[0].key[2:4], "big") == _COMMIT_MARKER

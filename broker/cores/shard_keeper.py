@@ -1,0 +1,389 @@
+"""The shards' lives: loading, flushing, failing, unloading.
+
+Law 6 is here: an append that failed turns the replies that depend on it into errors, the shard is
+unloaded and loaded again, and it refuses what needs a record until a probe succeeds; a failed fsync
+or a failed cut stops the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.cores.dropped_offsets import DroppedOffsets, Superseded
+from broker.cores.loading import give_up, load, wait_until_writable
+from broker.cores.refusals import write_failed
+from broker.cores.runtime_settings import RuntimeSettings
+from broker.cores.shard_log import LOADED, Phase, ShardLog, deliver
+from broker.cores.snapshots import NEEDED_BY_NONE, Snapshots
+from broker.loop.histogram import Writes
+from broker.loop.internal_errors import InternalErrors
+from broker.loop.watchdog import Watchdog
+from broker.time import Clock
+from broker.topics.registry import OFFSETS_TOPIC
+from coordinator.calls import Ticket
+from coordinator.events import Event
+from coordinator.outcome import NOTHING, Outcome
+from coordinator.shard import GroupShard
+from log.errors import LogPoisoned
+from log.partition_log import PartitionLog
+from protocol.errors import NOT_COORDINATOR
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Task
+
+logger = structlog.get_logger(__name__)
+
+SETTLING_MS = 3000
+RELOAD_MS_MAX = 60_000
+"""How long a shard that a bug ends again and again waits at most before it is loaded."""
+
+Observer = Callable[[GroupShard, Event], None]
+
+
+class ShardKeeper(ABC):
+    """The shards of one broker and what may happen to each as a whole."""
+
+    def __init__(
+        self,
+        settings: RuntimeSettings,
+        clock: Clock,
+        errors: InternalErrors | None = None,
+        watchdog: Watchdog | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.errors = errors or InternalErrors()
+        self.watchdog = watchdog or Watchdog()
+        self.hosts: list[ShardLog] = []
+        """By partition; empty while ``__consumer_offsets`` does not exist."""
+        self.on_event: list[Observer] = []
+        """Called with each fact of the core, in order, once its records are accepted and its
+        replies on their way; what one of them raises harms nobody."""
+        self.on_fatal: Callable[[str], None] = lambda reason: None  # noqa: ARG005
+        """Told, once, why nothing more can be acknowledged; the broker stops."""
+        self.before_replies: Callable[[], None] = lambda: None
+        self.after_replies: Callable[[], None] = lambda: None
+        """Around the replies of a turn, so that each connection writes once."""
+        self.fatal: str | None = None
+        self.snapshots: Snapshots | None = None
+        self.writes = Writes()
+        """What appends to the offsets topic cost."""
+        self.cleaned_to: Callable[[int], int] = lambda partition: 0  # noqa: ARG005
+        """Told by the cleaner: partition to the offset below which it has been at its log."""
+        self.dropped_offsets = DroppedOffsets(self.hosts, clock, self._work)
+        self._settled_ms = 0
+        """When the first rush after the last load is over (monotonic)."""
+        self._loads: set[Task[None]] = set()
+        self._flushes: set[Task[None]] = set()
+        self._loop: AbstractEventLoop
+
+    def start(
+        self,
+        logs: Sequence[PartitionLog],
+        topic_id: bytes | None = None,
+        deleted: Mapping[str, Mapping[int, int] | None] | None = None,
+    ) -> None:
+        """Makes a shard of each partition's log and begins to load those that hold anything.
+
+        With the id of their topic there are snapshots too; ``deleted``: DroppedOffsets.resume.
+        """
+        assert not self.hosts, "the offsets topic has its shards already"
+        self._loop = asyncio.get_running_loop()
+        for partition, log in enumerate(logs):
+            shard = GroupShard(self.settings.groups)
+            host = ShardLog(partition, shard, log, len(logs), self.errors)
+            self.settings.write_as(host)
+            host.told = self.settings.told(partition)
+            self.hosts.append(host)
+        if topic_id is not None:
+            self.snapshots = Snapshots(topic_id, self.cleaned_to)
+            self._spawn(
+                "snapshot", self.snapshots.run(self.hosts, lambda: self.settling), self._loads
+            )
+        self.dropped_offsets.resume(deleted or {})
+        waiting = []
+        for host in self.hosts:
+            if host.log.log_start_offset == host.log.log_end_offset:
+                if self.snapshots is not None:
+                    self.snapshots.read(host.log)  # if there is one it is deleted
+                host.load_ms = 0
+                self._loaded(host)
+            else:
+                waiting.append(host)
+        if waiting:
+            self._spawn("load", self._load(waiting, writable=True), self._loads)
+
+    def configure(self, settings: RuntimeSettings) -> None:
+        """Other settings, from the next call on."""
+        self.settings = settings
+        for host in self.hosts:
+            host.shard.configure(settings.groups)
+            settings.write_as(host)
+
+    def oldest_needed(self, log: PartitionLog) -> int:
+        """The offset at and above which no tombstone of an offsets log may go."""
+        if self.snapshots is None or log.topic != OFFSETS_TOPIC:
+            return NEEDED_BY_NONE
+        return self.snapshots.oldest_needed(log.partition)
+
+    async def before_exchange(self, log: PartitionLog) -> None:
+        """Sees to it that a cleaner's exchange below the active segment leaves a good snapshot."""
+        if self.snapshots is not None and log.topic == OFFSETS_TOPIC:
+            await self.snapshots.cover(self.hosts[log.partition], log.active.base_offset)
+
+    async def save(self) -> None:
+        """Writes the snapshots that a restart would miss."""
+        if self.snapshots is not None and self.fatal is None:
+            await self.snapshots.write_all(self.hosts)
+
+    def unreadable(self) -> dict[str, str]:
+        """Why the groups of a partition can't be served, by partition, for /healthz."""
+        logs = [host.log for host in self.hosts]
+        return {f"{log.topic}-{log.partition}": log.unreadable for log in logs if log.unreadable}
+
+    @property
+    def loading(self) -> bool:
+        """Whether any shard is still being loaded."""
+        return any(host.phase is Phase.LOADING for host in self.hosts)
+
+    @property
+    def settling(self) -> bool:
+        """Whether shards are being loaded, or were a moment ago: all their clients come back then.
+
+        What can wait, snapshots and cleanings, does.
+        """
+        return self.loading or self.clock.now().mono_ms < self._settled_ms
+
+    # -- what the turn does
+
+    @abstractmethod
+    def _take(self, host: ShardLog, outcome: Outcome) -> None:
+        """Takes an outcome that no call is waiting for."""
+
+    @abstractmethod
+    def _arm(self, host: ShardLog) -> None:
+        """Sets the timer for ``host``."""
+
+    def _tell(self, host: ShardLog, events: Iterable[Event]) -> None:
+        for event in events:
+            for observe in self.on_event:
+                try:
+                    observe(host.shard, event)
+                except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+                    self.errors.caught("observer", error, event=type(event).__name__)
+
+    def _release(self, host: ShardLog) -> None:
+        """Delivers what is stable by now, each connection written to once."""
+        self.before_replies()
+        try:
+            host.release()
+        finally:
+            self.after_replies()
+
+    # -- flushing
+
+    def _settle(self, host: ShardLog) -> None:
+        """Moves *stable*: to what is appended, or to what the flush that begins now will cover."""
+        if not host.log.flush_due:
+            host.stable = host.appended
+        elif not host.flushing:
+            host.flushing = True
+            self._spawn("flush", self._flush(host), self._flushes)
+
+    async def _flush(self, host: ShardLog) -> None:
+        """Flushes in a thread; what is appended meanwhile shares the next flush."""
+        try:
+            while host.stable < host.appended:
+                began_ns = perf_counter_ns()
+                await asyncio.to_thread(host.log.flush)
+                self.writes.fsync.add(perf_counter_ns() - began_ns)
+                host.log.advance_high_watermark()
+                host.stable = max(host.stable, min(host.log.high_watermark, host.appended))
+                self._release(host)
+        except LogPoisoned as error:
+            self._stop_for_good(host, error)
+        except Exception:
+            # No thread or no memory to be had: nothing was said about the disk. Whoever waits for
+            # this flush is told to try again, and the next append asks for another.
+            host.expire_held(self.clock.now().mono_ms)
+            logger.exception(
+                "a flush could not be made", topic=OFFSETS_TOPIC, partition=host.partition
+            )
+        finally:
+            host.flushing = False
+
+    # -- failures
+
+    def _append_failed(self, host: ShardLog, error: Exception) -> None:
+        """Law 6: replies that depend on the write become errors, and the shard is loaded again."""
+        host.fail_held()
+        self._unload(host, Phase.LOADING)
+        if host.log.failed_for_good:
+            self._stop_for_good(host, error)
+            return
+        host.reset(GroupShard(self.settings.groups))
+        self._spawn("load", self._load([host], writable=False), self._loads)
+        logger.error(
+            "an append failed; the shard is loaded again, and refuses commits until a write works",
+            topic=OFFSETS_TOPIC,
+            partition=host.partition,
+            error=str(error),
+        )
+
+    def _work(self, host: ShardLog, work: Callable[[], Outcome]) -> None:
+        """Takes the outcome of what a shard does by itself; a bug in it harms that shard alone."""
+        outcome = NOTHING
+        try:
+            outcome = work()
+            self._take(host, outcome)
+        except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
+            answered = self._break_down(host, error)
+            for ticket, reply in outcome.replies:
+                if ticket not in answered:
+                    deliver(ticket, write_failed(reply), self.errors)
+
+    def _break_down(self, host: ShardLog, error: Exception, write: bool = True) -> list[Ticket]:
+        """A bug of ours: what ``host`` has in memory may be half changed; it is loaded again.
+
+        What it had accepted before is written. The first load is at once; when it happens again
+        and again they come ever more seldom, so that no request can keep a shard loading. Returns
+        the tickets that were answered.
+        """
+        writable = host.phase is Phase.ACTIVE
+        failed: Exception | None = None
+        if write and host.accepted > host.appended:
+            try:
+                host.append(self.clock.now().wall_ms, self.settings.groups.max_record_bytes)
+                self._settle(host)
+            except Exception as why:  # noqa: BLE001 - the probe after the load sees to it
+                writable, failed = False, why
+        answered = self._unload(host, Phase.LOADING)
+        if failed is not None and host.log.failed_for_good:
+            self._stop_for_good(host, failed)
+            return answered
+        now_ms = self.clock.now().mono_ms
+        again = host.breakdowns and now_ms - host.broke_down_ms < 2 * RELOAD_MS_MAX
+        host.breakdowns = host.breakdowns + 1 if again else 1
+        host.broke_down_ms = now_ms
+        wait_ms = 0 if not again else min(1000 << min(host.breakdowns - 2, 6), RELOAD_MS_MAX)
+        host.reset(GroupShard(self.settings.groups))
+        self._spawn("load", self._reload(host, wait_ms, writable), self._loads)
+        self.errors.caught("shard", error, partition=host.partition, loaded_again_in_ms=wait_ms)
+        return answered
+
+    async def _reload(self, host: ShardLog, wait_ms: int, writable: bool) -> None:
+        if wait_ms:
+            await asyncio.sleep(wait_ms / 1000)
+        await self._load([host], writable)
+
+    def _stop_for_good(self, host: ShardLog, error: Exception) -> None:
+        if self.fatal is None:
+            name = f"{OFFSETS_TOPIC}-{host.partition}"
+            self.fatal = f"{name} can't be relied on any more: {error}"
+            self.on_fatal(self.fatal)
+            logger.critical("the broker stops", reason=self.fatal)
+        self._shut(host, Phase.UNLOADED)
+
+    def _shut(self, host: ShardLog, phase: Phase) -> None:
+        """Unloads a shard that does not come back."""
+        self.before_replies()
+        try:
+            self._unload(host, phase)
+        finally:
+            self.after_replies()
+
+    def _unload(self, host: ShardLog, phase: Phase) -> list[Ticket]:
+        """Answers every parked request NOT_COORDINATOR, and what was held before them.
+
+        Returns the tickets of the parked.
+        """
+        loaded = host.phase in LOADED
+        host.phase = phase
+        host.refuse_foreign()
+        host.release()
+        host.fail_held()
+        if not loaded:
+            return []
+        try:
+            outcome = host.shard.unload(NOT_COORDINATOR)
+        except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+            self.errors.caught("shard", error, partition=host.partition)
+            return []
+        for ticket, reply in outcome.replies:
+            deliver(ticket, reply, self.errors)
+        self._tell(host, outcome.events)
+        return [ticket for ticket, _ in outcome.replies]
+
+    async def _load(self, hosts: Sequence[ShardLog], writable: bool) -> None:
+        """Loads shards, so many at a time; those that are not writable are probed afterwards."""
+        gc.disable()  # what loads stays: looking through it would only make turns long
+        waiting = iter(hosts)
+        at_once = min(self.settings.loads_at_once, len(hosts))
+        try:
+            loaded = await asyncio.gather(
+                *(self._load_in_turn(waiting, writable) for _ in range(at_once))
+            )
+        finally:
+            gc.freeze()
+            gc.enable()
+        if not writable and all(loaded):
+            for host in hosts:
+                if host.phase is Phase.UNWRITABLE:
+                    await self._probe(host)
+
+    async def _load_in_turn(self, waiting: Iterator[ShardLog], writable: bool) -> bool:
+        """Loads one shard after the other; False when the broker stops.
+
+        A log that can't be read is never served as empty: its shard refuses all from then on.
+        """
+        for host in waiting:
+            try:
+                await load(
+                    host,
+                    self.settings.load_buffer_bytes,
+                    self.clock,
+                    self.snapshots,
+                    lambda: GroupShard(self.settings.groups),
+                    self.dropped_offsets.before_serving if writable else None,
+                )
+                self._settled_ms = self.clock.now().mono_ms + SETTLING_MS
+                self._loaded(host, writable)
+            except Superseded:
+                continue
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is this shard's alone
+                give_up(host, error)
+                self._shut(host, Phase.FAILED)
+                host.shard = GroupShard(self.settings.groups)
+            if self.fatal is not None:
+                return False
+        return True
+
+    async def _probe(self, host: ShardLog) -> None:
+        """Makes ``host`` whole again once its log takes writes."""
+        try:
+            await wait_until_writable(host)
+        except LogPoisoned as error:
+            self._stop_for_good(host, error)
+            return
+        if host.phase is Phase.UNWRITABLE:  # it may be loading again, and is probed again then
+            host.phase = Phase.ACTIVE
+            self.dropped_offsets.catch_up(host)
+            self._arm(host)
+
+    def _loaded(self, host: ShardLog, writable: bool = True) -> None:
+        host.phase = Phase.ACTIVE if writable else Phase.UNWRITABLE
+        self._settle(host)
+        self._take(host, host.shard.loaded(self.clock.now()))
+        self.dropped_offsets.catch_up(host)
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None], tasks: set[Task[None]]) -> None:
+        task = self._loop.create_task(self.watchdog.watched(name, work))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)

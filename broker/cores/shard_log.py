@@ -1,0 +1,286 @@
+"""One shard beside the log of its partition: what is accepted, what is appended, what is stable.
+
+Three log offsets, each at or above the next: *accepted* (replayed in memory; offsets are reserved,
+since the shard is the only appender of its partition), *appended* (written to the log) and *stable*
+(appended and, where the log's flush settings ask, flushed). A reply carries the accepted offset of
+the moment it was made and is held until stable reaches it (law 2).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from broker.cores.pass_over import PassOver
+from broker.cores.refusals import timed_out, write_failed
+from broker.loop.internal_errors import InternalErrors
+from coordinator.calls import Ticket
+from coordinator.outcome import Reply
+from coordinator.shard import GroupShard
+from log.partition_log import PartitionLog
+from log.values import AppendInfo
+from offsets.record_codec import run_records
+from offsets.runs import OffsetTombstones, Run
+from protocol.records.batch import (
+    HEADER_BYTES,
+    LOG_APPEND_BIT,
+    LOG_APPEND_TIME,
+    assemble_batch,
+)
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+TOMBSTONES_PER_RUN = 1000
+"""Deletions of one step are split into runs of this many, which may go to several batches."""
+
+BATCH_RECORDS_MAX = 8192
+"""Records of several requests in one batch; up to here offset deltas are varints of two bytes,
+which are written and read as tables, 20 times as fast as one by one."""
+
+
+class Phase(Enum):
+    """What a shard can do now."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    UNWRITABLE = "unwritable"
+    """Loaded after a failed append: it reads, and refuses what needs a record."""
+    FAILED = "failed"
+    """Its log can't be read: it refuses all until the process starts anew, and leaves the log."""
+    UNLOADED = "unloaded"
+
+
+LOADED = (Phase.ACTIVE, Phase.UNWRITABLE)
+"""Those in which a shard has its groups in memory."""
+
+
+def deliver(ticket: Ticket, reply: Reply, errors: InternalErrors) -> None:
+    """Gives a reply to who waits for it; should that fail it is nobody else's harm."""
+    try:
+        ticket(reply)
+    except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+        errors.caught("reply", error)
+
+
+Held = tuple[int, int, Ticket, Reply]
+"""A reply that waits for the log: until which offset, since when (monotonic ms), whose, and it."""
+
+
+Foreign = tuple[Callable[[], AppendInfo], "Future[AppendInfo]"]
+"""An append to a shard's log that is not the shard's, and who waits for what it gives."""
+
+
+class NotActive(Exception):
+    """A shard that does not serve now takes no foreign records; the text says why."""
+
+
+class ShardLog:
+    """A `GroupShard`, the log of its partition, and what lies between the two."""
+
+    def __init__(
+        self,
+        partition: int,
+        shard: GroupShard,
+        log: PartitionLog,
+        partitions: int,
+        errors: InternalErrors | None = None,
+    ) -> None:
+        self.partition = partition
+        self.partitions = partitions
+        """How many the topic has: a group's id says which of them is its own."""
+        self.errors = errors or InternalErrors()
+        self.shard = shard
+        self.log = log
+        self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
+        """What makes a batch: its section, count, first offset, and its two times."""
+        self.phase = Phase.LOADING
+        self.accepted = self.appended = self.stable = 0
+        self.held: deque[Held] = deque()
+        self.foreign: list[Foreign] = []
+        """What others than this shard are to append at the end of the turn."""
+        self.touched = False
+        """In the runtime's list for the end of this turn."""
+        self.breakdowns = 0
+        """How often a bug has ended its shard, the last few times soon one after the other."""
+        self.broke_down_ms = 0
+        """When that was last (monotonic)."""
+        self.told: PassOver | None = None
+        """The records that a load is to pass over."""
+        self.flushing = False
+        """A flush of this log runs in a thread."""
+        self.gone: dict[str, int] = {}
+        """Deleted topics whose offsets are still to be dropped: those written below a log offset.
+        `broker/cores/dropped_offsets.py` owns it."""
+        self.load_ms = -1
+        """How long the last load took; -1 before its end."""
+        self.loaded_records = 0
+        """Of the log; those that a snapshot spares are not among them."""
+        self.loaded_bytes = 0
+        self.loaded_from = -1
+        """Where the snapshot of the last load begins; -1: the whole log was replayed."""
+        self.loaded_to = -1
+        """How far the load is; -1 before its beginning."""
+        self._units: list[Sequence[Run]] = []
+        """The runs accepted and not yet appended, those of one request together."""
+        self.reset(shard)
+
+    def write_as(self, compression: int, level: int | None, timestamp_type: int) -> None:
+        """In which form batches are written from now on. Each has the time of its append, whatever
+        type of timestamp it says; ``level`` is None for the codec's default."""
+        self._batch = assemble_batch
+        if compression or timestamp_type:
+            self._batch = partial(
+                assemble_batch,
+                compression=compression,
+                compression_level=level,
+                attributes=LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0,
+            )
+
+    def accept(self, records: Sequence[Run]) -> None:
+        """Replays ``records`` and keeps them for the end of the turn."""
+        accepted = self.accepted
+        replay = self.shard.replay
+        for run in records:
+            if type(run) is OffsetTombstones and len(run.keys) > TOMBSTONES_PER_RUN:
+                self._accept_pieces(records)
+                return
+        for run in records:
+            replay(run, accepted)
+            accepted += len(run)
+        self.accepted = accepted
+        self._units.append(records)
+
+    def _accept_pieces(self, records: Sequence[Run]) -> None:
+        for run in records:
+            for piece in _pieces(run):
+                self.shard.replay(piece, self.accepted)
+                self.accepted += len(piece)
+                self._units.append((piece,))
+
+    def append(self, wall_ms: int, batch_bytes_max: int) -> None:
+        """Writes what was accepted: as few batches as fit, one write unless a segment ends.
+
+        Raises what the log raises when a write fails; ``appended`` then says how far it got.
+        """
+        units, self._units = self._units, []
+        if len(units) == 1 and len(units[0]) == 1:
+            self._append_run(units[0][0], wall_ms)
+            return
+        segment_bytes = self.log.config.segment_bytes
+        buffer: list[bytes] = []
+        size = 0
+        first = offset = self.appended
+        for section, count in self._sections(units, batch_bytes_max):
+            batch = self._batch(section, count, offset, wall_ms, wall_ms)
+            if buffer and size + len(batch) > segment_bytes:
+                self._write(buffer, first, offset - 1, wall_ms)
+                buffer, size, first = [], 0, offset
+            buffer.append(batch)
+            size += len(batch)
+            offset += count
+        if buffer:
+            self._write(buffer, first, offset - 1, wall_ms)
+
+    def _append_run(self, run: Run, wall_ms: int) -> None:
+        """`append` of one run alone, as a turn with one request has it."""
+        first, count = self.appended, len(run)
+        batch = self._batch(run_records(run, 0), count, first, wall_ms, wall_ms)
+        self.log.append_encoded(batch, first, first + count - 1, wall_ms)
+        self.appended = first + count
+
+    def release(self) -> None:
+        """Delivers the replies that are stable."""
+        held = self.held
+        stable = self.stable
+        while held and held[0][0] <= stable:
+            _, _, ticket, reply = held.popleft()
+            deliver(ticket, reply, self.errors)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Its partition, and of how many."""
+        return self.partition, self.partitions
+
+    def refuse_foreign(self) -> None:
+        """Nobody else writes this log now."""
+        foreign, self.foreign = self.foreign, []
+        reason = f"The groups of this partition are {self.phase.value}"
+        reason += "." if self.log.unreadable is None else f": {self.log.unreadable}"
+        for _, done in foreign:
+            if not done.done():
+                done.set_exception(NotActive(reason))
+
+    def expire_held(self, older_than_ms: int) -> None:
+        """Gives up on replies held since ``older_than_ms``; their records may yet be kept."""
+        held = self.held
+        while held and held[0][1] <= older_than_ms:
+            _, _, ticket, reply = held.popleft()
+            deliver(ticket, timed_out(reply), self.errors)
+
+    def fail_held(self) -> None:
+        """Answers held replies with the error of a failed append, and drops what was accepted."""
+        self._units.clear()
+        held, self.held = self.held, deque()
+        for _, _, ticket, reply in held:
+            deliver(ticket, write_failed(reply), self.errors)
+
+    def reset(self, shard: GroupShard) -> None:
+        """A fresh shard for another load; ``fail_held`` has emptied the rest."""
+        self.shard = shard
+        self.phase = Phase.LOADING
+        self.accepted = self.appended = end = self.log.log_end_offset
+        # What was accepted and not written is not there; its log offsets are given anew.
+        self.gone = {topic: min(below, end) for topic, below in self.gone.items()}
+        self.stable = self.log.high_watermark
+
+    def _sections(
+        self, units: Sequence[Sequence[Run]], batch_bytes_max: int
+    ) -> list[tuple[bytes, int]]:
+        """Records sections of batches with their counts; the runs of one unit stay together."""
+        room = batch_bytes_max - HEADER_BYTES
+        sections: list[tuple[bytes, int]] = []
+        parts: list[bytes] = []
+        size = count = 0
+        for unit in units:
+            encoded, unit_size, after = _encode(unit, count)
+            if parts and (size + unit_size > room or after > BATCH_RECORDS_MAX):
+                sections.append((b"".join(parts), count))
+                parts, size = [], 0
+                encoded, unit_size, after = _encode(unit, 0)
+            parts += encoded
+            size += unit_size
+            count = after
+        if parts:
+            sections.append((b"".join(parts), count))
+        return sections
+
+    def _write(self, buffer: list[bytes], first: int, last: int, wall_ms: int) -> None:
+        data: Any = buffer[0] if len(buffer) == 1 else b"".join(buffer)
+        self.log.append_encoded(data, first, last, wall_ms)
+        self.appended = last + 1
+
+
+def _encode(unit: Sequence[Run], first_delta: int) -> tuple[list[bytes], int, int]:
+    """The records of one request: their parts, their size, and the delta behind them."""
+    parts = []
+    size = 0
+    for run in unit:
+        part = run_records(run, first_delta)
+        parts.append(part)
+        size += len(part)
+        first_delta += len(run)
+    return parts, size, first_delta
+
+
+def _pieces(run: Run) -> list[Run]:
+    if not isinstance(run, OffsetTombstones):
+        return [run]
+    keys = run.keys
+    return [
+        OffsetTombstones(run.group_id, keys[start : start + TOMBSTONES_PER_RUN])
+        for start in range(0, len(keys), TOMBSTONES_PER_RUN)
+    ]

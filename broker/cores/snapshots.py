@@ -1,0 +1,372 @@
+"""The snapshots beside the logs: ``groups.image`` in each offsets partition's directory.
+
+Owns when one is written, how it gets on the disk, and whether one may be believed. It is written in
+slices of the event loop, the disk's part in a thread, while commits go on. A snapshot that is
+damaged, of another log or ahead of this one is deleted before the first append: it costs time,
+never data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Sequence
+from heapq import nlargest
+from time import perf_counter
+
+import structlog
+
+from broker.cores.shard_log import Phase, ShardLog
+from coordinator.shard import GroupShard
+from log.filesystem import File, read_whole
+from log.partition_log import PartitionLog
+from offsets.columns_image import BadImage, encode_columns
+from offsets.record_errors import UnwritableRun
+from offsets.snapshot_image import (
+    BatchMark,
+    Image,
+    ImageHead,
+    ImageWriter,
+    encode_group,
+    read_image,
+)
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.stored import read_stored
+
+logger = structlog.get_logger(__name__)
+
+IMAGE = "groups.image"
+NEEDED_BY_NONE = 2**63 - 1
+
+SLICE_S = 0.002
+"""How long one slice of writing may hold the loop."""
+POLL_S = 0.05
+BYTES_DUE = 256 << 10
+"""A snapshot is due when so much of the log has come since the last one, and its own size: 256 KiB
+are some 6,000 offsets, replayed in some 5 ms. What did not change since then is not encoded again,
+so that a snapshot costs the loop less than what it spares a start."""
+BYTES_DUE_AT_STOP = 64 << 10
+PAUSE_PER_COST = 12
+AT_ONCE = 16
+ENCODED_AT_ONCE = 4
+CLEANED = 1 << 62
+RETRY_S = 60.0
+PENDING_BYTES = 1 << 20
+"""So much of a snapshot is kept in memory before it is written."""
+
+
+class Snapshots:
+    """The snapshots of all shards of one broker; for the event loop's thread but where said."""
+
+    def __init__(self, topic_id: bytes, cleaned_to: Callable[[int], int]) -> None:
+        self.topic_id = topic_id
+        self._cleaned_to = cleaned_to
+        """Partition to the offset below which a cleaner has been at its log."""
+        self.written = 0
+        self.longest_slice_s = 0.0
+        self._begin: dict[int, int] = {}
+        """By partition: where the log must be replayed over the newest snapshot from."""
+        self._bytes: dict[int, int] = {}
+        """By partition: the size of the newest snapshot."""
+        self._place: dict[int, tuple[int, int]] = {}
+        """By partition: the segment and the position in it where the newest snapshot begins."""
+        self._cost_s = 0.0
+        """How long all of them have held the loop."""
+        self._encoding = asyncio.Semaphore(ENCODED_AT_ONCE)
+        """So that not too many slices add up in one turn."""
+        self._not_before: dict[int, float] = {}
+        self._under_way: set[int] = set()
+        self._closing = False
+
+    def oldest_needed(self, partition: int) -> int:
+        """The log offset at and above which no tombstone may go, for the snapshot's sake."""
+        return self._begin.get(partition, NEEDED_BY_NONE)
+
+    # -- reading
+
+    def read(self, log: PartitionLog) -> Image | None:
+        """The snapshot beside ``log``, None when there is none to believe; in any thread.
+
+        What can be known without the log behind it is checked here, the rest by the loader.
+        """
+        path = _path(log)
+        if not log.fs.exists(path):
+            return None
+        try:
+            image = read_image(read_whole(log.fs, path))
+            self._check(image, log)
+        except BadImage as error:
+            self.refuse(log, str(error))
+            return None
+        self._begin[log.partition] = image.head.begin_offset
+        self._bytes[log.partition] = image.size_bytes
+        return image
+
+    def _check(self, image: Image, log: PartitionLog) -> None:
+        head, end = image.head, image.end
+        if head.topic_id != self.topic_id:
+            raise BadImage(f"it is of a topic with the id {head.topic_id.hex()}")
+        if head.partition != log.partition:
+            raise BadImage(f"it is of partition {head.partition}")
+        if head.log_start_offset != log.log_start_offset:
+            raise BadImage(
+                f"the log began at {head.log_start_offset} and begins at {log.log_start_offset} now"
+            )
+        if end.end_offset > log.log_end_offset:
+            raise BadImage(
+                f"it is ahead of the log: it reaches {end.end_offset}, the log {log.log_end_offset}"
+            )
+        for offset, mark in ((head.begin_offset, head.begin_mark), (end.end_offset, end.end_mark)):
+            if mark_below(log, offset) != mark:
+                raise BadImage(f"the batch below offset {offset} is another one")
+
+    def refuse(self, log: PartitionLog, reason: str) -> None:
+        """Delete a snapshot that must not be believed; in any thread. Raises OSError."""
+        self._begin.pop(log.partition, None)
+        logger.warning(
+            "a snapshot of groups is of no use; the whole log is read instead",
+            partition=log.partition,
+            reason=reason,
+        )
+        log.fs.remove(_path(log))
+        log.fs.fsync_directory(log.directory)
+
+    # -- writing
+
+    async def run(self, hosts: Sequence[ShardLog], busy: Callable[[], bool]) -> None:
+        """Writes what is due, the heaviest first, until `write_all` is called or it is cancelled.
+
+        None while the broker is ``busy`` with a load.
+        Many at a time, since each waits for the disk; the pauses in between see to it that all of
+        them together hold the loop for a twelfth of its time at most.
+        """
+        pause_s = POLL_S
+        while not self._closing:
+            await asyncio.sleep(pause_s)
+            pause_s = POLL_S
+            if busy():
+                continue  # who waits for a shard, or for its first answer, goes first
+            due = [host for host in hosts if self._is_due(host, BYTES_DUE)]
+            if due and not self._closing:
+                began, before_s = perf_counter(), self._cost_s
+                heaviest = nlargest(AT_ONCE, due, key=self._bytes_missed)
+                await asyncio.gather(*map(self.write, heaviest))
+                rest_s = PAUSE_PER_COST * (self._cost_s - before_s) - (perf_counter() - began)
+                pause_s = max(POLL_S, rest_s)
+
+    async def write_all(self, hosts: Sequence[ShardLog]) -> None:
+        """Writes those that a restart would miss; afterwards `run` writes none."""
+        self._closing = True
+        while self._under_way:
+            await asyncio.sleep(0.001)
+        waiting = [host for host in hosts if self._is_due(host, BYTES_DUE_AT_STOP)]
+        for start in range(0, len(waiting), AT_ONCE):
+            await asyncio.gather(*map(self.write, waiting[start : start + AT_ONCE]))
+
+    def _is_due(self, host: ShardLog, bytes_due: int) -> bool:
+        if bytes_due == BYTES_DUE:
+            bytes_due = max(bytes_due, self._bytes.get(host.partition, 0))
+        return self._bytes_missed(host) >= bytes_due
+
+    def _bytes_missed(self, host: ShardLog) -> int:
+        """How much of the log a start would have to replay; 0 where nothing can be done now."""
+        partition, log = host.partition, host.log
+        begin = self._begin.get(partition, log.log_start_offset)
+        if host.phase is not Phase.ACTIVE or host.appended <= begin:
+            return 0
+        if partition in self._under_way or self._not_before.get(partition, 0.0) > perf_counter():
+            return 0
+        if host.told is not None and host.told.met:
+            return CLEANED  # the next load must not meet what this one was told to pass over
+        if self._cleaned_to(partition) > begin:
+            return CLEANED  # records are missing behind the one that is there: it is of no use
+        base_offset, position = self._place.get(partition, (-1, 0))
+        if base_offset == log.active.base_offset:
+            return log.active.size - position
+        return _bytes_from(log, begin)
+
+    async def cover(self, host: ShardLog, offset: int) -> None:
+        """Has the snapshot, if there is one, begin behind ``offset``, as far as the log goes.
+
+        Before a cleaner's work below there counts: what it does to older ones makes them useless.
+        """
+        while host.partition in self._under_way:
+            await asyncio.sleep(0.001)
+        old = self.oldest_needed(host.partition) <= offset < host.appended
+        if old and host.phase is Phase.ACTIVE and not self._closing:
+            await self.write(host)
+
+    async def write(self, host: ShardLog) -> bool:
+        """Writes one; False where that was not possible now, which is told if it is a failure."""
+        shard, partition = host.shard, host.partition
+        if partition in self._under_way:
+            return False  # somebody else's began between the look and this turn
+        self._under_way.add(partition)
+        try:
+            done = await self._write(host, shard)
+        except (OSError, UnwritableRun, BadImage) as error:
+            self._not_before[partition] = perf_counter() + RETRY_S
+            logger.warning(
+                "a snapshot of groups could not be written", partition=partition, error=str(error)
+            )
+            return False
+        finally:
+            self._under_way.discard(partition)
+        if done:
+            self.written += 1
+        return done
+
+    async def _write(self, host: ShardLog, shard: GroupShard) -> bool:
+        log, partition = host.log, host.partition
+        output, writer = _Output(log), ImageWriter()
+        async with self._encoding:
+            if not _same(host, shard):
+                return False
+            begin = host.appended
+            place = log.active.base_offset, log.active.size
+            mark = mark_below(log, begin)
+            if mark is None:
+                self._not_before[partition] = perf_counter() + 20 * POLL_S
+                return False  # nothing is below, or a cleaner took it; the next append changes that
+            head = ImageHead(self.topic_id, partition, log.log_start_offset, begin, mark)
+            if not await self._encode(host, shard, blocks_of(shard, writer, head), output):
+                return False
+        accepted = host.accepted
+        while host.appended < accepted:
+            await asyncio.sleep(0)
+            if not _same(host, shard):
+                return False
+        end_mark = mark_below(log, host.appended)
+        if end_mark is None:
+            return False
+        output.add(writer.end(host.appended, end_mark))
+        await asyncio.to_thread(output.finish)
+        self._begin[partition], self._bytes[partition] = begin, output.size
+        self._place[partition] = place
+        if host.told is not None and host.told.met:
+            host.told.met = False
+            logger.info(
+                "the snapshot is behind what was passed over; offsets.load.skip.records may go",
+                partition=partition,
+            )
+        return True
+
+    async def _encode(
+        self, host: ShardLog, shard: GroupShard, blocks: Iterator[bytes], output: _Output
+    ) -> bool:
+        """Take the pieces, others having their turn between them; False if the shard has gone."""
+        since = perf_counter()
+        for block in blocks:
+            output.add(block)
+            took = perf_counter() - since
+            if output.pending_bytes <= PENDING_BYTES and took < SLICE_S / 2:
+                continue
+            self._spent(took)
+            if output.pending_bytes > PENDING_BYTES:
+                await asyncio.to_thread(output.write)
+            else:
+                await asyncio.sleep(0)
+            if not _same(host, shard):
+                return False
+            since = perf_counter()
+        self._spent(perf_counter() - since)
+        return True
+
+    def _spent(self, took_s: float) -> None:
+        self.longest_slice_s = max(self.longest_slice_s, took_s)
+        self._cost_s += took_s
+
+
+class _Output:
+    """The file that becomes a snapshot: written beside, renamed when it is whole."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+        self._path = _path(log)
+        self._temporary = self._path + ".tmp"
+        self._file: File | None = None
+        self._pending: list[bytes] = []
+        self.pending_bytes = 0
+        self.size = 0
+        """Bytes of all blocks, written or not."""
+
+    def add(self, block: bytes) -> None:
+        """Keep a block for the next write."""
+        self._pending.append(block)
+        self.pending_bytes += len(block)
+        self.size += len(block)
+
+    def write(self) -> File:
+        """Write what is kept; in any thread, like `finish`. Raises OSError."""
+        fs = self._log.fs
+        if self._file is None:
+            fs.remove(self._temporary)
+            self._file = fs.open(self._temporary, create=True)
+        data = b"".join(self._pending)
+        self._file.write(self.size - len(data), data)
+        self._pending, self.pending_bytes = [], 0
+        return self._file
+
+    def finish(self) -> None:
+        """Write the rest, and put the file in the place of the one before it."""
+        self.write().fsync()
+        self._log.fs.rename(self._temporary, self._path)
+        self._log.fs.fsync_directory(self._log.directory)
+
+
+def blocks_of(shard: GroupShard, writer: ImageWriter, head: ImageHead) -> Iterator[bytes]:
+    """The pieces of a snapshot but the last; each is made of the shard as it is then."""
+    yield writer.head(head)
+    since = perf_counter()
+    encoded: list[bytes] = []
+    offsets = 0
+    cache = shard.cache
+    for group_id in list(cache.groups()):
+        for topic, columns in cache.columns(group_id):
+            if not columns.count:
+                continue  # deleted since: the tombstones are above where the snapshot begins
+            encoded.append(encode_columns(group_id, topic, columns))
+            offsets += columns.count
+            if perf_counter() - since > SLICE_S:
+                yield writer.offsets_block(encoded, offsets)
+                encoded, offsets, since = [], 0, perf_counter()
+    if encoded:
+        yield writer.offsets_block(encoded, offsets)
+    encoded, since = [], perf_counter()
+    for group_id, (record_offset, value) in list(shard.recorded.items()):
+        encoded.append(encode_group(group_id, record_offset, value))
+        if perf_counter() - since > SLICE_S:
+            yield writer.groups_block(encoded)
+            encoded, since = [], perf_counter()
+    if encoded:
+        yield writer.groups_block(encoded)
+
+
+def mark_below(log: PartitionLog, offset: int) -> BatchMark | None:
+    """The batch that ends right below ``offset``; None when there is none such (any more)."""
+    if not log.log_start_offset < offset <= log.log_end_offset:
+        return None
+    try:
+        batch = read_stored(log.read(offset - 1, 1).data)
+    except CorruptRecords:
+        return None
+    return BatchMark(batch.base_offset, batch.crc) if batch.last_offset == offset - 1 else None
+
+
+def _bytes_from(log: PartitionLog, offset: int) -> int:
+    """Bytes of the batches from ``offset`` on."""
+    index = log.segment_index(offset)
+    segments = log.segments
+    segment = segments[index]
+    place = segment.locate(offset)
+    left = 0 if place is None else segment.size - place.position
+    return left + sum(later.size for later in segments[index + 1 :])
+
+
+def _same(host: ShardLog, shard: GroupShard) -> bool:
+    """Whether ``shard`` still is what serves; else what it says may never have been written."""
+    return host.shard is shard and host.phase is Phase.ACTIVE
+
+
+def _path(log: PartitionLog) -> str:
+    return os.path.join(log.directory, IMAGE)

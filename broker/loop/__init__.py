@@ -1,0 +1,1 @@
+"""What keeps the event loop free and the process whole: slices, threads, the watchdog."""

@@ -1,0 +1,139 @@
+"""Long work in the loop's thread, cut into slices between which requests have their turn (law 9).
+
+A handler whose work may be long is a coroutine that looks at ``slices.over`` after each element and
+awaits ``slices.pause()`` when it is. However much long work there is at a time, one slice runs
+between two looks at the sockets: the `Slicer` lets those who wait run in the order in which they
+came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
+from functools import partial
+from time import perf_counter_ns
+from typing import Any, TypeVar
+
+from broker.loop.watchdog import Watchdog
+
+Result = TypeVar("Result")
+
+SLICE_NS = 4_000_000
+"""How long one slice may hold the loop."""
+
+
+class Slicer:
+    """Whose slice is next; one for a broker, used from the event loop's thread alone."""
+
+    def __init__(self, watchdog: Watchdog | None = None) -> None:
+        self.watchdog = watchdog or Watchdog()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._scheduled = False
+        self._direct_until_ns = 0
+
+    def work(self, name: str) -> Slices:
+        """The slices of a piece of work that begins now; ``name`` is what the watchdog calls it."""
+        return Slices(self, name)
+
+    def direct_until_ns(self) -> int:
+        """Until when work that a request has just brought may be done at once, without a slice.
+
+        By the performance counter. One allowance for all requests of an iteration of the loop, so
+        that a hundred small pieces don't become a long one.
+        """
+        if not self._direct_until_ns:
+            self._direct_until_ns = perf_counter_ns() + SLICE_NS
+            asyncio.get_running_loop().call_soon(self._iteration_over)
+        return self._direct_until_ns
+
+    def _iteration_over(self) -> None:
+        self._direct_until_ns = 0
+
+    async def turn(self) -> None:
+        """Return in a later iteration of the loop, in which no other slice runs."""
+        loop = asyncio.get_running_loop()
+        mine = loop.create_future()
+        self._waiting.append(mine)
+        if not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._next)
+        await mine
+
+    def _next(self) -> None:
+        waiting = self._waiting
+        while waiting:
+            first = waiting.popleft()
+            if not first.done():  # its task may have been cancelled
+                first.set_result(None)
+                break
+        self._scheduled = bool(waiting)
+        if waiting:
+            asyncio.get_running_loop().call_soon(self._next)
+
+
+class Slices:
+    """The slices of one piece of work; the first one runs from when this is made."""
+
+    def __init__(self, slicer: Slicer, name: str) -> None:
+        self.held_s = 0.0
+        """How long the ended slices have held the loop, all together."""
+        self._slicer = slicer
+        self._name = name
+        self._since_ns = perf_counter_ns()
+
+    @property
+    def over(self) -> bool:
+        """Whether others should have their turn."""
+        return perf_counter_ns() - self._since_ns > SLICE_NS
+
+    def end(self) -> float:
+        """End the work, or this part of it; returns ``held_s``."""
+        now_ns = perf_counter_ns()
+        held_ns = now_ns - self._since_ns
+        self._slicer.watchdog.held(self._name, held_ns)
+        self.held_s += held_ns / 1e9
+        self._since_ns = now_ns
+        return self.held_s
+
+    async def pause(self) -> None:
+        """Let the others have their turn. Long work that begins by a request begins with this."""
+        self.end()
+        await self._slicer.turn()
+        self._since_ns = perf_counter_ns()
+
+    async def beside(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """What ``work`` gives; where it waits for others, that does not count as held."""
+        return await self._stepped(work)
+
+    @types.coroutine
+    def _stepped(self, work: Coroutine[Any, Any, Result]) -> Generator[Any, Any, Result]:
+        step: Callable[[], Any] = partial(work.send, None)
+        while True:
+            try:
+                waits_for = step()
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            self.end()
+            try:
+                step = partial(work.send, (yield waits_for))
+            except BaseException as error:  # noqa: BLE001 - it is the work's to handle
+                step = partial(work.throw, error)
+            self._since_ns = perf_counter_ns()
+
+    async def until(self, done: asyncio.Future[Any]) -> None:
+        """Wait for others to be done with that, whether well or not; it does not count as held."""
+        self.end()
+        await asyncio.wait((done,))
+        self._since_ns = perf_counter_ns()
+
+    async def wait_for(self, what: Awaitable[object], at_most_s: float) -> None:
+        """Wait for what others do, and not for longer than that; it does not count as held."""
+        self.end()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most_s):
+                await what
+        self._since_ns = perf_counter_ns()

@@ -1,0 +1,1 @@
+"""What is counted, how far groups are behind, and the text of a scrape."""

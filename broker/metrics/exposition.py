@@ -1,0 +1,336 @@
+"""What `/metrics` shows, read at scrape from the shards, the logs, the routes and the totals.
+
+Here are the families whose size does not grow with groups and topics, and the order of the whole;
+`broker/metrics/labelled_series.py` has the others. Nothing is counted here. Every name, its labels
+and its meaning stand in docs/metrics.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import (
+    CollectorRegistry,
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import generate_latest
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from broker.cores.shard_log import Phase
+from broker.loop.log_writer import lost_lines
+from broker.metrics.labelled_series import NativeView
+from broker.metrics.other_exporters import compat_views, wants_owners
+from broker.metrics.scan import Walk
+from broker.metrics.text_format import Families, label
+from broker.net.dispatch import SERVED
+from coordinator.expiring import DAY_MS, HOUR_MS
+from protocol.errors import NAMES
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+class BrokerCollector(Collector):
+    """The families of one scrape; ``walk`` has looked at every group already."""
+
+    def __init__(self, broker: Broker, walk: Walk, families: Families) -> None:
+        self.broker = broker
+        self.walk = walk
+        self.families = families
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields each family."""
+        yield from self._requests()
+        yield from self._groups()
+        yield from self._offsets()
+        yield from self._shards()
+        yield from self._conversions()
+        yield from self._cleaning()
+        yield from self._brokers()
+        yield from self._metrics()
+
+    def _requests(self) -> Iterator[Metric]:
+        server = self.broker.server
+        requests = CounterMetricFamily(
+            "muster_requests_total", "Requests answered.", labels=["api", "error"]
+        )
+        for key, errors in server.errors.items():
+            api = SERVED[key].api.name
+            for code, count in errors.items():
+                requests.add_metric([api, NAMES.get(code, str(code))], count)
+        yield requests
+        traffic = server.clients.all(server.connections)
+        yield GaugeMetricFamily(
+            "muster_connections", "Connections open now.", value=len(server.connections)
+        )
+        yield CounterMetricFamily(
+            "muster_received_bytes_total", "Bytes that clients sent.", value=traffic.bytes_in
+        )
+        yield CounterMetricFamily(
+            "muster_sent_bytes_total", "Bytes of replies.", value=traffic.bytes_out
+        )
+        yield CounterMetricFamily(
+            "muster_connections_refused_total",
+            "Connections closed on arrival because a limit was reached.",
+            value=server.refused,
+        )
+        yield CounterMetricFamily(
+            "muster_protocol_errors_total",
+            "Connections closed because of what their peer sent.",
+            value=server.protocol_errors,
+        )
+        long_pieces = CounterMetricFamily(
+            "muster_long_pieces_total", "Pieces of work above 20 ms.", labels=["work"]
+        )
+        counts = self.broker.watchdog.counts
+        for work in {row.api.name: None for row in SERVED.values()} | dict.fromkeys(counts):
+            long_pieces.add_metric([work], counts.get(work, 0))
+        yield long_pieces
+        pulse = self.broker.pulse
+        yield CounterMetricFamily(
+            "muster_pauses_total", "How often the broker itself stood still.", value=pulse.pauses
+        )
+        yield CounterMetricFamily(
+            "muster_pause_seconds_total",
+            "How long the broker itself stood still.",
+            value=pulse.paused_s,
+        )
+        yield CounterMetricFamily(
+            "muster_log_lines_lost_total",
+            "Log lines that could not be written.",
+            value=lost_lines(),
+        )
+        internal = CounterMetricFamily(
+            "muster_internal_errors_total", "Bugs of the broker's, caught.", labels=["place"]
+        )
+        for place, count in self.broker.internal_errors.counts.items():
+            internal.add_metric([place], count)
+        yield internal
+
+    def _groups(self) -> Iterator[Metric]:
+        totals = self.broker.metrics
+        groups = GaugeMetricFamily("muster_groups", "Groups by state.", labels=["state"])
+        for state, count in self.walk.states.items():
+            groups.add_metric([state], count)
+        yield groups
+        yield GaugeMetricFamily(
+            "muster_group_members", "Members of all groups.", value=self.walk.everybody
+        )
+        rebalances = CounterMetricFamily(
+            "muster_rebalances_total", "Rebalances begun.", labels=["cause"]
+        )
+        for cause, count in totals.rebalances.items():
+            rebalances.add_metric([cause], count)
+        yield rebalances
+        yield CounterMetricFamily(
+            "muster_generations_total",
+            "Rebalances whose join phase ended with members.",
+            value=totals.generations,
+        )
+        yield CounterMetricFamily(
+            "muster_join_phase_seconds_total",
+            "Time spent in join phases that ended with members.",
+            value=totals.join_phase_ms / 1000,
+        )
+
+    def _offsets(self) -> Iterator[Metric]:
+        totals = self.broker.metrics
+        yield CounterMetricFamily(
+            "muster_commits_total",
+            "OffsetCommit requests handled by the coordinator.",
+            value=self.broker.runtime.commits,
+        )
+        rejected = CounterMetricFamily(
+            "muster_commits_rejected_total",
+            "OffsetCommit requests refused as a whole.",
+            labels=["error"],
+        )
+        for code, count in totals.commits_rejected.items():
+            rejected.add_metric([NAMES.get(code, str(code))], count)
+        yield rejected
+        removed = CounterMetricFamily(
+            "muster_offsets_removed_total",
+            "Offsets dropped by retention, or with their group or topic.",
+            labels=["cause"],
+        )
+        for cause, count in totals.offsets_removed.items():
+            removed.add_metric([cause], count)
+        yield removed
+        yield CounterMetricFamily(
+            "muster_commits_moved_back_total",
+            "OffsetCommit requests that set an offset lower than it was.",
+            value=totals.commits_moved_back,
+        )
+        expiring = GaugeMetricFamily(
+            "muster_offsets_expiring",
+            "Offsets that retention will drop within this time, as of its last checks.",
+            labels=["within"],
+        )
+        soon: Counter[int] = Counter()
+        for host in self.broker.runtime.hosts:
+            soon.update(host.shard.expiring_counts())
+        for within, within_ms in (("1d", DAY_MS), ("1h", HOUR_MS)):
+            expiring.add_metric([within], soon[within_ms])
+        yield expiring
+        yield GaugeMetricFamily(
+            "muster_offsets_cached",
+            "Committed offsets in the cache.",
+            value=sum(host.shard.cache.offsets() for host in self.broker.runtime.hosts),
+        )
+
+    def _shards(self) -> Iterator[Metric]:
+        hosts = self.broker.runtime.hosts
+        phases = Counter({phase.value: 0 for phase in Phase})
+        phases.update(host.phase.value for host in hosts)
+        shards = GaugeMetricFamily(
+            "muster_shards", "Partitions of the offsets topic by state.", labels=["state"]
+        )
+        for phase, count in phases.items():
+            shards.add_metric([phase], count)
+        yield shards
+        ends = [(host.log.log_start_offset, host.log.log_end_offset, host) for host in hosts]
+        total = sum(end - start for start, end, _ in ends)
+        left = sum(
+            end - max(start, host.loaded_to)
+            for start, end, host in ends
+            if host.phase is Phase.LOADING
+        )
+        yield GaugeMetricFamily(
+            "muster_load_progress_ratio",
+            "How much of the offsets topic is loaded.",
+            value=1 - left / total if total else 1,
+        )
+        yield GaugeMetricFamily(
+            "muster_load_seconds",
+            "How long it took to load the groups at start.",
+            value=sum(max(0, host.load_ms) for host in hosts) / 1000,
+        )
+        yield GaugeMetricFamily(
+            "muster_load_records",
+            "Records read to load the groups at start.",
+            value=sum(host.loaded_records for host in hosts),
+        )
+
+    def _conversions(self) -> Iterator[Metric]:
+        totals = self.broker.metrics
+        conversions = CounterMetricFamily(
+            "muster_record_conversions_total",
+            "Records turned from one message format into another.",
+            labels=["request"],
+        )
+        conversions.add_metric(["produce"], totals.produce_conversions)
+        conversions.add_metric(["fetch"], totals.fetch_conversions)
+        yield conversions
+
+    def _cleaning(self) -> Iterator[Metric]:
+        cleaning = self.broker.cleaning
+        yield GaugeMetricFamily(
+            "muster_logs_poisoned", "Logs that take no writes.", value=self.walk.poisoned
+        )
+        for name, meaning, value in (
+            ("muster_cleaner_runs_total", "Cleanings that ended well.", cleaning.runs),
+            ("muster_cleaner_failures_total", "Cleanings that failed.", cleaning.failures),
+            ("muster_cleaner_read_bytes_total", "Bytes that cleanings read.", cleaning.bytes_read),
+            (
+                "muster_cleaner_written_bytes_total",
+                "Bytes that cleanings left of them.",
+                cleaning.bytes_written,
+            ),
+        ):
+            yield CounterMetricFamily(name, meaning, value=value)
+        yield GaugeMetricFamily(
+            "muster_cleaner_busy",
+            "Partitions that are being cleaned now.",
+            value=sum(worker.busy for worker in cleaning.workers),
+        )
+        yield GaugeMetricFamily(
+            "muster_cleaner_uncleanable_partitions",
+            "Partitions whose last cleaning failed.",
+            value=len(cleaning.troubles),
+        )
+
+    def _brokers(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("kafka_brokers", "Brokers in the cluster.", value=1)
+        info = GaugeMetricFamily(
+            "kafka_broker_info", "1 for each broker.", labels=["id", "address"]
+        )
+        host, port = self.broker.advertised
+        info.add_metric([str(self.broker.registry.node_id), f"{host}:{port}"], 1)
+        yield info
+
+    def _metrics(self) -> Iterator[Metric]:
+        lags = self.broker.lags
+        yield GaugeMetricFamily(
+            "muster_metrics_series_left_out",
+            "Series that are not shown, since metrics.series.max is reached.",
+            value=self.families.left_out,
+        )
+        yield GaugeMetricFamily(
+            "muster_metrics_members_left_out",
+            "Members whose lag is not shown, since their assignment is very long.",
+            value=self.walk.assignments_left_out,
+        )
+        yield CounterMetricFamily(
+            "muster_lag_lookups_total", "Records looked up for their age.", value=lags.times.lookups
+        )
+        yield GaugeMetricFamily(
+            "muster_lag_lookups_waiting", "Records still to be looked up.", value=lags.times.waiting
+        )
+
+
+NANOSECONDS = 1_000_000_000
+_TIME_BITS = (14, 35)
+"""16 us to 34 s, counted in nanoseconds."""
+_COUNT_BITS = (0, 13)
+_PHASE_BITS = (3, 19)
+"""8 ms to 9 minutes."""
+
+
+def add_histograms(broker: Broker, families: Families) -> None:
+    """Those of requests, turns, writes and rebalances; APIs that nobody used have none."""
+    requests = families.family(
+        "muster_request_seconds", "From a request's arrival to its answer.", "histogram"
+    )
+    for key, times in broker.server.times.items():
+        if times.total:
+            api = label("api", SERVED[key].api.name)
+            requests.add_histogram(api, times, *_TIME_BITS, NANOSECONDS)
+    turns = families.family("muster_turn_seconds", "The end of a turn.", "histogram")
+    turns.add_histogram("", broker.runtime.turns, *_TIME_BITS, NANOSECONDS)
+    by_log = {"offsets": broker.runtime.writes, "topics": broker.metrics.writes}
+    appends = families.family("muster_append_seconds", "Each append to a log.", "histogram")
+    records = families.family("muster_append_records", "Records of each append.", "histogram")
+    fsyncs = families.family("muster_fsync_seconds", "Each flush of a log.", "histogram")
+    for name, writes in by_log.items():
+        log = label("log", name)
+        appends.add_histogram(log, writes.append, *_TIME_BITS, NANOSECONDS)
+        records.add_histogram(log, writes.records, *_COUNT_BITS, 1)
+        fsyncs.add_histogram(log, writes.fsync, *_TIME_BITS, NANOSECONDS)
+    phases = families.family(
+        "muster_rebalance_phase_seconds", "Each phase of a rebalance that ended well.", "histogram"
+    )
+    for phase, lengths in broker.metrics.phases.items():
+        phases.add_histogram(label("phase", phase), lengths, *_PHASE_BITS, 1000)
+
+
+async def render(broker: Broker) -> AsyncIterator[bytes]:
+    """A scrape in Prometheus' text format, version 0.0.4, piece by piece."""
+    families = Families(broker.config["metrics.series.max"])
+    native = NativeView(broker, families)
+    others = compat_views(broker, families)
+    walk = Walk(broker, [native, *others], wants_owners(others))
+    await walk.run()
+    for each in others:
+        each.end(walk)
+    add_histograms(broker, families)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(BrokerCollector(broker, walk, families))
+    ProcessCollector(registry=registry)
+    yield generate_latest(registry)
+    for chunk in families.chunks():
+        yield chunk

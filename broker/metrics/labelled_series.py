@@ -1,0 +1,263 @@
+"""Series of which there is one a group, member, topic or partition: kafka_exporter's and ours.
+
+Nothing is counted here; names, labels and meanings stand in docs/metrics.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from broker.metrics.lag import MemberLag, PartitionLag, TopicPartition
+from broker.metrics.scan import Seen, View
+from broker.metrics.text_format import Families, label
+from broker.topics.logs import TopicLogs
+from coordinator.calls import Now
+from coordinator.group import Group
+from coordinator.member import Member
+from log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+PARTS = [f".{each:03d}" for each in range(1000)]
+"""Thousandths as they are written behind whole seconds: a float takes twice as long to write."""
+
+
+class NativeView(View):
+    """kafka_exporter's names, and ours for what it has none for."""
+
+    def __init__(self, broker: Broker, families: Families) -> None:
+        self.broker = broker
+        self.families = families
+        self.now: Now = broker.clock.now()
+        family = families.family
+        self._members = family("kafka_consumergroup_members", "Members of the group.")
+        self._generation = family("muster_consumergroup_generation", "Generation of the group.")
+        self._state_age = family(
+            "muster_consumergroup_state_seconds", "For how long the group has been in its state."
+        )
+        self._committed = family("kafka_consumergroup_current_offset", "Committed offset.")
+        self._committed_sum = family(
+            "kafka_consumergroup_current_offset_sum", "Sum of the committed offsets."
+        )
+        self._lag = family(
+            "kafka_consumergroup_lag", "Records from the committed offset to the end."
+        )
+        self._lag_sum = family("kafka_consumergroup_lag_sum", "Sum of the lags.")
+        self._seconds = family(
+            "muster_consumergroup_lag_seconds", "Age of the first unread record."
+        )
+        self._seconds_max = family(
+            "muster_consumergroup_lag_seconds_max", "Largest age of a first unread record."
+        )
+        self._approximate = family(
+            "muster_consumergroup_lag_seconds_approximate",
+            "1 where the seconds are those of a large batch's first record.",
+        )
+        self._commit_age = family(
+            "muster_consumergroup_commit_age_seconds", "Age of the last commit in the topic."
+        )
+        self._expiry = family(
+            "muster_consumergroup_offsets_expire_seconds",
+            "Until retention may drop the first of the group's offsets in the topic.",
+        )
+        self._member_lag = family("muster_consumergroup_member_lag", "Lag of the member.")
+        self._member_seconds = family(
+            "muster_consumergroup_member_lag_seconds", "Largest lag of the member in seconds."
+        )
+        self._member_partitions = family(
+            "muster_consumergroup_member_partitions", "Partitions assigned to the member."
+        )
+        self._topic_families()
+        self._group = ""
+        self._group_id = ""
+        self._reset_topic()
+        self._topic_size = self._topic_segments = self._topic_dirty = 0
+
+    def _topic_families(self) -> None:
+        family = self.families.family
+        self._size = family("muster_log_size_bytes", "Size of the topic's segments.")
+        self._segments = family("muster_log_segments", "Number of the topic's segments.")
+        self._dirty = family(
+            "muster_log_dirty_bytes", "Bytes of the compacted topic that no cleaning has seen."
+        )
+        self._bytes_in = family(
+            "muster_topic_bytes_in_total", "Bytes of batches appended by producers.", "counter"
+        )
+        self._bytes_out = family(
+            "muster_topic_bytes_out_total", "Bytes of batches given to consumers.", "counter"
+        )
+        self._partitions = family("kafka_topic_partitions", "Partitions of the topic.")
+        self._end = family("kafka_topic_partition_current_offset", "End offset.")
+        self._start = family("kafka_topic_partition_oldest_offset", "Start offset.")
+        self._leader = family(
+            "kafka_topic_partition_leader", "Broker id of the partition's leader."
+        )
+        self._preferred = family(
+            "kafka_topic_partition_leader_is_preferred", "1 if the leader is the preferred one."
+        )
+        self._replicas = family("kafka_topic_partition_replicas", "Number of replicas.")
+        self._in_sync = family(
+            "kafka_topic_partition_in_sync_replica", "Number of replicas in sync."
+        )
+        self._behind = family(
+            "kafka_topic_partition_under_replicated_partition", "1 if a replica is behind."
+        )
+
+    def _reset_topic(self) -> None:
+        self._sum = self._behind_sum = 0
+        self._oldest_ms: int | None = None
+        self._last_commit_ms = -1
+        self._first_expiry_ms: int | None = None
+
+    def begin_group(self, seen: Seen) -> None:
+        """Its members, generation and the time in its state."""
+        self._group = label("consumergroup", seen.group_id)
+        group = seen.group
+        if group is None or not self.families.has_room(3):
+            return
+        self._members.add(self._group, len(group.members))
+        self._generation.add(self._group, group.generation_id)
+        age_s = state_age_s(group, self.now)
+        if age_s is not None:
+            self._state_age.add(f'{self._group},state="{group.state.value}"', age_s)
+
+    def offsets(
+        self,
+        lags: Sequence[PartitionLag],
+        owners: dict[TopicPartition, Member],  # noqa: ARG002 - other views want them
+    ) -> None:
+        """Committed offset, lag in records and in seconds of each."""
+        topics, partitions, offsets, _, _, records, ages, approximate, committed, expires = zip(
+            *lags, strict=True
+        )
+        self._sum += sum(offsets)
+        self._behind_sum += sum(known(records))
+        self._last_commit_ms = max(self._last_commit_ms, *committed)
+        self._first_expiry_ms = least([self._first_expiry_ms, *expires])
+        self._oldest_ms = max(known([self._oldest_ms, *ages]), default=None)
+        if not self.families.has_room(3 * len(lags)):
+            return
+        start, end = f'{{{self._group},partition="', f'",{label("topic", topics[0])}}} '
+        places = [f"{start}{partition}{end}" for partition in partitions]
+        name = "kafka_consumergroup_current_offset"
+        self._committed.add_lines(
+            [f"{name}{at}{value}\n" for at, value in zip(places, offsets, strict=True)]
+        )
+        name = "kafka_consumergroup_lag"
+        self._lag.add_lines(
+            [
+                f"{name}{at}{value}\n"
+                for at, value in zip(places, records, strict=True)
+                if value is not None
+            ]
+        )
+        name = "muster_consumergroup_lag_seconds"
+        self._seconds.add_lines(
+            [
+                f"{name}{at}{value // 1000}{PARTS[value % 1000]}\n"
+                for at, value in zip(places, ages, strict=True)
+                if value is not None
+            ]
+        )
+        if True in approximate:
+            name = "muster_consumergroup_lag_seconds_approximate"
+            self._approximate.add_lines(
+                [f"{name}{at}1\n" for at, value in zip(places, approximate, strict=True) if value]
+            )
+
+    def end_topic(self, topic: str) -> None:
+        """What is one a group and topic."""
+        if self.families.has_room(5):
+            labels = f"{self._group},{label('topic', topic)}"
+            self._committed_sum.add(labels, self._sum)
+            self._lag_sum.add(labels, self._behind_sum)
+            if self._oldest_ms is not None:
+                self._seconds_max.add(labels, self._oldest_ms / 1000)
+            if self._last_commit_ms >= 0:
+                self._commit_age.add(labels, seconds_between(self._last_commit_ms, self.now))
+            if self._first_expiry_ms is not None:
+                left_ms = max(0, self._first_expiry_ms - self.now.wall_ms)
+                self._expiry.add(labels, left_ms / 1000)
+        self._reset_topic()
+
+    def members(self, lags: Sequence[MemberLag]) -> None:
+        """Each member's lag."""
+        for lag in lags:
+            if not self.families.has_room(3):
+                continue
+            member = lag.member
+            labels = (
+                f"{self._group},{label('member', member.member_id)},"
+                f"{label('client', member.client_id)},{label('host', member.client_host)}"
+            )
+            self._member_partitions.add(labels, lag.partitions)
+            self._member_lag.add(labels, lag.records)
+            if lag.seconds is not None:
+                self._member_seconds.add(labels, lag.seconds)
+
+    def end_group(self) -> None:
+        """Nothing more."""
+
+    def partitions(self, entry: TopicLogs, logs: Sequence[PartitionLog]) -> None:
+        """Offsets and replicas of each partition."""
+        cleaning = self.broker.cleaning
+        topic = label("topic", entry.topic.name)
+        node_id = self.broker.registry.node_id
+        has_room = self.families.has_room(7 * len(logs))
+        for log in logs:
+            self._topic_size += log.size_bytes
+            self._topic_segments += len(log.segments)
+            if log.config.compacts:
+                self._topic_dirty += cleaning.dirty_bytes(log)
+            if not has_room:
+                continue
+            labels = f'partition="{log.partition}",{topic}'
+            self._end.add(labels, log.high_watermark)
+            self._start.add(labels, log.log_start_offset)
+            self._leader.add(labels, node_id)
+            self._preferred.add(labels, 1)
+            self._replicas.add(labels, 1)
+            self._in_sync.add(labels, 1)
+            self._behind.add(labels, 0)
+
+    def topic(self, entry: TopicLogs) -> None:
+        """What is one a topic."""
+        if self.families.has_room(6):
+            topic = label("topic", entry.topic.name)
+            self._partitions.add(topic, len(entry.logs))
+            self._size.add(topic, self._topic_size)
+            self._segments.add(topic, self._topic_segments)
+            self._bytes_in.add(topic, entry.bytes_in)
+            self._bytes_out.add(topic, entry.bytes_out)
+            if entry.logs and entry.logs[0].config.compacts:
+                self._dirty.add(topic, self._topic_dirty)
+        self._topic_size = self._topic_segments = self._topic_dirty = 0
+
+
+def state_age_s(group: Group, now: Now) -> float | None:
+    """How long the group has been in its state; None where a load did not find it."""
+    if group.state_since_ms:
+        return max(0, now.mono_ms - group.state_since_ms) / 1000
+    if group.state_timestamp_ms < 0:
+        return None
+    return seconds_between(group.state_timestamp_ms, now)
+
+
+def seconds_between(wall_ms: int, now: Now) -> float:
+    """From a wall time to now, at least 0."""
+    return max(0, now.wall_ms - wall_ms) / 1000
+
+
+def least(values: Sequence[int | None]) -> int | None:
+    """The least of those that are not None."""
+    return min(known(values), default=None)
+
+
+def known(values: Sequence[int | None]) -> Sequence[int]:
+    """Those that are not None; mostly that is all of them, which costs one look."""
+    if None in values:
+        return [value for value in values if value is not None]
+    return cast(Sequence[int], values)

@@ -1,0 +1,276 @@
+"""How far behind groups are: in records, in seconds, by partition and by member.
+
+Records of lag need nothing but the cache and the logs' ends. Seconds of lag are the age of the
+first unread record, which only the log knows: broker/metrics/record_times.py has them looked up,
+and keeps them until the commit moves (or the log's start passes it). Until then they are unknown,
+never 0; for a group that commits faster than records are looked up, those of the look before stand.
+
+For `/metrics`, `/api` and the page alike; everything here is called in the loop's thread, and what
+may be long is an iterator, so that its caller can stop between two blocks of partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.cores.shard_log import ShardLog
+from broker.metrics.record_times import Key, RecordTimes
+from coordinator.expiring import condition_of
+from coordinator.group import CONSUMER, Group
+from coordinator.member import Member
+from log.partition_log import PartitionLog
+from offsets.expiry import ExpiryRule, GroupCondition, expires_at, rule_for
+from protocol.consumer_protocol import assigned_partitions
+from protocol.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+BLOCK = 128
+"""Partitions of which the lag is worked out at once."""
+
+_made: Callable[..., PartitionLag] = tuple.__new__
+"""A named tuple in half the time that its own constructor takes."""
+
+TopicPartition = tuple[str, int]
+Commits = Iterable[tuple[int, int, int, int]]
+"""Partition, offset, commit timestamp and expire timestamp of each, as columns give them."""
+ByTopic = Mapping[str, Mapping[int, "PartitionLag"]]
+"""The lags of a group by topic and partition."""
+
+
+class PartitionLag(NamedTuple):
+    """How far one group is behind in one partition; None for what is not known."""
+
+    topic: str
+    partition: int
+    offset: int
+    """Committed."""
+    log_start_offset: int | None
+    """None, as the end: this broker has no such partition."""
+    log_end_offset: int | None
+    records: int | None
+    """From the committed offset, or the log's start if that is later, to the end."""
+    age_ms: int | None
+    """Age of the first unread record; 0 when there is none, None until it has been looked up."""
+    approximate: bool
+    """The age is that of the first record of its (large) batch."""
+    committed_ms: int
+    """Wall time of the commit."""
+    expires_ms: int | None
+    """Wall time from which on retention may drop the offset if nothing happens; None: never."""
+
+    @property
+    def seconds(self) -> float | None:
+        """``age_ms`` in seconds."""
+        return None if self.age_ms is None else self.age_ms / 1000
+
+
+class MemberLag(NamedTuple):
+    """How far one member is behind in all that it is assigned."""
+
+    member: Member
+    partitions: int
+    """How many it owns."""
+    committed: int
+    """How many of them have a committed offset."""
+    topics: Mapping[str, int]
+    """How many it owns of each topic."""
+    records: int
+    seconds: float | None
+    """The largest of those known; None when none is."""
+
+
+class Lags:
+    """What this broker knows of its groups' lag; made once, used from the loop's thread."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.times = RecordTimes(self._live)
+
+    def _live(self) -> int:
+        return sum(host.shard.cache.offsets() for host in self.broker.runtime.hosts)
+
+    # -- what is asked
+
+    def of_group(self, host: ShardLog, group_id: str) -> Iterator[PartitionLag]:
+        """Every committed offset of a group, topic by topic, partitions ascending."""
+        for topic in list(host.shard.cache.topics(group_id)):
+            yield from self.of_topic(host, group_id, topic)
+
+    def of_topic(self, host: ShardLog, group_id: str, topic: str) -> Iterator[PartitionLag]:
+        """Those in one topic."""
+        for block in self.blocks(host, group_id, topic):
+            yield from block
+
+    def blocks(self, host: ShardLog, group_id: str, topic: str) -> Iterator[list[PartitionLag]]:
+        """Those in one topic, at most BLOCK at a time; what changes between two is seen so.
+
+        Ages that are not known are looked up from now on.
+        """
+        for block in self.blocks_or_none(host, group_id, topic, ask=True, whole=True):
+            assert block is not None
+            yield block
+
+    def blocks_or_none(
+        self, host: ShardLog, group_id: str, topic: str, *, ask: bool, whole: bool
+    ) -> Iterator[list[PartitionLag] | None]:
+        """The same; unless ``whole``, None at an age that is not known, and that is the end.
+
+        Unless ``ask``, which is for who has called `ask` before, none is looked up.
+        """
+        rule = expiry_rule(host.shard.groups.get(group_id))
+        if rule is not None and topic in rule.kept_topics:
+            rule = None
+        for commits in _commits(host, group_id, topic):
+            rows = list(commits) if ask else commits
+            if ask:
+                self._ask(group_id, topic, rows)
+            block = self._block(group_id, topic, rows, rule, whole)
+            if block is None:
+                yield None
+                return
+            if block:
+                yield block
+
+    def ask(self, host: ShardLog, group_id: str) -> Iterator[int]:
+        """Has the ages of a group looked up that are not known; ``times.settled()`` awaits them.
+
+        A fifth of what `blocks` costs. Yields how many offsets each step looked at, at most BLOCK.
+        """
+        for topic in list(host.shard.cache.topics(group_id)):
+            for commits in _commits(host, group_id, topic):
+                yield self._ask(group_id, topic, commits)
+
+    def _ask(self, group_id: str, topic: str, commits: Commits) -> int:
+        entry = self.broker.logs.topics.get(topic)
+        logs: Sequence[PartitionLog] = () if entry is None else entry.logs
+        topic_id = b"" if entry is None else entry.topic.topic_id
+        now_ms = self.broker.clock.now().wall_ms
+        known = len(logs)
+        recent = self.times.recent
+        count = 0
+        unknown: list[Key] = []
+        for partition, offset, _, _ in commits:
+            count += 1
+            if 0 <= partition < known:
+                log = logs[partition]
+                start = log.log_start_offset
+                first = offset if offset > start else start
+                if first < log.high_watermark:
+                    key = (topic_id, partition, first)
+                    if key not in recent:
+                        unknown.append(key)
+        if unknown:
+            self.times.ask(group_id, unknown, logs, now_ms)
+        return count
+
+    def _block(
+        self,
+        group_id: str,
+        topic: str,
+        commits: Commits,
+        rule: ExpiryRule | None,
+        whole: bool,
+    ) -> list[PartitionLag] | None:
+        """The lag of some commits in one topic: of all here, what a scrape does most often.
+
+        Unless ``whole``, None as soon as an age is not known.
+        """
+        now_ms = self.broker.clock.now().wall_ms
+        retention_ms = self.broker.runtime.settings.groups.offsets_retention_ms
+        entry = self.broker.logs.topics.get(topic)
+        logs: Sequence[PartitionLog] = () if entry is None else entry.logs
+        topic_id = b"" if entry is None else entry.topic.topic_id
+        known = len(logs)
+        times = self.times
+        recent = times.recent
+        expires_ms: int | None = None
+        stamped_ms = stamped_asked_ms = -2
+        lags: list[PartitionLag] = []
+        for partition, offset, committed_ms, asked_ms in commits:
+            if committed_ms != stamped_ms or asked_ms != stamped_asked_ms:  # one commit's agree
+                stamped_ms, stamped_asked_ms = committed_ms, asked_ms
+                if rule is not None:
+                    expires_ms = expires_at(rule, committed_ms, asked_ms, retention_ms=retention_ms)
+            if not 0 <= partition < known:
+                unknown = None, None, None, None, False, committed_ms, expires_ms
+                lags.append(PartitionLag(topic, partition, offset, *unknown))
+                continue
+            log = logs[partition]
+            start, end = log.log_start_offset, log.high_watermark
+            first = offset if offset > start else start
+            age_ms: int | None = 0
+            approximate = False
+            records = end - first if end > first else 0
+            if records:
+                key = (topic_id, partition, first)
+                time = recent.get(key) or times.known(key)
+                at_ms = now_ms
+                if time is None:
+                    if not whole:
+                        return None
+                    time, at_ms = times.before(group_id, key, now_ms)
+                timestamp_ms, approximate = time
+                age_ms = None
+                if timestamp_ms >= 0:
+                    age_ms = at_ms - timestamp_ms if timestamp_ms < at_ms else 0
+            lags.append(
+                _made(
+                    PartitionLag,
+                    (topic, partition, offset, start, end, records, age_ms, approximate,
+                     committed_ms, expires_ms),
+                )
+            )  # fmt: skip
+        return lags
+
+    def of_members(self, group: Group, lags: ByTopic) -> Iterator[MemberLag]:
+        """What each member of a "consumer" group is behind, from the lags of its group.
+
+        Nothing for members whose assignment is in another form.
+        """
+        for member in list(group.members.values()):
+            lag = self.of_member(group, member, lags)
+            if lag is not None:
+                yield lag
+
+    def of_member(self, group: Group, member: Member, lags: ByTopic) -> MemberLag | None:
+        """The same of one member."""
+        owned = self.owned_by(group, member)
+        if owned is None:
+            return None
+        mine: list[PartitionLag] = []
+        for topic, partitions in owned.items():
+            of_topic = lags.get(topic)
+            if of_topic is not None:
+                mine += [of_topic[each] for each in partitions if each in of_topic]
+        ages_ms = [lag.age_ms for lag in mine if lag.age_ms is not None]
+        records = sum([lag.records or 0 for lag in mine])
+        topics = {topic: len(partitions) for topic, partitions in owned.items()}
+        oldest = max(ages_ms) / 1000 if ages_ms else None
+        return MemberLag(member, sum(topics.values()), len(mine), topics, records, oldest)
+
+    @staticmethod
+    def owned_by(group: Group, member: Member) -> dict[str, list[int]] | None:
+        """The partitions of a member by topic; None when its bytes are not a consumer's."""
+        if group.protocol_type != CONSUMER:
+            return None
+        try:
+            return assigned_partitions(member.assignment)
+        except ProtocolError:
+            return None
+
+
+def expiry_rule(group: Group | None) -> ExpiryRule | None:
+    """The rule by which a group's offsets expire now; None where they do not."""
+    return rule_for(GroupCondition() if group is None else condition_of(group))
+
+
+def _commits(host: ShardLog, group_id: str, topic: str) -> Iterator[Commits]:
+    """What a group has committed in a topic, at most BLOCK at a time."""
+    columns = dict(host.shard.cache.columns(group_id)).get(topic)
+    if columns is not None:
+        partitions = columns.partitions()
+        for first in range(0, len(partitions), BLOCK):
+            yield columns.commits(partitions[first : first + BLOCK])

@@ -1,0 +1,309 @@
+"""The names of other exporters, for dashboards that were made for them: ``metrics.compat``.
+
+Each view writes the same numbers as series.py under one exporter's names and labels: KMinion's,
+kafka-lag-exporter's, and those that Kafka's own JMX metrics have by jmx_exporter's usual rules.
+docs/metrics.md lists them, and what is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker.metrics.lag import MemberLag, PartitionLag, TopicPartition
+from broker.metrics.scan import Seen, View, Walk
+from broker.metrics.text_format import Families, label, labels
+from broker.net.dispatch import SERVED
+from broker.topics.logs import TopicLogs
+from coordinator.member import Member
+from coordinator.states import State
+from log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
+
+
+class _View(View):
+    """A view to which nothing is shown."""
+
+    def __init__(self, broker: Broker, families: Families) -> None:
+        self.broker = broker
+        self.families = families
+
+
+class KMinion(_View):
+    """KMinion's, with its default prefix."""
+
+    def __init__(self, broker: Broker, families: Families) -> None:
+        super().__init__(broker, families)
+
+        def gauge(name: str, meaning: str) -> None:
+            families.family(f"kminion_kafka_{name}", meaning)
+
+        gauge("cluster_info", "1.")
+        gauge("broker_info", "1 for each broker.")
+        gauge("consumer_group_info", "1 while the group is Stable.")
+        gauge("consumer_group_members", "Members of the group.")
+        gauge("consumer_group_empty_members", "Members without a partition.")
+        gauge("consumer_group_topic_members", "Members with a partition of the topic.")
+        gauge("consumer_group_topic_assigned_partitions", "Partitions that a member has.")
+        gauge("consumer_group_topic_offset_sum", "Sum of the committed offsets.")
+        gauge("consumer_group_topic_lag", "Sum of the lags.")
+        gauge("consumer_group_topic_partition_lag", "Records of lag.")
+        gauge("topic_partition_low_water_mark", "Start offset.")
+        gauge("topic_partition_high_water_mark", "End offset.")
+        gauge("topic_low_water_mark_sum", "Sum of the start offsets.")
+        gauge("topic_high_water_mark_sum", "Sum of the end offsets.")
+        gauge("topic_log_dir_size_total_bytes", "Size of the topic's segments.")
+        gauge("broker_log_dir_size_total_bytes", "Size of all segments.")
+        self._seen: Seen
+        self._group = ""
+        self._assigned: Counter[str] = Counter()
+        self._having: Counter[str] = Counter()
+        self._busy: set[str] = set()
+        self._offset_sum = self._lag_sum = self._low = self._high = self._size = self._total = 0
+
+    def _add(self, name: str, at: str, value: int) -> None:
+        self.families[f"kminion_kafka_{name}"].add(at, value)
+
+    def begin_group(self, seen: Seen) -> None:
+        """Its state and members."""
+        self._seen = seen
+        self._group = label("group_id", seen.group_id)
+        group = seen.group
+        if group is None or not self.families.has_room(2):
+            return
+        pairs = {
+            "group_id": seen.group_id,
+            "protocol": group.protocol_name or "",
+            "protocol_type": group.protocol_type or "",
+            "state": group.state.value,
+            "coordinator_id": str(self.broker.registry.node_id),
+        }
+        self._add("consumer_group_info", labels(pairs), int(group.state is State.STABLE))
+        self._add("consumer_group_members", self._group, len(group.members))
+
+    def offsets(self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, Member]) -> None:  # noqa: ARG002
+        """The lag of each."""
+        self._offset_sum += sum([lag.offset for lag in lags])
+        self._lag_sum += sum([lag.records or 0 for lag in lags])
+        if self.families.has_room(len(lags)):
+            at = f"{self._group},{label('topic_name', lags[0].topic)}"
+            for lag in lags:
+                if lag.records is not None:
+                    each = f'{at},partition_id="{lag.partition}"'
+                    self._add("consumer_group_topic_partition_lag", each, lag.records)
+
+    def end_topic(self, topic: str) -> None:
+        """The sums."""
+        if self.families.has_room(2):
+            at = f"{self._group},{label('topic_name', topic)}"
+            self._add("consumer_group_topic_offset_sum", at, self._offset_sum)
+            self._add("consumer_group_topic_lag", at, self._lag_sum)
+        self._offset_sum = self._lag_sum = 0
+
+    def members(self, lags: Sequence[MemberLag]) -> None:
+        """Who has how much of which topic."""
+        for lag in lags:
+            if lag.partitions:
+                self._busy.add(lag.member.member_id)
+            for topic, count in lag.topics.items():
+                self._assigned[topic] += count
+                self._having[topic] += 1
+
+    def end_group(self) -> None:
+        """What the members have together."""
+        group = self._seen.group
+        if group is not None and self.families.has_room(1 + 2 * len(self._assigned)):
+            idle = len(group.members) - len(self._busy)
+            self._add("consumer_group_empty_members", self._group, idle)
+            for topic, count in self._assigned.items():
+                at = f"{self._group},{label('topic_name', topic)}"
+                self._add("consumer_group_topic_assigned_partitions", at, count)
+                self._add("consumer_group_topic_members", at, self._having[topic])
+        self._busy.clear()
+        self._assigned.clear()
+        self._having.clear()
+
+    def partitions(self, entry: TopicLogs, logs: Sequence[PartitionLog]) -> None:
+        """Both ends of each."""
+        has_room = self.families.has_room(2 * len(logs))
+        topic = label("topic_name", entry.topic.name)
+        for log in logs:
+            self._low += log.log_start_offset
+            self._high += log.high_watermark
+            self._size += log.size_bytes
+            if has_room:
+                at = f'{topic},partition_id="{log.partition}"'
+                self._add("topic_partition_low_water_mark", at, log.log_start_offset)
+                self._add("topic_partition_high_water_mark", at, log.high_watermark)
+
+    def topic(self, entry: TopicLogs) -> None:
+        """The sums."""
+        if self.families.has_room(3):
+            topic = label("topic_name", entry.topic.name)
+            self._add("topic_low_water_mark_sum", topic, self._low)
+            self._add("topic_high_water_mark_sum", topic, self._high)
+            self._add("topic_log_dir_size_total_bytes", topic, self._size)
+        self._total += self._size
+        self._low = self._high = self._size = 0
+
+    def end(self, walk: Walk) -> None:  # noqa: ARG002
+        """The broker."""
+        node_id = str(self.broker.registry.node_id)
+        host, port = self.broker.advertised
+        rack = self.broker.config["broker.rack"] or ""
+        place = {"broker_id": node_id, "address": host, "port": str(port), "rack_id": rack}
+        self._add("broker_info", labels({**place, "is_controller": "true"}), 1)
+        self._add("broker_log_dir_size_total_bytes", labels(place), self._total)
+        cluster = {
+            "cluster_version": "v3.9",
+            "broker_count": "1",
+            "controller_id": node_id,
+            "cluster_id": self.broker.registry.cluster_id,
+        }
+        self._add("cluster_info", labels(cluster), 1)
+
+
+class LagExporter(_View):
+    """kafka-lag-exporter's; ``cluster_name`` is the cluster id."""
+
+    def __init__(self, broker: Broker, families: Families) -> None:
+        super().__init__(broker, families)
+        group = "kafka_consumergroup_group_"
+        family = families.family
+        self._offset = family(f"{group}offset", "Committed offset.")
+        self._lag = family(f"{group}lag", "Records of lag.")
+        self._seconds = family(f"{group}lag_seconds", "Age of the first unread record.")
+        self._max = family(f"{group}max_lag", "Largest lag of the group.")
+        self._max_seconds = family(f"{group}max_lag_seconds", "Largest age of the group.")
+        self._sum = family(f"{group}sum_lag", "Sum of the group's lags.")
+        self._topic_sum = family(f"{group}topic_sum_lag", "Sum of the lags in the topic.")
+        self._latest = family("kafka_partition_latest_offset", "End offset.")
+        self._earliest = family("kafka_partition_earliest_offset", "Start offset.")
+        self._cluster = label("cluster_name", broker.registry.cluster_id)
+        self._group = ""
+        self._simple = "false"
+        self._in_topic = self._in_group = self._most = 0
+        self._oldest: float | None = None
+
+    def begin_group(self, seen: Seen) -> None:
+        """A group."""
+        self._group = f"{self._cluster},{label('group', seen.group_id)}"
+        self._simple = "false" if seen.group is not None and seen.group.protocol_type else "true"
+        self._in_group = self._most = 0
+        self._oldest = None
+
+    def offsets(self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, Member]) -> None:
+        """Each, with who owns it now."""
+        has_room = self.families.has_room(3 * len(lags))
+        topic = label("topic", lags[0].topic)
+        for lag in lags:
+            records = lag.records or 0
+            self._in_topic += records
+            self._most = max(self._most, records)
+            if lag.seconds is not None:
+                self._oldest = max(self._oldest or 0.0, lag.seconds)
+            if not has_room:
+                continue
+            owner = owners.get((lag.topic, lag.partition))
+            whose = ("", "", "")
+            if owner is not None:
+                whose = (owner.client_host, owner.member_id, owner.client_id)
+            names = ("member_host", "consumer_id", "client_id")
+            at = (
+                f'{self._group},{topic},partition="{lag.partition}",'
+                f"{labels(dict(zip(names, whose, strict=True)))}"
+            )
+            self._offset.add(at, lag.offset)
+            if lag.records is not None:
+                self._lag.add(at, lag.records)
+            if lag.seconds is not None:
+                self._seconds.add(at, lag.seconds)
+
+    def end_topic(self, topic: str) -> None:
+        """The sum."""
+        if self.families.has_room(1):
+            self._topic_sum.add(f"{self._group},{label('topic', topic)}", self._in_topic)
+        self._in_group += self._in_topic
+        self._in_topic = 0
+
+    def end_group(self) -> None:
+        """The group's own."""
+        if self.families.has_room(3):
+            at = f'{self._group},is_simple_consumer="{self._simple}"'
+            self._sum.add(self._group, self._in_group)
+            self._max.add(at, self._most)
+            if self._oldest is not None:
+                self._max_seconds.add(at, self._oldest)
+
+    def partitions(self, entry: TopicLogs, logs: Sequence[PartitionLog]) -> None:
+        """Both ends of each."""
+        if self.families.has_room(2 * len(logs)):
+            topic = label("topic", entry.topic.name)
+            for log in logs:
+                at = f'{self._cluster},{topic},partition="{log.partition}"'
+                self._latest.add(at, log.high_watermark)
+                self._earliest.add(at, log.log_start_offset)
+
+    def end(self, walk: Walk) -> None:
+        """Nothing more."""
+
+
+class Jmx(_View):
+    """Those of jmx_exporter's kafka-2_0_0.yml that this broker has numbers for."""
+
+    def __init__(self, broker: Broker, families: Families) -> None:
+        super().__init__(broker, families)
+        topics = "kafka_server_brokertopicmetrics_"
+        self._records = families.family(f"{topics}messagesin_total", "Records.", "counter")
+        self._in = families.family(f"{topics}bytesin_total", "Bytes produced.", "counter")
+        self._out = families.family(f"{topics}bytesout_total", "Bytes fetched.", "counter")
+
+    def topic(self, entry: TopicLogs) -> None:
+        """What came and went."""
+        if self.families.has_room(3):
+            topic = label("topic", entry.topic.name)
+            self._records.add(topic, sum([log.high_watermark for log in entry.logs]))
+            self._in.add(topic, entry.bytes_in)
+            self._out.add(topic, entry.bytes_out)
+
+    def end(self, walk: Walk) -> None:
+        """Groups by state, and the requests."""
+        manager = "kafka_coordinator_group_groupmetadatamanager_num"
+        offsets = sum(host.shard.cache.offsets() for host in self.broker.runtime.hosts)
+        counts = {"offsets": offsets, "groups": sum(walk.states.values())}
+        counts |= {f"groups{state.lower()}": count for state, count in walk.states.items()}
+        for name, count in counts.items():
+            self.families.family(f"{manager}{name}", f"Number of {name}.").add_plain(count)
+        network = "kafka_network_requestmetrics_"
+        family = self.families.family
+        times = family(f"{network}totaltimems", "Milliseconds of a request.")
+        count_of = family(f"{network}totaltimems_count", "Requests timed.", "untyped")
+        requests = family(f"{network}requests_total", "Requests answered.", "counter")
+        for key, histogram in self.broker.server.times.items():
+            if not histogram.total:
+                continue
+            at = label("request", SERVED[key].api.name)
+            for share, value in zip(QUANTILES, histogram.quantiles(QUANTILES), strict=True):
+                times.add(f'{at},quantile="{share}"', value / 1_000_000)
+            count_of.add(at, histogram.count)
+            requests.add(at, sum(self.broker.server.errors[key].values()))
+
+
+Compat = KMinion | LagExporter | Jmx
+_VIEWS: dict[str, type[Compat]] = {"jmx": Jmx, "kminion": KMinion, "lag_exporter": LagExporter}
+
+
+def compat_views(broker: Broker, families: Families) -> list[Compat]:
+    """The views that ``metrics.compat`` asks for."""
+    wanted = [each for each in str(broker.config["metrics.compat"] or "").split(",") if each]
+    return [_VIEWS[each](broker, families) for each in dict.fromkeys(wanted)]
+
+
+def wants_owners(views: Sequence[View]) -> bool:
+    """Whether any of them shows whose each partition is."""
+    return any(isinstance(view, LagExporter) for view in views)

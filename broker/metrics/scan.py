@@ -1,0 +1,202 @@
+"""One look at everything of which there are many: groups, their offsets and members, topics.
+
+A broker may have hundreds of thousands of them, and answers nobody else during one step. `Walk`
+goes in steps of bounded work and shows each thing to its views, which write series of it: those of
+series.py, and of compat.py where ``metrics.compat`` asks for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.cores.shard_log import ShardLog
+from broker.metrics.lag import BLOCK, MemberLag, PartitionLag, TopicPartition
+from broker.topics.logs import TopicLogs
+from coordinator.group import CONSUMER, Group
+from coordinator.member import Member
+from coordinator.states import State
+from log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+STEP = BLOCK
+"""Offsets, members or partitions in one step at most."""
+LOOKUP_S_MAX = 1.0
+"""How long groups wait for the ages of their unread records; what comes later is left out."""
+ASSIGNMENT_BYTES_MAX = 64 * 1024
+"""The lag of a member with a longer assignment (16,000 partitions) is left out."""
+
+
+class Seen(NamedTuple):
+    """A group as a walk shows it; ``group`` is None where only its offsets are there."""
+
+    host: ShardLog
+    group_id: str
+    group: Group | None
+
+
+class View:
+    """What is shown: groups, each with its offsets, then its members; and topics.
+
+    A view overrides what it writes series of.
+    """
+
+    def begin_group(self, seen: Seen) -> None:
+        """A group."""
+
+    def offsets(self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, Member]) -> None:
+        """Some of its offsets, all in one topic; whose each is, where the view asked for that."""
+
+    def end_topic(self, topic: str) -> None:
+        """That was all in this topic."""
+
+    def members(self, lags: Sequence[MemberLag]) -> None:
+        """Some of its members."""
+
+    def end_group(self) -> None:
+        """That was all of the group."""
+
+    def partitions(self, entry: TopicLogs, logs: Sequence[PartitionLog]) -> None:
+        """Some partitions of a topic."""
+
+    def topic(self, entry: TopicLogs) -> None:
+        """A topic, behind its partitions."""
+
+
+class Walk:
+    """One look at all groups and topics."""
+
+    def __init__(self, broker: Broker, views: Sequence[View], with_owners: bool = False) -> None:
+        self.broker = broker
+        self.views = views
+        self.with_owners = with_owners
+        self.states: Counter[str] = Counter({state.value: 0 for state in State})
+        """Groups by state."""
+        self.everybody = 0
+        """Members of all groups."""
+        self.assignments_left_out = 0
+        """Members whose assignment was too long to be read here."""
+        self.poisoned = 0
+        """Logs that take no writes."""
+        self._late: list[Seen] = []
+        """Groups that are not shown yet, since ages of records are being looked up for them."""
+
+    async def run(self) -> None:
+        """All of it; others get their turn between two slices.
+
+        What changes meanwhile is seen as it was or as it is. A group that has committed since the
+        last look needs records looked up: these are asked for, and it comes last.
+        """
+        await self._in_slices(self.steps())
+        if self._late:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOKUP_S_MAX):
+                    await self.broker.lags.times.settled()
+            await self._in_slices(self.late_steps())
+
+    async def _in_slices(self, steps: Iterator[int]) -> None:
+        slices = self.broker.slicer.work("/metrics")
+        for _ in steps:
+            if slices.over:
+                await slices.pause()
+        slices.end()
+
+    def late_steps(self) -> Iterator[int]:
+        """The rest of `steps`: groups that waited; of what is not known now the seconds lack."""
+        for seen in self._late:
+            yield from self._group(seen, late=True)
+
+    def steps(self) -> Iterator[int]:
+        """Does it step by step; yields how much each looked at, at most STEP or one member."""
+        for host in list(self.broker.runtime.hosts):
+            alone = [each for each in host.shard.cache.groups() if each not in host.shard.groups]
+            yield 1
+            for group in list(host.shard.groups.values()):
+                self.states[group.state.value] += 1
+                self.everybody += len(group.members)
+                yield from self._group(Seen(host, group.group_id, group))
+            for group_id in alone:
+                yield from self._group(Seen(host, group_id, None))
+        for entry in list(self.broker.logs.topics.values()):
+            yield from self._topic(entry)
+
+    def _group(self, seen: Seen, late: bool = False) -> Iterator[int]:
+        lags = self.broker.lags
+        blocks: list[tuple[str, list[list[PartitionLag]]]] = []
+        for topic in list(seen.host.shard.cache.topics(seen.group_id)):
+            of_topic: list[list[PartitionLag]] = []
+            blocks.append((topic, of_topic))
+            for block in lags.blocks_or_none(
+                seen.host, seen.group_id, topic, ask=False, whole=late
+            ):
+                if block is None:
+                    yield from lags.ask(seen.host, seen.group_id)
+                    self._late.append(seen)
+                    return
+                of_topic.append(block)
+                yield len(block)
+        views = self.views
+        for view in views:
+            view.begin_group(seen)
+        members = self._readable_members(seen.group)
+        owners: dict[TopicPartition, Member] = {}
+        if self.with_owners and seen.group is not None:
+            for member in members:
+                for topic, partitions in (lags.owned_by(seen.group, member) or {}).items():
+                    owners.update(((topic, each), member) for each in partitions)
+                yield 1
+        for topic, of_topic in blocks:
+            for block in of_topic:
+                for view in views:
+                    view.offsets(block, owners)
+                yield len(block)
+            for view in views:
+                view.end_topic(topic)
+        if seen.group is not None and members:
+            yield from self._members(seen.group, members, blocks)
+        for view in views:
+            view.end_group()
+        yield 1
+
+    def _members(
+        self,
+        group: Group,
+        members: Sequence[Member],
+        blocks: Sequence[tuple[str, Sequence[Sequence[PartitionLag]]]],
+    ) -> Iterator[int]:
+        found: dict[str, dict[int, PartitionLag]] = {}
+        for topic, of_topic in blocks:
+            lags = found[topic] = {}
+            for block in of_topic:
+                lags.update([(lag.partition, lag) for lag in block])
+                yield len(block)
+        for member in members:
+            lag = self.broker.lags.of_member(group, member, found)
+            if lag is not None:
+                for view in self.views:
+                    view.members((lag,))
+            yield 1
+
+    def _readable_members(self, group: Group | None) -> list[Member]:
+        if group is None or group.protocol_type != CONSUMER:
+            return []
+        members = list(group.members.values())
+        short = [each for each in members if len(each.assignment) <= ASSIGNMENT_BYTES_MAX]
+        self.assignments_left_out += len(members) - len(short)
+        return short
+
+    def _topic(self, entry: TopicLogs) -> Iterator[int]:
+        for start in range(0, len(entry.logs), STEP):
+            logs = entry.logs[start : start + STEP]
+            self.poisoned += sum([log.poisoned is not None for log in logs])
+            for view in self.views:
+                view.partitions(entry, logs)
+            yield len(logs)
+        for view in self.views:
+            view.topic(entry)
+        yield 1

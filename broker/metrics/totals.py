@@ -1,0 +1,81 @@
+"""Totals of what the core has told, and of conversions: plain numbers, made into series at scrape.
+
+Nothing here knows prometheus; `broker/metrics/exposition.py` reads these numbers beside those that
+the server's routes, the shards and the logs keep themselves.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from broker.loop.histogram import Histogram, Writes
+from coordinator.calls import Now
+from coordinator.events import (
+    CommitRejected,
+    Event,
+    GenerationFormed,
+    OffsetsExpired,
+    OffsetsMovedBack,
+    Transition,
+)
+from coordinator.states import State
+
+REBALANCING = State.PREPARING_REBALANCE.value
+SYNCING = State.AWAITING_SYNC.value
+STABLE = State.STABLE.value
+
+
+@dataclass(slots=True)
+class Metrics:
+    """What has happened to groups since the process began."""
+
+    rebalances: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Cause -> rebalances begun."""
+    generations: int = 0
+    """Join phases that ended with members."""
+    join_phase_ms: int = 0
+    """Time spent in those join phases."""
+    phases: dict[str, Histogram] = field(
+        default_factory=lambda: {"join": Histogram(), "sync": Histogram()}
+    )
+    """Milliseconds of each phase of a rebalance that ended as it should."""
+    writes: Writes = field(default_factory=Writes)
+    """What producers' appends cost; those of the offsets topic are the runtime's."""
+    commits_rejected: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """Error code -> OffsetCommits refused as a whole."""
+    commits_moved_back: int = 0
+    """OffsetCommits that set an offset lower than it was."""
+    offsets_removed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Cause -> offsets dropped by retention or by deletion."""
+    fetch_conversions: int = 0
+    """Records given to old clients in a form older than the log's."""
+    produce_conversions: int = 0
+    """Records stored in another form than they came in."""
+
+    _syncing: dict[str, int] = field(default_factory=dict)
+    """Groups that wait for an assignment, and since when (monotonic milliseconds)."""
+
+    def observe(self, event: Event, now: Now) -> None:
+        """Count one fact of the core."""
+        if isinstance(event, Transition):
+            self._moved(event, now.mono_ms)
+        elif isinstance(event, GenerationFormed):
+            self.generations += 1
+            self.join_phase_ms += event.join_ms
+            self.phases["join"].add(max(0, event.join_ms))
+        elif isinstance(event, CommitRejected):
+            self.commits_rejected[event.error_code] += 1
+        elif isinstance(event, OffsetsMovedBack):
+            self.commits_moved_back += 1
+        elif isinstance(event, OffsetsExpired):
+            self.offsets_removed[event.cause] += event.offsets
+
+    def _moved(self, event: Transition, mono_ms: int) -> None:
+        since_ms = self._syncing.pop(event.group_id, None)
+        if event.new_state == REBALANCING:
+            self.rebalances[event.cause] += 1
+        elif event.new_state == SYNCING:
+            self._syncing[event.group_id] = mono_ms
+        elif event.new_state == STABLE and since_ms is not None:
+            self.phases["sync"].add(mono_ms - since_ms)

@@ -1,0 +1,91 @@
+"""Who sends how much: totals by client id and host, for `muster top` and `/api/clients`.
+
+Connections count for themselves, as plain numbers; here their sums are made when somebody asks, and
+those of connections that are gone are kept, for so many clients and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.net.peer import display_client_id
+
+if TYPE_CHECKING:
+    from broker.net.connection import Connection
+
+GONE_MAX = 1000
+"""Clients without a connection that are remembered; the oldest go first."""
+SHOWN_MAX = 5000
+"""Clients that are shown; the rest are one row without a name."""
+
+Client = tuple[str, str]
+"""Client id, as a log line shows it, and host."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What one client sent and got, all its connections together."""
+
+    connections: int = 0
+    """Open now."""
+    requests: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    def add(self, other: Traffic | Connection) -> None:
+        """Count all that in, except for whether it is open."""
+        self.requests += other.requests
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+
+
+class Clients:
+    """Totals of all clients since the process began."""
+
+    def __init__(self) -> None:
+        self.gone: dict[Client, Traffic] = {}
+        """Of connections that are closed, the one that closed last at the end."""
+        self.total = Traffic()
+        """Of all connections that are closed."""
+
+    def closed(self, connection: Connection) -> None:
+        """A connection is gone."""
+        client = _client(connection)
+        traffic = self.gone.pop(client, None) or Traffic()
+        traffic.add(connection)
+        self.total.add(connection)
+        self.gone[client] = traffic
+        if len(self.gone) > GONE_MAX:
+            del self.gone[next(iter(self.gone))]
+
+    def all(self, connections: Iterable[Connection]) -> Traffic:
+        """What these, which are open, and all that are closed have sent and got."""
+        total = Traffic()
+        total.add(self.total)
+        for connection in connections:
+            total.connections += 1
+            total.add(connection)
+        return total
+
+    def by_client(self, connections: Iterable[Connection]) -> dict[Client, Traffic]:
+        """The same by client; those beyond SHOWN_MAX are together under ``("", "")``."""
+        found: dict[Client, Traffic] = {}
+        for connection in connections:
+            traffic = _of(found, _client(connection))
+            traffic.connections += 1
+            traffic.add(connection)
+        for client, traffic in self.gone.items():
+            _of(found, client).add(traffic)
+        return found
+
+
+def _of(found: dict[Client, Traffic], client: Client) -> Traffic:
+    if client not in found and len(found) >= SHOWN_MAX:
+        client = ("", "")
+    return found.setdefault(client, Traffic())
+
+
+def _client(connection: Connection) -> Client:
+    return display_client_id(connection.client_id), connection.client_host

@@ -1,0 +1,399 @@
+"""One client connection: bytes in, requests handled in order, replies out in the same order.
+
+Owns the connection's buffers and their bounds. A request is handled at once when its last byte has
+arrived, and its reply waits in a slot until those before it are finished; the finished prefix goes
+out with one write. Three things hold requests back: a parked request, a peer that does not read
+its replies, and too many requests in flight. What has been read by then stays in a backlog, and
+beyond `BACKLOG_BYTES` the socket is read no further.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, cast
+
+import structlog
+
+from broker.loop.watchdog import HELD_NS_MAX
+from broker.net.large_requests import SURELY_SMALL_BYTES
+from broker.net.ordered_replies import OrderedReplies
+from broker.net.peer import display_client_id, java_address, peer_gone
+from broker.net.request import Request, Route
+from broker.net.response import error_frame, report_failure, unsupported_api_versions
+from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, ProtocolError
+from protocol.framing import BadFrame, Framer
+from protocol.headers import MIN_REQUEST_BYTES, decode_request_header
+
+if TYPE_CHECKING:
+    from broker.net.server import Server
+
+logger = structlog.get_logger(__name__)
+
+BACKLOG_BYTES = 64 * 1024
+"""Bytes kept of requests that must wait; one read of the socket (at most 256 kB) may exceed it."""
+OUTPUT_BYTES = 1024 * 1024
+"""Replies gathered before they are handed to the transport in the middle of a turn."""
+REQUESTS_PER_TURN = 256
+"""Requests of one connection handled before others get their turn."""
+
+PUMP_NS = 4_000_000
+"""How long requests of one connection are handled before others get their turn."""
+
+_LENGTH = struct.Struct(">i")
+_HEADER = struct.Struct(">iih")
+"""API key and version as one number, correlation id, length of the client id."""
+_API_VERSIONS_KEY = 18
+
+
+class Connection(OrderedReplies, asyncio.Protocol):
+    """The protocol object of one accepted socket; see the module."""
+
+    def __init__(self, server: Server, local_port: int) -> None:
+        super().__init__(server)
+        self.local_port = local_port
+        """The port of the listener by which the peer came."""
+        self.client_id = ""
+        self.client_host = ""
+        """The peer's address as Kafka shows it, such as ``/127.0.0.1``."""
+        self.peer = ""
+        """The peer's address and port, for log lines."""
+        self.last_active_s = server.now_s
+        self.read_ns: int = 0
+        """When bytes came last, by the performance counter: what request times count from."""
+        self.taken_bytes = 0
+        """What the kernel had taken of the replies when the server last looked at muted ones."""
+        self._draining = False
+        """Nothing more is handled, and the connection is closed when all replies are written."""
+        self._broker = server.broker
+        self._routes = server.routes
+        self._partials = server.partials
+        self._large = server.large
+        self._request_bytes_max = server.limits.request_bytes
+        self._slots_max = server.limits.requests_in_flight
+        self._framer = Framer(server.limits.request_bytes)
+        self._backlog: deque[bytes] = deque()
+        self._backlog_bytes = 0
+        self._reading = True
+        self._client_raw = b""
+        self._route: Route | None = None
+        """Of the last request."""
+
+    # -- the transport's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admits the peer, or closes it when the server is full."""
+        self._transport = cast(asyncio.Transport, transport)
+        address = self._transport.get_extra_info("peername") or ("unknown", 0)
+        self.client_host = java_address(str(address[0]))
+        self.peer = f"{address[0]}:{address[1]}"
+        self._transport.set_write_buffer_limits(high=self.server.limits.output_bytes)
+        if not self.server.admit(self):
+            self.closed = True
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Frames what arrived and handles each whole request at once."""
+        server = self.server
+        self.last_active_s = server.now_s
+        self.read_ns = perf_counter_ns()
+        self.bytes_in += len(data)
+        if (
+            self._backlog
+            or self._parked is not None
+            or self.muted_at_s is not None
+            or self.sending
+            or self._framer.buffered
+            or len(data) > BACKLOG_BYTES
+            or len(self._slots) >= self._slots_max
+        ):
+            self._receive(data)
+            self._look_at_clock()
+            return
+        # Nothing is held back: the usual case, in which no frame needs to be kept.
+        position, size = 0, len(data)
+        self._busy = True
+        while size - position > 4:
+            length = _LENGTH.unpack_from(data, position)[0]
+            end = position + 4 + length
+            if end > size or not MIN_REQUEST_BYTES <= length <= self._request_bytes_max:
+                break
+            self._handle(data if end == size and not position else data[position:end])
+            position = end
+            if (
+                self._parked is not None
+                or self._out_bytes > OUTPUT_BYTES
+                or self.sending
+                or self.closed
+            ):
+                break
+        self._busy = False
+        if self._out:
+            self._write()
+        if position < size:
+            self._receive(data[position:])
+        if perf_counter_ns() - self.read_ns > HELD_NS_MAX:
+            self._look_at_clock()
+
+    def _look_at_clock(self) -> None:
+        """Tells the watchdog when what has just been read took long, by its last request."""
+        name = "requests" if self._route is None else self._route.served.api.name
+        self._broker.watchdog.ended(name, self.read_ns)
+
+    def _receive(self, data: bytes) -> None:
+        """Keeps what cannot be handled at once and handles what can."""
+        if self.closed or self._draining:
+            return
+        try:
+            frames = self._framer.feed(data)
+        except BadFrame as error:
+            # What came whole before the nonsense is answered, as far as that goes at once.
+            self._queue(error.frames)
+            self._pump()
+            self.refuse(error)
+            return
+        self._queue(frames)
+        self._pump()
+        if self._partials is not None:
+            self._partials.note(self, self._framer.buffered)
+
+    def eof_received(self) -> None:
+        """The peer has closed its side; the transport closes ours."""
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """Tells the requests still unanswered that nobody waits for them."""
+        self.closed = True
+        self.server.forget(self)
+        self._backlog.clear()
+        slots, self._slots = self._slots, deque()
+        self._parked = None
+        self._out.clear()
+        self._pending.clear()
+        for request in slots:
+            if request.reply is None and request.on_disconnect is not None:
+                try:
+                    request.on_disconnect()
+                except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+                    self.server.internal_errors.caught("peer_gone", error, peer=self.peer)
+
+    def pause_writing(self) -> None:
+        """The peer does not read: its requests wait, and after a time it is closed."""
+        self.muted_at_s = self.server.now_s
+        self.taken_bytes = self.bytes_out - self._transport.get_write_buffer_size()
+        self.server.muted.add(self)
+        self._stop_reading()
+
+    def resume_writing(self) -> None:
+        """The peer reads again."""
+        slow = self.muted_at_s is not None and self.server.now_s > self.muted_at_s
+        self.muted_at_s = None
+        self.server.muted.discard(self)
+        if self.sending:
+            self._keep_pace(slow)
+            self._send()
+        elif not self.closed:
+            self.server.touch(self)
+
+    def _sent(self) -> None:
+        """Goes on with what was held back, or closes."""
+        if self.closed:
+            return
+        if self._draining:
+            self.close()
+        elif self._backlog or not self._reading:
+            self.server.touch(self)
+
+    def handler_failed(self, request: Request) -> None:
+        """A bug of ours: answered as Kafka does, told in the log, never fatal to the server."""
+        try:
+            if request.reply is None and not self.closed:
+                frame = error_frame(request, UNKNOWN_SERVER_ERROR)
+                if frame is None:
+                    self._write()
+                    self.close()
+                else:
+                    request.complete(frame, UNKNOWN_SERVER_ERROR)
+        finally:
+            report_failure(request)
+
+    # -- the server's calls
+
+    def flush(self) -> None:
+        """Writes what is finished and goes on with what was held back."""
+        self.dirty = False
+        if self.closed:
+            return
+        if self._backlog or not self._reading:
+            self._pump()
+        elif self._out:
+            self._write()
+
+    def drain(self) -> None:
+        """Writes what is finished, handles nothing more, and closes."""
+        if self.closed:
+            return
+        self._draining = True
+        self._backlog.clear()
+        self._write()
+        if not self.sending and not self.closed:
+            self.close()
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of a partly received request."""
+        return self._framer.buffered
+
+    def peer_is_gone(self) -> bool:
+        """Whether the peer closed while its socket was not read; such news comes no other way."""
+        return not self._reading and peer_gone(self._transport)
+
+    def hold(self) -> None:
+        """Reads no further until `release`: all partly received requests together are too big."""
+        self._stop_reading()
+
+    def release(self) -> None:
+        """Reads again, unless something else holds the connection back."""
+        self._balance()
+
+    def refuse(self, error: ProtocolError) -> None:
+        """Closes the connection over bytes that are no request, with one log line."""
+        if self.closed:
+            return
+        self.server.protocol_errors += 1
+        self.drain()
+        logger.warning(
+            "connection closed: the peer sent what is not a Kafka request",
+            peer=self.peer,
+            client_id=display_client_id(self.client_id),
+            reason=str(error),
+        )
+
+    # -- inside
+
+    def _handle(self, frame: bytes, start: int = 4) -> None:
+        """Handles one whole request whose header begins at ``start``, behind the length or at 0."""
+        try:
+            key, correlation_id, size = _HEADER.unpack_from(frame, start)
+            route = self._routes.get(key)
+            if route is None:
+                self._unserved(frame, start)
+                return
+            position = start + 10
+            if size > 0:
+                end = position + size
+                raw = frame[position:end]
+                if raw != self._client_raw:
+                    self._learn_client_id(raw, size)
+                position = end
+                client_id = self.client_id
+            else:
+                client_id = ""
+            if route.flexible or size < -1:
+                if frame[position : position + 1] == b"\0" and size >= -1:
+                    position += 1
+                else:
+                    position = start + decode_request_header(frame[start:]).position
+        except struct.error:
+            self.refuse(ProtocolError("the request is shorter than its header"))
+            return
+        except ProtocolError as error:
+            self.refuse(error)
+            return
+        self._route = route
+        request = self.handling = Request(self, route, correlation_id, client_id, frame, position)
+        try:
+            if len(frame) <= SURELY_SMALL_BYTES:
+                steps = route.handle(self._broker, request)
+            else:
+                steps = self._large.handle(self._broker, request)
+            if steps is not None:
+                self._large.work_off(request, steps)
+        except ProtocolError as error:
+            self.refuse(error)
+        except Exception:  # noqa: BLE001 - told in the log, with its traceback
+            self.handler_failed(request)
+        self._place(request)
+
+    def _learn_client_id(self, raw: bytes, size: int) -> None:
+        if len(raw) != size:
+            raise ProtocolError(f"a client id of {size} bytes in a request that ends before it")
+        try:
+            self.client_id = raw.decode()
+        except UnicodeDecodeError:
+            raise ProtocolError("the client id is not UTF-8") from None
+        self._client_raw = raw
+
+    def _unserved(self, frame: bytes, start: int) -> None:
+        """Answers an ApiVersions of a version we do not know; closes on anything else unknown."""
+        key, version, correlation_id = struct.unpack_from(">hhi", frame, start)
+        if key != _API_VERSIONS_KEY:
+            self.refuse(ProtocolError(f"API key {key} version {version} is not served"))
+            return
+        route = self._routes[_API_VERSIONS_KEY << 16]
+        request = self.handling = Request(self, route, correlation_id, "", frame, len(frame))
+        row = route.served
+        answer = unsupported_api_versions(correlation_id, row.min_version, row.max_version)
+        request.complete(answer, UNSUPPORTED_VERSION)
+        self._place(request)
+
+    def _queue(self, frames: list[bytes]) -> None:
+        if frames:
+            self._backlog.extend(frames)
+            self._backlog_bytes += sum(map(len, frames))
+
+    def _blocked(self) -> bool:
+        return (
+            self._parked is not None
+            or self.muted_at_s is not None
+            or self.sending
+            or self._draining
+            or len(self._slots) >= self._slots_max
+            or self.closed
+        )
+
+    def _pump(self) -> None:
+        """Handles the backlog as far as it may go, writes, and settles whether to read on."""
+        backlog = self._backlog
+        handled = 0
+        until_ns = perf_counter_ns() + PUMP_NS
+        self._busy = True
+        while backlog and not self._blocked():
+            if handled == REQUESTS_PER_TURN or (
+                handled & 15 == 15 and perf_counter_ns() > until_ns
+            ):
+                self.server.touch(self)
+                break
+            frame = backlog.popleft()
+            self._backlog_bytes -= len(frame)
+            self._handle(frame, 0)
+            handled += 1
+            if self._out_bytes >= OUTPUT_BYTES:
+                self._write()
+        self._busy = False
+        if self._out:
+            self._write()
+        self._balance()
+
+    def _balance(self) -> None:
+        """Reads while there is room for what arrives, stops when there is not."""
+        if self.closed:
+            return
+        full = self._backlog_bytes + self._framer.buffered > BACKLOG_BYTES
+        muted = self.muted_at_s is not None or self._draining
+        if muted or (full and self._backlog) or (full and self._blocked()):
+            self._stop_reading()
+        elif not self._reading and not self._held():
+            self._reading = True
+            self.server.unread.discard(self)
+            self._transport.resume_reading()
+
+    def _held(self) -> bool:
+        return self._partials is not None and self._partials.holds(self)
+
+    def _stop_reading(self) -> None:
+        if self._reading and not self.closed:
+            self._reading = False
+            self.server.unread.add(self)
+            self._transport.pause_reading()

@@ -1,0 +1,205 @@
+"""Requests over many elements: counted, decoded in the worker, handled in slices, and answered.
+
+Law 9: nothing holds the loop for more than 10 ms, whatever a client sends. A handler over elements
+is a generator that yields after each of them. While the loop has time for it, it is worked off at
+once; what is left then goes on in slices while the request is parked. A request of many elements is
+counted first, against the budget of its API (`ServedApi.elements_max`), and decoded in the worker's
+thread, as is an answer of many elements encoded there. docs/limits.md has the table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.loop.slices import Slicer
+from broker.loop.worker import Worker
+from broker.net.peer import display_client_id
+from broker.net.response import error_frame
+from protocol.elements import TooManyElements
+from protocol.errors import INVALID_REQUEST, ProtocolError
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.net.request import Request, Steps
+
+logger = structlog.get_logger(__name__)
+
+SURELY_SMALL_BYTES = 4096
+"""A request up to this is handled without a count: what it can name takes few milliseconds."""
+DECODED_AT_ONCE = 500
+"""Elements that a request may name to be decoded in the loop's thread: about 1 ms."""
+BYTES_AT_ONCE = 1024 * 1024
+"""A request above this is decoded in the worker, however little it names."""
+AT_A_TIME = 4
+"""Large requests between their decoding and the end of their handling: their memory is bounded."""
+
+
+class LargeRequests:
+    """What the loop does not do at once; one for a broker, used from the loop's thread alone."""
+
+    def __init__(
+        self,
+        slicer: Slicer,
+        worker: Worker,
+        spawn: Callable[[Coroutine[Any, Any, None], str], None],
+    ) -> None:
+        self._slicer = slicer
+        self._worker = worker
+        self._spawn = spawn
+        self._room = asyncio.Semaphore(AT_A_TIME)
+        self._encoding: dict[Request, asyncio.Future[Any]] = {}
+        """The answers that the worker is at."""
+
+    def handle(self, broker: Broker, request: Request) -> Steps | None:
+        """Handle a request that may name many elements: at once if it does not.
+
+        Raises ProtocolError for one that is not whole.
+        """
+        served = request.route.served
+        if served.elements_max is None:
+            return request.route.handle(broker, request)
+        size = len(request.buffer) - request.position
+        if size <= BYTES_AT_ONCE:
+            try:
+                served.api.count_elements(
+                    request.api_version,
+                    request.buffer,
+                    request.position,
+                    min(DECODED_AT_ONCE, served.elements_max),
+                )
+            except TooManyElements:
+                pass
+            else:
+                return request.route.handle(broker, request)
+        self._later(request, self._decoded_and_handled(broker, request))
+        return None
+
+    def work_off(self, request: Request, steps: Steps) -> None:
+        """Work ``steps`` off, at once as far as this turn of the loop has time for them."""
+        until_ns = self._slicer.direct_until_ns()
+        if perf_counter_ns() < until_ns:
+            for waits_for in steps:
+                if waits_for is not None:
+                    self._later(request, self._rest(request, steps, waits_for))
+                    return
+                if perf_counter_ns() >= until_ns:
+                    break
+            else:
+                return
+        self._later(request, self._rest(request, steps))
+
+    def answer(self, request: Request, frame: Callable[[], bytes], error_code: int) -> None:
+        """End ``request`` with a large answer, which the worker encodes."""
+
+        work = self._worker.run(request.connection, frame)
+        encoding = self._encoding[request] = asyncio.ensure_future(work)
+
+        async def encoded_and_sent() -> None:
+            try:
+                request.complete(await encoding, error_code)
+            finally:
+                del self._encoding[request]
+
+        self._later(request, encoded_and_sent())
+
+    # -- inside
+
+    def _later(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
+        connection = request.connection
+        if connection.may_park():
+            request.park()
+
+        async def guarded() -> None:
+            try:
+                await work
+            except ProtocolError as error:
+                connection.refuse(error)
+            except asyncio.CancelledError:  # the broker stops
+                connection.close()
+            except Exception:  # noqa: BLE001 - told in the log, with its traceback
+                request.fail()
+
+        self._spawn(guarded(), request.served.api.name)
+
+    async def _decoded_and_handled(self, broker: Broker, request: Request) -> None:
+        async with self._room:
+            if request.connection.closed:
+                return
+            try:
+                set_body = await self._worker.run(request.connection, lambda: _decoded(request))
+            except TooManyElements as error:
+                self._refuse(request, error)
+                return
+            set_body()
+            await self._slicer.turn()
+            steps = request.route.handle(broker, request)
+            if steps is not None:
+                await self._go_on(request, steps)
+
+    async def _rest(
+        self, request: Request, steps: Steps, waits_for: asyncio.Future[Any] | None = None
+    ) -> None:
+        if waits_for is not None:
+            await asyncio.wait((waits_for,))
+        async with self._room:
+            await self._slicer.turn()
+            await self._go_on(request, steps)
+
+    async def _go_on(self, request: Request, steps: Steps) -> None:
+        slices = self._slicer.work(request.served.api.name)
+        connection = request.connection
+        for waits_for in steps:
+            if waits_for is not None:
+                await slices.until(waits_for)
+            elif slices.over:
+                await slices.pause()
+            if connection.closed:
+                return
+        slices.end()
+        encoding = self._encoding.get(request)
+        if encoding is not None:  # what it takes of memory is counted until it is gone
+            await asyncio.wait((encoding,))
+
+    def _refuse(self, request: Request, error: TooManyElements) -> None:
+        """Answers a request above its budget, or closes its connection, with one log line."""
+        frame = error_frame(request, INVALID_REQUEST)
+        connection = request.connection
+        logger.warning(
+            "a request above the budget of its API was refused"
+            if frame is not None
+            else "connection closed: a request above the budget of its API",
+            peer=connection.peer,
+            client_id=display_client_id(request.client_id),
+            api=request.served.api.name,
+            elements_max=request.served.elements_max,
+            bytes=len(request.buffer) - request.position,
+            reason=str(error),
+        )
+        if frame is not None:
+            request.complete(frame, INVALID_REQUEST)
+        else:
+            connection.server.protocol_errors += 1
+            connection.close()
+
+
+def _decoded(request: Request) -> Callable[[], None]:
+    """Counts and decodes a body, in the worker; what gives it to the request comes back."""
+    served = request.route.served
+    version, buffer, position = request.api_version, request.buffer, request.position
+    assert served.elements_max is not None
+    served.api.count_elements(version, buffer, position, served.elements_max)
+    decode = served.decoders.get(version)
+    if decode is None:
+        value = served.api.decode_request(version, buffer, position)
+        return lambda: request.take_value(value)
+    body = decode(buffer, position)
+
+    def take() -> None:
+        request.context = body
+
+    return take

@@ -1,0 +1,62 @@
+"""The bound on all partly received requests together (``queued.max.request.bytes``).
+
+Above the bound only the oldest of them is read on, so that one always gets through; the others are
+not read until there is room. One that holds the rest up and sends nothing more is closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.net.connection import Connection
+
+STALLED_S_MAX = 10
+"""How long the oldest may send nothing while others wait for it."""
+
+
+class PartialRequests:
+    """Counts what has arrived of requests that are not whole; never what their lengths claim."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self._sizes: dict[Connection, int] = {}
+        """Bytes arrived by connection, the oldest request first."""
+        self._total = 0
+        self._held: set[Connection] = set()
+
+    def note(self, connection: Connection, size: int) -> None:
+        """``connection`` now has ``size`` bytes of a partial request, 0 for none."""
+        before = self._sizes.get(connection, 0)
+        self._total += size - before
+        if size:
+            self._sizes[connection] = size
+        elif before:
+            del self._sizes[connection]
+        if self._total > self.bytes_max or self._held:
+            self._settle()
+
+    def forget(self, connection: Connection) -> None:
+        """``connection`` is gone."""
+        self._held.discard(connection)
+        self.note(connection, 0)
+
+    def holds(self, connection: Connection) -> bool:
+        """Whether ``connection`` must not be read for now."""
+        return connection in self._held
+
+    def stalled(self, now_s: int) -> Connection | None:
+        """The connection that keeps others waiting and sends nothing, if there is one."""
+        if not self._held:
+            return None
+        oldest = next(iter(self._sizes))
+        return oldest if now_s - oldest.last_active_s >= STALLED_S_MAX else None
+
+    def _settle(self) -> None:
+        """Holds all but the oldest while there is too much, nobody otherwise."""
+        rest = list(self._sizes)[1:] if self._total > self.bytes_max else ()
+        held, self._held = self._held, set(rest)
+        for connection in self._held - held:
+            connection.hold()
+        for connection in held - self._held:
+            connection.release()

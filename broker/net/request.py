@@ -1,0 +1,277 @@
+"""A request on its way: what a handler reads from it and the ways to end it.
+
+Owns `ServedApi`, the row that each module of ``broker/apis`` gives to the dispatch table, and
+`Request`, the one object made per request. Bytes arrive decoded up to the body; the body is
+decoded when a handler asks, by the reference codec (``value``) or by a generated decoder over
+``buffer`` and ``position``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from broker.loop.histogram import Histogram
+from log.filesystem import File
+from protocol.encoded_array import EncodedArray
+from protocol.headers import response_header
+from protocol.schema import Api
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.net.connection import Connection
+
+Steps: TypeAlias = Iterator["asyncio.Future[Any] | None"]
+"""What a handler over elements returns: it yields None where others may have their turn, and a
+future where it goes on when that is done. Its last step ends the request."""
+Handler = Callable[["Broker", "Request"], Steps | None]
+"""Ends its request, at once or later; one over many elements returns its steps instead."""
+ReplyEncoder = Callable[["Request", Any], None]
+
+
+ELEMENTS_MAX = 20_000
+"""What most APIs allow a request to name: more than any cluster's tools ask for at a time."""
+ENCODED_AT_ONCE = 500
+"""Elements of an answer that is encoded in the loop's thread: about 1 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedApi:
+    """One API as this broker serves it: versions ``min_version`` to ``max_version``, all of them.
+
+    ``handle`` must end its request exactly once, at once or later; see `Request`.
+    """
+
+    api: Api
+    min_version: int
+    max_version: int
+    handle: Handler
+    left_out: str = ""
+    """What Kafka does in the same versions and this broker does not; for docs/coverage.md."""
+    elements_max: int | None = ELEMENTS_MAX
+    """How many elements one request may name, entries of all its arrays together; None where the
+    handler counts for itself."""
+    decoders: Mapping[int, Callable[[bytes, int], Any]] = field(default_factory=dict)
+    """By version, what decodes large bodies for a handler that takes them from ``context``; the
+    reference codec, into ``value``, for the other versions."""
+
+
+class Route:
+    """One API at one version in one broker: what the connection needs to know before the body."""
+
+    __slots__ = ("api_version", "errors", "flexible", "handle", "served", "times")
+
+    def __init__(
+        self,
+        served: ServedApi,
+        api_version: int,
+        flexible: bool,
+        errors: dict[int, int],
+        times: Histogram,
+    ) -> None:
+        self.served = served
+        self.handle = served.handle
+        self.api_version = api_version
+        self.flexible = flexible
+        """Whether the request's header has tagged fields."""
+        self.errors = errors
+        """Requests answered, by error code; shared by all versions of the API."""
+        self.times = times
+        """Nanoseconds from a request's arrival to its answer; shared likewise."""
+
+
+class FileSlice(NamedTuple):
+    """Bytes of a reply that are still in a file: ``length`` bytes of ``file`` from ``position``.
+
+    The file stays open until the reply is written, and these bytes never change.
+    """
+
+    file: File
+    position: int
+    length: int
+
+
+Chunk = bytes | bytearray | memoryview | FileSlice
+Body = bytes | Sequence[Chunk]
+
+_LENGTH = struct.Struct(">i")
+
+
+class Request:
+    """One request of one connection, from its header on.
+
+    A handler ends it exactly once: ``respond`` with a dict, ``complete`` with a whole frame, or
+    ``respond_nothing``. A handler that answers later may keep the request; it calls ``park`` first
+    when the later requests of that connection must not be handled before this one is answered
+    (JoinGroup, SyncGroup, Fetch). Replies leave in the order of the requests either way.
+    """
+
+    __slots__ = (
+        "_value",
+        "api_version",
+        "buffer",
+        "client_id",
+        "connection",
+        "context",
+        "correlation_id",
+        "encode",
+        "on_disconnect",
+        "position",
+        "reply",
+        "route",
+        "since_ns",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        route: Route,
+        correlation_id: int,
+        client_id: str,
+        buffer: bytes,
+        position: int,
+    ) -> None:
+        self.connection = connection
+        self.route = route
+        self.api_version = route.api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        """"" where the header has null, as Kafka reads it."""
+        self.buffer = buffer
+        """Ends where the request ends; ``position`` is where its body begins."""
+        self.position = position
+        self.reply: Body | None = None
+        """The finished answer, None until there is one; empty when nothing is to be sent."""
+        self.on_disconnect: Callable[[], None] | None = None
+        """Called once if the peer goes while the request is unanswered; it is void then."""
+        self.encode: ReplyEncoder | None = None
+        """What turns the coordinator's reply into this request's end, see ``__call__``."""
+        self.since_ns = connection.read_ns
+        """When it had arrived, by the performance counter."""
+        self.context: Any = None
+        """What ``ServedApi.decoders`` made of a large body; then whatever the handler needs again
+        when the reply comes."""
+
+    @property
+    def served(self) -> ServedApi:
+        """The row of the dispatch table that serves this request."""
+        return self.route.served
+
+    @property
+    def api_key(self) -> int:
+        """The API's key on the wire."""
+        return self.route.served.api.key
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The body as a dict, decoded by the reference codec on first use.
+
+        Raises ProtocolError, which closes the connection, for anything but a whole, exact body.
+        """
+        try:
+            return self._value
+        except AttributeError:
+            self._value: dict[str, Any] = self.route.served.api.decode_request(
+                self.api_version, self.buffer, self.position
+            )
+            return self._value
+
+    def respond(self, value: dict[str, Any], error_code: int | None = None) -> None:
+        """Ends the request with ``value``, encoded by the reference codec.
+
+        ``error_code`` is what the request is counted under; by default the value's own top-level
+        ``error_code``, or 0 where it has none.
+        """
+        if error_code is None:
+            error_code = value.get("error_code", 0)
+        self.complete_later(partial(self.frame, value), error_code, at_once=not _is_large(value))
+
+    def array(self, *path: str) -> EncodedArray:
+        """An array of the answer that is encoded as its elements come, by the names down to it."""
+        served = self.route.served
+        return served.api.message(self.api_version, is_request=False).array(*path)
+
+    def complete_later(
+        self, frame: Callable[[], bytes], error_code: int, *, at_once: bool = False
+    ) -> None:
+        """Ends the request with what ``frame`` makes, in the worker unless that is fast enough."""
+        if at_once:
+            self.complete(frame(), error_code)
+        else:
+            self.connection.server.large.answer(self, frame, error_code)
+
+    def frame(self, value: dict[str, Any]) -> bytes:
+        """The whole frame that answers ``value``; in any thread."""
+        api = self.route.served.api
+        version = self.api_version
+        header = response_header(api.key, version, self.correlation_id)
+        body = api.encode_response(version, value)
+        return b"".join((_LENGTH.pack(len(header) + len(body)), header, body))
+
+    def take_value(self, value: dict[str, Any]) -> None:
+        """``value`` is what the body says; for who has decoded it elsewhere."""
+        self._value = value
+
+    def complete(self, frame: Body, error_code: int = 0) -> None:
+        """Ends the request with a whole frame, length prefix and header included.
+
+        ``frame`` may be a list of chunks, some of them `FileSlice`s. ``error_code`` is counted.
+        """
+        assert self.reply is None, f"{self.route.served.api.name} was answered twice"
+        self.reply = frame
+        route = self.route
+        route.errors[error_code] += 1
+        # A third of a microsecond: Histogram.add, written out.
+        waited_ns = perf_counter_ns() - self.since_ns
+        times = route.times
+        times.counts[waited_ns.bit_length()] += 1
+        times.total += waited_ns
+        connection = self.connection
+        if connection.handling is not self:
+            connection.answered(self)
+
+    def respond_nothing(self, error_code: int = 0) -> None:
+        """Ends the request without an answer, as Produce with acks=0 asks."""
+        self.complete((), error_code)
+
+    def park(self) -> None:
+        """Holds back the later requests of this connection until this one is answered."""
+        self.connection.park(self)
+
+    def __call__(self, reply: Any) -> None:
+        """Takes the coordinator's reply: a request is itself the ticket of its call."""
+        assert self.encode is not None
+        try:
+            self.encode(self, reply)
+        except Exception:  # noqa: BLE001 - told in the log, with its traceback
+            self.fail()
+
+    def fail(self) -> None:
+        """Ends the request over the exception that is being handled, a bug of ours."""
+        self.connection.handler_failed(self)
+
+
+MESSAGE_CHARACTERS_MAX = 1000
+
+
+def shortened(message: str) -> str:
+    """An error's text as an answer can hold it, whatever of the request it repeats."""
+    if len(message) <= MESSAGE_CHARACTERS_MAX:
+        return message
+    return message[:MESSAGE_CHARACTERS_MAX] + " ..."
+
+
+def _is_large(value: dict[str, Any]) -> bool:
+    """Whether an answer has more than `ENCODED_AT_ONCE` elements, entries of all its arrays."""
+    todo: list[Any] = [value]
+    for container in todo:
+        parts = container.values() if type(container) is dict else container
+        if len(todo) + len(parts) > ENCODED_AT_ONCE:
+            return True
+        todo += [part for part in parts if type(part) is dict or type(part) is list]
+    return False

@@ -1,0 +1,52 @@
+"""Replies that no handler makes."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import structlog
+
+from broker.net.peer import display_client_id
+from broker.net.request import Request
+from protocol.errors import UNSUPPORTED_VERSION
+from protocol.headers import response_header
+
+logger = structlog.get_logger(__name__)
+
+_UNSUPPORTED = struct.Struct(">iihihhh")
+
+
+def unsupported_api_versions(correlation_id: int, minimum: int, maximum: int) -> bytes:
+    """The frame for an ApiVersions of an unknown version: version 0, with those known (KIP-511)."""
+    size = _UNSUPPORTED.size - 4
+    return _UNSUPPORTED.pack(size, correlation_id, UNSUPPORTED_VERSION, 1, 18, minimum, maximum)
+
+
+def report_failure(request: Request) -> None:
+    """Logs the exception that is being handled, a bug of ours."""
+    logger.exception(
+        "a request could not be handled",
+        api=request.served.api.name,
+        api_version=request.api_version,
+        peer=request.connection.peer,
+        client_id=display_client_id(request.client_id),
+    )
+
+
+def error_frame(request: Request, error_code: int) -> bytes | None:
+    """The frame that says no more than an error of the whole request.
+
+    None where the API has no place for one.
+    """
+    api = request.served.api
+    version = request.api_version
+    value: dict[str, Any] = {"error_code": error_code}
+    try:
+        body = api.encode_response(version, value)
+        if api.decode_response(version, body, 0).get("error_code") != error_code:
+            return None
+    except Exception:  # noqa: BLE001 - whatever the codec says, the connection is closed instead
+        return None
+    header = response_header(api.key, version, request.correlation_id)
+    return struct.pack(">i", len(header) + len(body)) + header + body

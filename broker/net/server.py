@@ -1,0 +1,312 @@
+"""The listening sockets and what all their connections share.
+
+Owns admission (``max.connections``, ``max.connections.per.ip``), the list of connections that have
+something to write, the bound on all partly received requests together, and the look, once a second,
+at peers that are idle, do not read, or went while nobody read their socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.loop.disk_reads import DiskReads
+from broker.loop.histogram import Histogram
+from broker.loop.internal_errors import InternalErrors
+from broker.net.clients import Clients
+from broker.net.connection import Connection
+from broker.net.dispatch import SERVED
+from broker.net.large_requests import LargeRequests
+from broker.net.ordered_replies import OrderedReplies
+from broker.net.partial_requests import PartialRequests
+from broker.net.request import Route, ServedApi
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+
+CLOSING_S_MAX = 10
+"""How long a closing connection may take to take its last bytes."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the connections are held to, in plain values of Kafka's units."""
+
+    request_bytes: int = 104857600
+    """socket.request.max.bytes"""
+    idle_ms: int = 600000
+    """connections.max.idle.ms"""
+    connections: int = 2147483647
+    """max.connections"""
+    connections_per_ip: int = 2147483647
+    """max.connections.per.ip"""
+    connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
+    """max.connections.per.ip.overrides"""
+    queued_bytes: int = -1
+    """queued.max.request.bytes; -1 for no bound"""
+    requests_in_flight: int = 500
+    """queued.max.requests, held to by each connection"""
+    send_buffer_bytes: int = 102400
+    """socket.send.buffer.bytes; -1 for the system's"""
+    receive_buffer_bytes: int = 102400
+    """socket.receive.buffer.bytes; -1 for the system's"""
+    backlog: int = 50
+    """socket.listen.backlog.size"""
+    output_bytes: int = 256 * 1024
+    """Unsent bytes of replies from which on a connection's requests wait."""
+
+
+class Server:
+    """All listeners of one broker; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        limits: Limits | None = None,
+        served: Mapping[int, ServedApi] = SERVED,
+        internal_errors: InternalErrors | None = None,
+    ) -> None:
+        self.broker = broker
+        self.internal_errors = internal_errors or InternalErrors()
+        self.limits = limits or Limits()
+        self.routes: dict[int, Route] = {}
+        """API key and version, as the one number in a request's header, to what serves it."""
+        self.errors: dict[int, dict[int, int]] = {}
+        """Requests answered: API key to error code to count."""
+        self.times: dict[int, Histogram] = {}
+        """API key to nanoseconds from a request's arrival to its answer."""
+        self.large = LargeRequests(broker.slicer, broker.worker, broker.spawn)
+        """Where requests over many elements are worked off."""
+        self.disk = DiskReads()
+        """Reads of what the page cache has not."""
+        self.clients = Clients()
+        """Who sent how much."""
+        self._served = served
+        for key, row in served.items():
+            self._add_routes(key, row)
+        self.connections: set[Connection] = set()
+        self.refused = 0
+        """Connections closed at once because there were too many."""
+        self.protocol_errors = 0
+        """Connections closed because of what their peer sent."""
+        self.muted: set[Connection] = set()
+        """Connections whose peer does not read its replies."""
+        self.unread: set[Connection] = set()
+        """Connections whose socket is not read for now."""
+        self.now_s = 0
+        """Whole seconds of the loop's clock without the broker's own pauses, moved each second."""
+        queued = self.limits.queued_bytes
+        self.partials = PartialRequests(queued) if queued >= 0 else None
+        self._per_ip: Counter[str] = Counter()
+        self._closing: dict[Connection, int] = {}
+        self._dirty: list[OrderedReplies] = []
+        self._scheduled = False
+        self._holding = False
+        self._loop: asyncio.AbstractEventLoop
+        self._servers: list[asyncio.AbstractServer] = []
+        self._look: asyncio.TimerHandle | None = None
+
+    def _add_routes(self, key: int, served: ServedApi) -> None:
+        errors = self.errors[key] = defaultdict(int)
+        times = self.times[key] = Histogram()
+        for version in range(served.min_version, served.max_version + 1):
+            flexible = served.api.is_flexible(version)
+            self.routes[key << 16 | version] = Route(served, version, flexible, errors, times)
+
+    def api_name(self, key: int) -> str:
+        """The name of a served API, such as ``OffsetCommit``."""
+        return self._served[key].api.name
+
+    def answered(self) -> int:
+        """How many requests were answered since the start."""
+        return sum([sum(errors.values()) for errors in self.errors.values()])
+
+    async def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Accepts connections on ``host`` and ``port`` (0: a free one); returns what it got.
+
+        OSError when the address cannot be had.
+        """
+        self._loop = asyncio.get_running_loop()
+        if self._look is None:
+            self.now_s = self._whole_seconds()
+            self._look = self._loop.call_later(1, self._tick)
+        # One family a listener: "" and 0.0.0.0 are IPv4, :: is IPv6 with mapped IPv4 as in Java.
+        infos = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, proto, _, address = infos[0]
+        listening = socket.socket(family, kind, proto)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted ones too
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
+            if self.limits.receive_buffer_bytes != -1:
+                size = self.limits.receive_buffer_bytes
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+            if self.limits.send_buffer_bytes != -1:
+                size = self.limits.send_buffer_bytes
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+            listening.bind(address)
+        except OSError:
+            listening.close()
+            raise
+        bound: Any = listening.getsockname()
+        local_port = int(bound[1])
+        server = await self._loop.create_server(
+            lambda: Connection(self, local_port), sock=listening, backlog=self.limits.backlog
+        )
+        self._servers.append(server)
+        return str(bound[0]), local_port
+
+    async def close(self) -> None:
+        """Accepts no more, writes what is finished, and closes every connection.
+
+        A peer that does not take its last bytes within two seconds is cut off.
+        """
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        if self._look is not None:
+            self._look.cancel()
+        for connection in list(self.connections):
+            connection.drain()
+        for _ in range(20):
+            if not self.connections:
+                break
+            await asyncio.sleep(0.1)
+        for connection in list(self.connections):
+            connection.abort()
+        self.disk.stop()
+        await asyncio.sleep(0)
+
+    # -- what connections call
+
+    def admit(self, connection: Connection) -> bool:
+        """Whether there is room for one more; counts it if so."""
+        ip = connection.client_host[1:]
+        limits = self.limits
+        per_ip = limits.connections_per_ip_overrides.get(ip, limits.connections_per_ip)
+        if len(self.connections) >= limits.connections:
+            reason = f"max.connections={limits.connections} is reached"
+        elif self._per_ip[ip] >= per_ip:
+            reason = f"max.connections.per.ip allows {per_ip} from this address"
+        else:
+            self._per_ip[ip] += 1
+            self.connections.add(connection)
+            return True
+        self.refused += 1
+        logger.warning("connection refused", peer=connection.peer, reason=reason)
+        return False
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is gone."""
+        if connection not in self.connections:
+            return
+        self.connections.discard(connection)
+        self.clients.closed(connection)
+        ip = connection.client_host[1:]
+        self._per_ip[ip] -= 1
+        if not self._per_ip[ip]:
+            del self._per_ip[ip]
+        self.muted.discard(connection)
+        self.unread.discard(connection)
+        self._closing.pop(connection, None)
+        if self.partials is not None:
+            self.partials.forget(connection)
+
+    def touch(self, connection: OrderedReplies) -> None:
+        """Has ``connection`` flushed at the end of this turn."""
+        if connection.dirty:
+            return
+        connection.dirty = True
+        self._dirty.append(connection)
+        if not self._scheduled and not self._holding:
+            self._scheduled = True
+            self._loop.call_soon(self._flush_scheduled)
+
+    def hold_writes(self) -> None:
+        """Until `flush`, replies are gathered: the caller delivers many and then flushes."""
+        self._holding = True
+
+    def flush(self) -> None:
+        """Writes the finished replies of every touched connection, one write each."""
+        self._holding = False
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            try:
+                connection.flush()
+            except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+                connection.abort()
+                self.internal_errors.caught("connection", error)
+
+    def _flush_scheduled(self) -> None:
+        began_ns = perf_counter_ns()
+        self._scheduled = False
+        self.flush()
+        self.broker.watchdog.ended("replies", began_ns)
+
+    # -- once a second
+
+    def _tick(self) -> None:
+        began_ns = perf_counter_ns()
+        self._look = self._loop.call_later(1, self._tick)
+        self.now_s = self._whole_seconds()
+        self.look_around()
+        self.broker.watchdog.ended("connections", began_ns)
+
+    def _whole_seconds(self) -> int:
+        clock = self.broker.clock
+        clock.now()  # a pause that nobody has noticed yet is left out too
+        return int(self._loop.time() - clock.left_out_ms / 1000)
+
+    def look_around(self) -> None:
+        """Closes whom nobody needs to wait for: idle, unreading, gone, or stalled."""
+        now_s = self.now_s
+        self._look_for_unread(now_s)
+        for connection in list(self.unread):
+            if connection.peer_is_gone():
+                connection.abort()
+        if self.partials is not None and (stalled := self.partials.stalled(now_s)) is not None:
+            self._drop(stalled, "other requests wait for room and it sends nothing more of its own")
+        if self.limits.idle_ms >= 0:
+            self._look_for_idle(now_s)
+        for connection, since in list(self._closing.items()):
+            if now_s - since >= CLOSING_S_MAX:
+                connection.abort()
+
+    def _look_for_unread(self, now_s: int) -> None:
+        """Closes peers that read nothing of their replies for as long as one may be idle.
+
+        One that reads, however slowly, gets all of it, as from Apache Kafka; meanwhile it costs
+        what its transport holds.
+        """
+        idle_ms = self.limits.idle_ms
+        for connection in list(self.muted):
+            taken = connection.bytes_out - connection.write_buffer_size()
+            if taken > connection.taken_bytes:
+                connection.taken_bytes, connection.muted_at_s = taken, now_s
+            elif idle_ms >= 0 and (now_s - (connection.muted_at_s or now_s)) * 1000 >= idle_ms:
+                self._drop(connection, f"it read nothing for {idle_ms // 1000} s")
+
+    def _look_for_idle(self, now_s: int) -> None:
+        idle_s = self.limits.idle_ms / 1000
+        for connection in list(self.connections):
+            if connection.closed:
+                self._closing.setdefault(connection, now_s)
+            elif now_s - connection.last_active_s >= idle_s and not connection.waits:
+                connection.close()
+                logger.debug("idle connection closed", peer=connection.peer)
+
+    def _drop(self, connection: Connection, reason: str) -> None:
+        connection.abort()
+        logger.warning("connection closed", peer=connection.peer, reason=reason)

@@ -1,0 +1,1 @@
+"""Topics and their partitions: the registry, the logs, retention, cleaning, long polls."""

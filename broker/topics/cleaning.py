@@ -1,0 +1,400 @@
+"""When and what is cleaned: the schedule of compaction, and what becomes of its results.
+
+The work is done by processes beside this one (cleaner_worker.py); here are only the choice of a
+partition and the exchange of its segments, a few renames in the loop's thread. The offsets topic
+has a schedule and a process of its own: its owner knows what is live, and rolls and cleans a
+partition when the dead outweigh the live, so that disk follows what is live. A failing partition is
+told in the log, in the metrics and in /healthz, and tried again ever less often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.cores.shard_log import Phase, ShardLog
+from broker.topics.cleaner_worker import CleanerWorker, CleaningFailed
+from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.segment_swaps import Abandoned, SegmentSwaps
+from log.checkpoint import CLEANER_OFFSET, TopicPartition, read_offsets, write_offsets
+from log.clean_job import CleanDone, CleanJob
+from log.clean_plan import Cleanable, SegmentFacts, cleanable, weighs_too_much
+from log.config import LONG_MAX
+from log.errors import CorruptLog, LogPoisoned
+from log.partition_log import PartitionLog
+from log.segment import Segment
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.topics.registry import Topic
+
+logger = structlog.get_logger(__name__)
+
+OFFSETS_CHECK_MS = 100
+"""How often the weight of the offsets partitions is looked at."""
+WAIT_MS_MAX = 1000
+"""How long it takes at most until an altered wait is seen."""
+OFFSETS_DEAD_BYTES_MIN = 1024 * 1024
+OFFSETS_WAIT_MS = 10_000
+OFFSETS_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
+"""A partition whose dead outweigh the live is cleaned so long after that, or when it has so much to
+clean: under thousands of commits a second, one cleaning a MiB costs a sixth of all CPU time."""
+OFFSETS_RETRY_MS = 1000
+OFFSETS_RETRY_MS_MAX = 60_000
+"""How soon a failed cleaning is tried again: commits go on, at megabytes a second."""
+RETRY_MS_MAX = 600_000
+_THROTTLE_MAX = 1e300
+
+
+@dataclass(slots=True)
+class Trouble:
+    """Why a partition could not be cleaned, how often, and when it is tried next (monotonic)."""
+
+    reason: str
+    failures: int
+    retry_ms: int
+
+
+class Cleaning:
+    """The compaction of one broker's logs; use from the event loop's thread alone."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.runs = self.failures = self.bytes_read = self.bytes_written = 0
+        self.troubles: dict[TopicPartition, Trouble] = {}
+        """The partitions whose last cleaning failed."""
+        self.checkpoints: dict[TopicPartition, int] = {}
+        """First dirty offset of each log that was ever cleaned: cleaner-offset-checkpoint."""
+        self.keep_tombstones_from: Callable[[PartitionLog], int] = _no_snapshot
+        """Asked before each cleaning: the log offset of the partition's newest snapshot."""
+        self._paused: dict[TopicPartition, int] = {}
+        """Until when a log waits that could not be cleaned any further (monotonic milliseconds):
+        an open transaction, or records too young, stand in the way."""
+        self._heavy_since: dict[int, int] = {}
+        """Since when the dead of an offsets partition outweigh its live (monotonic)."""
+        self.workers = (CleanerWorker(), CleanerWorker())
+        self._tasks: list[asyncio.Task[None]] = []
+        self.swaps = SegmentSwaps(broker)
+        self._writing = Lock()
+
+    # -- life
+
+    def start(self) -> None:
+        """Begins the recurring work, unless log.cleaner.enable is false. Raises CorruptLog."""
+        path = self._checkpoint_path()
+        try:
+            self.checkpoints = read_offsets(self.broker.fs, path)
+        except CorruptLog as damage:
+            logger.warning("cleaning begins anew: its checkpoint is of no use", why=str(damage))
+        there = {topic for topic, _ in self.broker.logs.by_topic()}
+        for topic in {topic for topic, _ in self.checkpoints} - there:
+            self._forget(topic)
+        self.broker.on_topic_gone.append(self._topic_gone)
+        config = self.broker.config
+        if config["log.cleaner.enable"]:
+            loop = asyncio.get_running_loop()
+            self._tasks = [
+                loop.create_task(self._repeat(self.clean_offsets, lambda: OFFSETS_CHECK_MS)),
+                loop.create_task(
+                    self._repeat(self.clean_dirtiest, lambda: config["log.cleaner.backoff.ms"])
+                ),
+            ]
+
+    async def stop(self) -> None:
+        """Ends it; an exchange of segments under way is brought to its end."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self.swaps.settled()
+        for worker in self.workers:
+            await worker.stop()
+        if self._tasks:  # one that is just being written in a thread is waited for, too
+            await asyncio.to_thread(self._write_checkpoint)
+
+    async def _repeat(
+        self, work: Callable[[], Coroutine[None, None, bool]], wait_ms: Callable[[], int]
+    ) -> None:
+        """Works until there is nothing to do, waits, and so on."""
+        while True:
+            waited_ms = 0
+            await asyncio.sleep(0)
+            while (left_ms := wait_ms() - waited_ms) > 0:  # it may be altered meanwhile
+                await asyncio.sleep(min(left_ms, WAIT_MS_MAX) / 1000)
+                waited_ms += WAIT_MS_MAX
+            try:
+                while await self.broker.watchdog.watched("cleaning", work()):
+                    await asyncio.sleep(0)
+            except Exception:
+                logger.exception("a round of cleaning failed")
+                self.failures += 1
+
+    def _topic_gone(self, topic: Topic) -> None:
+        self._forget(topic.name)
+        self.broker.spawn(asyncio.to_thread(self._write_checkpoint))
+
+    def _forget(self, topic: str) -> None:
+        for of_partition in (self.checkpoints, self.troubles, self._paused):
+            for key in [key for key in of_partition if key[0] == topic]:
+                del of_partition[key]
+
+    # -- the choice
+
+    async def clean_offsets(self) -> bool:
+        """Rolls and cleans the offsets partition that weighs most, if any weighs too much."""
+        heaviest: ShardLog | None = None
+        if self.broker.runtime.settling:
+            return False
+        for host in self.broker.runtime.hosts:
+            if not (host.phase is Phase.ACTIVE and self._may_try(host.log) and self._is_due(host)):
+                continue
+            if heaviest is None or host.log.size_bytes > heaviest.log.size_bytes:
+                heaviest = host
+        if heaviest is None:
+            return False
+        self._heavy_since.pop(heaviest.partition, None)
+        return await self._clean(heaviest.log, self.workers[0], roll=True)
+
+    def _is_due(self, host: ShardLog) -> bool:
+        if not self.is_heavy(host):
+            self._heavy_since.pop(host.partition, None)
+            return False
+        now_ms = self.broker.clock.now().mono_ms
+        since_ms = self._heavy_since.setdefault(host.partition, now_ms)
+        return (
+            now_ms - since_ms >= OFFSETS_WAIT_MS
+            or self.dirty_bytes(host.log) >= OFFSETS_DIRTY_BYTES_AT_ONCE
+        )
+
+    def is_heavy(self, host: ShardLog) -> bool:
+        """Whether the dead records of a partition weigh more than the live, and at least 1 MiB.
+
+        What is live is estimated: as many records as the cache has offsets and groups, each of the
+        mean size of what was appended since the last cleaning.
+        """
+        log = host.log
+        size = log.size_bytes
+        if size < OFFSETS_DEAD_BYTES_MIN:
+            return False
+        dirty_bytes = self.dirty_bytes(log)
+        records = log.log_end_offset - self._first_dirty(log)
+        if dirty_bytes < OFFSETS_DEAD_BYTES_MIN or records <= 0:
+            return False
+        live = host.shard.cache.offsets() + len(host.shard.groups)
+        return weighs_too_much(
+            size, dirty_bytes, live * dirty_bytes // records, OFFSETS_DEAD_BYTES_MIN
+        )
+
+    async def clean_dirtiest(self) -> bool:
+        """Cleans the log with the largest dirty ratio that is due; False when none is."""
+        now_ms = self.broker.clock.now().wall_ms
+        due: list[tuple[bool, float, PartitionLog]] = []
+        for topic, logs in list(self.broker.logs.by_topic()):
+            if topic == OFFSETS_TOPIC:
+                continue
+            for log in logs:
+                if not log.config.compacts or not self._may_try(log):
+                    continue
+                self._roll_overdue(log, now_ms)
+                found = self.judge(log, now_ms)
+                if not found.dirty_bytes:
+                    continue
+                if found.overdue or found.dirty_ratio > log.config.min_cleanable_dirty_ratio:
+                    due.append((found.overdue, found.dirty_ratio, log))
+        if not due:
+            return False
+        _, _, dirtiest = max(due, key=lambda entry: entry[:2])
+        return await self._clean(dirtiest, self.workers[1], roll=False)
+
+    def _roll_overdue(self, log: PartitionLog, now_ms: int) -> None:
+        """Rolls a segment whose first record has waited for max.compaction.lag.ms."""
+        first_ms = log.active.first_timestamp_ms
+        if 0 <= first_ms < now_ms - log.config.max_compaction_lag_ms and not log.poisoned:
+            self._roll(log)
+
+    def _roll(self, log: PartitionLog) -> bool:
+        try:
+            log.roll()
+        except OSError as error:
+            self._failed(log, f"rolling its segment: {error}")
+            return False
+        return True
+
+    def _may_try(self, log: PartitionLog) -> bool:
+        if log.poisoned is not None:
+            return False
+        key = (log.topic, log.partition)
+        trouble = self.troubles.get(key)
+        until_ms = self._paused.get(key, 0) if trouble is None else trouble.retry_ms
+        return until_ms <= 0 or until_ms <= self.broker.clock.now().mono_ms
+
+    def uncleanable(self) -> dict[str, str]:
+        """Why the last cleaning failed, by partition, for /healthz."""
+        return {
+            f"{topic}-{partition}": trouble.reason
+            for (topic, partition), trouble in self.troubles.items()
+        }
+
+    # -- how dirty
+
+    def judge(self, log: PartitionLog, now_ms: int) -> Cleanable:
+        """How dirty a log is, and up to where it may be cleaned at ``now_ms`` (wall)."""
+        return cleanable(
+            _facts(log.segments),
+            self.checkpoints.get((log.topic, log.partition)),
+            log.log_start_offset,
+            log.config,
+            now_ms,
+        )
+
+    def dirty_bytes(self, log: PartitionLog) -> int:
+        """Bytes of the segments that no cleaning has seen, the active one included."""
+        first_dirty = self._first_dirty(log)
+        segments = log.segments
+        return sum(segment.size for segment in segments[log.segment_index(first_dirty) :])
+
+    def _first_dirty(self, log: PartitionLog) -> int:
+        checkpoint = self.checkpoints.get((log.topic, log.partition), 0)
+        if checkpoint > log.active.base_offset:
+            checkpoint = 0
+        return max(checkpoint, log.log_start_offset)
+
+    # -- the work
+
+    async def _clean(self, log: PartitionLog, worker: CleanerWorker, roll: bool) -> bool:
+        """Cleans one log; whether that was worth looking for more to do at once."""
+        if roll and not self._roll(log):
+            return False
+        first_offset = log.segments[0].base_offset
+        try:
+            return await self._clean_rolled(log, worker)
+        except Abandoned as reason:
+            logger.info("a cleaning was given up", partition=_name(log), reason=str(reason))
+        except LogPoisoned as error:
+            self.broker.maintenance.poisoned(log, error)
+        except Exception as error:
+            if not self.swaps.is_ours(log):
+                return False
+            if first_offset < log.segments[0].base_offset:
+                logger.info("a cleaning was given up: retention came before it", why=str(error))
+                return False
+            if not isinstance(error, CleaningFailed | OSError):
+                logger.exception("a cleaning met a bug", partition=_name(log))
+            self._failed(log, str(error) or type(error).__name__)
+        return False
+
+    async def _clean_rolled(self, log: PartitionLog, worker: CleanerWorker) -> bool:
+        """Cleans the segments behind the active one. Raises what stands in the way."""
+        found = self.judge(log, self.broker.clock.now().wall_ms)
+        job = self._job(log, found)
+        if log.recovery_point < found.end_offset:
+            # What supersedes a record must not be lost with the power when the record is gone.
+            await self.broker.maintenance.flush(log)
+        done = await worker.clean(job, lambda group: self.swaps.replace(log, group))
+        self._succeeded(log, found, done)
+        await asyncio.to_thread(self._write_checkpoint)
+        return (log.topic, log.partition) not in self._paused
+
+    def _job(self, log: PartitionLog, found: Cleanable) -> CleanJob:
+        config, log_config = self.broker.config, log.config
+        rate: float = config["log.cleaner.io.max.bytes.per.second"]
+        memory = config["log.cleaner.dedupe.buffer.size"]
+        return CleanJob(
+            directory=log.directory,
+            segments=[list(facts) for facts in _facts(log.segments)],
+            first_dirty_offset=found.first_dirty_offset,
+            end_offset=found.end_offset,
+            now_ms=self.broker.clock.now().wall_ms,
+            delete_retention_ms=log_config.delete_retention_ms,
+            keep_tombstones_from=self.keep_tombstones_from(log),
+            segment_bytes=log_config.segment_bytes,
+            segment_index_bytes=log_config.segment_index_bytes,
+            index_interval_bytes=log_config.index_interval_bytes,
+            map_bytes=int(memory * config["log.cleaner.io.buffer.load.factor"]),
+            bytes_per_second=rate if rate < _THROTTLE_MAX else 0.0,
+            producers=log.producers.last_batches(),
+        )
+
+    def _succeeded(self, log: PartitionLog, found: Cleanable, done: CleanDone) -> None:
+        key = (log.topic, log.partition)
+        self.runs += 1
+        self.bytes_read += done.bytes_read
+        self.bytes_written += done.bytes_written
+        if self.troubles.pop(key, None) is not None:
+            logger.info("a partition can be cleaned again", partition=_name(log))
+        self._paused.pop(key, None)
+        if done.end_offset <= found.first_dirty_offset:
+            backoff_ms: int = max(self.broker.config["log.cleaner.backoff.ms"], 1000)
+            self._paused[key] = self.broker.clock.now().mono_ms + backoff_ms
+            return
+        self.checkpoints[key] = done.end_offset
+        tell = logger.debug if log.topic == OFFSETS_TOPIC else logger.info  # it may be every second
+        tell(
+            "log cleaned",
+            partition=_name(log),
+            bytes_before=done.bytes_read,
+            bytes_after=done.bytes_written,
+            records_before=done.records_read,
+            records_after=done.records_kept,
+            up_to_offset=done.end_offset,
+            ms=done.milliseconds,
+        )
+
+    def _failed(self, log: PartitionLog, reason: str) -> None:
+        key = (log.topic, log.partition)
+        known = self.troubles.get(key)
+        failures = 1 if known is None else known.failures + 1
+        first_ms, most_ms = OFFSETS_RETRY_MS, OFFSETS_RETRY_MS_MAX
+        if log.topic != OFFSETS_TOPIC:
+            first_ms = max(self.broker.config["log.cleaner.backoff.ms"], 1000)
+            most_ms = RETRY_MS_MAX
+        wait_ms = min(first_ms * 2 ** min(failures - 1, 20), most_ms)
+        now_ms = self.broker.clock.now().mono_ms
+        self.troubles[key] = Trouble(reason, failures, now_ms + wait_ms)
+        self.failures += 1
+        logger.error(
+            "a partition can't be cleaned",
+            partition=_name(log),
+            reason=reason,
+            failures=failures,
+            next_try_ms=wait_ms,
+        )
+
+    # -- the checkpoint
+
+    def _checkpoint_path(self) -> str:
+        return os.path.join(self.broker.directory, CLEANER_OFFSET)
+
+    def _write_checkpoint(self) -> None:
+        with self._writing:
+            try:
+                write_offsets(self.broker.fs, self._checkpoint_path(), dict(self.checkpoints))
+            except OSError as error:  # it only saves reading the same again
+                logger.warning("the cleaner's checkpoint can't be written", error=str(error))
+
+
+def _facts(segments: Sequence[Segment]) -> list[SegmentFacts]:
+    return [
+        SegmentFacts(
+            segment.base_offset,
+            segment.size,
+            segment.max_timestamp_ms,
+            segment.index.size_bytes,
+            segment.time_index.size_bytes,
+        )
+        for segment in segments
+    ]
+
+
+def _no_snapshot(log: PartitionLog) -> int:  # noqa: ARG001
+    return LONG_MAX
+
+
+def _name(log: PartitionLog) -> str:
+    return f"{log.topic}-{log.partition}"

@@ -1,0 +1,170 @@
+"""Offsets the old way: what ZooKeeper's consumer paths held, for OffsetCommit and OffsetFetch v0.
+
+A cluster keeps them in ZooKeeper, at ``/consumers/GROUP/offsets/TOPIC/PARTITION``; a broker on its
+own keeps the same in ``consumers.offsets`` of its data directory: a line of JSON for each commit of
+a partition, ``["group", "topic", partition, offset]``, the last one of a key being its value
+(docs/registry.md). These offsets and those of ``__consumer_offsets`` never mix: they have no
+metadata, no expiry and no generation. Source: Kafka 0.8.1 to 1.0, KafkaApis.handleOffsetCommit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from broker.topics.registry import BadDirectory, ConsumerPaths, OldOffset
+from log.filesystem import File, FileSystem, read_whole
+
+FILE = "consumers.offsets"
+_REWRITE_LINES_MIN = 10_000
+"""Below this many lines the file is not worth writing anew."""
+_LINES_AT_ONCE = 5_000
+
+
+class FileConsumerPaths(ConsumerPaths):
+    """See `ConsumerPaths`: an append-only file, folded into memory when it is opened.
+
+    Only one thread at a time may write. Raises BadDirectory when the file holds what no Muster
+    wrote.
+    """
+
+    def __init__(self, fs: FileSystem, directory: str) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._path = os.path.join(directory, FILE)
+        self._offsets: dict[tuple[str, str, int], int] = {}
+        self._lines = 0
+        self._unflushed = 0
+        """Lines that no fsync has seen."""
+        self._file: File | None = None
+        self._size = 0
+        """Bytes of whole lines; the file has more only while it is torn."""
+        self._torn = False
+        """A write has failed and what it left could not be cut off."""
+        self._name_unsynced = False
+        self._failed: OSError | None = None
+        """The fsync that failed: nobody knows what is on the disk, and nothing more is kept."""
+        self._rewrite_at = _REWRITE_LINES_MIN
+        if fs.exists(self._path):
+            self._read()
+
+    # -- changes
+
+    def write(self, entries: Sequence[OldOffset], flush_messages: int) -> None:
+        """See ConsumerPaths."""
+        if self._failed is not None:
+            raise self._failed
+        file = self._opened()
+        lines = b"".join(_line(*entry) for entry in entries)
+        if self._torn:
+            file.truncate(self._size)
+            self._torn = False
+        try:
+            file.write(self._size, lines)
+        except OSError:
+            self._torn = True  # half a line would make the next one unreadable
+            with suppress(OSError):
+                file.truncate(self._size)
+                self._torn = False
+            raise
+        self._size += len(lines)
+        self._lines += len(entries)
+        self._unflushed += len(entries)
+        # A file that was begun is missed when it is gone: its first commit is on the disk.
+        if self._name_unsynced or self._unflushed >= flush_messages:
+            self.flush()
+
+    def flush(self) -> None:
+        """See ConsumerPaths."""
+        if self._file is None or not self._unflushed:
+            return
+        try:
+            self._file.fsync()
+            if self._name_unsynced:
+                self._fs.fsync_directory(self._directory)
+        except OSError as error:
+            self._failed = error
+            raise
+        self._unflushed = 0
+        self._name_unsynced = False
+
+    def take(self, entries: Sequence[OldOffset]) -> None:
+        """See ConsumerPaths."""
+        for group_id, topic, partition, offset in entries:
+            self._offsets[group_id, topic, partition] = offset
+
+    @property
+    def outgrown(self) -> bool:
+        """See ConsumerPaths."""
+        return self._lines > max(self._rewrite_at, 2 * len(self._offsets))
+
+    def rewrite(self) -> None:
+        """See ConsumerPaths."""
+        self._rewrite_at = 2 * self._lines  # should it fail
+        temporary = f"{self._path}.tmp"
+        self._fs.remove(temporary)
+        try:
+            file = self._fs.open(temporary, create=True)
+            size = 0
+            entries = list(self.entries())
+            for start in range(0, len(entries), _LINES_AT_ONCE):
+                lines = b"".join(_line(*each) for each in entries[start : start + _LINES_AT_ONCE])
+                file.write(size, lines)
+                size += len(lines)
+            file.fsync()
+            self._fs.rename(temporary, self._path, file)
+        except OSError:
+            with suppress(OSError):
+                self._fs.remove(temporary)
+            raise
+        self._file, self._size, self._lines, self._torn = file, size, len(entries), False
+        self._rewrite_at = _REWRITE_LINES_MIN
+        # Until its name is on the disk a loss of power brings the old file back.
+        self._name_unsynced = True
+        self._unflushed = max(1, self._unflushed)
+        self.flush()
+
+    # -- lookups
+
+    def fetch(self, group_id: str, topic: str, partition: int) -> int | None:
+        """See ConsumerPaths."""
+        return self._offsets.get((group_id, topic, partition))
+
+    def entries(self) -> Iterator[OldOffset]:
+        """Every (group, topic, partition, offset)."""
+        for (group_id, topic, partition), offset in self._offsets.items():
+            yield group_id, topic, partition, offset
+
+    # -- inside
+
+    def _opened(self) -> File:
+        if self._file is None:
+            self._name_unsynced = not self._fs.exists(self._path)
+            self._file = self._fs.open(self._path, create=True)
+            self._size = self._file.size()
+        return self._file
+
+    def _read(self) -> None:
+        data = read_whole(self._fs, self._path)
+        whole, _, torn = data.rpartition(b"\n")
+        for number, line in enumerate(whole.splitlines(), 1):
+            group_id, topic, partition, offset = self._parse(line, number)
+            self._offsets[group_id, topic, partition] = offset
+            self._lines = number
+        if torn or self.outgrown:
+            self.rewrite()
+
+    def _parse(self, line: bytes, number: int) -> OldOffset:
+        try:
+            group_id, topic, partition, offset = json.loads(line)
+        except ValueError:
+            raise BadDirectory(f"{self._path} is damaged in line {number}") from None
+        if not (isinstance(group_id, str) and isinstance(topic, str)):
+            raise BadDirectory(f"{self._path} is damaged in line {number}")
+        return group_id, topic, int(partition), int(offset)
+
+
+def _line(group_id: str, topic: str, partition: int, offset: int) -> bytes:
+    return json.dumps([group_id, topic, partition, offset]).encode() + b"\n"

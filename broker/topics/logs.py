@@ -1,0 +1,370 @@
+"""The partition logs of this broker: opening, settings, the directory's own files, closing.
+
+Owns the checkpoints and the clean-shutdown mark of the data directory. Lookups belong to
+the event loop; `open_all`, `make` and `close_all` may take long and run where the caller says.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from broker.config.config import Config, log_config, topic_settings
+from broker.config.config_value import BadValue
+from broker.topics.adoption import PARTITION_METADATA_FILE, partition_metadata
+from broker.topics.checkpoints import Checkpoints
+from broker.topics.missing import KnownMissing, check_partitions
+from broker.topics.produce_rules import produce_rules
+from broker.topics.registry import BadDirectory, Topic, partition_name, partition_of, uuid_bytes
+from log.checkpoint import clear_clean_shutdown, read_clean_shutdown, write_clean_shutdown
+from log.config import LogConfig
+from log.errors import CorruptLog, LogPoisoned
+from log.filesystem import FileSystem, read_whole, write_whole
+from log.partition_log import PartitionLog
+from log.retention import purge
+from log.segment import LOG
+from protocol.records.produce import ProduceRules
+
+logger = structlog.get_logger(__name__)
+
+DELETED_SUFFIX = "-delete"
+_CLOSING_THREADS = 8
+_WHOLE_METADATA = re.compile(r"version: ?\d+\s+topic_id: ?([A-Za-z0-9_-]{22})\s*")
+
+
+@dataclass(slots=True)
+class TopicLogs:
+    """A topic with its logs, by partition, and what its settings mean to handlers."""
+
+    topic: Topic
+    settings: dict[str, Any]
+    rules: ProduceRules
+    logs: list[PartitionLog]
+    bytes_in: int = 0
+    """Bytes of batches that producers appended since the process began."""
+    bytes_out: int = 0
+    """Bytes of batches that consumers were given."""
+
+    def log(self, partition: int) -> PartitionLog | None:
+        """The log of a partition, None when there is no such partition."""
+        return self.logs[partition] if 0 <= partition < len(self.logs) else None
+
+
+class LeftBehind(OSError):
+    """A new topic could not be made, and what there is of it could not be removed either."""
+
+
+class LogManager:
+    """All logs in one data directory."""
+
+    def __init__(self, fs: FileSystem, directory: str, config: Config) -> None:
+        self.fs = fs
+        self.directory = directory
+        self.config = config
+        self.topics: dict[str, TopicLogs] = {}
+        self.checkpoints = Checkpoints(fs, directory)
+        self.was_clean = False
+        """Whether the last process stopped in order."""
+
+    # -- lookups
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """The log of a partition, None when there is none."""
+        entry = self.topics.get(topic)
+        return None if entry is None else entry.log(partition)
+
+    def by_topic(self) -> Iterator[tuple[str, list[PartitionLog]]]:
+        """Every topic's name and its logs."""
+        for name, entry in self.topics.items():
+            yield name, entry.logs
+
+    def all(self) -> Iterator[PartitionLog]:
+        """Every log."""
+        for entry in self.topics.values():
+            yield from entry.logs
+
+    # -- opening
+
+    def open_all(self, topics: Iterable[Topic]) -> None:
+        """Opens every partition's log, several at a time.
+
+        Raises CorruptLog and BadDirectory for what is damaged or missing, and OSError.
+        """
+        self.was_clean = read_clean_shutdown(self.fs, self.directory)
+        entries = [self._entry(topic) for topic in topics]
+        self.checkpoints.read()
+        named = self.checkpoints.named()
+        counts = {entry.topic.name: entry.topic.partitions for entry in entries}
+        self.checkpoints.outdated = {name for name, _ in named} - counts.keys()
+        missing = KnownMissing(self.config["log.recovery.missing"])
+        check_partitions(self.directory, self.fs.list(self.directory), named, counts, missing)
+        places = [(entry, n) for entry in entries for n in range(entry.topic.partitions)]
+        told = _names(self.config["log.recovery.truncate"])
+
+        def open_one(place: tuple[TopicLogs, int]) -> PartitionLog:
+            entry, partition = place
+            key = (entry.topic.name, partition)
+            name = partition_name(*key)
+            self._check_topic_id(entry.topic, partition)
+            try:
+                return PartitionLog.open(
+                    self.fs,
+                    self._path(name),
+                    *key,
+                    self.log_config(entry.settings),
+                    expected=self.checkpoints.expected(key),
+                    clean=self.was_clean,
+                    truncate=name in told,
+                    missing=name in missing,
+                )
+            except CorruptLog as damage:
+                raise damage.with_advice(name) from None
+
+        threads = self.config["num.recovery.threads.per.data.dir"]
+        if threads == 1 or len(places) == 1:
+            opened = [open_one(place) for place in places]
+        else:
+            with ThreadPoolExecutor(threads, thread_name_prefix="recovery") as pool:
+                opened = list(pool.map(open_one, places))
+        for (entry, _), log in zip(places, opened, strict=True):
+            entry.logs.append(log)
+            _tell_recovery(log)
+        self.topics = {entry.topic.name: entry for entry in entries}
+        clear_clean_shutdown(self.fs, self.directory)
+        self._tell_told(told, missing)
+        self._finish_deletions(opened)
+        self._begin_checkpoints(told, missing)
+
+    def _begin_checkpoints(self, told: set[str], missing: KnownMissing) -> None:
+        """Writes down what there is now. Raises OSError where old ones say what is not so."""
+        try:
+            self.write_checkpoints()
+        except OSError as error:
+            if told or missing.names:
+                raise
+            logger.warning("the checkpoints can't be written", error=str(error))
+
+    def _tell_told(self, told: set[str], missing: KnownMissing) -> None:
+        known = {partition_name(log.topic, log.partition) for log in self.all()}
+        if told:
+            logger.warning(
+                "logs were checked whole and cut where they were damaged, as told;"
+                " take log.recovery.truncate away now",
+                partitions=sorted(told & known),
+                unknown=sorted(told - known),
+            )
+        if missing.names:
+            logger.warning(
+                "went on without what is known to be gone; take log.recovery.missing away now",
+                names=sorted(missing.names),
+            )
+
+    def _finish_deletions(self, logs: Iterable[PartitionLog]) -> None:
+        """Removes the segments that the last process deleted and had still to remove."""
+        for log in logs:
+            purge(log, now_ms=0)
+            if log.undeleted is not None:
+                logger.error(
+                    "files of deleted segments are still there; the next retention run tries again",
+                    partition=partition_name(log.topic, log.partition),
+                    error=str(log.undeleted),
+                )
+
+    def make(self, topic: Topic, first: int = 0) -> TopicLogs:
+        """Makes the directories and logs of partitions ``first`` and up; not visible yet.
+
+        Raises OSError with none of them left, or LeftBehind.
+        """
+        entry = self._entry(topic)
+        made: list[str] = []
+        try:
+            for partition in range(first, topic.partitions):
+                entry.logs.append(self._make(entry, partition, made))
+            self.fs.fsync_directory(self.directory)
+            self.checkpoints.add(entry.logs)
+        except OSError as error:
+            self.checkpoints.take_back(topic.name)
+            self._unmake(made, error)
+            raise
+        return entry
+
+    def _make(self, entry: TopicLogs, partition: int, made: list[str]) -> PartitionLog:
+        """The log of a new partition; its directory is entered into ``made`` before it is there.
+
+        One that has a log already is somebody's: nobody knows whose, and it stays as it is.
+        """
+        topic = entry.topic
+        directory = self._path(partition_name(topic.name, partition))
+        if self.fs.exists(directory):
+            if any(name.endswith(LOG) for name in self.fs.list(directory)):
+                raise FileExistsError(
+                    errno.EEXIST, f"{directory} has the log of a topic that nobody knows", directory
+                )
+        else:
+            made.append(directory)
+        self.fs.make_directory(directory)
+        metadata = os.path.join(directory, PARTITION_METADATA_FILE)
+        write_whole(self.fs, metadata, partition_metadata(topic.topic_id), durable=False)
+        config = self.log_config(entry.settings)
+        return PartitionLog.open(self.fs, directory, topic.name, partition, config)
+
+    def _unmake(self, made: Iterable[str], error: OSError) -> None:
+        """Removes what `make` made before it failed. Raises LeftBehind."""
+        try:
+            for directory in made:
+                if self.fs.exists(directory):
+                    self.fs.remove_directory(directory)
+        except OSError as stays:
+            raise LeftBehind(error.errno, error.strerror, error.filename) from stays
+
+    def show(self, entry: TopicLogs) -> None:
+        """Makes what `make` returned visible, behind the partitions that there are."""
+        old = self.topics.get(entry.topic.name)
+        if old is not None:
+            entry.logs[:0] = old.logs
+        self.topics[entry.topic.name] = entry
+        self.checkpoints.shown(entry.topic.name)
+        self.configure(entry.topic)  # a default may have changed while it was made
+
+    def configure(self, topic: Topic) -> None:
+        """Gives a topic's logs and rules its settings as they are now; they hold at once."""
+        entry, fresh = self.topics[topic.name], self._entry(topic)
+        entry.topic, entry.settings, entry.rules = topic, fresh.settings, fresh.rules
+        config = self.log_config(entry.settings)
+        for log in entry.logs:
+            log.config = config
+
+    def log_config(self, settings: Mapping[str, Any]) -> LogConfig:
+        """What a log reads of its topic's settings."""
+        return log_config(settings, self.config)
+
+    def _entry(self, topic: Topic) -> TopicLogs:
+        try:
+            settings = topic_settings(self.config, topic.configs)
+        except BadValue as error:
+            raise BadDirectory(
+                f"topic {topic.name} has settings that do not go with the broker's: {error}"
+            ) from None
+        return TopicLogs(topic, settings, produce_rules(settings), [])
+
+    def _check_topic_id(self, topic: Topic, partition: int) -> None:
+        """The directory must be this topic's, or it is marked as such if it says nothing.
+
+        The mark is not fsynced when a topic is made: a loss of power may have left a part of it.
+        """
+        directory = self._path(partition_name(topic.name, partition))
+        path = os.path.join(directory, PARTITION_METADATA_FILE)
+        text = read_whole(self.fs, path).decode("ascii", "replace") if self.fs.exists(path) else ""
+        found = _WHOLE_METADATA.fullmatch(text)
+        if found is None:
+            self.fs.make_directory(directory)
+            write_whole(self.fs, path, partition_metadata(topic.topic_id), durable=False)
+            return
+        written = found[1]
+        if uuid_bytes(written) != topic.topic_id:
+            raise BadDirectory(
+                f"{directory} has the topic id {written!r}, not that of topic {topic.name};"
+                " move the directory away, or bring back the topics.json that it came with"
+            )
+
+    # -- closing and deleting
+
+    def close_all(self) -> None:
+        """Flushes and closes every log, writes the checkpoints and the clean-shutdown marker.
+
+        Several at a time: what takes long is the disk, and it takes many fsyncs at once. A log that
+        has failed, or fails now, leaves the marker out, so that the next start looks closely.
+        """
+        with ThreadPoolExecutor(_CLOSING_THREADS, thread_name_prefix="closing") as pool:
+            clean = all(list(pool.map(_close, self.all())))
+        try:
+            self.write_checkpoints()
+            if clean:
+                write_clean_shutdown(self.fs, self.directory)
+        except OSError as error:
+            logger.error(
+                "the checkpoints could not be written; the next start checks the logs",
+                error=str(error),
+            )
+
+    def write_checkpoints(self) -> None:
+        """Writes recovery points, high watermarks and log start offsets; in any thread."""
+        logs = [log for entry in list(self.topics.values()) for log in entry.logs]
+        self.checkpoints.write(logs)
+
+    def retire(self, topic: Topic, logs: Iterable[PartitionLog], tag: str) -> list[str]:
+        """Closes a deleted topic's logs and renames their directories; returns the new paths.
+
+        ``tag`` is 32 hexadecimal digits; Kafka names them ``topic-N.<tag>-delete`` too. Raises
+        OSError; with the same tag it may be called again.
+        """
+        for log in logs:
+            log.close(clean=False)
+        for directory in self.fs.list(self.directory):
+            place = partition_of(directory)
+            if place is not None and place[0] == topic.name:
+                name = f"{partition_name(topic.name[:190], place[1])}.{tag}{DELETED_SUFFIX}"
+                self.fs.rename(self._path(directory), self._path(name))
+        self.fs.fsync_directory(self.directory)
+        with suppress(OSError):  # a full disk; the room is not needed before somebody makes it anew
+            self.checkpoints.forget(topic.name)
+        return [path for path in self.leftovers() if path.endswith(f".{tag}{DELETED_SUFFIX}")]
+
+    def leftovers(self) -> list[str]:
+        """Directories of deleted topics that are still there."""
+        return [
+            self._path(name)
+            for name in self.fs.list(self.directory)
+            if name.endswith(DELETED_SUFFIX) and "." in name
+        ]
+
+    def remove(self, directories: Iterable[str]) -> None:
+        """Removes directories of deleted topics."""
+        for directory in directories:
+            self.fs.remove_directory(directory)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.directory, name)
+
+
+def _names(words: str) -> set[str]:
+    return {word.strip() for word in words.split(",") if word.strip()}
+
+
+def _close(log: PartitionLog) -> bool:
+    """Closes one log; whether all of it is on the disk."""
+    in_order = not log.failed_for_good
+    try:
+        log.close(clean=in_order)
+    except (OSError, LogPoisoned) as error:
+        logger.error(
+            "a log could not be closed in order; the next start checks it",
+            partition=f"{log.topic}-{log.partition}",
+            error=str(error),
+        )
+        return False
+    return in_order
+
+
+def _tell_recovery(log: PartitionLog) -> None:
+    for cut in log.recovery.cuts:
+        logger.warning(
+            "a torn tail was cut off",
+            file=cut.file,
+            position=cut.position,
+            bytes=cut.bytes_cut,
+            reason=cut.reason,
+            kept_as=cut.kept_as,
+        )
+    for sentence in log.recovery.rebuilt:
+        logger.info(
+            "an index was made anew", partition=f"{log.topic}-{log.partition}", why=sentence
+        )

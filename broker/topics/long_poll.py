@@ -1,0 +1,181 @@
+"""Fetches that wait for data: who waits for which partition, and until when.
+
+A waiting Fetch is woken by an append to one of its partitions, by the flush that such an append
+waits for, by the deletion of a partition, or by its deadline. Appends of one turn wake it once, at
+the turn's end. One timer serves all deadlines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from time import perf_counter_ns
+
+from broker.loop.internal_errors import InternalErrors
+from broker.loop.watchdog import Watchdog
+from broker.time import Clock
+
+Partition = tuple[str, int]
+
+
+class Waiter:
+    """One parked Fetch. ``wake(due)`` is asked again when there may be enough, or it is due."""
+
+    __slots__ = ("deadline_ms", "done", "missing_bytes", "partitions", "wake")
+
+    def __init__(
+        self,
+        partitions: Iterable[Partition],
+        deadline_ms: int,
+        missing_bytes: int,
+        wake: Callable[[bool], None],
+    ) -> None:
+        self.partitions = frozenset(partitions)
+        self.deadline_ms = deadline_ms
+        """On the monotonic clock."""
+        self.missing_bytes = missing_bytes
+        """Bytes still to arrive before it is worth looking."""
+        self.wake = wake
+        """Told True when the deadline has come; answers the request or lets it wait on."""
+        self.done = False
+        """It waits no longer."""
+
+
+class LongPolls:
+    """All waiters of one broker; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        errors: InternalErrors | None = None,
+        watchdog: Watchdog | None = None,
+    ) -> None:
+        self._clock = clock
+        self._watchdog = watchdog or Watchdog()
+        self._errors = errors or InternalErrors()
+        self._by_partition: defaultdict[Partition, set[Waiter]] = defaultdict(set)
+        self._by_topic: Counter[str] = Counter()
+        """How many waits there are for partitions of each topic."""
+        self._heap: list[tuple[int, int, Waiter]] = []
+        self._stale = 0
+        """Entries of the heap whose waiter waits no longer."""
+        self._order = count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._woken: dict[Waiter, None] = {}
+        self._scheduled = False
+
+    def __len__(self) -> int:
+        return len({waiter for waiters in self._by_partition.values() for waiter in waiters})
+
+    def wait(self, waiter: Waiter) -> None:
+        """Keeps ``waiter`` until it is woken for good, or `forget`."""
+        for partition in waiter.partitions:
+            self._by_partition[partition].add(waiter)
+            self._by_topic[partition[0]] += 1
+        heappush(self._heap, (waiter.deadline_ms, next(self._order), waiter))
+        if self._heap[0][2] is waiter:
+            self._arm()
+
+    def forget(self, waiter: Waiter) -> None:
+        """The waiter waits no longer."""
+        if waiter.done:
+            return
+        waiter.done = True
+        for partition in waiter.partitions:
+            waiters = self._by_partition[partition]
+            waiters.discard(waiter)
+            if not waiters:
+                del self._by_partition[partition]
+            self._by_topic[partition[0]] -= 1
+            if not self._by_topic[partition[0]]:
+                del self._by_topic[partition[0]]
+        # Most waits end long before their deadline; without this the heap would keep them all.
+        self._stale += 1
+        if self._stale > 64 and self._stale * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if not entry[2].done]
+            heapify(self._heap)
+            self._stale = 0
+
+    def appended(self, topic: str, partition: int, size_bytes: int) -> None:
+        """``size_bytes`` were appended to a partition, and may be read."""
+        waiters = self._by_partition.get((topic, partition))
+        if not waiters:
+            return
+        for waiter in waiters:
+            waiter.missing_bytes -= size_bytes
+            if waiter.missing_bytes <= 0:
+                self._wake_soon(waiter)
+
+    def wake_partition(self, topic: str, partition: int) -> None:
+        """What was appended to a partition may be read now, however much that is."""
+        for waiter in self._by_partition.get((topic, partition), ()):
+            self._wake_soon(waiter)
+
+    def wake_topic(self, topic: str) -> None:
+        """Something happened to a topic's partitions that its waiters must see."""
+        if topic not in self._by_topic:
+            return
+        for (name, _), waiters in list(self._by_partition.items()):
+            if name == topic:
+                for waiter in waiters:
+                    self._wake_soon(waiter)
+
+    def stop(self) -> None:
+        """Answers everyone now: the broker stops."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for _, _, waiter in list(self._heap):
+            if not waiter.done:
+                self._wake(waiter, True)
+
+    def _wake_soon(self, waiter: Waiter) -> None:
+        self._woken[waiter] = None
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._wake_all)
+
+    def _wake_all(self) -> None:
+        began_ns = perf_counter_ns()
+        self._scheduled = False
+        woken, self._woken = self._woken, {}
+        for waiter in woken:
+            if not waiter.done:
+                self._wake(waiter, False)
+        self._watchdog.ended("long polls", began_ns)
+
+    def _wake(self, waiter: Waiter, due: bool) -> None:
+        """Wakes one; what it raises keeps nobody else asleep, and it waits no longer."""
+        try:
+            waiter.wake(due)
+        except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+            self.forget(waiter)
+            self._errors.caught("waiter", error)
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._heap and self._heap[0][2].done:
+            heappop(self._heap)
+            self._stale -= 1
+        if self._heap:
+            delay_ms = max(0, self._heap[0][0] - self._clock.now().mono_ms)
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(delay_ms / 1000, self._time_passed)
+
+    def _time_passed(self) -> None:
+        began_ns = perf_counter_ns()
+        self._timer = None
+        now_ms = self._clock.now().mono_ms
+        while self._heap and (self._heap[0][2].done or self._heap[0][0] <= now_ms):
+            waiter = heappop(self._heap)[2]
+            if waiter.done:
+                self._stale -= 1
+            else:
+                self._wake(waiter, True)
+                self._stale -= waiter.done  # its entry has left the heap already
+        self._arm()
+        self._watchdog.ended("long polls", began_ns)

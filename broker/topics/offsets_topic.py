@@ -1,0 +1,72 @@
+"""The settings of ``__consumer_offsets``: what it is made with, and what it always keeps.
+
+Every committed offset is a record of this topic, and retention that deletes old segments would
+delete the offsets in them: the coordinator would answer what it remembers until the next start,
+and -1 from then on. So its ``cleanup.policy`` is ``compact`` alone, by whatever way settings come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from broker.config.config_value import BadValue
+from broker.topics.registry import OFFSETS_TOPIC, Registry
+
+logger = structlog.get_logger(__name__)
+
+POLICY = "cleanup.policy"
+_COMPACT = "compact"
+
+
+def offsets_topic_configs(segment_bytes: int) -> dict[str, str]:
+    """The settings that ``__consumer_offsets`` is created with, as in Kafka."""
+    return {
+        POLICY: _COMPACT,
+        "compression.type": "producer",
+        "segment.bytes": str(segment_bytes),
+    }
+
+
+def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:
+    """The own settings that topic ``name`` is to get; those of the offsets topic name its policy.
+
+    Left out, or put back to its default, it is ``compact``: this topic has no other default. Raises
+    BadValue for a policy with which offsets would be lost.
+    """
+    own = dict(configs)
+    if name != OFFSETS_TOPIC:
+        return own
+    text = own.setdefault(POLICY, _COMPACT)
+    if not _is_compact(text):
+        raise BadValue(
+            f"{POLICY}={text}: {OFFSETS_TOPIC} is always {_COMPACT} and nothing else, since"
+            " retention would delete committed offsets, and without compaction it grows for ever"
+        )
+    return own
+
+
+def mend_policy(registry: Registry) -> None:
+    """Gives the offsets topic its policy back, where an older Muster let it be taken away.
+
+    Before the logs are opened. What can't be written down holds all the same.
+    """
+    topic = registry.topic(OFFSETS_TOPIC)
+    if topic is None or _is_compact(topic.configs.get(POLICY, "")):
+        return
+    mended = topic.with_configs({**topic.configs, POLICY: _COMPACT})
+    logger.warning(
+        "__consumer_offsets is compacted again: with the settings that it had, retention would"
+        " have deleted committed offsets",
+        cleanup_policy=topic.configs.get(POLICY, "the broker's log.cleanup.policy"),
+    )
+    try:
+        registry.store(mended)
+    except OSError as error:
+        logger.warning("that can't be written down, and is done at each start", error=str(error))
+    registry.show(mended)
+
+
+def _is_compact(policy: str) -> bool:
+    return {part.strip() for part in policy.split(",") if part.strip()} == {_COMPACT}

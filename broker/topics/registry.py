@@ -1,0 +1,250 @@
+"""The registry: which topics there are, their ids, settings and partitions, and who leads what.
+
+`Registry` is the interface. `broker/topics/embedded_registry.py` keeps it in a file of the data
+directory, for a broker on its own; a cluster's registry takes its place without the handlers
+noticing.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
+
+OFFSETS_TOPIC = "__consumer_offsets"
+NAME_LENGTH_MAX = 249
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic; replaced, never changed."""
+
+    name: str
+    topic_id: bytes
+    """16 bytes, never zero."""
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """The topic's own settings as texts; the rest is the broker's."""
+    leader_epoch: int = 0
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether only the broker itself writes it."""
+        return self.name in INTERNAL_TOPICS
+
+    def with_configs(self, configs: Mapping[str, str]) -> Topic:
+        """The same topic with other settings of its own."""
+        return replace(self, configs=dict(configs))
+
+    def with_partitions(self, partitions: int) -> Topic:
+        """The same topic with more partitions."""
+        return replace(self, partitions=partitions)
+
+
+class DeletedTopic(NamedTuple):
+    """A topic that was marked as deleted and of which something is left."""
+
+    topic: Topic
+    offsets_below: Mapping[int, int] | None = None
+    """By partition of ``__consumer_offsets``: below which log offset committed offsets of the name
+    are this topic's and not those of the one that was made since; partitions that are done are left
+    out. None while there is no other topic of the name: all are this one's."""
+
+
+class BrokerNode(NamedTuple):
+    """A broker as clients are told of it, on the listener that they use."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+OldOffset = tuple[str, str, int, int]
+"""Group, topic, partition and offset."""
+
+
+class ConsumerPaths(Protocol):
+    """Offsets by ZooKeeper's consumer paths; see `broker/topics/consumer_paths.py`."""
+
+    def write(self, entries: Sequence[OldOffset], flush_messages: int) -> None:
+        """Keep offsets, so that they survive ``kill -9``; outside the loop, one write at a time.
+
+        They are fsynced when so many are not (`flush.messages`). OSError: none of them is kept.
+        """
+
+    def take(self, entries: Sequence[OldOffset]) -> None:
+        """From now on `fetch` answers what was written."""
+
+    def flush(self) -> None:
+        """Bring what was written to the disk. OSError, for good."""
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether most of what is kept was superseded, and `rewrite` is worth its while."""
+
+    def rewrite(self) -> None:
+        """Keep the last offset of each key alone; like `write`. OSError: all is as it was."""
+
+    def fetch(self, group_id: str, topic: str, partition: int) -> int | None:
+        """The offset kept last, None when there is none."""
+
+
+class Registry(Protocol):
+    """What handlers and logs ask; lookups are cheap, changes last when they return.
+
+    A change that raises OSError has changed nothing, on the disk or in memory; after NotSettled
+    nobody knows, and the broker stops. Only `broker/topics/topic_admin.py` changes it, one change
+    at a time.
+    """
+
+    @property
+    def node_id(self) -> int:
+        """This broker's id."""
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, 22 characters."""
+
+    @property
+    def consumer_paths(self) -> ConsumerPaths:
+        """The offsets of OffsetCommit and OffsetFetch v0."""
+
+    @property
+    def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """What was changed at run time, as texts: by broker id, and by "" for every broker."""
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """Every topic that clients may see, by name."""
+
+    @property
+    def dying(self) -> Mapping[str, DeletedTopic]:
+        """Topics that were marked as deleted and not forgotten yet, by name."""
+
+    @property
+    def partition_counts(self) -> Mapping[str, int]:
+        """How many partitions each of `topics` has."""
+
+    def topic(self, name: str) -> Topic | None:
+        """The topic of that name, None when there is none."""
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        """The topic of that id, None when there is none."""
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of the topic of that id."""
+
+    def topic_id(self, name: str) -> bytes | None:
+        """The id of the topic of that name."""
+
+    def store(self, topic: Topic, offsets_below: Mapping[int, int] | None = None) -> None:
+        """Writes a topic, new or changed, durably; what is new of it is not visible yet.
+
+        ``offsets_below`` is noted of a deleted topic whose name a new one gets. May take long;
+        called outside the event loop.
+        """
+
+    def show(self, topic: Topic) -> None:
+        """Makes a stored topic visible, in place of what it was."""
+
+    def take_back(self, name: str, before: Topic | None) -> None:
+        """Undoes `store` of what was never shown: the topic is what it was ``before``.
+
+        On the disk now or, after an OSError, with the next change. Outside the event loop.
+        """
+
+    def mark_deleted(self, name: str) -> None:
+        """Writes, durably, that a topic is deleted; it stays visible. Outside the event loop."""
+
+    def hide(self, name: str) -> None:
+        """Makes a topic invisible that was marked."""
+
+    def forget(self, topic: Topic) -> None:
+        """Writes, durably, that nothing is left of a deleted topic. Outside the event loop.
+
+        Nothing happens where another of its name has been deleted since.
+        """
+
+    def bound_offsets(self, name: str, offsets_below: Mapping[int, int]) -> None:
+        """Writes, durably, other bounds of the offsets that a deleted topic has left."""
+
+    def store_broker_configs(self, broker: str, configs: Mapping[str, str]) -> None:
+        """Writes, durably, what was changed at run time for a broker ("": for every one).
+
+        Outside the event loop.
+        """
+
+    def reserve_producer_ids(self, count: int) -> range:
+        """Producer ids that were never given out and never will be again. Outside the loop."""
+
+
+class BadDirectory(Exception):
+    """The data directory cannot be used; the text is one sentence for the operator."""
+
+
+class BadTopicName(ValueError):
+    """A name that no topic may have; the text is Kafka's."""
+
+
+def check_topic_name(name: str) -> None:
+    """Raises BadTopicName for a name that Kafka refuses. Source: Kafka 3.9 ``Topic.validate``."""
+    if not name:
+        problem = "the empty string is not allowed"
+    elif name in (".", ".."):
+        problem = "'.' or '..' is not allowed"
+    elif len(name) > NAME_LENGTH_MAX:
+        problem = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+    elif not _LEGAL_NAME.fullmatch(name):
+        problem = (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_'"
+            " and '-'"
+        )
+    else:
+        return
+    raise BadTopicName(f"Topic name is invalid: {problem}")
+
+
+def colliding(name: str, topics: Mapping[str, Topic]) -> list[str]:
+    """Topics whose names differ from ``name`` in nothing but '.' for '_': metrics mix them up."""
+    if "." not in name and "_" not in name:
+        return []
+    plain = name.replace(".", "_")
+    return [other for other in topics if other != name and other.replace(".", "_") == plain]
+
+
+def uuid_text(uuid: bytes) -> str:
+    """A UUID as Kafka writes it: base64 for URLs, without padding."""
+    return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
+
+
+def uuid_bytes(text: str) -> bytes:
+    """The 16 bytes of Kafka's text; ValueError for anything else."""
+    raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    if len(raw) != 16:
+        raise ValueError(f"{text!r} is not the text of a UUID")
+    return raw
+
+
+def partition_name(topic: str, partition: int) -> str:
+    """The name of a partition and of its directory: ``topic-3``."""
+    return f"{topic}-{partition}"
+
+
+def partition_of(directory: str) -> tuple[str, int] | None:
+    """Topic and partition of a directory's name, None when it is no partition's."""
+    topic, dash, number = directory.rpartition("-")
+    if not dash or not topic or not number.isascii() or not number.isdigit():
+        return None
+    return topic, int(number)
+
+
+def partitions_of(topics: Mapping[str, Topic]) -> Iterator[tuple[Topic, int]]:
+    """Every partition of every topic."""
+    for topic in topics.values():
+        for partition in range(topic.partitions):
+            yield topic, partition

@@ -1,0 +1,252 @@
+"""Changes of topics: creating, deleting, growing; one at a time, first on disk, then visible.
+
+The disk work runs in a thread, so that nobody waits while a thousand partitions are made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import structlog
+
+from broker.config.config import topic_settings
+from broker.topics.deletions import Deletions
+from broker.topics.logs import LeftBehind, TopicLogs
+from broker.topics.offsets_topic import offsets_topic_configs
+from broker.topics.registry import OFFSETS_TOPIC, Topic, check_topic_name, colliding
+from broker.topics.reserved_file import NotSettled
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+logger = structlog.get_logger(__name__)
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+PARTITIONS_MAX = 10_000
+"""Partitions of one topic, and of all topics of one request, as in Kafka; each is a directory."""
+PRODUCER_ID_BLOCK = 1000
+"""Producer ids written down at once, as Kafka's controller does."""
+
+
+class TopicExists(Exception):
+    """The topic is there already, or is being made."""
+
+
+class NoSuchTopic(Exception):
+    """The topic is not there, or is being deleted."""
+
+
+class TopicAdmin:
+    """The one who changes registry and logs together."""
+
+    def __init__(self, broker: Broker, new_id: Callable[[], bytes]) -> None:
+        self.broker = broker
+        self._new_id = new_id
+        self._pending: dict[str, asyncio.Future[Topic]] = {}
+        """Topics that are being made, for those who want the same one."""
+        self._disk = Lock()
+        """Held while registry file and directories change."""
+        self.changing = asyncio.Lock()
+        """Held by whoever changes or deletes what is there: what they read is what they replace."""
+        self.deletions = Deletions(broker)
+        self._producer_ids = iter(range(0))
+        self._producer_ids_lock = asyncio.Lock()
+
+    async def on_disk(
+        self, work: Callable[Arguments, Result], *args: Arguments.args, **more: Arguments.kwargs
+    ) -> Result:
+        """What ``work`` returns or raises, in a thread; one at a time changes files here."""
+
+        def locked() -> Result:
+            with self._disk:
+                return work(*args, **more)
+
+        try:
+            return await asyncio.to_thread(locked)
+        except NotSettled as error:
+            self._not_settled(error)
+            raise
+
+    def _not_settled(self, error: NotSettled) -> None:
+        self.broker.fail(f"the list of topics can't be relied on any more: {error}")
+
+    # -- creating
+
+    def check_new(self, name: str) -> None:
+        """Raises BadTopicName or TopicExists where ``name`` cannot be created."""
+        check_topic_name(name)
+        if self.broker.registry.topic(name) or name in self._pending or name in self.deletions:
+            raise TopicExists(f"Topic '{name}' already exists.")
+
+    def collisions(self, name: str) -> list[str]:
+        """Topics whose names metrics would mix up with ``name``."""
+        return colliding(name, self.broker.registry.topics)
+
+    async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        """Makes a topic whose name and settings have been checked; visible when this returns.
+
+        Raises BadValue when the settings no longer go with the broker's, and OSError.
+        """
+        self.check_new(name)
+        topic = Topic(name, self._new_id(), partitions, dict(configs))
+        done = asyncio.get_running_loop().create_future()
+        self._pending[name] = done
+        try:
+            async with self.changing:
+                topic_settings(self.broker.config, configs)  # a default may have changed since
+                entry = await self._made(topic)
+                self._show(topic, entry)
+        except BaseException as error:
+            done.set_exception(error)
+            done.exception()  # it is told here; nobody else may be waiting
+            raise
+        finally:
+            del self._pending[name]
+        done.set_result(topic)
+        logger.info("topic created", topic=name, partitions=partitions)
+        return topic
+
+    async def ensure(self, name: str) -> Topic:
+        """The topic, made with the broker's defaults if it is not there. Raises BadTopicName."""
+        topic = self.broker.registry.topic(name)
+        if topic is not None:
+            return topic
+        if name == OFFSETS_TOPIC:
+            return await self.ensure_offsets_topic()
+        if name in self._pending:
+            return await asyncio.shield(self._pending[name])
+        return await self.create(name, self.broker.config["num.partitions"], {})
+
+    async def ensure_offsets_topic(self) -> Topic:
+        """``__consumer_offsets``, made if it is not there; its shards serve when this returns.
+
+        Raises BadValue, OSError.
+        """
+        topic = self.broker.registry.topic(OFFSETS_TOPIC)
+        if topic is not None:
+            return topic
+        if OFFSETS_TOPIC in self._pending:
+            return await asyncio.shield(self._pending[OFFSETS_TOPIC])
+        if OFFSETS_TOPIC in self.deletions:
+            raise FileExistsError(errno.EEXIST, "what is left of it is being removed")
+        config = self.broker.config
+        if config["offsets.topic.replication.factor"] > 1:
+            logger.info(
+                "offsets.topic.replication.factor is lowered to 1, the number of brokers",
+                wanted=config["offsets.topic.replication.factor"],
+            )
+        return await self.create(
+            OFFSETS_TOPIC,
+            config["offsets.topic.num.partitions"],
+            offsets_topic_configs(config["offsets.topic.segment.bytes"]),
+        )
+
+    async def add_partitions(self, name: str, total: int) -> Topic:
+        """Grows a topic to ``total`` partitions, which has been checked. Raises NoSuchTopic."""
+        async with self.changing:
+            old = self.broker.registry.topic(name)
+            if old is None:
+                raise NoSuchTopic(name)
+            topic = old.with_partitions(max(total, old.partitions))
+            entry = await self._made(topic, old.partitions)
+            self._show(topic, entry)
+        logger.info("partitions added", topic=name, partitions=total)
+        return topic
+
+    async def alter(self, topic: Topic) -> None:
+        """Gives a topic the settings of ``topic``, which were checked; they hold at once.
+
+        The caller holds `changing` since it read the old ones. Raises OSError.
+        """
+        await self.on_disk(self.broker.registry.store, topic)
+        self.broker.registry.show(topic)
+        self.broker.logs.configure(topic)
+        logger.info("settings changed", topic=topic.name, configs=dict(topic.configs))
+
+    async def alter_broker(self, name: str, configs: Mapping[str, str]) -> None:
+        """Keeps what was changed at run time of broker ``name`` ("": of every one). OSError."""
+        await self.on_disk(self.broker.registry.store_broker_configs, name, configs)
+        logger.info("settings changed", broker=name or "every one", configs=dict(configs))
+
+    async def _made(self, topic: Topic, first: int = 0) -> TopicLogs:
+        left = self.broker.runtime.dropped_offsets.left(topic.name)
+        try:
+            return await self.on_disk(self._make, topic, first, left)
+        except OSError:
+            self._finish_left_behind(topic)
+            raise
+
+    def _finish_left_behind(self, topic: Topic) -> None:
+        deleted = self.broker.registry.dying.get(topic.name)
+        if deleted is not None and deleted.topic.topic_id == topic.topic_id:
+            self.broker.spawn(self.deletions.finish(self.deletions.add(topic, (), 0)))
+
+    def _make(self, topic: Topic, first: int, offsets_below: Mapping[int, int]) -> TopicLogs:
+        registry = self.broker.registry
+        before = registry.topic(topic.name)
+        checkpoints = self.broker.logs.checkpoints
+        if topic.name in checkpoints.outdated:
+            # Else a kill behind the next line leaves a topic whose logs a checkpoint misses.
+            checkpoints.forget(topic.name)
+        registry.store(topic, offsets_below if before is None else None)
+        try:
+            return self.broker.logs.make(topic, first)
+        except OSError as error:
+            # A disk that is full, or too many files: nothing of the topic may stay behind.
+            if isinstance(error, LeftBehind) and before is None:
+                with suppress(OSError):
+                    registry.mark_deleted(topic.name)
+            else:
+                with suppress(OSError):
+                    registry.take_back(topic.name, before)
+            raise
+
+    def _show(self, topic: Topic, entry: TopicLogs) -> None:
+        self.broker.logs.show(entry)
+        self.broker.registry.show(topic)
+        if topic.name == OFFSETS_TOPIC and not self.broker.runtime.hosts:
+            self.broker.settings_changed()
+            self.broker.runtime.start(entry.logs, topic.topic_id)
+
+    # -- deleting
+
+    async def delete(self, name: str) -> Topic:
+        """Deletes a topic; its files go after ``file.delete.delay.ms``. Raises NoSuchTopic.
+
+        OSError when it could not be marked: then nothing has happened to it. While the mark is
+        being written it takes records and commits, as if these had come before the request. From
+        the mark on it is deleted; what the disk does not let be removed goes later.
+        """
+        registry = self.broker.registry
+        async with self.changing:
+            topic = registry.topic(name)
+            if topic is None:
+                raise NoSuchTopic(name)
+            await self.on_disk(registry.mark_deleted, name)
+            registry.hide(name)
+            entry = self.broker.logs.topics.pop(name)  # nobody appends to it from here on
+            delay_ms = entry.settings["file.delete.delay.ms"]
+            deleted = self.deletions.add(topic, entry.logs, delay_ms)
+        self.broker.topic_is_gone(topic)
+        await self.deletions.finish(deleted)
+        logger.info("topic deleted", topic=name, files_go_in_ms=delay_ms)
+        return topic
+
+    # -- producer ids
+
+    async def new_producer_id(self) -> int:
+        """A producer id that nobody had before, restarts included."""
+        async with self._producer_ids_lock:
+            fresh = next(self._producer_ids, None)
+            if fresh is None:
+                reserve = self.broker.registry.reserve_producer_ids
+                self._producer_ids = iter(await self.on_disk(reserve, PRODUCER_ID_BLOCK))
+                fresh = next(self._producer_ids)
+        return fresh

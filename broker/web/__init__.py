@@ -1,0 +1,1 @@
+"""HTTP: the page, /api, live events, /healthz."""

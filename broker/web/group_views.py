@@ -1,0 +1,368 @@
+"""Groups and their journals as plain values for JSON; the fields are in docs/http-api.md.
+
+Times that end in ``_ms`` are wall milliseconds since 1970 where they are points in time, and
+lengths where they say so (``join_ms``, ``remaining_ms``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from broker.cores.shard_log import LOADED, ShardLog
+from broker.metrics.lag import PartitionLag
+from coordinator.calls import Now
+from coordinator.deadlines import NEVER
+from coordinator.events import AssignedMember
+from coordinator.group import CONSUMER, Group
+from coordinator.journal import Change, Flapping, GroupJournal, MovedBack, Rebalance, Restored
+from coordinator.member import Member
+from offsets.cache import CachedOffset, FetchedColumns
+from protocol.consumer_protocol import assigned_partitions
+from protocol.errors import NAMES, ProtocolError
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+View = dict[str, Any]
+
+
+def summary(broker: Broker, host: ShardLog, group: Group, lag: int | None = None) -> View:
+    """A group in a line; ``lag`` where it is known already."""
+    journal = broker.journal.group(group.group_id)
+    last = journal.rebalances[-1] if journal is not None and journal.rebalances else None
+    return {
+        "group": group.group_id,
+        "state": group.state.value,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol_name,
+        "generation": group.generation_id,
+        "members": len(group.members),
+        "lag": lag_of(broker, host, group.group_id) if lag is None else lag,
+        "rebalances": 0 if journal is None else journal.count - 1,
+        "last_rebalance_ms": None if last is None else last.began_ms,
+        "last_why": None if last is None else last.detail,
+    }
+
+
+def readable(broker: Broker) -> list[ShardLog]:
+    """The shards whose groups can be read now."""
+    return [each for each in broker.runtime.hosts if each.phase in LOADED]
+
+
+def lag_of(broker: Broker, host: ShardLog, group_id: str) -> int:
+    """Records that a group has not read: the sum over its committed offsets."""
+    return sum([_lag(broker, each) for each in host.shard.cache.fetch_all(group_id)])
+
+
+def lag_in_topic(
+    broker: Broker, host: ShardLog, group_id: str, topic: str
+) -> tuple[int, int] | None:
+    """(committed partitions, records of lag) of a group in one topic; None if it has none there."""
+    if topic not in host.shard.cache.topics(group_id):
+        return None
+    for fetched in host.shard.cache.fetch_all(group_id):
+        if fetched.topic == topic:
+            return len(fetched.partitions), _lag(broker, fetched)
+    return None
+
+
+def _lag(broker: Broker, fetched: FetchedColumns) -> int:
+    entry = broker.logs.topics.get(fetched.topic)
+    if entry is None:
+        return 0
+    behind = 0
+    for partition, offset in zip(fetched.partitions, fetched.offsets, strict=True):
+        log = entry.log(partition)
+        if log is not None:
+            behind += max(0, log.high_watermark - max(offset, log.log_start_offset))
+    return behind
+
+
+def group_head(broker: Broker, host: ShardLog, group: Group) -> View:
+    """A group as it is now, without its members and offsets."""
+    now = broker.clock.now()
+    return {
+        "group": group.group_id,
+        "state": group.state.value,
+        "state_since_ms": now.wall_ms - (now.mono_ms - group.state_since_ms),
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol_name,
+        "generation": group.generation_id,
+        "leader": group.leader_id,
+        "coordinator_partition": host.partition,
+        "awaits": _awaits(group, now),
+    }
+
+
+def group_view(broker: Broker, host: ShardLog | None, group_id: str) -> View | None:
+    """A group as it is now; None if there is none."""
+    group = None if host is None else host.shard.groups.get(group_id)
+    if host is None or group is None:
+        return None
+    now = broker.clock.now()
+    offsets = list(offset_rows(broker, host, group_id))
+    return {
+        **group_head(broker, host, group),
+        "members": [member_view(group, member, now) for member in group.members.values()],
+        "pending_members": list(group.pending),
+        "lag": _sum_of_lags(iter(offsets)),
+        "offsets": offsets,
+        "flapping": [_flapping(each) for each in broker.journal.flapping(group_id)],
+    }
+
+
+def journal_view(broker: Broker, host: ShardLog | None, group_id: str, last: int) -> View | None:
+    """A group's journal, the last rebalances only; None where neither it nor the group exists."""
+    view = journal_head(broker, host, group_id)
+    if view is not None:
+        view["rebalances"] = [make() for _, make in rebalances(broker, host, group_id, last)]
+    return view
+
+
+def journal_head(broker: Broker, host: ShardLog | None, group_id: str) -> View | None:
+    """A group's journal with no rebalances in it; None where neither it nor the group exists."""
+    journal = broker.journal.group(group_id)
+    restored = broker.journal.restored(group_id)
+    group = None if host is None else host.shard.groups.get(group_id)
+    if journal is None and restored is None and group is None:
+        return None
+    return {
+        "group": group_id,
+        "state": None if group is None else group.state.value,
+        "restored": None if restored is None else _restored(restored),
+        "rebalances": [],
+        "notes": [
+            {"at_ms": note.at_ms, "kind": note.kind, "text": note.text}
+            for note in ([] if journal is None else journal.notes)
+        ],
+        "rejected_commits": [] if journal is None else _rejected(journal),
+        "moved_back": {
+            "commits": 0 if journal is None else journal.moved_back_count,
+            "last": [_moved_back(each) for each in ([] if journal is None else journal.moved_back)],
+        },
+        "flapping": [_flapping(each) for each in broker.journal.flapping(group_id)],
+    }
+
+
+def rebalances(
+    broker: Broker, host: ShardLog | None, group_id: str, last: int
+) -> list[tuple[Rebalance, Callable[[], View]]]:
+    """A group's last rebalances, the oldest first, each with what makes its view."""
+    journal = broker.journal.group(group_id)
+    if journal is None or not last:
+        return []
+    group = None if host is None else host.shard.groups.get(group_id)
+    now = broker.clock.now()
+    return [
+        (each, partial(_rebalance, each, journal, group, now))
+        for each in list(journal.rebalances)[-last:]
+    ]
+
+
+def offset_rows(broker: Broker, host: ShardLog, group_id: str) -> Iterator[View]:
+    """The committed offsets of a group, with the lag of each."""
+    for lag in broker.lags.of_group(host, group_id):
+        entry = host.shard.cache.get(group_id, lag.topic, lag.partition)
+        yield offset_view(lag, entry)
+
+
+def offset_view(lag: PartitionLag, entry: CachedOffset | None) -> View:
+    """One committed offset with its lag; ``entry`` for its metadata."""
+    return {
+        "topic": lag.topic,
+        "partition": lag.partition,
+        "offset": lag.offset,
+        "log_start_offset": lag.log_start_offset,
+        "log_end_offset": lag.log_end_offset,
+        "lag": lag.records,
+        "lag_seconds": lag.seconds,
+        "metadata": (entry.metadata or None) if entry is not None else None,
+        "committed_ms": lag.committed_ms,
+    }
+
+
+# ---------------------------------------------------------------------------------------- groups
+
+
+def _awaits(group: Group, now: Now) -> View | None:
+    awaited = group.awaited()
+    if awaited.deadline_ms is None:
+        return None
+    remaining_ms = max(0, awaited.deadline_ms - now.mono_ms)
+    return {
+        "phase": awaited.phase,
+        "deadline_ms": now.wall_ms + remaining_ms,
+        "remaining_ms": remaining_ms,
+        "members": [_named(group, member_id) for member_id in awaited.members],
+    }
+
+
+def _named(group: Group | None, member_id: str) -> View:
+    member = None if group is None else group.members.get(member_id)
+    return {
+        "member": member_id,
+        "instance": None if member is None else member.group_instance_id,
+        "client": None if member is None else member.client_id,
+        "host": None if member is None else member.client_host,
+    }
+
+
+def member_view(group: Group, member: Member, now: Now) -> View:
+    """A member of a group as it is now."""
+    waits = None
+    if member.waits:
+        waits = "SyncGroup" if member.join_ticket is None else "JoinGroup"
+    silent_ms = None
+    if not member.waits and member.session.due_ms != NEVER:
+        silent_ms = max(0, now.mono_ms - member.session.due_ms + member.session_timeout_ms)
+    return {
+        **_named(group, member.member_id),
+        "session_timeout_ms": member.session_timeout_ms,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "last_heard_ms_ago": silent_ms,
+        "waits_with": waits,
+        **_owned(group.protocol_type, member.assignment),
+    }
+
+
+def _owned(protocol_type: str | None, assignment: bytes) -> View:
+    partitions = None
+    if protocol_type == CONSUMER:
+        try:
+            partitions = assigned_partitions(assignment)
+        except ProtocolError:
+            partitions = None
+    return {"partitions": partitions, "assignment_bytes": len(assignment)}
+
+
+def _sum_of_lags(rows: Iterator[View]) -> int:
+    return sum(row["lag"] or 0 for row in rows)
+
+
+# --------------------------------------------------------------------------------------- journal
+
+
+def _rebalance(entry: Rebalance, journal: GroupJournal, group: Group | None, now: Now) -> View:
+    is_open = entry is journal.open_rebalance
+    awaited = [_named(group, member_id) for member_id in entry.awaited]
+    until_ms = entry.until_ms
+    if is_open and group is not None and (waits := _awaits(group, now)) is not None:
+        awaited, until_ms = waits["members"], waits["deadline_ms"]
+    return {
+        "number": entry.number,
+        "cause": str(entry.cause),
+        "why": entry.detail,
+        "member": entry.member_id or None,
+        "last_heard_ms": entry.last_heard_ms or None,
+        "from_empty": entry.from_empty,
+        "began_ms": entry.began_ms,
+        "ended_ms": entry.ended_ms or None,
+        "phase": entry.phase,
+        "outcome": entry.outcome or None,
+        "awaited": awaited,
+        "until_ms": until_ms,
+        "join_ms": _or_none(entry.join_ms),
+        "join_ended_by": entry.join_ended_by or None,
+        "sync_ms": _or_none(entry.sync_ms),
+        "last_member": entry.last_member or None,
+        "last_wait_ms": entry.last_wait_ms,
+        "generation_before": entry.generation_before,
+        "generation": _or_none(entry.generation_id),
+        "protocol": entry.protocol_name,
+        "leader": entry.leader,
+        "members": entry.members,
+        "changes": [_change(each) for each in entry.changes],
+        "more_changes": entry.more_changes,
+        "assigned": [_assigned(entry.protocol_type, each) for each in entry.assigned],
+    }
+
+
+def _change(change: Change) -> View:
+    return {
+        "at_ms": change.at_ms,
+        "member": change.member_id,
+        "instance": change.group_instance_id,
+        "client": change.client_id,
+        "host": change.client_host,
+        "what": change.text,
+    }
+
+
+def _assigned(protocol_type: str | None, member: AssignedMember) -> View:
+    return {
+        "member": member.member_id,
+        "instance": member.group_instance_id,
+        "client": member.client_id,
+        "host": member.client_host,
+        **_owned(protocol_type, member.assignment),
+    }
+
+
+def _restored(restored: Restored) -> View:
+    return {
+        "at_ms": restored.at_ms,
+        "generations": [
+            {
+                "log_offset": each.log_offset,
+                "generation": each.generation_id,
+                "protocol": each.protocol_name,
+                "leader": each.leader,
+                "members": each.members,
+                "stored_ms": _or_none(each.state_timestamp_ms),
+            }
+            for each in restored.generations
+        ],
+    }
+
+
+def _rejected(journal: GroupJournal) -> list[View]:
+    rows = []
+    for code, kept in journal.rejected.items():
+        last = kept.last
+        assert last is not None
+        rows.append(
+            {
+                "error": NAMES.get(code, str(code)),
+                "count": kept.count,
+                "last_ms": kept.last_ms,
+                "last": {
+                    "member": last.member_id or None,
+                    "client": last.client_id,
+                    "host": last.client_host,
+                    "why": last.detail,
+                },
+            }
+        )
+    return rows
+
+
+def _moved_back(moved: MovedBack) -> View:
+    event = moved.event
+    return {
+        "at_ms": moved.at_ms,
+        "member": event.member_id or None,
+        "client": event.client_id,
+        "host": event.client_host,
+        "offsets": event.offsets,
+        "examples": [
+            {"topic": topic, "partition": partition, "from": before, "to": after}
+            for topic, partition, before, after in event.examples
+        ],
+    }
+
+
+def _flapping(each: Flapping) -> View:
+    return {
+        "member": each.member_id,
+        "client": each.client_id,
+        "host": each.client_host,
+        "changes": each.changes,
+        "last_ms": each.last_ms,
+        "last": each.detail,
+    }
+
+
+def _or_none(value: int) -> int | None:
+    return None if value < 0 else value

@@ -1,0 +1,119 @@
+"""The HTTP side: `/metrics` for Prometheus, `/healthz` for whoever restarts brokers, and the page.
+
+starlette on uvicorn, in the broker's own loop. Signals and log configuration stay the broker's.
+Imported only once the broker listens: the stack takes longer to import than a broker to start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, cast
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from broker.loop.watchdog import Watchdog
+from broker.web.http_connection import HTTP_LIMITS, BoundedConnection, HttpLimits
+from broker.web.http_guard import Guard, Hosts
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Health = Callable[[], dict[str, Any]]
+Render = Callable[[], AsyncIterator[bytes]]
+
+
+class _QuietServer(uvicorn.Server):
+    """uvicorn that leaves SIGTERM and SIGINT to the broker."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def timed(application: ASGIApp, watchdog: Watchdog) -> ASGIApp:
+    """``application``, of which each piece of work on a request is the watchdog's to measure."""
+
+    async def measured(scope: Scope, receive: Receive, send: Send) -> None:
+        async def answer() -> None:
+            await application(scope, receive, send)
+
+        await watchdog.watched("http", answer())
+
+    return measured
+
+
+def application(health: Health, render: Render, more: Sequence[Route] = ()) -> Starlette:
+    """Return the routes. ``health()["state"]`` decides between 200 and 503."""
+
+    async def healthz(_request: Request) -> Response:
+        report = health()
+        return JSONResponse(report, 200 if report["state"] == "ready" else 503)
+
+    async def metrics(_request: Request) -> Response:
+        return StreamingResponse(render(), headers={"content-type": CONTENT_TYPE})
+
+    return Starlette(
+        routes=[
+            Route("/metrics", metrics),
+            Route("/healthz", healthz),
+            *more,
+        ]
+    )
+
+
+class HttpServer:
+    """The HTTP server of one broker: `start` binds, `stop` ends it and its connections."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        application: ASGIApp,
+        hosts: Hosts,
+        limits: HttpLimits = HTTP_LIMITS,
+    ) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+            self._socket.listen()  # from here on nobody else can have the port
+        except OSError:
+            self._socket.close()
+            raise
+        self.port: int = self._socket.getsockname()[1]
+        config = uvicorn.Config(
+            Guard(application, hosts),
+            http=cast(type[asyncio.Protocol], partial(BoundedConnection, limits=limits)),
+            h11_max_incomplete_event_size=limits.head_bytes,
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            lifespan="off",
+            loop="none",
+            ws="none",
+            timeout_graceful_shutdown=1,
+        )
+        self._server = _QuietServer(config)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to accept connections on the bound socket, in the running loop."""
+        self._task = asyncio.get_running_loop().create_task(
+            self._server.serve(sockets=[self._socket])
+        )
+
+    async def stop(self) -> None:
+        """Close the socket and its connections; open scrapes get a second to end."""
+        self._server.should_exit = True
+        if self._task is not None:
+            await self._task
+        self._socket.close()

@@ -1,0 +1,188 @@
+"""`/api/...`: what groups do and why, as JSON; the fields are in docs/http-api.md.
+
+Only reads, and only of groups that this broker leads. Answers that can be long are made in slices,
+so that a listing of all groups holds no request up. A group id is one segment of the path, percent
+encoded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from broker.cores.shard_log import Phase
+from broker.loop.slices import Slicer
+from broker.web.group_views import group_view, journal_view, readable, summary
+from broker.web.topic_views import (
+    api_rows,
+    broker_view,
+    client_rows,
+    partition_rows,
+    readers,
+    topic_summary,
+    topic_view,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+DAY_MS = 86_400_000
+_PREFIX = b"/api/groups/"
+_TOPICS = b"/api/topics/"
+
+
+def routes(broker: Broker) -> list[Route]:
+    """The routes of the API."""
+    api = GroupsApi(broker)
+    return [
+        Route("/api/groups", api.groups),
+        Route("/api/groups/{rest:path}", api.group),
+        Route("/api/offsets/expiring", api.expiring),
+        Route("/api/topics", api.topics),
+        Route("/api/topics/{rest:path}", api.topic),
+        Route("/api/broker", api.of_broker),
+        Route("/api/clients", api.clients),
+    ]
+
+
+class GroupsApi:
+    """The handlers; each reads the shards in the loop's own thread."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    async def groups(self, _request: Request) -> Response:
+        """Every group in a line."""
+
+        def rows() -> Iterator[dict[str, Any] | None]:
+            for host in readable(self.broker):
+                for group in list(host.shard.groups.values()):
+                    yield summary(self.broker, host, group)
+
+        runtime = self.broker.runtime
+        head = {"loading": runtime.loading, "unreadable": runtime.unreadable()}
+        return _listing(self.broker.slicer, head, "groups", rows())
+
+    async def group(self, request: Request) -> Response:
+        """One group, or its journal."""
+        raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        parts = path_parts(raw, _PREFIX)
+        is_journal = len(parts) == 2 and parts[1] == "journal"
+        if not (parts[0] and (len(parts) == 1 or is_journal)):
+            return _error(404, f"{request.url.path}: there are /api/groups/GROUP and .../journal")
+        group_id = parts[0]
+        host = self.broker.runtime.host_for(group_id)
+        if host is not None and host.phase is Phase.LOADING:
+            return _error(503, f"group {group_id}: its partition is being loaded; try again")
+        if host is not None and host.log.unreadable is not None:
+            return _error(503, f"group {group_id}: its partition can't be read")
+        if is_journal:
+            try:
+                last = int(request.query_params.get("last", "64"))
+            except ValueError:
+                return _error(400, "last: write a number")
+            view = journal_view(self.broker, host, group_id, max(last, 0))
+        else:
+            view = group_view(self.broker, host, group_id)
+        if view is None:
+            return _error(404, f"group {group_id}: there is none; /api/groups lists them")
+        return JSONResponse(view)
+
+    async def expiring(self, request: Request) -> Response:
+        """The offsets that retention will drop soon, with the reason."""
+        try:
+            within_ms = int(request.query_params.get("within_ms", DAY_MS))
+        except ValueError:
+            return _error(400, "within_ms: write a number of milliseconds")
+        only = request.query_params.get("group")
+        now = self.broker.clock.now()
+        until_ms = now.wall_ms + within_ms
+
+        def rows() -> Iterator[dict[str, Any] | None]:
+            for host in readable(self.broker):
+                for group_id in list(host.shard.groups) if only is None else [only]:
+                    yield None
+                    for each in list(host.shard.expiring(group_id, until_ms)):
+                        kept = host.shard.cache.get(group_id, each.topic, each.partition)
+                        yield {
+                            "group": group_id,
+                            "topic": each.topic,
+                            "partition": each.partition,
+                            "offset": None if kept is None else kept.offset,
+                            "committed_ms": None if kept is None else kept.commit_timestamp_ms,
+                            "expires_ms": each.expires_ms,
+                            "expires_in_ms": max(0, each.expires_ms - now.wall_ms),
+                            "why": each.why,
+                        }
+
+        settings = self.broker.runtime.settings.groups
+        head = {
+            "within_ms": within_ms,
+            "retention_ms": settings.offsets_retention_ms,
+            "check_interval_ms": settings.offsets_retention_check_interval_ms,
+        }
+        return _listing(self.broker.slicer, head, "offsets", rows())
+
+    async def topics(self, _request: Request) -> Response:
+        """Every topic in a line."""
+        entries = list(self.broker.logs.topics.values())
+        return _listing(
+            self.broker.slicer, {}, "topics", (topic_summary(entry) for entry in entries)
+        )
+
+    async def topic(self, request: Request) -> Response:
+        """One topic: its partitions and who reads it."""
+        raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        name = "/".join(path_parts(raw, _TOPICS))
+        view = topic_view(self.broker, name)
+        if view is None:
+            return _error(404, f"topic {name}: there is none; /api/topics lists them")
+        view["partition_list"] = list(partition_rows(self.broker, name))
+        return _listing(self.broker.slicer, view, "groups", readers(self.broker, name))
+
+    async def of_broker(self, _request: Request) -> Response:
+        """The broker itself."""
+        return JSONResponse({**broker_view(self.broker), "apis": list(api_rows(self.broker))})
+
+    async def clients(self, _request: Request) -> Response:
+        """Who sends how much."""
+        return _listing(self.broker.slicer, {}, "clients", iter(client_rows(self.broker)))
+
+
+def path_parts(raw: bytes, prefix: bytes) -> list[str]:
+    """What stands behind ``prefix`` in a path, segment by segment; an id may hold a slash."""
+    return [unquote(part) for part in raw.removeprefix(prefix).decode("latin-1").split("/")]
+
+
+def _error(status: int, sentence: str) -> Response:
+    return JSONResponse({"error": sentence}, status)
+
+
+def _listing(
+    slicer: Slicer, head: dict[str, Any], name: str, rows: Iterator[dict[str, Any] | None]
+) -> Response:
+    """An object with ``head``'s fields and a list of rows; None among them makes no row."""
+
+    async def body() -> AsyncIterator[str]:
+        fields = json.dumps({**head, name: []}, ensure_ascii=False)
+        pieces = [fields.removesuffix("]}")]
+        separator = ""
+        slices = slicer.work("/api")
+        for row in rows:
+            if row is not None:
+                pieces.append(separator + json.dumps(row, ensure_ascii=False))
+                separator = ", "
+            if slices.over:
+                yield "".join(pieces)
+                pieces = []
+                await slices.pause()
+        pieces.append("]}")
+        yield "".join(pieces)
+
+    return StreamingResponse(body(), media_type="application/json")

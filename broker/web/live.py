@@ -1,0 +1,281 @@
+"""`/api/live`: server-sent events for whoever looks on; their form is in docs/http-api.md.
+
+What is watched is a *channel*: a head and rows of named tables, made by broker/web/live_rows.py.
+One task a channel reads it in slices, at most once in ``TICK_S`` and so seldom that it costs a
+twentieth of a core at most, and what changed is written once for all its clients. A client that
+reads too slowly is not queued for: it gets everything anew once it reads again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import parse_qs
+
+import structlog
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+from broker.loop.slices import Slicer, Slices
+
+TICK_S = 1.0
+SOONEST_S = 0.2
+"""How soon after the last look there may be another when something has happened."""
+CLIENTS_MAX = 32
+EVENTS_QUEUED_MAX = 64
+"""Of one client; it is `behind` when there would be more."""
+ROWS_PER_EVENT = 500
+PING_S = 5.0
+SEND_S_MAX = 30.0
+"""How long a client may take one event before it is let go."""
+_IDLE_PER_BUSY = 20
+
+logger = structlog.get_logger(__name__)
+
+Place = tuple[str, str]
+"""A table and a key in it."""
+
+
+class Row(NamedTuple):
+    """A row of a channel; ``make`` is called when ``token`` is not what it was, or None."""
+
+    table: str
+    key: str
+    token: object
+    make: Callable[[], object]
+
+
+class Source(Protocol):
+    """What a channel shows; read in the loop's own thread."""
+
+    async def prepare(self, slices: Slices) -> None:
+        """Have ready what takes a moment; for most that is nothing."""
+        del slices
+
+    def head(self) -> dict[str, Any]:
+        """The small part."""
+
+    def rows(self) -> Iterator[Row | None]:
+        """The tables' rows; None where a slice may end."""
+
+
+class Client:
+    """One connection: the events that wait for it."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[bytes] = asyncio.Queue(EVENTS_QUEUED_MAX)
+        self.behind = True
+        """It needs everything anew."""
+
+    def offer(self, event: bytes) -> None:
+        """Queue an event, unless there are too many."""
+        try:
+            self.queue.put_nowait(event)
+        except asyncio.QueueFull:
+            self.behind = True
+
+
+class Channel:
+    """What one watched thing was at the last look, as JSON texts, and who watches it."""
+
+    def __init__(self, source: Source, wall_ms: Callable[[], int], slicer: Slicer) -> None:
+        self.source = source
+        self.clients: set[Client] = set()
+        self.read = asyncio.Event()
+        """Set after the first look."""
+        self.wake = asyncio.Event()
+        """Set when something has happened."""
+        self.task: asyncio.Task[None] | None = None
+        self._wall_ms = wall_ms
+        self._slicer = slicer
+        self._head = ""
+        self._rows: dict[Place, tuple[object, str]] = {}
+        """Token, and the row as it stands in an event."""
+
+    async def run(self) -> None:
+        """Look again and again; ended by cancelling."""
+        while True:
+            self.wake.clear()
+            held_s = TICK_S
+            try:
+                held_s = await self.look()
+                self.read.set()
+            except Exception:
+                logger.exception("what is watched could not be read; it is tried again")
+            pause_s = max(SOONEST_S, held_s * _IDLE_PER_BUSY)
+            await asyncio.sleep(pause_s)
+            if pause_s < TICK_S:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.wake.wait(), TICK_S - pause_s)
+
+    async def look(self) -> float:
+        """Read the source, tell the clients what changed; returns how long that held the loop."""
+        slices = self._slicer.work("/api/live")
+        before = self._rows
+        seen: set[Place] = set()
+        changes: list[str] = []
+        await self.source.prepare(slices)
+        for row in self.source.rows():
+            if row is not None:
+                place = (row.table, row.key)
+                seen.add(place)
+                known = before.get(place)
+                if known is None or row.token is None or known[0] != row.token:
+                    text = _row_text(place, _text(row.make()))
+                    before[place] = (row.token, text)
+                    if known is None or known[1] != text:
+                        changes.append(text)
+            if slices.over:
+                await slices.pause()
+        for place in [place for place in before if place not in seen]:
+            del before[place]
+            changes.append(_row_text(place, "null"))
+        head = _text(self.source.head())
+        if changes or head != self._head:
+            self._head = head
+            for event in self._events(changes, reset=False):
+                for client in self.clients:
+                    client.offer(event)
+                if slices.over:
+                    await slices.pause()
+        return slices.end()
+
+    def everything(self) -> Iterator[bytes]:
+        """The events that tell all there is, as of now."""
+        return self._events([text for _, text in self._rows.values()], reset=True)
+
+    def _events(self, rows: list[str], *, reset: bool) -> Iterator[bytes]:
+        head, at_ms = self._head, self._wall_ms()
+        for first in range(0, len(rows) or 1, ROWS_PER_EVENT):
+            more = first + ROWS_PER_EVENT < len(rows)
+            yield (
+                f'data: {{"at_ms": {at_ms}, "reset": {_flag(reset and not first)},'
+                f' "more": {_flag(more)}, "head": {head},'
+                f' "rows": [{", ".join(rows[first : first + ROWS_PER_EVENT])}]}}\n\n'
+            ).encode()
+
+
+class Live:
+    """The ASGI application behind `/api/live`, and all channels of a broker."""
+
+    def __init__(
+        self, find: Callable[[str], Source | None], wall_ms: Callable[[], int], slicer: Slicer
+    ) -> None:
+        self.channels: dict[str, Channel] = {}
+        """Those that somebody watches."""
+        self.clients = 0
+        self._find = find
+        self._wall_ms = wall_ms
+        self._slicer = slicer
+        self._open: set[asyncio.Task[Any]] = set()
+
+    def happened(self) -> None:
+        """Have every channel look soon."""
+        for channel in self.channels.values():
+            channel.wake.set()
+
+    async def stop(self) -> None:
+        """Let every client go."""
+        tasks = list(self._open)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one client until it goes."""
+        asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+        watch = asked.get("watch", ["groups"])[0]
+        source = self._find(watch)
+        if source is None or scope["method"] != "GET":
+            problem = f"watch={watch}: there are groups, groups/GROUP, topics, topics/TOPIC, broker"
+            await JSONResponse({"error": problem}, 404)(scope, receive, send)
+            return
+        if self.clients >= CLIENTS_MAX:
+            problem = f"{CLIENTS_MAX} clients look on already; try again when one has gone"
+            await JSONResponse({"error": problem}, 503)(scope, receive, send)
+            return
+        self.clients += 1
+        client = Client()
+        channel = self._join(watch, source, client)
+        writer = asyncio.create_task(_write(channel, client, send))
+        leaver = asyncio.create_task(_until_gone(receive))
+        self._open |= {writer, leaver}
+        try:
+            await asyncio.wait({writer, leaver}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.clients -= 1
+            self._leave(watch, channel, client)
+            for task in (writer, leaver):
+                task.cancel()
+                self._open.discard(task)
+            await asyncio.gather(writer, leaver, return_exceptions=True)
+        if leaver.cancelled():  # the client is still there
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(1):
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _join(self, watch: str, source: Source, client: Client) -> Channel:
+        channel = self.channels.get(watch)
+        if channel is None:
+            channel = self.channels[watch] = Channel(source, self._wall_ms, self._slicer)
+            channel.task = asyncio.create_task(channel.run())
+        channel.clients.add(client)
+        return channel
+
+    def _leave(self, watch: str, channel: Channel, client: Client) -> None:
+        channel.clients.discard(client)
+        if not channel.clients and channel.task is not None:
+            channel.task.cancel()
+            del self.channels[watch]
+
+
+async def _write(channel: Channel, client: Client, send: Send) -> None:
+    """Write to one client what its channel tells."""
+    headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    # Sent at once, so that the client knows that it is connected, and how soon to come again.
+    await _send(send, b"retry: 1000\n\n")
+    await channel.read.wait()
+    while True:
+        if client.behind:
+            client.behind = False
+            while not client.queue.empty():
+                client.queue.get_nowait()
+            await _send_all(send, channel.everything())
+        try:
+            event = await asyncio.wait_for(client.queue.get(), PING_S)
+        except TimeoutError:
+            event = b": still here\n\n"
+        await _send(send, event)
+
+
+async def _send_all(send: Send, events: Iterable[bytes]) -> None:
+    for event in events:
+        await _send(send, event)
+        await asyncio.sleep(0)
+
+
+async def _send(send: Send, event: bytes) -> None:
+    async with asyncio.timeout(SEND_S_MAX):
+        await send({"type": "http.response.body", "body": event, "more_body": True})
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _row_text(place: Place, text: str) -> str:
+    return f"[{_text(place[0])}, {_text(place[1])}, {text}]"
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

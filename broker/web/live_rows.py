@@ -1,0 +1,303 @@
+"""What `/api/live` shows of groups, topics and the broker: heads, and rows with their tokens.
+
+A row is made anew only when its token is not what it was: a token holds whatever the row depends
+on. Values are those of the rest of the API but for times, which are points and not spans, so that
+a row does not change by the clock alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from broker.cores.shard_log import Phase, ShardLog
+from broker.loop.slices import Slices
+from broker.metrics.lag import PartitionLag
+from broker.web.group_views import (
+    View,
+    group_head,
+    journal_head,
+    lag_of,
+    member_view,
+    offset_view,
+    readable,
+    rebalances,
+    summary,
+)
+from broker.web.live import Row, Source
+from broker.web.topic_views import (
+    api_rows,
+    broker_view,
+    partition_view,
+    readers,
+    topic_summary,
+)
+from coordinator.group import Group
+from coordinator.member import Member
+from offsets.cache import CachedOffset
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+REBALANCES_SHOWN = 24
+LOOKUP_S_MAX = 0.2
+"""How long a look may wait for ages of unread records; what comes later is in the next one."""
+
+
+def find(broker: Broker, watch: str) -> Source | None:
+    """What a client may watch: groups, groups/GROUP, topics, topics/TOPIC, broker."""
+    kind, slash, name = watch.partition("/")
+    if kind == "groups":
+        return OneGroup(broker, name) if slash else Groups(broker)
+    if kind == "topics":
+        return OneTopic(broker, name) if slash else Topics(broker)
+    return TheBroker(broker) if watch == "broker" else None
+
+
+class Groups(Source):
+    """Every group in a line: table ``group``."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self._unread: dict[str, tuple[Any, int | None]] = {}
+        """By group: since when its oldest unread record is unread, and what that was found for."""
+        self._stale: dict[str, tuple[ShardLog, Any]] | None = None
+        """Groups whose lag was another at the last look; None before the first."""
+
+    async def prepare(self, slices: Slices) -> None:
+        """Find out since when the groups that have moved have had unread records."""
+        if self._stale is None:  # whoever comes now is told the ages at once
+            for _ in self.rows():
+                if slices.over:
+                    await slices.pause()
+        stale, self._stale = self._stale or {}, {}
+        lags = self.broker.lags
+        unknown = lags.times.unknown
+        for group_id, (host, _) in stale.items():
+            for _ in lags.ask(host, group_id):
+                if slices.over:
+                    await slices.pause()
+        if lags.times.unknown != unknown:
+            await slices.wait_for(lags.times.settled(), LOOKUP_S_MAX)
+        for group_id, found in stale.items():
+            await self._look(slices, group_id, *found)
+
+    async def _look(self, slices: Slices, group_id: str, host: ShardLog, stamp: Any) -> None:
+        """Since when a group is behind; if an age is not known, the group stays stale."""
+        lags = self.broker.lags
+        unknown = lags.times.unknown
+        since_ms: list[int] = []
+        for topic in list(host.shard.cache.topics(group_id)):
+            for block in lags.blocks(host, group_id, topic):
+                ages = [lag.age_ms for lag in block if lag.records and lag.age_ms is not None]
+                if ages:
+                    since_ms.append(self.broker.clock.now().wall_ms - max(ages))
+                if slices.over:
+                    await slices.pause()
+        is_known = lags.times.unknown == unknown
+        oldest_ms = _steady(min(since_ms)) if since_ms else None
+        self._unread[group_id] = (stamp if is_known else None, oldest_ms)
+
+    def head(self) -> View:
+        """Whether groups may be missing."""
+        runtime = self.broker.runtime
+        return {"loading": runtime.loading, "unreadable": runtime.unreadable()}
+
+    def rows(self) -> Iterator[Row | None]:
+        """One a group."""
+        broker = self.broker
+        trends = broker.trends
+        before, self._unread = self._unread, {}
+        stale = self._stale = self._stale or {}
+        for host in readable(broker):
+            for group in list(host.shard.groups.values()):
+                lag = lag_of(broker, host, group.group_id)
+                stamp = (lag, trends.taken)
+                found = before.get(group.group_id)
+                if lag and (found is None or found[0] != stamp):
+                    stale[group.group_id] = (host, stamp)
+                if lag and found is not None:
+                    self._unread[group.group_id] = found
+                since_ms = found[1] if lag and found is not None else None
+                journal = broker.journal.group(group.group_id)
+                token = (
+                    group.state,
+                    group.generation_id,
+                    len(group.members),
+                    lag,
+                    0 if journal is None else journal.count,
+                    trends.taken,
+                    since_ms,
+                )
+                make = partial(self._row, host, group, lag, since_ms)
+                yield Row("group", group.group_id, token, make)
+
+    def _row(self, host: ShardLog, group: Group, lag: int, since_ms: int | None) -> View:
+        row = summary(self.broker, host, group, lag)
+        row["unread_since_ms"] = since_ms
+        row["trend"] = self.broker.trends.of_group(group.group_id)
+        return row
+
+
+class OneGroup(Source):
+    """A group: tables ``member``, ``offset``, ``rebalance``, and ``journal`` of one row."""
+
+    def __init__(self, broker: Broker, group_id: str) -> None:
+        self.broker = broker
+        self.group_id = group_id
+
+    async def prepare(self, slices: Slices) -> None:
+        """Have looked up how old the first unread records are; a busy group's change always."""
+        found = self._group()
+        if found is not None:
+            for _ in self.broker.lags.ask(found[0], self.group_id):
+                if slices.over:
+                    await slices.pause()
+            await slices.wait_for(self.broker.lags.times.settled(), LOOKUP_S_MAX)
+
+    def _host(self) -> ShardLog | None:
+        return self.broker.runtime.host_for(self.group_id)
+
+    def _group(self) -> tuple[ShardLog, Group] | None:
+        host = self._host()
+        group = None if host is None else host.shard.groups.get(self.group_id)
+        return None if host is None or group is None else (host, group)
+
+    def head(self) -> View:
+        """The group without its tables; ``exists`` is false for one that is not there."""
+        found, host = self._group(), self._host()
+        head: View = {
+            "group": self.group_id,
+            "exists": found is not None,
+            "loading": host is not None and host.phase is Phase.LOADING,
+            "unreadable": None if host is None else host.log.unreadable,
+        }
+        if found is not None:
+            awaited = group_head(self.broker, *found)
+            if awaited["awaits"] is not None:  # a span, which would change with every look
+                awaited["awaits"].pop("remaining_ms")
+            head |= awaited
+            head["state_since_ms"] = _steady(awaited["state_since_ms"])
+            head["lag"] = lag_of(self.broker, found[0], self.group_id)
+            head["pending_members"] = list(found[1].pending)
+            head["trend"] = self.broker.trends.of_group(self.group_id)
+        return head
+
+    def rows(self) -> Iterator[Row | None]:
+        """Members, offsets, rebalances, and the rest of the journal."""
+        found = self._group()
+        journal = journal_head(self.broker, self._host(), self.group_id)
+        if journal is not None:
+            yield Row("journal", "", None, _given(journal))
+        if found is not None:
+            yield from self._members(found[1])
+            yield from self._offsets(found[0])
+        for entry, make in rebalances(self.broker, self._host(), self.group_id, REBALANCES_SHOWN):
+            ended = entry.ended_ms or None
+            yield Row("rebalance", str(entry.number), ended and (ended, entry.outcome), make)
+
+    def _members(self, group: Group) -> Iterator[Row]:
+        for member in list(group.members.values()):
+            token = (
+                member.session.due_ms,
+                member.waits,
+                member.assignment,
+                member.client_id,
+                group.protocol_type,
+            )
+            make = partial(self._member, group, member)
+            yield Row("member", member.member_id, token, make)
+
+    def _member(self, group: Group, member: Member) -> View:
+        now = self.broker.clock.now()
+        row = member_view(group, member, now)
+        silent_ms = row.pop("last_heard_ms_ago")
+        row["last_heard_ms"] = None if silent_ms is None else now.wall_ms - silent_ms
+        return row
+
+    def _offsets(self, host: ShardLog) -> Iterator[Row]:
+        cache = host.shard.cache
+        wall_ms = self.broker.clock.now().wall_ms
+        for lag in self.broker.lags.of_group(host, self.group_id):
+            since_ms = None
+            if lag.records and lag.seconds is not None:
+                since_ms = _steady(wall_ms - round(lag.seconds * 1000))
+            ends = (lag.log_start_offset, lag.log_end_offset)
+            token = (lag.offset, lag.committed_ms, ends, since_ms)
+            entry = cache.get(self.group_id, lag.topic, lag.partition)
+            make = partial(_offset, lag, entry, since_ms)
+            yield Row("offset", f"{lag.topic}-{lag.partition}", token, make)
+
+
+def _offset(lag: PartitionLag, entry: CachedOffset | None, since_ms: int | None) -> View:
+    row = offset_view(lag, entry)
+    del row["lag_seconds"]
+    row["unread_since_ms"] = since_ms
+    return row
+
+
+class Topics(Source):
+    """Every topic in a line: table ``topic``."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def head(self) -> View:
+        """Nothing beside the rows."""
+        return {}
+
+    def rows(self) -> Iterator[Row | None]:
+        """One a topic."""
+        for name, entry in list(self.broker.logs.topics.items()):
+            yield Row("topic", name, None, partial(topic_summary, entry))
+
+
+class OneTopic(Source):
+    """A topic: tables ``partition`` and ``group``, who reads it."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self.broker = broker
+        self.name = name
+
+    def head(self) -> View:
+        """The topic in a line; ``exists`` is false for one that is not there."""
+        entry = self.broker.logs.topics.get(self.name)
+        if entry is None:
+            return {"topic": self.name, "exists": False}
+        return {**topic_summary(entry), "exists": True}
+
+    def rows(self) -> Iterator[Row | None]:
+        """Partitions and readers."""
+        entry = self.broker.logs.topics.get(self.name)
+        if entry is None:
+            return
+        for log in list(entry.logs):
+            yield Row("partition", str(log.partition), None, partial(partition_view, log))
+        for reader in readers(self.broker, self.name):
+            yield None if reader is None else Row("group", reader["group"], None, _given(reader))
+
+
+class TheBroker(Source):
+    """The broker: table ``api``."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def head(self) -> View:
+        """All but the requests by API."""
+        return broker_view(self.broker)
+
+    def rows(self) -> Iterator[Row | None]:
+        """One an API that was asked for."""
+        for row in api_rows(self.broker):
+            yield Row("api", row["api"], (row["requests"],), _given(row))
+
+
+def _given(row: View) -> Any:
+    return lambda: row
+
+
+def _steady(wall_ms: int) -> int:
+    """Both clocks are read in whole milliseconds, so that their difference trembles by one."""
+    return wall_ms // 100 * 100

@@ -1,0 +1,93 @@
+"""The page: its files, read once, and the headers under which a browser runs nothing else.
+
+The files are in broker/web/page/, plain HTML, CSS and JavaScript that nobody builds. Whatever a
+group or client calls itself reaches the page as JSON and the document as text, never as markup; the
+Content-Security-Policy is the second wall.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+_PLAIN = """muster
+/         in a browser: groups, topics and the broker, live
+/metrics  Prometheus series
+/healthz  loading, ready or poisoned
+/api/groups, /api/groups/GROUP, /api/groups/GROUP/journal  what groups do, and why
+/api/topics, /api/topics/TOPIC, /api/broker  what there is
+/api/live  the same as it changes
+/api/offsets/expiring  what retention will drop
+"""
+
+
+class PageFiles:
+    """The files of the page, by name."""
+
+    def __init__(self) -> None:
+        self._files = {
+            each.name: each.read_bytes()
+            for each in (files("broker.web") / "page").iterdir()
+            if each.name.rpartition(".")[2] in _TYPES
+        }
+        self._tags = {
+            name: f'"{sha256(data).hexdigest()[:20]}"' for name, data in self._files.items()
+        }
+
+    def routes(self) -> list[Route]:
+        """`/` and `/page/FILE`."""
+        return [Route("/", self.index), Route("/page/{name}", self.file)]
+
+    async def index(self, request: Request) -> Response:
+        """The page, or the list of paths for who is no browser."""
+        if "text/html" not in request.headers.get("accept", ""):
+            return PlainTextResponse(_PLAIN, headers={"vary": "accept"})
+        answer = self._answer(request, "index.html")
+        answer.headers["vary"] = "accept"
+        return answer
+
+    async def file(self, request: Request) -> Response:
+        """One file."""
+        return self._answer(request, request.path_params["name"])
+
+    def _answer(self, request: Request, name: str) -> Response:
+        data = self._files.get(name)
+        if data is None:
+            return PlainTextResponse("the page has no such file", 404)
+        headers = {**_HEADERS, "etag": self._tags[name]}
+        if request.headers.get("if-none-match") == self._tags[name]:
+            return Response(status_code=304, headers=headers)
+        headers["content-type"] = _TYPES[name.rpartition(".")[2]]
+        return Response(data, headers=headers)

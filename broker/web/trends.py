@@ -1,0 +1,144 @@
+"""The last ten minutes of a broker and of its groups' lag, sampled for the page's small charts.
+
+Numbers alone, a sample every five seconds or, with very many groups, less often: sampling may take
+half a per cent of one core. Groups beyond ``GROUPS_KEPT`` have no chart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from array import array
+from contextlib import suppress
+from time import process_time
+from typing import TYPE_CHECKING
+
+from broker.web.group_views import lag_of, readable
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+EVERY_S = 5.0
+SAMPLES_KEPT = 120
+GROUPS_KEPT = 5000
+_IDLE_PER_BUSY = 200
+"""How much longer the pause is than the work before it."""
+_LOOK_S = 0.25
+"""How often the loop is asked how late it is."""
+
+
+class Ring:
+    """The last samples of one number, the oldest first."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        self.values = array("d")
+
+    def add(self, value: float) -> None:
+        """Add a sample; the oldest goes when there are too many."""
+        if len(self.values) == SAMPLES_KEPT:
+            del self.values[0]
+        self.values.append(value)
+
+
+class Trends:
+    """Samples one broker from `start` to `stop`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.taken = 0
+        """Samples since the start."""
+        self.lags: dict[str, Ring] = {}
+        """By group."""
+        self.members = 0
+        """Of all groups, at the last sample."""
+        self.lag = 0
+        """Of all groups, at the last sample."""
+        self.rates: dict[str, Ring] = {
+            name: Ring()
+            for name in ("requests", "commits", "cpu", "memory_bytes", "connections", "delay_ms")
+        }
+        """requests and commits a second, cpu in cores, how late the loop was at most."""
+        self._last: tuple[float, int, int, float] | None = None
+        self._late_s = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to sample, in the running loop."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """End it."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            held_s = EVERY_S / _IDLE_PER_BUSY
+            try:
+                held_s = await self.sample()
+            except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+                self.broker.internal_errors.caught("observer", error)
+            until_s = loop.time() + max(EVERY_S, held_s * _IDLE_PER_BUSY)
+            while (now_s := loop.time()) < until_s:
+                await asyncio.sleep(_LOOK_S)
+                self._late_s = max(self._late_s, loop.time() - now_s - _LOOK_S)
+
+    async def sample(self) -> float:
+        """Take one sample; returns how long that held the loop, in slices."""
+        self._sample_broker()
+        slices = self.broker.slicer.work("trends")
+        members = total = 0
+        seen: set[str] = set()
+        for host in readable(self.broker):
+            for group in list(host.shard.groups.values()):
+                lag = lag_of(self.broker, host, group.group_id)
+                members += len(group.members)
+                total += lag
+                ring = self.lags.get(group.group_id)
+                if ring is None and len(self.lags) < GROUPS_KEPT:
+                    ring = self.lags[group.group_id] = Ring()
+                if ring is not None:
+                    ring.add(lag)
+                    seen.add(group.group_id)
+                if slices.over:
+                    await slices.pause()
+        for group_id in [each for each in self.lags if each not in seen]:
+            del self.lags[group_id]
+        self.members, self.lag = members, total
+        self.taken += 1
+        return slices.end()
+
+    def _sample_broker(self) -> None:
+        broker = self.broker
+        now_s = asyncio.get_running_loop().time()
+        requests, commits, cpu_s = broker.server.answered(), broker.runtime.commits, process_time()
+        if self._last is not None:
+            then_s, requests_then, commits_then, cpu_then_s = self._last
+            passed_s = max(now_s - then_s, 0.001)
+            self.rates["requests"].add(round((requests - requests_then) / passed_s, 1))
+            self.rates["commits"].add(round((commits - commits_then) / passed_s, 1))
+            self.rates["cpu"].add(round((cpu_s - cpu_then_s) / passed_s, 3))
+        self._last = (now_s, requests, commits, cpu_s)
+        self.rates["memory_bytes"].add(memory_bytes())
+        self.rates["connections"].add(len(broker.server.connections))
+        self.rates["delay_ms"].add(round(self._late_s * 1000, 1))
+        self._late_s = 0.0
+
+    def of_group(self, group_id: str) -> list[int]:
+        """A group's lag, the oldest sample first; empty where none was taken."""
+        ring = self.lags.get(group_id)
+        return [] if ring is None else [int(value) for value in ring.values]
+
+
+def memory_bytes() -> int:
+    """What the process holds in memory; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0

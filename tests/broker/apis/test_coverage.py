@@ -1,0 +1,72 @@
+"""What is advertised is what is served, and what docs/coverage.md says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker.net.dispatch import MODULES, SERVED
+from tests.broker.edge import EdgeBroker
+from tools import make_coverage
+
+
+def test_the_page_is_what_the_dispatch_table_says() -> None:
+    assert make_coverage.PAGE.read_text() == make_coverage.page(), "run make coverage"
+
+
+def test_every_module_of_broker_apis_is_in_the_table() -> None:
+    folder = Path(make_coverage.__file__).parents[1] / "broker" / "apis"
+    with_served = {
+        ".".join(path.relative_to(folder).with_suffix("").parts)
+        for path in folder.rglob("*.py")
+        if "\nSERVED = " in path.read_text()
+    }
+
+    assert set(MODULES) == with_served
+    assert list(MODULES) == sorted(MODULES)
+    assert len(SERVED) == len(MODULES)
+
+
+def test_every_served_version_is_one_that_the_tables_know() -> None:
+    for row in SERVED.values():
+        assert row.min_version in row.api.versions
+        assert row.max_version in row.api.versions
+
+
+async def test_api_versions_answers_the_table_in_every_version(tmp_path: Path) -> None:
+    expected = [(key, row.min_version, row.max_version) for key, row in SERVED.items()]
+    async with EdgeBroker(tmp_path) as broker:
+        client = await broker.client()
+        for version in range(5):
+            reply = await client.call(
+                18, version, client_software_name="tester", client_software_version="1.0"
+            )
+
+            assert reply["error_code"] == 0
+            rows = [(k["api_key"], k["min_version"], k["max_version"]) for k in reply["api_keys"]]
+            assert rows == expected
+            assert reply["supported_features"] == reply["finalized_features"] == []
+            assert reply["finalized_features_epoch"] == -1
+
+
+async def test_a_client_software_name_must_look_like_one(tmp_path: Path) -> None:
+    """KIP-511; INVALID_REQUEST otherwise."""
+    async with EdgeBroker(tmp_path) as broker:
+        client = await broker.client()
+        for name, version, code in (
+            ("apache-kafka-java", "4.3.1", 0),
+            ("a", "1", 0),
+            ("", "1", 42),
+            ("-java", "1", 42),
+            ("java-", "1", 42),
+            ("ja va", "1", 42),
+            ("java", "", 42),
+            ("java", "1\n", 42),
+        ):
+            for api_version in (3, 4):
+                reply = await client.call(
+                    18,
+                    api_version,
+                    client_software_name=name,
+                    client_software_version=version,
+                )
+                assert reply["error_code"] == code, (name, version)

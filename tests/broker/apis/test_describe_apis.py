@@ -1,0 +1,205 @@
+"""DescribeConfigs, DescribeCluster and InitProducerId: every version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED
+from protocol.errors import (
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    MISMATCHED_ENDPOINT_TYPE,
+    NONE,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_ENDPOINT_TYPE,
+)
+from tests.broker.topic_calls import create_topic, metadata
+from tests.brokers import Broker
+from tests.wire import Wire
+
+TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+TOPIC_SOURCE, BROKER_SOURCE, DEFAULT_SOURCE = 1, 4, 5
+
+
+def describe(
+    wire: Wire, kind: int, name: str, version: int = 4, keys: list[str] | None = None, **fields: Any
+) -> dict[str, Any]:
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+    answer = wire.call("DescribeConfigs", version, {"resources": [resource], **fields})
+    result: dict[str, Any] = answer["results"][0]
+    return result
+
+
+def by_name(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {entry["name"]: entry for entry in result["configs"]}
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_tells_a_topics_settings(wire: Wire, name: str, version: int) -> None:
+    create_topic(wire, name, configs={"retention.ms": "5000"})
+
+    told = by_name(describe(wire, TOPIC, name, version))
+
+    own, default = told["retention.ms"], told["segment.bytes"]
+    assert (own["value"], default["value"]) == ("5000", "1073741824")
+    if version == 0:
+        assert (own["is_default"], default["is_default"]) == (False, True)
+    else:
+        assert (own["config_source"], default["config_source"]) == (TOPIC_SOURCE, DEFAULT_SOURCE)
+    if version >= 3:
+        assert own["config_type"] == 5
+    assert len(told) == 36
+
+
+def test_only_what_is_asked_for(wire: Wire, name: str) -> None:
+    create_topic(wire, name)
+
+    told = by_name(describe(wire, TOPIC, name, keys=["segment.ms", "no.such"]))
+
+    assert list(told) == ["segment.ms"]
+
+
+@pytest.mark.parametrize("version", [1, 3, 4])
+def test_synonyms_say_what_else_would_give_the_value(wire: Wire, name: str, version: int) -> None:
+    create_topic(wire, name, configs={"max.message.bytes": "5000"})
+
+    entry = by_name(describe(wire, TOPIC, name, version, include_synonyms=True))[
+        "max.message.bytes"
+    ]
+
+    assert [(s["name"], s["value"], s["source"]) for s in entry["synonyms"]] == [
+        ("max.message.bytes", "5000", TOPIC_SOURCE),
+        ("message.max.bytes", "1048588", DEFAULT_SOURCE),
+    ]
+
+
+def test_a_setting_of_the_broker_reaches_the_topic_and_is_named(
+    brokers: Callable[..., Broker], name: str
+) -> None:
+    with Wire(brokers({"log.retention.minutes": "2"}).port) as wire:
+        create_topic(wire, name)
+
+        entry = by_name(describe(wire, TOPIC, name, include_synonyms=True))["retention.ms"]
+
+        assert (entry["value"], entry["config_source"]) == ("120000", BROKER_SOURCE)
+        assert entry["synonyms"][0]["name"] == "log.retention.minutes"
+
+
+def test_documentation_comes_from_version_3_when_asked_for(wire: Wire, name: str) -> None:
+    create_topic(wire, name)
+
+    told = by_name(describe(wire, TOPIC, name, include_documentation=True))
+    silent = by_name(describe(wire, TOPIC, name))
+
+    assert told["retention.ms"]["documentation"].startswith("How long records are kept")
+    assert silent["retention.ms"]["documentation"] is None
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_the_brokers_own_settings(wire: Wire, version: int) -> None:
+    told = by_name(describe(wire, BROKER, "1", version))
+
+    assert told["group.initial.rebalance.delay.ms"]["value"] == "0"
+    assert told["num.partitions"]["value"] == "1"
+    assert told["sasl.jaas.config"]["is_sensitive"]
+    assert told["sasl.jaas.config"]["value"] is None
+    assert told["num.partitions"]["read_only"]
+    assert not told["log.retention.ms"]["read_only"]
+    if version >= 1:
+        assert told["group.initial.rebalance.delay.ms"]["config_source"] == BROKER_SOURCE
+
+
+@pytest.mark.parametrize(
+    ("kind", "resource", "error_code"),
+    [
+        (TOPIC, "not-there", UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "not legal", INVALID_TOPIC_EXCEPTION),
+        (BROKER, "2", INVALID_REQUEST),
+        (BROKER, "one", INVALID_REQUEST),
+        (BROKER_LOGGER, "1", INVALID_REQUEST),
+        (77, "x", INVALID_REQUEST),
+    ],
+)
+def test_what_has_no_settings_gets_an_error_with_a_sentence(
+    wire: Wire, kind: int, resource: str, error_code: int
+) -> None:
+    result = describe(wire, kind, resource)
+
+    assert (result["error_code"], result["configs"]) == (error_code, [])
+    assert result["error_message"]
+
+
+def test_the_settings_of_every_broker_are_empty_until_one_is_changed(wire: Wire) -> None:
+    result = describe(wire, BROKER, "")
+
+    assert (result["error_code"], result["configs"]) == (NONE, [])
+
+
+# -- DescribeCluster
+
+
+@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("wanted", [True, False])
+def test_every_version_tells_the_broker(
+    wire: Wire, broker: Broker, version: int, wanted: bool
+) -> None:
+    answer = wire.call(
+        "DescribeCluster", version, {"include_cluster_authorized_operations": wanted}
+    )
+
+    (node,) = answer["brokers"]
+    assert (node["host"], node["port"]) == ("127.0.0.1", broker.port)
+    assert answer["controller_id"] == node["broker_id"]
+    assert answer["cluster_id"] == metadata(wire)["cluster_id"]
+    expected = CLUSTER_OPERATIONS if wanted else NOT_ASKED
+    assert answer["cluster_authorized_operations"] == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "error_code"), [(2, MISMATCHED_ENDPOINT_TYPE), (9, UNSUPPORTED_ENDPOINT_TYPE)]
+)
+def test_controllers_are_not_told_of_here(wire: Wire, kind: int, error_code: int) -> None:
+    answer = wire.call("DescribeCluster", 1, {"endpoint_type": kind})
+
+    assert (answer["error_code"], answer["brokers"]) == (error_code, [])
+
+
+# -- InitProducerId
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_every_version_gets_a_fresh_id(wire: Wire, version: int) -> None:
+    request = {"transactional_id": None, "transaction_timeout_ms": 0}
+
+    answers = [wire.call("InitProducerId", version, request) for _ in range(3)]
+
+    assert [(a["error_code"], a["producer_epoch"]) for a in answers] == [(NONE, 0)] * 3
+    assert len({a["producer_id"] for a in answers}) == 3
+
+
+@pytest.mark.parametrize("version", range(7))
+@pytest.mark.parametrize("transactional_id", ["t", ""])
+def test_transactions_get_a_final_error(wire: Wire, version: int, transactional_id: str) -> None:
+    request = {"transactional_id": transactional_id, "transaction_timeout_ms": 1000}
+
+    answer = wire.call("InitProducerId", version, request)
+
+    final = TRANSACTIONAL_ID_AUTHORIZATION_FAILED  # librdkafka asks again after most others
+    assert (answer["error_code"], answer["producer_id"]) == (final, -1)
+
+
+def test_ids_are_never_given_again(brokers: Callable[..., Broker]) -> None:
+    broker = brokers()
+    request = {"transactional_id": None, "transaction_timeout_ms": 0}
+    given = []
+    for end in (broker.kill, broker.stop, broker.kill):
+        with Wire(broker.port) as wire:
+            given += [wire.call("InitProducerId", 4, request)["producer_id"] for _ in range(2)]
+        end()
+        broker.start()
+
+    assert len(set(given)) == len(given)

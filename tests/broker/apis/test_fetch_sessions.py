@@ -1,0 +1,96 @@
+"""The cache of fetch sessions: its bound, who is evicted for whom, and epochs that wrap."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from broker.apis.fetch.sessions import (
+    EVICTION_MS,
+    FetchSessionError,
+    FetchSessions,
+    Session,
+    Wanted,
+    next_epoch,
+)
+from protocol.errors import FETCH_SESSION_ID_NOT_FOUND
+
+
+def wanted(count: int) -> list[Wanted]:
+    return [Wanted("t", partition, 0, 1000) for partition in range(count)]
+
+
+def sessions(slots: int) -> FetchSessions:
+    return FetchSessions(slots, random.Random(1))
+
+
+def created(cache: FetchSessions, size: int, now_ms: int = 0) -> Session:
+    session = cache.create(wanted(size), False, now_ms)
+    assert session is not None
+    return session
+
+
+def test_there_are_no_more_sessions_than_slots() -> None:
+    cache = sessions(2)
+    created(cache, 1)
+    created(cache, 1)
+
+    assert cache.create(wanted(9), False, 0) is None
+    assert len(cache) == 2
+
+
+def test_without_slots_there_are_no_sessions() -> None:
+    assert sessions(0).create(wanted(1), False, 0) is None
+
+
+def test_one_that_was_idle_for_two_minutes_makes_room() -> None:
+    cache = sessions(2)
+    idle, used = created(cache, 1), created(cache, 1)
+    cache.resume(used.session_id, 1, [], [], False, EVICTION_MS)
+
+    created(cache, 1, EVICTION_MS + 1)
+
+    with pytest.raises(FetchSessionError) as gone:
+        cache.resume(idle.session_id, 1, [], [], False, EVICTION_MS + 1)
+    assert gone.value.error_code == FETCH_SESSION_ID_NOT_FOUND
+    assert cache.resume(used.session_id, 2, [], [], False, EVICTION_MS + 1) is used
+
+
+def test_an_older_and_smaller_one_makes_room_for_a_bigger_one_only() -> None:
+    cache = sessions(2)
+    small, big = created(cache, 2), created(cache, 5)
+    now_ms = EVICTION_MS + 1
+    for session in (small, big):
+        cache.resume(session.session_id, 1, [], [], False, now_ms)
+
+    assert cache.create(wanted(2), False, now_ms) is None
+    created(cache, 3, now_ms)
+
+    with pytest.raises(FetchSessionError):
+        cache.resume(small.session_id, 2, [], [], False, now_ms)
+    assert cache.resume(big.session_id, 2, [], [], False, now_ms) is big
+
+
+def test_a_young_session_makes_room_for_nobody() -> None:
+    cache = sessions(1)
+    created(cache, 1)
+
+    assert cache.create(wanted(100), False, EVICTION_MS) is None
+
+
+def test_the_epoch_wraps_to_one_and_never_to_zero() -> None:
+    assert [next_epoch(1), next_epoch(2**31 - 2), next_epoch(2**31 - 1)] == [2, 2**31 - 1, 1]
+
+
+def test_an_update_moves_offsets_adds_and_forgets() -> None:
+    cache = sessions(1)
+    session = created(cache, 3)
+    moved = Wanted("t", 1, 77, 500, current_leader_epoch=4)
+    added = Wanted("u", 0, 5, 1000)
+
+    cache.resume(session.session_id, 1, [moved, added], [("t", 0)], False, 0)
+
+    assert list(session.partitions) == [("t", 1), ("t", 2), ("u", 0)]
+    entry = session.partitions["t", 1]
+    assert (entry.fetch_offset, entry.max_bytes, entry.current_leader_epoch) == (77, 500, 4)

@@ -1,0 +1,165 @@
+"""Metadata: all versions, auto-creation, and what the empty list means when."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from protocol.errors import (
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    NONE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from tests.broker.topic_calls import create_topic, metadata
+from tests.brokers import Broker
+from tests.wire import Wire
+
+VERSIONS = range(14)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_tells_of_a_topic_and_its_leader(
+    wire: Wire, broker: Broker, name: str, version: int
+) -> None:
+    created = create_topic(wire, name, 3)
+
+    answer = metadata(wire, name, version=version)
+
+    (node,) = answer["brokers"]
+    (topic,) = answer["topics"]
+    assert (node["host"], node["port"]) == ("127.0.0.1", broker.port)
+    assert (topic["error_code"], topic["name"]) == (NONE, name)
+    assert [p["partition_index"] for p in topic["partitions"]] == [0, 1, 2]
+    for partition in topic["partitions"]:
+        assert partition["leader_id"] == node["node_id"]
+        assert partition["replica_nodes"] == partition["isr_nodes"] == [node["node_id"]]
+        assert partition["leader_epoch"] == (0 if version >= 7 else -1)
+        assert partition["offline_replicas"] == []
+    assert answer["controller_id"] == (node["node_id"] if version >= 1 else -1)
+    assert (answer["cluster_id"] is None) == (version < 2)
+    assert topic["topic_id"] == (created["topic_id"] if version >= 10 else bytes(16))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_empty_list_is_all_topics_in_version_0_and_none_later(
+    wire: Wire, name: str, version: int
+) -> None:
+    create_topic(wire, name)
+
+    answer = wire.call("Metadata", version, {"topics": []})
+
+    assert (name in [topic["name"] for topic in answer["topics"]]) == (version == 0)
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_null_is_all_topics_from_version_1(wire: Wire, name: str, version: int) -> None:
+    create_topic(wire, name)
+
+    answer = wire.call("Metadata", version, {"topics": None})
+
+    assert name in [topic["name"] for topic in answer["topics"]]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_unknown_topic_is_made_and_is_in_the_same_answer(
+    wire: Wire, name: str, version: int
+) -> None:
+    (topic,) = metadata(wire, name, version=version)["topics"]
+
+    assert topic["error_code"] == NONE
+    assert len(topic["partitions"]) == 1
+
+
+def test_nothing_is_made_when_the_client_says_so(wire: Wire, name: str) -> None:
+    (topic,) = metadata(wire, name, create=False)["topics"]
+
+    assert topic["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
+    assert name not in [t["name"] for t in wire.call("Metadata", 4, {"topics": None})["topics"]]
+
+
+@pytest.mark.parametrize("bad", ["", ".", "..", "a b", "ü", "x" * 250])
+@pytest.mark.parametrize("create", [True, False])
+def test_a_name_that_no_topic_may_have_is_refused(wire: Wire, bad: str, create: bool) -> None:
+    (topic,) = metadata(wire, bad, create=create)["topics"]
+
+    assert topic["error_code"] == INVALID_TOPIC_EXCEPTION
+
+
+def test_a_name_that_metrics_would_mix_up_is_not_made(wire: Wire, name: str) -> None:
+    create_topic(wire, f"{name}.a")
+
+    (topic,) = metadata(wire, f"{name}_a")["topics"]
+
+    assert topic["error_code"] == INVALID_TOPIC_EXCEPTION
+
+
+def test_one_bad_name_does_not_keep_the_others_from_being_made(wire: Wire, name: str) -> None:
+    topics = metadata(wire, name, "not legal", f"{name}-2")["topics"]
+
+    assert [topic["error_code"] for topic in topics] == [NONE, INVALID_TOPIC_EXCEPTION, NONE]
+
+
+def test_topics_are_found_by_id_from_version_12(wire: Wire, name: str) -> None:
+    topic_id = create_topic(wire, name)["topic_id"]
+    unknown = uuid.uuid4().bytes
+    asked = [{"topic_id": i, "name": None} for i in (topic_id, unknown)]
+
+    known, missing = wire.call("Metadata", 12, {"topics": asked})["topics"]
+
+    assert (known["error_code"], known["name"]) == (NONE, name)
+    assert (missing["error_code"], missing["name"]) == (UNKNOWN_TOPIC_ID, None)
+    assert missing["topic_id"] == unknown
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_versions_10_and_11_have_ids_in_the_request_and_may_not_use_them(
+    wire: Wire, name: str, version: int
+) -> None:
+    topic_id = create_topic(wire, name)["topic_id"]
+
+    answer = wire.call("Metadata", version, {"topics": [{"topic_id": topic_id, "name": name}]})
+
+    assert [topic["error_code"] for topic in answer["topics"]] == [INVALID_REQUEST]
+
+
+@pytest.mark.parametrize("version", range(8, 14))
+@pytest.mark.parametrize("wanted", [True, False])
+def test_operations_are_told_to_those_who_ask(
+    wire: Wire, name: str, version: int, wanted: bool
+) -> None:
+    create_topic(wire, name)
+
+    answer = wire.call(
+        "Metadata",
+        version,
+        {
+            "topics": [{"name": name}],
+            "include_topic_authorized_operations": wanted,
+            **({"include_cluster_authorized_operations": wanted} if version <= 10 else {}),
+        },
+    )
+
+    expected = TOPIC_OPERATIONS if wanted else NOT_ASKED
+    assert answer["topics"][0]["topic_authorized_operations"] == expected
+    cluster = CLUSTER_OPERATIONS if wanted and version <= 10 else NOT_ASKED
+    assert answer["cluster_authorized_operations"] == cluster
+
+
+def test_metadata_makes_no_other_internal_topic_than_that_of_offsets(wire: Wire) -> None:
+    offsets, transactions = metadata(wire, "__consumer_offsets", "__transaction_state")["topics"]
+
+    assert (offsets["error_code"], len(offsets["partitions"])) == (NONE, 50)
+    assert transactions["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_offsets_topic_is_internal(wire: Wire) -> None:
+    wire.call("FindCoordinator", 3, {"key": "g", "key_type": 0})
+
+    (topic,) = metadata(wire, "__consumer_offsets")["topics"]
+
+    assert topic["is_internal"]
+    assert len(topic["partitions"]) == 50

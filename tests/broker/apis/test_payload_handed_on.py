@@ -1,0 +1,60 @@
+"""The records of a Fetch answer reach the transport as the very bytes that were read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+from broker.apis.fetch.response import Fetched, fetch_frame
+from broker.net.ordered_replies import OrderedReplies
+from broker.net.request import FileSlice
+from log.os_file import OsFile
+
+
+class Kept(OsFile):
+    """A file that keeps what it has given out."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, create=True)
+        self.given: list[bytes | bytearray] = []
+
+    def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
+        data = super().read_cached(position, length)
+        assert data is not None
+        self.given.append(data)
+        return data
+
+
+class Transport:
+    """Takes what is written, each object as it is."""
+
+    def __init__(self) -> None:
+        self.written: list[Any] = []
+
+    def write(self, data: Any) -> None:
+        self.written.append(data)
+
+    def writelines(self, chunks: Iterable[Any]) -> None:
+        self.written.extend(chunks)
+
+
+class Server:
+    bytes_out = 0
+
+
+def test_records_are_not_copied_on_their_way_out(tmp_path: Path) -> None:
+    file = Kept(str(tmp_path / "segment"))
+    file.write(0, bytes(300_000))
+    fetched = Fetched(0, records=[FileSlice(file, 1000, 200_000)], size_bytes=200_000)
+    replies, transport = OrderedReplies(cast(Any, Server())), Transport()
+    replies._transport = cast(asyncio.Transport, transport)
+
+    replies._append(fetch_frame(12, 7, 0, 0, [("t", [fetched])]))
+    replies._write()
+
+    assert sum(map(len, file.given)) == 200_000
+    written = {id(chunk) for chunk in transport.written}
+    assert written.issuperset(map(id, file.given))
+    assert sum(map(len, transport.written)) < 200_000 + 100

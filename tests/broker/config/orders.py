@@ -1,0 +1,96 @@
+"""The topic ``orders`` of a served broker, with one partition to look at, altered as clients do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from log.partition_log import PartitionLog
+from protocol.messages import BY_NAME
+from protocol.records.batch import Record, encode_batch
+from tests.broker.config.served import Served, serving
+from tests.broker.config_calls import BROKER, DELETE, SET, TOPIC
+from tests.broker.topic_calls import fetch_request, produce_request
+
+NAME = "orders"
+
+
+def records(
+    *values: bytes | None, timestamp_ms: int = -1, key: bytes | None = None, **fields: Any
+) -> bytes:
+    """One batch with these values, all of one time and key."""
+    rows = [Record(i, timestamp_ms, key, value) for i, value in enumerate(values)]
+    return encode_batch(rows, base_offset=0, **fields)
+
+
+class Orders:
+    """What tests do to the topic, over the wire, and its log of partition 0."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.broker = served.broker
+
+    @property
+    def log(self) -> PartitionLog:
+        return self.broker.logs.topics[NAME].logs[0]
+
+    @property
+    def now_ms(self) -> int:
+        """Wall time."""
+        return self.served.clock.wall_ms
+
+    def pass_ms(self, milliseconds: int) -> None:
+        self.served.pass_ms(milliseconds)
+
+    async def call(self, api: str, version: int, value: dict[str, Any]) -> dict[str, Any]:
+        return await self.served.client.call(BY_NAME[api].key, version, **value)
+
+    async def alter(self, settings: dict[str, str | None], name: str = NAME) -> None:
+        """Sets, or by None deletes, settings of a topic."""
+        await self._alter(TOPIC, name, settings)
+
+    async def alter_broker(self, settings: dict[str, str | None], name: str = "") -> None:
+        """The same of every broker, or of one."""
+        await self._alter(BROKER, name, settings)
+
+    async def _alter(self, kind: int, name: str, settings: dict[str, str | None]) -> None:
+        configs = [
+            {"name": key, "config_operation": DELETE if text is None else SET, "value": text}
+            for key, text in settings.items()
+        ]
+        resource = {"resource_type": kind, "resource_name": name, "configs": configs}
+        answer = await self.call("IncrementalAlterConfigs", 1, {"resources": [resource]})
+        (entry,) = answer["responses"]
+        assert entry["error_code"] == 0, entry["error_message"]
+
+    async def produce(self, batch: bytes | None = None, acks: int = -1) -> dict[str, Any]:
+        """Sends one batch; the partition's answer. Its records are of now unless given."""
+        data = records(b"x" * 100, timestamp_ms=self.now_ms) if batch is None else batch
+        answer = await self.call("Produce", 9, produce_request(NAME, data, acks=acks))
+        entry: dict[str, Any] = answer["responses"][0]["partition_responses"][0]
+        return entry
+
+    async def fill(self, batches: int = 3) -> None:
+        """Appends so many batches of one record."""
+        for _ in range(batches):
+            assert (await self.produce())["error_code"] == 0
+
+    async def refused(self, **fields: Any) -> int:
+        """The error of producing one record."""
+        code: int = (await self.produce(records(b"v", **fields)))["error_code"]
+        return code
+
+    async def fetch(self, version: int) -> dict[str, Any]:
+        answer = await self.call("Fetch", version, fetch_request(NAME))
+        entry: dict[str, Any] = answer["responses"][0]["partitions"][0]
+        return entry
+
+
+@asynccontextmanager
+async def orders_of(directory: Path, **settings: Any) -> AsyncIterator[Orders]:
+    """The topic of a broker with these properties (``_`` for ``.``)."""
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    async with serving(directory, named) as served:
+        yield Orders(served)

@@ -1,0 +1,186 @@
+"""A whole broker in this process, configured by Kafka's property names, with a clock to move."""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from broker.broker import Broker
+from broker.config.config import Config
+from broker.cores.shard_log import ShardLog
+from broker.time import Clock
+from coordinator.calls import Now
+from log.filesystem import FileSystem
+from protocol.messages.describe_configs import API as DESCRIBE_CONFIGS
+from protocol.messages.join_group import API as JOIN_GROUP
+from tests.broker.edge import Client, eventually
+
+GROUP = "auditors"
+MINUTE_MS = 60_000
+BROKER_RESOURCE = 4
+STATIC_BROKER_SOURCE, DEFAULT_SOURCE = 4, 5
+
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+
+def shows(*settings: str) -> Callable[[Test], Test]:
+    """Says which settings' effect a test shows: it fails when one of them is ignored."""
+    assert settings
+
+    def unchanged(test: Test) -> Test:
+        return test
+
+    return unchanged
+
+
+def alters(*settings: str) -> Callable[[Test], Test]:
+    """Says which topic settings' effect a test shows after a change at run time."""
+    assert settings
+
+    def unchanged(test: Test) -> Test:
+        return test
+
+    return unchanged
+
+
+def said(decorator: str) -> Iterator[str]:
+    """What the tests of this folder say by ``shows`` or ``alters``."""
+    for path in Path(__file__).parent.glob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                for each in node.decorator_list:
+                    if isinstance(each, ast.Call) and getattr(each.func, "id", "") == decorator:
+                        assert node.name.startswith("test_")
+                        yield from (ast.literal_eval(argument) for argument in each.args)
+
+
+class HandClock(Clock):
+    """Both clocks, moved by the test; the broker is told by `Served.pass_ms`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mono_ms = 1_000_000
+        self.wall_ms = 1_700_000_000_000
+
+    def now(self) -> Now:
+        return Now(self.mono_ms, self.wall_ms)
+
+
+class Served:
+    """A running broker with the topic ``orders`` of 3 partitions and a client of it."""
+
+    def __init__(self, broker: Broker, clock: HandClock, client: Client) -> None:
+        self.broker = broker
+        self.clock = clock
+        self.client = client
+
+    @property
+    def host(self) -> ShardLog:
+        """The shard of GROUP beside its log."""
+        found = self.broker.runtime.host_for(GROUP)
+        assert found is not None
+        return found
+
+    def pass_ms(self, milliseconds: int) -> None:
+        """Moves both clocks and has the broker do what is due then."""
+        self.clock.mono_ms += milliseconds
+        self.clock.wall_ms += milliseconds
+        self.broker.runtime.tick()
+
+    def send_join(self, group_id: str = GROUP, session_timeout_ms: int = 30_000) -> Any:
+        """A new member's JoinGroup, of a version without KIP-394's second round."""
+        return self.client.send(
+            JOIN_GROUP.key,
+            3,
+            group_id=group_id,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=60_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b""}],
+        )
+
+    async def join(self, **more: Any) -> int:
+        """The error of a JoinGroup."""
+        code: int = (await self.client.receive(self.send_join(**more)))["error_code"]
+        return code
+
+    async def described(self) -> dict[str, dict[str, Any]]:
+        """DescribeConfigs of this broker, by name."""
+        node_id = str(self.broker.registry.node_id)
+        reply = await self.client.call(
+            DESCRIBE_CONFIGS.key,
+            4,
+            resources=[
+                {
+                    "resource_type": BROKER_RESOURCE,
+                    "resource_name": node_id,
+                    "configuration_keys": None,
+                }
+            ],
+            include_synonyms=True,
+            include_documentation=True,
+        )
+        (result,) = reply["results"]
+        assert result["error_code"] == 0, result["error_message"]
+        return {entry["name"]: entry for entry in result["configs"]}
+
+    @contextmanager
+    def held_flush(self) -> Iterator[None]:
+        """Has flushes of GROUP's log wait until the block ends."""
+        gate, log = threading.Event(), self.host.log
+        flush = log.flush
+
+        def held() -> int:
+            assert gate.wait(20)
+            return flush()
+
+        log.flush = held  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            log.flush = flush  # type: ignore[method-assign]
+            gate.set()
+
+
+def config(directory: Path, **settings: Any) -> Config:
+    """These properties and those of a small broker on a free port; None leaves one unset."""
+    given = {
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "log.dirs": directory,
+        "http.listener": "off",
+        "offsets.topic.num.partitions": 2,
+        "offsets.topic.replication.factor": 1,
+        **settings,
+    }
+    return Config({name: str(value) for name, value in given.items() if value is not None})
+
+
+@asynccontextmanager
+async def serving(
+    directory: Path,
+    settings: dict[str, Any] | None = None,
+    *,
+    fs: FileSystem | None = None,
+    opened: Callable[[], None] = lambda: None,
+) -> AsyncIterator[Served]:
+    """A broker on ``directory`` with these properties, loaded; ``opened`` is called before that."""
+    clock = HandClock()
+    broker = Broker(config(directory, **(settings or {})), fs=fs, clock=clock)
+    broker.open()
+    opened()
+    try:
+        await broker.start()
+        if broker.registry.topic("orders") is None:
+            await broker.topics.create("orders", 3, {})
+        await broker.ensure_offsets_topic()
+        await eventually(lambda: not broker.runtime.loading)
+        client = await Client.connect(broker.addresses[0][1])
+        yield Served(broker, clock, client)
+        client.close()
+    finally:
+        await broker.stop()

@@ -1,0 +1,128 @@
+"""Changes of one topic that meet each other, and a disk that does not take them."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from log.filesystem import OsFileSystem
+from protocol.errors import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from protocol.messages import BY_NAME
+from tests.broker.config.orders import NAME, Orders, orders_of
+from tests.broker.config.served import serving
+from tests.broker.config_calls import BROKER, SET, TOPIC
+from tests.broker.edge import Client, eventually
+
+
+def alter_request(kind: int, name: str, setting: str, text: str) -> dict[str, Any]:
+    configs = [{"name": setting, "config_operation": SET, "value": text}]
+    return {"resources": [{"resource_type": kind, "resource_name": name, "configs": configs}]}
+
+
+DELETE = {"topics": [{"name": NAME, "topic_id": bytes(16)}], "timeout_ms": 1000}
+GROW = {"topics": [{"name": NAME, "count": 5, "assignments": None}], "timeout_ms": 1000}
+ALTER = alter_request(TOPIC, NAME, "retention.ms", "5")
+
+
+@contextmanager
+def held_disk(orders: Orders) -> Iterator[Callable[[], int]]:
+    """Changes wait for the disk until the block ends; gives how many do."""
+    gate, waiting = threading.Event(), []
+    store = orders.broker.registry.store
+
+    def held(*change: Any) -> None:
+        waiting.append(change)
+        assert gate.wait(20)
+        store(*change)
+
+    orders.broker.registry.store = held  # type: ignore[method-assign]
+    try:
+        yield lambda: len(waiting)
+    finally:
+        orders.broker.registry.store = store  # type: ignore[method-assign]
+        gate.set()
+
+
+async def together(orders: Orders, *requests: tuple[str, int, dict[str, Any]]) -> list[Any]:
+    """Sends requests, each on its own connection, while the first still waits for the disk."""
+    port = orders.broker.addresses[0][1]
+    clients = [await Client.connect(port) for _ in requests]
+    sent = []
+    with held_disk(orders) as waiting:
+        for client, (api, version, value) in zip(clients, requests, strict=True):
+            sent.append(client.send(BY_NAME[api].key, version, **value))
+            await eventually(waiting)
+        await asyncio.sleep(0)
+    answers = [await client.receive(each) for client, each in zip(clients, sent, strict=True)]
+    for client in clients:
+        client.close()
+    return answers
+
+
+async def test_a_topic_that_is_deleted_while_it_is_altered_is_gone(tmp_path: Path) -> None:
+    async with orders_of(tmp_path) as orders:
+        altered, deleted = await together(
+            orders, ("IncrementalAlterConfigs", 1, ALTER), ("DeleteTopics", 6, DELETE)
+        )
+        assert altered["responses"][0]["error_code"] == NONE
+        assert deleted["responses"][0]["error_code"] == NONE
+        assert orders.broker.registry.topic(NAME) is None
+        again = await orders.call("IncrementalAlterConfigs", 1, ALTER)
+        assert again["responses"][0]["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
+    stored = json.loads((tmp_path / "topics.json").read_text())["topics"]
+    assert NAME not in [topic["name"] for topic in stored]
+
+
+async def test_growing_and_altering_at_once_lose_neither(tmp_path: Path) -> None:
+    requests = [("CreatePartitions", 3, GROW), ("IncrementalAlterConfigs", 1, ALTER)]
+    for place, order in enumerate((requests, requests[::-1])):
+        async with orders_of(tmp_path / str(place)) as orders:
+            await together(orders, *order)
+            topic = orders.broker.registry.topic(NAME)
+            assert topic is not None
+            assert (topic.partitions, topic.configs) == (5, {"retention.ms": "5"})
+            logs = orders.broker.logs.topics[NAME].logs
+            assert [log.config.retention_ms for log in logs] == [5] * 5
+
+
+class FullDisk(OsFileSystem):
+    """A disk that takes no new file while ``full``."""
+
+    full = False
+
+    def rename(self, old: str, new: str) -> None:
+        if self.full and new.endswith(".json"):
+            raise OSError(errno.ENOSPC, "No space left on device", new)
+        super().rename(old, new)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "setting"),
+    [(TOPIC, NAME, "retention.ms"), (BROKER, "1", "log.retention.ms"), (BROKER, "", "log.roll.ms")],
+)
+async def test_what_can_not_be_written_down_does_not_hold(
+    tmp_path: Path, kind: int, name: str, setting: str
+) -> None:
+    fs = FullDisk()
+    async with serving(tmp_path, fs=fs) as served:
+        orders = Orders(served)
+        before = dict(orders.broker.logs.topics[NAME].settings)
+        fs.full = True
+        request = alter_request(kind, name, setting, "5")
+        (answer,) = (await orders.call("IncrementalAlterConfigs", 1, request))["responses"]
+        fs.full = False
+
+        assert answer["error_code"] == KAFKA_STORAGE_ERROR
+        assert answer["error_message"] == "The disk says: No space left on device."
+        assert orders.broker.logs.topics[NAME].settings == before
+        assert orders.broker.registry.broker_configs == {}
+        (answer,) = (await orders.call("IncrementalAlterConfigs", 1, request))["responses"]
+        assert answer["error_code"] == NONE

@@ -1,0 +1,310 @@
+"""Configuration: the order of its sources, what values are taken, and what follows from them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.config.config import (
+    BadConfig,
+    Config,
+    load,
+    log_config,
+    timestamp_bounds,
+    topic_settings,
+)
+from broker.config.config_table import BROKER, BROKER_NAME_OF_TOPIC_SETTING, TOPIC
+from broker.config.config_value import BadValue, render
+from broker.config.properties import parse
+from log.config import LogConfig
+
+ROOT = Path(__file__).parents[3]
+KAFKA = json.loads((ROOT / "tests/data/schema/configs.json").read_text())
+
+
+def configured(*sets: str, **flags: str) -> Config:
+    return load(None, {}, sets, flags)
+
+
+# -- sources
+
+
+def test_later_sources_are_stronger(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=1\nlog.segment.bytes=1000\nlog.roll.ms=1\nlog.dir=/a\n")
+    environment = {"MUSTER_LOG_SEGMENT_BYTES": "2000", "MUSTER_LOG_ROLL_MS": "2", "PATH": "/bin"}
+
+    config = load(file, environment, ["log.roll.ms=3"], {"log.dir": "/b"})
+
+    assert config["num.partitions"] == 1
+    assert config["log.segment.bytes"] == 2000
+    assert config["log.roll.ms"] == 3
+    assert config.directories == ["/b"]
+    assert config["log.retention.hours"] == 168
+
+
+def test_what_kafka_does_not_know_is_listed_and_does_no_harm(tmp_path: Path) -> None:
+    of_commands = {"MUSTER_BOOTSTRAP": "b", "MUSTER_HTTP": "h", "MUSTER_SOURCE": "s"}
+    settings = {"MUSTER_NO_SUCH": "1", "MUSTER_HTTP_LISTENER": "127.0.0.1:1"}
+    config = load(None, of_commands | settings, ["nor.this=2"], {})
+
+    assert config.unknown == ["MUSTER_NO_SUCH", "nor.this"]
+    assert config["http.listener"] == "127.0.0.1:1"
+
+
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match=r"--config .*none can't be read: No such file"):
+        load(tmp_path / "none", {}, [], {})
+
+
+@pytest.mark.parametrize("pair", ["num.partitions", "=3"])
+def test_a_set_without_a_name_or_a_value_is_refused(pair: str) -> None:
+    with pytest.raises(BadConfig, match="write it as --set NAME=VALUE"):
+        configured(pair)
+
+
+def test_properties_files_are_javas() -> None:
+    text = "# one\n! two\n a = 1\nb: 2\nc 3\nlong=one,\\\n   two\nu=\\u00e4\\t\\=\nempty=\nkey\n"
+
+    assert parse(text) == {
+        "a": "1",
+        "b": "2",
+        "c": "3",
+        "long": "one,two",
+        "u": "ä\t=",
+        "empty": "",
+        "key": "",
+    }
+
+
+# -- values
+
+
+@pytest.mark.parametrize(
+    ("pair", "sentence"),
+    [
+        ("num.partitions=0", "num.partitions=0: it must be at least 1"),
+        ("num.partitions=many", "num.partitions=many: it must be a whole number"),
+        ("num.partitions=2147483648", "it must be at most 2147483647"),
+        ("log.cleaner.min.cleanable.ratio=1.5", "it must be at most 1"),
+        ("auto.create.topics.enable=yes", "it must be true or false"),
+        ("log.message.timestamp.type=Never", "it must be one of CreateTime, LogAppendTime"),
+        ("log.cleanup.policy=delete,burn", "burn: it must be one of compact, delete"),
+        ("compression.gzip.level=0", "it must be at least 1, or -1"),
+        ("offsets.topic.compression.codec=5", "it must be 0 (none), 1 (gzip)"),
+        ("offsets.commit.required.acks=2", "it must be -1, 0 or 1"),
+        ("log.dirs=/a,/b", "names 2 directories"),
+        ("listeners=here", "'here' is not NAME://HOST:PORT"),
+        ("listeners=SSL://:9093", "asks for SSL; Muster speaks PLAINTEXT"),
+        ("listeners=A://:1", "A is not in listener.security.protocol.map"),
+        ("listeners=PLAINTEXT://:1,PLAINTEXT://:2", "a name of its own"),
+        ("advertised.listeners=PLAINTEXT://0.0.0.0:9092", "nobody can connect to 0.0.0.0"),
+        ("advertised.listeners=SSL://a:1", "asks for SSL"),
+        ("max.connections.per.ip.overrides=1.2.3.4", "it must be ADDRESS:NUMBER"),
+        ("http.listener=nowhere", "is not HOST:PORT"),
+        ("http.allowed.hosts=a.example:80", "it must be a name without a port, or *"),
+        ("http.allowed.hosts=a*.example", "http.allowed.hosts=a*.example: it must be a name"),
+        ("log.format=yaml", "it must be one of console, json"),
+    ],
+)
+def test_a_value_that_is_not_taken_is_refused_with_a_sentence(pair: str, sentence: str) -> None:
+    with pytest.raises(BadConfig) as refused:
+        configured(pair)
+
+    assert sentence in str(refused.value)
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(BadConfig, match=r"is above group\.max"):
+        configured("group.min.session.timeout.ms=9", "group.max.session.timeout.ms=8")
+    with pytest.raises(BadConfig, match="are the same thing"):
+        configured("broker.id=1", "node.id=2")
+
+
+def test_minus_one_beside_the_bounds_is_taken() -> None:
+    assert configured("compression.gzip.level=-1")["compression.gzip.level"] == -1
+
+
+def test_ids_have_two_names() -> None:
+    assert configured().configured_id is None
+    assert configured("broker.id=0").configured_id == 0
+    assert configured("node.id=5").configured_id == 5
+
+
+# -- listeners
+
+
+@pytest.mark.parametrize(
+    ("listeners", "advertised", "told"),
+    [
+        ("PLAINTEXT://10.0.0.1:9092", None, ["10.0.0.1:9092"]),
+        ("PLAINTEXT://[::1]:9092", None, ["[::1]:9092"]),
+        ("PLAINTEXT://0.0.0.0:9092", "PLAINTEXT://kafka.example:19092", ["kafka.example:19092"]),
+        (
+            "IN://10.0.0.1:1,OUT://0.0.0.0:2",
+            "OUT://kafka.example:3",
+            ["10.0.0.1:1", "kafka.example:3"],
+        ),
+    ],
+)
+def test_what_clients_are_told(listeners: str, advertised: str | None, told: list[str]) -> None:
+    sets = [f"listeners={listeners}"]
+    sets += [f"advertised.listeners={advertised}"] if advertised else []
+    sets += ["listener.security.protocol.map=PLAINTEXT:PLAINTEXT,IN:PLAINTEXT,OUT:PLAINTEXT"]
+
+    endpoints = configured(*sets).advertised([1, 2][: len(told)])
+
+    assert [endpoint.address for endpoint in endpoints] == told
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])
+def test_who_listens_everywhere_is_told_by_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getfqdn", lambda: "this.example")
+
+    (told,) = configured(f"listeners=PLAINTEXT://{host}:9092").advertised([9092])
+
+    assert told.address == "this.example:9092"
+
+
+def test_port_0_is_told_as_what_it_became() -> None:
+    (told,) = configured("listeners=PLAINTEXT://127.0.0.1:0").advertised([40000])
+
+    assert told.address == "127.0.0.1:40000"
+
+
+# -- topics
+
+
+@pytest.mark.parametrize(
+    ("sets", "setting", "value"),
+    [
+        ([], "retention.ms", 7 * 24 * 3_600_000),
+        (["log.retention.hours=1"], "retention.ms", 3_600_000),
+        (["log.retention.hours=1", "log.retention.minutes=2"], "retention.ms", 120_000),
+        (["log.retention.minutes=2", "log.retention.ms=3"], "retention.ms", 3),
+        (["log.retention.ms=-1"], "retention.ms", -1),
+        (["log.roll.hours=1"], "segment.ms", 3_600_000),
+        (["log.roll.hours=1", "log.roll.ms=5"], "segment.ms", 5),
+        (["log.roll.jitter.hours=1"], "segment.jitter.ms", 3_600_000),
+        (["log.flush.interval.ms=7"], "flush.ms", 7),
+        (["log.flush.scheduler.interval.ms=8"], "flush.ms", 8),
+        (["message.max.bytes=9"], "max.message.bytes", 9),
+        (["log.cleanup.policy=compact, delete"], "cleanup.policy", "compact,delete"),
+    ],
+)
+def test_a_topic_without_its_own_setting_has_the_brokers(
+    sets: list[str], setting: str, value: object
+) -> None:
+    assert topic_settings(configured(*sets), {})[setting] == value
+
+
+def test_a_topics_own_setting_is_stronger() -> None:
+    settings = topic_settings(configured("log.retention.ms=3"), {"retention.ms": "4"})
+
+    assert settings["retention.ms"] == 4
+
+
+def test_a_log_without_settings_has_kafkas_defaults() -> None:
+    config = configured()
+
+    assert log_config(topic_settings(config, {}), config) == LogConfig()
+
+
+def test_unknown_topic_settings_are_refused() -> None:
+    with pytest.raises(BadValue, match="Unknown topic config name: colour"):
+        topic_settings(configured(), {"colour": "red"})
+
+
+def test_the_old_name_of_the_timestamp_bounds_counts_where_the_new_ones_are_silent() -> None:
+    config = configured("log.message.timestamp.difference.max.ms=5")
+
+    assert timestamp_bounds(topic_settings(config, {})) == (5, 5)
+    own = topic_settings(config, {"message.timestamp.after.max.ms": "9"})
+    assert timestamp_bounds(own) == (5, 9)
+    assert timestamp_bounds(topic_settings(configured(), {})) == (None, None)
+
+
+# -- the tables
+
+OUR_OWN_DEFAULTS = {"listeners", "log.dir", "group.coordinator.append.linger.ms"}
+LONG_LISTS = {"inter.broker.protocol.version", "log.message.format.version"}
+
+
+def test_the_broker_table_is_kafkas() -> None:
+    for row in KAFKA["broker (3.9.2)"]:
+        setting = BROKER[row["name"]]
+        assert setting.type == row["type"], row["name"]
+        if row["name"] not in OUR_OWN_DEFAULTS and row["type"] not in ("PASSWORD", "DOUBLE"):
+            shown = render(setting, setting.default)
+            assert ("null" if shown is None else shown) == row["default"], row["name"]
+        if (row["valid"] or "").startswith("[") and row["name"] not in LONG_LISTS:
+            assert setting.valid == row["valid"], row["name"]
+
+
+def test_the_topic_table_is_kafkas() -> None:
+    assert set(TOPIC) == {row["name"] for row in KAFKA["topic (3.9.2)"]}
+    for row in KAFKA["topic (3.9.2)"]:
+        setting = TOPIC[row["name"]]
+        assert setting.type == row["type"]
+        assert render(setting, setting.default) == row["default"], row["name"]
+
+
+def test_every_group_and_offsets_setting_of_newer_kafkas_is_known() -> None:
+    assert {row["name"] for row in KAFKA["group coordinator (4.3.1)"]} <= set(BROKER)
+
+
+def test_what_the_table_says_has_an_effect_is_read_somewhere() -> None:
+    sources = (
+        "".join(
+            path.read_text()
+            for path in sorted((ROOT / "broker").rglob("*.py"))
+            if path.name != "config_table.py"
+        )
+        + (ROOT / "cli/serve.py").read_text()
+    )
+    through_topics = {name for names in BROKER_NAME_OF_TOPIC_SETTING.values() for name in names}
+
+    unread = [
+        name
+        for name, setting in BROKER.items()
+        if setting.has_effect and name not in through_topics and f'"{name}"' not in sources
+    ]
+
+    assert unread == []
+
+
+def test_what_the_topic_table_says_has_an_effect_is_read_somewhere() -> None:
+    read_by_logs = {field.replace("_", ".") for field in LogConfig.__dataclass_fields__}
+    sources = "".join(
+        (ROOT / "broker" / name).read_text()
+        for name in (
+            "topics/logs.py",
+            "config/config.py",
+            "apis/fetch/reading.py",
+            "topics/produce_rules.py",
+            "topics/topic_admin.py",
+        )
+    )
+
+    unread = [
+        name
+        for name, setting in TOPIC.items()
+        if setting.has_effect and name not in read_by_logs and f'"{name}"' not in sources
+    ]
+
+    assert unread == []
+
+
+def test_the_page_of_settings_is_what_the_tables_say() -> None:
+    done = subprocess.run(
+        [sys.executable, "tools/make_configuration.py", "--check"],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+
+    assert done.returncode == 0, "run tools/make_configuration.py"

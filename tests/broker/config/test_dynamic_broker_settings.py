@@ -1,0 +1,188 @@
+"""Broker settings that no topic takes do what they say from the moment they are altered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.topics.cleaner_worker import CleaningFailed
+from log.clean_job import CleanJob
+from protocol.errors import INVALID_COMMIT_OFFSET_SIZE, NONE
+from protocol.records.batch import CREATE_TIME, LOG_APPEND_TIME
+from tests.broker.config.orders import Orders, orders_of, records
+from tests.broker.config.served import GROUP, Test
+from tests.broker.edge import Client, eventually
+
+OFFSETS = "__consumer_offsets"
+
+
+def reconfigures(*settings: str) -> Callable[[Test], Test]:
+    """Says which settings' effect a test shows."""
+    assert settings
+
+    def unchanged(test: Test) -> Test:
+        return test
+
+    return unchanged
+
+
+async def admitted(orders: Orders) -> bool:
+    """Whether one more connection gets an answer."""
+    client = await Client.connect(orders.broker.addresses[0][1])
+    try:
+        client.send(18, 0)
+        return len(await client.receive_raw()) > 0
+    except (EOFError, ConnectionError):
+        return False
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("max.connections", "1"),
+        ("max.connections.per.ip", "1"),
+        ("max.connections.per.ip.overrides", "127.0.0.1:1"),
+    ],
+)
+@reconfigures("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides")
+async def test_connections_are_held_to_what_was_altered(
+    tmp_path: Path, setting: str, text: str
+) -> None:
+    async with orders_of(tmp_path) as orders:
+        assert await admitted(orders)
+        await eventually(lambda: len(orders.broker.server.connections) == 1)
+        await orders.alter_broker({setting: text})
+        assert not await admitted(orders)
+        await orders.alter_broker({setting: None})
+        assert await admitted(orders)
+
+
+@reconfigures("producer.id.expiration.ms")
+async def test_producers_are_forgotten_when_they_were_idle_so_long(tmp_path: Path) -> None:
+    async with orders_of(tmp_path) as orders:
+        idempotent = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+        await orders.produce(records(b"v", timestamp_ms=orders.now_ms, **idempotent))
+        orders.pass_ms(10_000)
+        await orders.broker.maintenance.run_retention()
+        assert len(orders.log.producers) == 1
+        await orders.alter_broker({"producer.id.expiration.ms": "9000"})
+        await orders.broker.maintenance.run_retention()
+        assert len(orders.log.producers) == 0
+
+
+@reconfigures(
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.max.bytes.per.second",
+)
+async def test_the_next_cleaning_gets_its_memory_and_its_pace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[CleanJob] = []
+
+    async def noted(self: Any, job: CleanJob, *rest: Any) -> None:
+        jobs.append(job)
+        raise CleaningFailed("it is the job alone that is looked at")
+
+    monkeypatch.setattr("broker.topics.cleaner_worker.CleanerWorker.clean", noted)
+    async with orders_of(tmp_path) as orders:
+        await orders.alter({"cleanup.policy": "compact"})
+        await orders.produce(records(b"1", key=b"k"))
+        orders.log.roll()
+        await orders.broker.cleaning.clean_dirtiest()
+        await orders.alter_broker(
+            {
+                "log.cleaner.dedupe.buffer.size": "10000000",
+                "log.cleaner.io.buffer.load.factor": "0.5",
+                "log.cleaner.io.max.bytes.per.second": "12345.0",
+            }
+        )
+        orders.pass_ms(10_000_000)
+        await orders.broker.cleaning.clean_dirtiest()
+
+    assert [(job.map_bytes, job.bytes_per_second) for job in jobs] == [
+        (int(134217728 * 0.9), 0.0),
+        (5_000_000, 12345.0),
+    ]
+
+
+@reconfigures("log.cleaner.backoff.ms")
+async def test_dirty_logs_are_looked_for_so_often(tmp_path: Path) -> None:
+    async with orders_of(tmp_path, log_cleaner_backoff_ms=3_600_000) as orders:
+        await orders.alter({"cleanup.policy": "compact"})
+        await orders.produce(records(b"1", key=b"k"))
+        orders.log.roll()
+        await orders.alter_broker({"log.cleaner.backoff.ms": "1"})
+        await eventually(lambda: orders.broker.cleaning.runs)
+
+
+@reconfigures("num.recovery.threads.per.data.dir")
+async def test_the_next_start_opens_logs_with_so_many_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pools: list[int] = []
+
+    class Noted(ThreadPoolExecutor):
+        def __init__(self, threads: int, **names: str) -> None:
+            pools.append(threads)
+            super().__init__(threads, **names)
+
+    async with orders_of(tmp_path) as orders:
+        await orders.alter_broker({"num.recovery.threads.per.data.dir": "3"}, "1")
+    monkeypatch.setattr("broker.topics.logs.ThreadPoolExecutor", Noted)
+    async with orders_of(tmp_path):
+        assert pools == [3]
+
+
+# -- the offsets topic
+
+
+async def test_the_coordinator_is_held_to_the_offsets_topics_max_message_bytes(
+    tmp_path: Path,
+) -> None:
+    async with orders_of(tmp_path) as orders:
+        client = orders.served.client
+        assert await client.commit(GROUP, 1) == NONE
+        await orders.alter({"max.message.bytes": "100"}, OFFSETS)
+        assert await client.commit(GROUP, 2) == INVALID_COMMIT_OFFSET_SIZE
+        await orders.alter({"max.message.bytes": None}, OFFSETS)
+        await orders.alter_broker({"message.max.bytes": "100"})
+        assert await client.commit(GROUP, 3) == INVALID_COMMIT_OFFSET_SIZE
+        await orders.alter_broker({"message.max.bytes": None})
+        assert await client.commit(GROUP, 4) == NONE
+
+
+async def test_the_offsets_topic_is_written_in_its_compression_type(tmp_path: Path) -> None:
+    async with orders_of(tmp_path, offsets_topic_compression_codec=1) as orders:
+        client = orders.served.client
+        assert await client.commit(GROUP, 1) == NONE
+        await orders.alter({"compression.type": "lz4"}, OFFSETS)
+        assert await client.commit(GROUP, 2) == NONE
+
+        assert [header.compression for _, header in orders.served.host.log.scan()] == [1, 3]
+    async with orders_of(tmp_path, offsets_topic_compression_codec=1) as orders:
+        assert await orders.served.client.commit(GROUP, 3) == NONE
+        *_, (_, last) = orders.served.host.log.scan()
+        assert last.compression == 3, "it is kept"
+
+
+async def test_the_offsets_topic_has_the_times_that_its_timestamp_type_says(
+    tmp_path: Path,
+) -> None:
+    """As Apache Kafka 4.3.1 writes it; groups are loaded from either."""
+    async with orders_of(tmp_path) as orders:
+        client = orders.served.client
+        assert await client.commit(GROUP, 1) == NONE
+        await orders.alter({"message.timestamp.type": "LogAppendTime"}, OFFSETS)
+        assert await client.commit(GROUP, 2) == NONE
+
+        log = orders.served.host.log
+        assert [header.timestamp_type for _, header in log.scan()] == [CREATE_TIME, LOG_APPEND_TIME]
+    async with orders_of(tmp_path) as orders:
+        assert await orders.served.client.fetch(GROUP) == 2

@@ -1,0 +1,67 @@
+"""No setting of groups and offsets that Kafka 3.9.2 has is without a test of its effect."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from broker.config.config_table import BROKER
+from tests.broker.config import test_other_protocols_settings as other_protocols
+from tests.broker.config.served import DEFAULT_SOURCE, STATIC_BROKER_SOURCE, said, serving
+
+OWN_DEFAULTS = {"group.coordinator.append.linger.ms": "0"}
+"""Where Muster's default is not Kafka's; docs/settings-of-groups.md says why."""
+
+SET = {
+    "group.coordinator.append.linger.ms": "1",
+    "group.coordinator.threads": "2",
+    "group.initial.rebalance.delay.ms": "5",
+    "group.max.session.timeout.ms": "1800001",
+    "group.max.size": "9",
+    "group.min.session.timeout.ms": "5999",
+    "offset.metadata.max.bytes": "4095",
+    "offsets.commit.required.acks": "1",
+    "offsets.commit.timeout.ms": "4999",
+    "offsets.load.buffer.size": "5242881",
+    "offsets.retention.check.interval.ms": "600001",
+    "offsets.retention.minutes": "10081",
+    "offsets.topic.compression.codec": "3",
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.segment.bytes": "104857601",
+}
+
+
+def kafkas() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(other_protocols.TABLE.read_text())
+    return rows
+
+
+def test_every_setting_has_a_test_that_shows_its_effect() -> None:
+    names = {row["name"] for row in kafkas()}
+
+    assert len(names) == 38
+    assert set(said("shows")) | set(other_protocols.REFUSED) == names
+
+
+def test_the_table_has_kafkas_types_defaults_and_bounds() -> None:
+    for row in kafkas():
+        setting = BROKER[row["name"]]
+        default = OWN_DEFAULTS.get(setting.name, row["default"])
+        assert (setting.type, str(setting.default)) == (row["type"], default), setting.name
+        assert setting.valid == (row["valid"] or ""), setting.name
+
+
+async def test_describe_configs_shows_every_value_and_where_it_comes_from(tmp_path: Path) -> None:
+    async with serving(tmp_path, SET) as served:
+        described = await served.described()
+
+    for row in kafkas():
+        entry = described[row["name"]]
+        if row["name"] in SET:
+            expected = (SET[row["name"]], STATIC_BROKER_SOURCE)
+        else:
+            expected = (row["default"], DEFAULT_SOURCE)
+        assert (entry["value"], entry["config_source"]) == expected, row["name"]
+        assert entry["read_only"], row["name"]

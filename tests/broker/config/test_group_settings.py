@@ -1,0 +1,171 @@
+"""Settings of groups: from the property's name to what members see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.config.config import BadConfig
+from broker.cores import loading
+from log.filesystem import OsFileSystem
+from log.os_file import OsFile
+from protocol.errors import GROUP_MAX_SIZE_REACHED, INVALID_SESSION_TIMEOUT, NONE
+from tests.broker.config.served import GROUP, config, serving, shows
+from tests.broker.edge import eventually
+
+NO_DELAY = {"group.initial.rebalance.delay.ms": 0}
+
+
+@shows("group.min.session.timeout.ms")
+async def test_a_session_shorter_than_the_least_is_refused(tmp_path: Path) -> None:
+    settings = {**NO_DELAY, "group.min.session.timeout.ms": 7_000}
+    async with serving(tmp_path, settings) as served:
+        assert await served.join(session_timeout_ms=6_999) == INVALID_SESSION_TIMEOUT
+        assert await served.join(session_timeout_ms=7_000) == NONE
+
+
+@shows("group.min.session.timeout.ms")
+async def test_a_session_below_kafkas_default_least_may_be_allowed(tmp_path: Path) -> None:
+    settings = {**NO_DELAY, "group.min.session.timeout.ms": 100}
+    async with serving(tmp_path, settings) as served:
+        assert await served.join(session_timeout_ms=100) == NONE
+
+
+@shows("group.max.session.timeout.ms")
+async def test_a_session_longer_than_the_greatest_is_refused(tmp_path: Path) -> None:
+    settings = {**NO_DELAY, "group.max.session.timeout.ms": 8_000}
+    async with serving(tmp_path, settings) as served:
+        assert await served.join(session_timeout_ms=8_001) == INVALID_SESSION_TIMEOUT
+        assert await served.join(session_timeout_ms=8_000) == NONE
+
+
+@shows("group.initial.rebalance.delay.ms")
+async def test_the_first_join_of_an_empty_group_waits_for_others(tmp_path: Path) -> None:
+    settings = {"group.initial.rebalance.delay.ms": 20_000}
+    async with serving(tmp_path, settings) as served:
+        join = served.send_join()
+        await eventually(served.host.shard.parked)
+
+        served.pass_ms(19_999)
+        assert served.host.shard.parked(), "it still waits"
+        served.pass_ms(1)
+        assert (await served.client.receive(join))["error_code"] == NONE
+
+
+@shows("group.initial.rebalance.delay.ms")
+async def test_without_the_delay_the_first_join_is_answered_at_once(tmp_path: Path) -> None:
+    async with serving(tmp_path, NO_DELAY) as served:
+        assert await served.join() == NONE
+
+
+@shows("group.max.size")
+async def test_a_group_takes_no_more_members_than_its_greatest_size(tmp_path: Path) -> None:
+    async with serving(tmp_path, {**NO_DELAY, "group.max.size": 1}) as served:
+        assert await served.join() == NONE
+        assert await served.join() == GROUP_MAX_SIZE_REACHED
+        assert await served.join(group_id="another") == NONE
+
+
+@shows("group.coordinator.append.linger.ms")
+async def test_a_turn_lingers_for_more_records_before_it_appends(tmp_path: Path) -> None:
+    settings = {"group.coordinator.append.linger.ms": 1_000}
+    async with serving(tmp_path, settings) as served:
+        first = served.client.send_commit(GROUP, 1)
+        await eventually(lambda: served.host.accepted == 1)
+        second = served.client.send_commit(GROUP, 2)
+        await eventually(lambda: served.host.accepted == 2)
+        assert served.host.appended == 0, "nothing is written yet"
+
+        await served.client.receive(first)
+        await served.client.receive(second)
+        assert [header.record_count for _, header in served.host.log.scan()] == [2]
+
+
+@shows("group.coordinator.append.linger.ms")
+async def test_unset_there_is_no_linger(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        for offset in (1, 2):
+            assert await served.client.commit(GROUP, offset) == NONE
+        assert [header.record_count for _, header in served.host.log.scan()] == [1, 1]
+
+
+class ReadingOrder(OsFileSystem):
+    """Notes which partitions of the offsets topic are read, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[str] = []
+
+    def open(self, path: str, create: bool = False) -> OsFile:
+        return _NotedFile(self, path, create)
+
+
+class _NotedFile(OsFile):
+    def __init__(self, disk: ReadingOrder, path: str, create: bool) -> None:
+        super().__init__(path, create)
+        self.disk = disk
+
+    def read(self, position: int, length: int) -> bytes:
+        folder = Path(self.path).parent.name
+        if folder.startswith("__consumer_offsets-"):  # not the checkpoints of the data directory
+            self.disk.read.append(folder)
+        return super().read(position, length)
+
+
+async def called_at_once(work: Callable[..., Any], *arguments: Any) -> Any:
+    return work(*arguments)
+
+
+@pytest.mark.parametrize(("threads", "one_by_one"), [(1, True), (2, False)])
+@shows("group.coordinator.threads")
+async def test_so_many_partitions_are_loaded_at_the_same_time(
+    threads: int, one_by_one: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, the reader goes to another partition once; side by side, often."""
+    async with serving(tmp_path) as served:
+        for group_id in ("group-a", "group-b"):
+            for offset in range(20):
+                assert await served.client.commit(group_id, offset) == NONE
+        assert all(host.appended == 20 for host in served.broker.runtime.hosts)
+
+    monkeypatch.setattr(loading, "SLICE_S", 0)
+    # A thread that is late to look for a snapshot must not let the other partition get ahead.
+    in_turn = SimpleNamespace(sleep=asyncio.sleep, to_thread=called_at_once)
+    monkeypatch.setattr(loading, "asyncio", in_turn)
+    disk = ReadingOrder()
+    settings = {"group.coordinator.threads": threads, "offsets.load.buffer.size": 100}
+    async with serving(tmp_path, settings, fs=disk, opened=disk.read.clear) as served:
+        turns = sum(a != b for a, b in zip(disk.read, disk.read[1:], strict=False))
+        assert (turns == 1) == one_by_one, disk.read
+        assert await served.client.fetch("group-a") == 19
+        assert await served.client.fetch("group-b") == 19
+
+
+@pytest.mark.parametrize(
+    ("protocols", "sentence"),
+    [
+        ("classic,consumer", "serves the classic protocol alone, not consumer"),
+        ("classic,share", "serves the classic protocol alone, not share"),
+        ("consumer", "the classic protocol can't be switched off"),
+        ("classic,streams", "it must be one of consumer, classic, share, unknown"),
+    ],
+)
+@shows("group.coordinator.rebalance.protocols")
+def test_protocols_that_are_not_served_are_refused_at_start(
+    protocols: str, sentence: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadConfig) as refused:
+        config(tmp_path, **{"group.coordinator.rebalance.protocols": protocols})
+    assert sentence in str(refused.value)
+    assert str(refused.value).startswith("group.coordinator.rebalance.protocols=")
+
+
+@shows("group.coordinator.rebalance.protocols")
+def test_the_protocol_that_is_served_is_taken(tmp_path: Path) -> None:
+    name = "group.coordinator.rebalance.protocols"
+    assert config(tmp_path, **{name: "classic"})[name] == "classic"

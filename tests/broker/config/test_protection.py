@@ -1,0 +1,215 @@
+"""Settings that protect: a broker that can't follow them does not start, and names every one."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from broker.broker import Broker
+from broker.config.config import BadConfig, Config, load
+from broker.config.protection import protects
+from protocol.errors import INVALID_CONFIG
+from tests.broker.config_calls import BROKER, DELETE, SET, alter, replace
+from tests.wire import Wire
+
+ROOT = Path(__file__).parents[3]
+KAFKA = json.loads((ROOT / "tests/data/schema/configs.json").read_text())["broker (3.9.2)"]
+
+GIVEN = {
+    "TLS": [
+        "ssl.client.auth=required",
+        "ssl.keystore.location=/keys/broker.jks",
+        "ssl.keystore.locaton=/misspelt.jks",
+        "listener.name.internal.ssl.client.auth=requested",
+        "listener.name.with.dots.ssl.keystore.location=/keys/broker.jks",
+    ],
+    "authentication": [
+        "sasl.enabled.mechanisms=SCRAM-SHA-256",
+        "sasl.jaas.config=ScramLoginModule required;",
+        "scram-sha-256.sasl.jaas.config=ScramLoginModule required;",
+        "listener.name.internal.scram-sha-256.sasl.jaas.config=ScramLoginModule required;",
+        "listener.name.internal.plain.connections.max.reauth.ms=1000",
+        "principal.builder.class=a.B",
+    ],
+    "an authorizer": [
+        "super.users=User:admin",
+        "allow.everyone.if.no.acl.found=false",
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    ],
+    "a security protocol other than PLAINTEXT": ["security.inter.broker.protocol=SSL"],
+    "quotas": ["client.quota.callback.class=a.B", "quota.producer.default=1000"],
+    "a limit of new connections": ["max.connection.creation.rate=10"],
+    "policies for topics and settings": ["create.topic.policy.class.name=a.B"],
+    "delegation tokens": ["delegation.token.secret.key=x"],
+    "encryption of stored passwords": ["password.encoder.secret=x"],
+    "protection of what is in ZooKeeper": [
+        "zookeeper.set.acl=true",
+        "zookeeper.ssl.client.enable=true",
+    ],
+    "settings of a single listener": [
+        "listener.name.internal.max.connections=5",
+        "listener.name.internal.what.nobody.knows=5",
+    ],
+}
+
+HARMLESS = [
+    "allow.everyone.if.no.acl.found=true",
+    "authorizer.class.name=",
+    "listener.name.internal.num.network.threads=2",
+    "listener.name.internal.ssl.client.auth=none",
+    "listener.name.internal.max.connections=2147483647",
+    "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OUTSIDE:SASL_SSL",
+    "max.connection.creation.rate=2147483647",
+    "quota.consumer.default=9223372036854775807",
+    "sasl.enabled.mechanisms=GSSAPI",
+    "security.inter.broker.protocol=PLAINTEXT",
+    "ssl.client.auth=none",
+    "ssl.endpoint.identification.algorithm=",
+    "ssl.enabled.protocols=TLSv1.2, TLSv1.1, TLSv1",
+    "super.users=",
+]
+
+PROTECTIVE = re.compile(
+    r"(^|\.)(acl|auth|authoriz\w*|jaas|password|polic\w*|principal|quota|rate|sasl|secret|"
+    r"security|ssl|token|users?)(\.|$)"
+)
+ONLY_SOUNDS_SO = {
+    "alter.config.policy.kraft.compatibility.enable": "a detail of the policy's class",
+    "log.cleanup.policy": "honoured",
+    "listener.security.protocol.map": "honoured: a listener that needs more ends the start",
+    **{
+        f"{start}quota.window.{end}": "how a quota would be measured"
+        for start in ("", "alter.log.dirs.replication.", "controller.", "replication.")
+        for end in ("num", "size.seconds")
+    },
+    **{
+        f"remote.log.manager.{what}.quota.window.{end}": "how a quota would be measured"
+        for what in ("copy", "fetch")
+        for end in ("num", "size.seconds")
+    },
+}
+
+
+def refusal(*sets: str) -> str:
+    with pytest.raises(BadConfig) as refused:
+        load(None, {}, sets, {})
+    return str(refused.value)
+
+
+# -- at the start
+
+
+@pytest.mark.parametrize(
+    ("pair", "lacking"), [(pair, lacking) for lacking, pairs in GIVEN.items() for pair in pairs]
+)
+def test_a_broker_that_is_given_what_protects_does_not_start(pair: str, lacking: str) -> None:
+    name, _, value = pair.partition("=")
+
+    said = refusal(pair)
+
+    assert f"does not have {lacking} ({name});" in said
+    assert value in name or value not in said, "it may be a secret"
+
+
+def test_one_sentence_names_all_of_them() -> None:
+    said = refusal("ssl.client.auth=required", "super.users=User:a", "ssl.key.password=x")
+
+    assert said == (
+        "settings that protect are never ignored, and Muster does not have TLS (ssl.client.auth,"
+        " ssl.key.password), an authorizer (super.users); take out what you can do without"
+    )
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "MUSTER_SSL_CLIENT_AUTH",
+        "MUSTER_SUPER_USERS",
+        "MUSTER_LISTENER_NAME_INTERNAL_SSL_KEYSTORE_LOCATION",
+        "MUSTER_SCRAM_SHA_256_SASL_JAAS_CONFIG",
+        "MUSTER_LISTENER_NAME_INTERNAL_SCRAM_SHA_256_SASL_JAAS_CONFIG",
+    ],
+)
+def test_the_environment_protects_no_less_than_a_file(variable: str) -> None:
+    with pytest.raises(BadConfig, match="that protect"):
+        load(None, {variable: "required"}, [], {})
+
+
+def test_a_file_protects_no_less_than_a_flag(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("listener.name.internal.ssl.client.auth = required\n")
+
+    with pytest.raises(BadConfig, match=r"TLS \(listener\.name\.internal\.ssl\.client\.auth\)"):
+        load(file, {}, [], {})
+
+
+@pytest.mark.parametrize("pair", HARMLESS)
+def test_a_value_that_asks_for_nothing_is_no_obstacle(pair: str) -> None:
+    assert load(None, {}, [pair], {}).unknown == []
+
+
+def test_a_file_with_every_default_of_kafka_is_taken() -> None:
+    """As `kafka-configs --describe --all` shows them."""
+    ours = {"listeners", "log.dir", "log.dirs"}
+    defaults = {
+        row["name"]: row["default"]
+        for row in KAFKA
+        if row["default"] not in (None, "null") and row["name"] not in ours
+    }
+    assert defaults["ssl.client.auth"] == "none"
+
+    assert Config(defaults).unknown == []
+
+
+def test_every_setting_of_kafka_that_sounds_like_protection_was_judged() -> None:
+    sound = {row["name"] for row in KAFKA if PROTECTIVE.search(row["name"])}
+
+    assert {name for name in sound if not protects(name)} == set(ONLY_SOUNDS_SO)
+
+
+def test_settings_of_other_programs_are_unknown_and_no_obstacle() -> None:
+    name = "confluent.metrics.reporter.ssl.truststore.location"
+
+    assert load(None, {}, [f"{name}=/a"], {}).unknown == [name]
+
+
+# -- at run time
+
+
+@pytest.mark.parametrize("broker_id", ["1", ""])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl.keystore.location",
+        "listener.name.internal.ssl.keystore.location",
+        "super.users",
+        "max.connection.creation.rate",
+    ],
+)
+def test_what_protects_can_not_be_set_at_run_time(wire: Wire, broker_id: str, name: str) -> None:
+    for code, message in (
+        alter(wire, broker_id, (name, SET, "5"), kind=BROKER),
+        alter(wire, broker_id, (name, DELETE, None), kind=BROKER),
+        replace(wire, broker_id, {name: "5"}, kind=BROKER),
+    ):
+        assert code == INVALID_CONFIG
+        assert message == (
+            f"Cannot update {name} dynamically: it protects, and Muster does not have what it asks"
+            " for"
+        )
+
+
+def test_what_a_newer_muster_stored_ends_the_start(tmp_path: Path) -> None:
+    """After a step back to this version, what was set at run time is there and not followed."""
+    first = Broker(Config({"log.dirs": str(tmp_path), "broker.id": "1"}))
+    first.open()
+    first.registry.store_broker_configs("1", {"listener.name.a.ssl.keystore.location": "/a"})
+    first.release()
+
+    again = Broker(Config({"log.dirs": str(tmp_path), "broker.id": "1"}))
+    with pytest.raises(BadConfig, match=r"configs\.json: settings that protect .* TLS"):
+        again.open()
+    again.release()

@@ -1,0 +1,37 @@
+"""The page of settings names every one with the default that holds, and its example is true."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from broker.config.config import BadConfig, load
+from broker.config.config_table import BROKER
+
+PAGE = (Path(__file__).parents[3] / "docs" / "settings-of-groups.md").read_text()
+ROW = re.compile(r"^\| `([a-z.]+)` \| ([^|]*) \|", re.M)
+
+
+def test_the_page_has_every_setting_of_groups_and_offsets_with_its_default() -> None:
+    written = dict(ROW.findall(PAGE))
+    assert written.pop("group.consumer.assignors") == "Kafka's uniform, range"
+
+    prefixes = ("group.", "offsets.", "offset.metadata.max.bytes")
+    defaults = {
+        name: str(setting.default)
+        for name, setting in BROKER.items()
+        if name.startswith(prefixes) and name in written
+    }
+    assert len(written) == 37
+    assert written == defaults
+
+
+def test_the_example_is_what_serve_says() -> None:
+    command, said = re.findall(r"^    (.*)$", PAGE, re.M)
+    sets = re.findall(r"--set (\S+)", command)
+
+    with pytest.raises(BadConfig) as refused:
+        load(None, {}, sets, {})
+    assert said == f"muster serve: {refused.value}"

@@ -1,0 +1,254 @@
+"""The real cleaner and the snapshots together, in a whole broker, while commits come and groups go.
+
+After every cleaning, and after every snapshot, the partition's directory is copied as it is then,
+as a crash would leave it, and loaded twice: from its snapshot and the tail, and from the log alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.broker import Broker
+from broker.cores import snapshots
+from broker.cores.loading import load
+from broker.cores.shard_keeper import SETTLING_MS
+from broker.cores.shard_log import ShardLog
+from broker.cores.snapshots import IMAGE, Snapshots
+from broker.time import Clock
+from broker.topics import cleaning
+from broker.topics.registry import OFFSETS_TOPIC
+from coordinator.shard import GroupShard
+from log.config import LogConfig
+from log.filesystem import OsFileSystem
+from log.partition_log import PartitionLog
+from protocol.errors import NONE
+from protocol.messages.create_topics import API as CREATE_TOPICS
+from protocol.messages.delete_groups import API as DELETE_GROUPS
+from protocol.messages.find_coordinator import API as FIND_COORDINATOR
+from tests.broker.edge import GROUPS, Client, eventually
+from tests.broker.serving import HandClock, serving
+from tests.log.cleaning_tools import clean_log
+
+SETTINGS = {"offsets.topic.num.partitions": "1", "log.cleaner.backoff.ms": "50"}
+CLEANINGS = 4
+WITHIN_S = 40
+Content = tuple[dict[str, Any], dict[str, Any]]
+
+
+def content(shard: GroupShard) -> Content:
+    """All that a shard has from its log."""
+    cache = shard.cache
+    entries = {g: sorted(cache.entries(g), key=lambda e: e[:2]) for g in cache.groups()}
+    return entries, dict(shard.recorded)
+
+
+def open_copy(directory: Path) -> PartitionLog:
+    config = LogConfig(cleanup_policy="compact")
+    return PartitionLog.open(OsFileSystem(), str(directory), OFFSETS_TOPIC, 0, config)
+
+
+async def loaded(directory: Path, topic_id: bytes | None) -> tuple[Content, int]:
+    """What a start finds there, and where its snapshot began; without an id it has none."""
+    host = ShardLog(0, GroupShard(GROUPS), open_copy(directory), 1)
+    found = None if topic_id is None else Snapshots(topic_id, lambda _: 0)
+    await load(host, 1 << 20, Clock(), found, lambda: GroupShard(GROUPS))
+    return content(host.shard), host.loaded_from
+
+
+class Copies:
+    """Copies of the offsets partition, made between two turns, each with what was live then."""
+
+    def __init__(self, broker: Broker, directory: Path) -> None:
+        self.broker = broker
+        self.directory = directory
+        self.made: list[tuple[Path, Content | None]] = []
+
+    def make(self) -> None:
+        host = self.broker.runtime.hosts[0]
+        settled = host.accepted == host.appended
+        there = self.directory / str(len(self.made))
+        # What threads and the cleaner make or remove just now; a start would drop it, too.
+        not_yet_or_no_more = shutil.ignore_patterns("*.cleaned", "*.swap", "*.deleted", "*.tmp")
+        shutil.copytree(host.log.directory, there, ignore=not_yet_or_no_more)
+        self.made.append((there, content(host.shard) if settled else None))
+
+    def make_after(self, patch: pytest.MonkeyPatch) -> None:
+        """Make one after each cleaning and each snapshot from now on."""
+        cleaner, images = self.broker.cleaning, self.broker.runtime.snapshots
+        assert images is not None
+        succeeded, write = cleaner._succeeded, images.write
+
+        def cleaned(*args: Any) -> None:
+            succeeded(*args)
+            self.make()
+
+        async def written(host: ShardLog) -> bool:
+            done = await write(host)
+            if done:
+                self.make()
+            return done
+
+        patch.setattr(cleaner, "_succeeded", cleaned)
+        patch.setattr(images, "write", written)
+
+
+async def ready(broker: Broker) -> Client:
+    """A client of a broker that has the topic `orders` and a loaded coordinator."""
+    client = await Client.connect(broker.addresses[0][1])
+    topic = {"name": "orders", "num_partitions": 20, "replication_factor": 1}
+    made = await client.call(CREATE_TOPICS.key, 4, topics=[topic], timeout_ms=10_000)
+    assert made["topics"][0]["error_code"] == NONE
+    await client.call(FIND_COORDINATOR.key, 2, key="any", key_type=0)
+    await eventually(lambda: broker.runtime.hosts and not broker.runtime.loading)
+    return client
+
+
+async def churn(client: Client, number: int) -> None:
+    """Commits of a few groups, and a group that comes and goes."""
+    handles = [client.send_commit(f"group-{n}", number, partitions=20) for n in range(8)]
+    handles.append(client.send_commit(f"brief-{number}", number, partitions=3))
+    for handle in handles:
+        await client.receive(handle)
+    gone = await client.call(DELETE_GROUPS.key, 2, groups_names=[f"brief-{number}"])
+    assert gone["results"][0]["error_code"] == NONE
+    if not number % 10:
+        await client.join_alone(f"members-{number}")
+
+
+@pytest.mark.parametrize("delete_retention_ms", [0, 86_400_000])
+async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delete_retention_ms: int
+) -> None:
+    monkeypatch.setattr(cleaning, "OFFSETS_DEAD_BYTES_MIN", 60_000)
+    monkeypatch.setattr(cleaning, "OFFSETS_DIRTY_BYTES_AT_ONCE", 60_000)
+    monkeypatch.setattr(cleaning, "OFFSETS_CHECK_MS", 20)
+    monkeypatch.setattr(snapshots, "BYTES_DUE", 30_000)
+    monkeypatch.setattr(snapshots, "POLL_S", 0.01)
+    async with serving(tmp_path / "data", SETTINGS) as broker:
+        client = await ready(broker)
+        [host], [entry] = broker.runtime.hosts, [broker.logs.topics[OFFSETS_TOPIC]]
+        host.log.config = replace(host.log.config, delete_retention_ms=delete_retention_ms)
+        copies = Copies(broker, tmp_path)
+        copies.make_after(monkeypatch)
+        async with asyncio.timeout(WITHIN_S):
+            number = 0
+            while broker.cleaning.runs < CLEANINGS:
+                number += 1
+                await churn(client, number)
+        topic_id = entry.topic.topic_id
+        assert broker.cleaning.failures == 0
+        alive = content(host.shard)
+
+    begins = []
+    compared = 0
+    for directory, live in copies.made:
+        full, _ = await loaded(directory, None)
+        quick, begin = await loaded(directory, topic_id)
+        assert quick == full, directory
+        assert live is None or full == live, directory
+        begins.append(begin)
+        compared += live is not None
+    assert len(begins) > CLEANINGS
+    assert max(begins) >= 0, "some snapshot was of use"
+    assert compared
+
+    quick, begin = await loaded(Path(host.log.directory), topic_id)
+    assert quick == (await loaded(Path(host.log.directory), None))[0] == alive, "after the stop"
+    assert begin >= 0
+
+
+async def test_a_cleaning_finds_a_snapshot_that_begins_behind_its_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a start right after the exchange need not read the whole log."""
+    monkeypatch.setattr(cleaning, "OFFSETS_DEAD_BYTES_MIN", 20_000)
+    monkeypatch.setattr(cleaning, "OFFSETS_DIRTY_BYTES_AT_ONCE", 20_000)
+    monkeypatch.setattr(cleaning, "OFFSETS_CHECK_MS", 20)
+    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # none is written but those asked for
+    async with serving(tmp_path / "data", SETTINGS) as broker:
+        client = await ready(broker)
+        [host], images = broker.runtime.hosts, broker.runtime.snapshots
+        assert images is not None
+        await client.commit("a", 1)
+        assert await images.write(host)
+        copies = Copies(broker, tmp_path)
+        succeeded = broker.cleaning._succeeded
+
+        def cleaned(*args: Any) -> None:
+            succeeded(*args)
+            copies.make()
+
+        monkeypatch.setattr(broker.cleaning, "_succeeded", cleaned)
+        async with asyncio.timeout(WITHIN_S):
+            number = 0
+            while not copies.made:
+                number += 1
+                await churn(client, number)
+        topic_id = broker.logs.topics[OFFSETS_TOPIC].topic.topic_id
+
+    directory, _ = copies.made[0]
+    quick, begin = await loaded(directory, topic_id)
+    assert begin > 1
+    assert quick == (await loaded(directory, None))[0]
+
+
+async def test_a_foreign_cleaner_that_went_past_its_beginning_is_seen(tmp_path: Path) -> None:
+    """Kafka's own cleaner, say, which knows nothing of our snapshot and drops old tombstones."""
+    async with serving(tmp_path / "data", SETTINGS) as broker:
+        client = await ready(broker)
+        await client.commit("a", 1, partitions=3)
+        await client.commit("b", 1, partitions=3)
+        await client.commit("d", 4)  # what lies right below the snapshot's beginning stays as it is
+        [host], images = broker.runtime.hosts, broker.runtime.snapshots
+        assert images is not None
+        assert await images.write(host)
+        image = (Path(host.log.directory) / IMAGE).read_bytes()
+        topic_id = broker.logs.topics[OFFSETS_TOPIC].topic.topic_id
+        await client.call(DELETE_GROUPS.key, 2, groups_names=["a"])
+        await client.commit("b", 2, partitions=3)
+        await client.commit("c", 3, partitions=3)
+
+    directory = Path(host.log.directory)
+    (directory / IMAGE).write_bytes(image)
+    assert (await loaded(directory, topic_id))[1] >= 0, "so far it is good"
+    log = open_copy(directory)
+    log.roll()
+    for now_ms in (2**42, 2**42 + 86_400_001):  # marks the tombstones, and drops them a day later
+        clean_log(log, 0, now_ms)
+    log.close()
+
+    entries, _ = (await loaded(directory, None))[0]
+    assert sorted(entries) == ["b", "c", "d"]
+    assert await loaded(directory, topic_id) == ((entries, {}), -1)
+    assert not (directory / IMAGE).exists()
+
+
+async def test_snapshots_and_cleanings_wait_until_the_rush_after_a_load_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, SETTINGS | {"log.cleaner.enable": "false"}) as broker:
+        client = await ready(broker)
+        for number in range(100):
+            await churn(client, number)
+    image = Path(broker.runtime.hosts[0].log.directory) / IMAGE
+    image.unlink(missing_ok=True)
+
+    monkeypatch.setattr(cleaning, "OFFSETS_DEAD_BYTES_MIN", 2000)
+    monkeypatch.setattr(cleaning, "OFFSETS_DIRTY_BYTES_AT_ONCE", 2000)
+    monkeypatch.setattr(snapshots, "BYTES_DUE", 2000)
+    monkeypatch.setattr(snapshots, "POLL_S", 0.001)
+    clock = HandClock()
+    async with serving(tmp_path, SETTINGS, clock=clock) as broker:
+        await eventually(lambda: not broker.runtime.loading)
+        assert broker.runtime.settling
+        clock.move(SETTLING_MS - 1)
+        assert not await broker.cleaning.clean_offsets()
+        assert not image.exists()
+        clock.move(1)
+        await eventually(lambda: image.exists() and broker.cleaning.runs)

@@ -1,0 +1,265 @@
+"""Committed offsets of deleted topics are gone for good, whenever the process is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from broker.broker import Broker
+from broker.cores.dropped_offsets import DroppedOffsets
+from broker.cores.shard_log import Phase, ShardLog
+from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from tests.broker.serving import asked, eventually, serving
+from tests.broker.topic_calls import create_topic
+from tests.broker.topics.test_broken_disks import until_done
+from tests.broker.topics.test_deleted_topics import delete
+from tests.simulated_files import SimulatedFiles
+from tests.wire import Wire
+
+SETTINGS = {"offsets.topic.num.partitions": "4", "log.cleaner.enable": "false"}
+DATA = "/data"
+GROUPS = [f"group-{number}" for number in range(12)]
+"""In all four partitions."""
+
+
+def commit(wire: Wire, group: str, offset: int, topic: str = "t", partitions: int = 1) -> int:
+    rows = [
+        {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
+        for partition in range(partitions)
+    ]
+    value = {"group_id": group, "topics": [{"name": topic, "partitions": rows}]}
+    value |= {"generation_id_or_member_epoch": -1, "member_id": ""}
+    answer = wire.call("OffsetCommit", 8, value)
+    code: int = answer["topics"][0]["partitions"][0]["error_code"]
+    return code
+
+
+def committed(wire: Wire, group: str, topic: str = "t") -> int:
+    """The group's offset of the first partition, once its shard is loaded."""
+    answer: dict[str, Any] = {}
+    topics = [{"name": topic, "partition_indexes": [0]}]
+
+    def loading_over() -> int:
+        answer.update(wire.call("OffsetFetch", 7, {"group_id": group, "topics": topics}))
+        return NONE if answer["error_code"] != COORDINATOR_LOAD_IN_PROGRESS else -1
+
+    until_done(loading_over, 10)
+    assert answer["error_code"] == NONE
+    offset: int = answer["topics"][0]["partitions"][0]["committed_offset"]
+    return offset
+
+
+def commit_for_all(wire: Wire, offset: int, groups: list[str] = GROUPS) -> None:
+    for group in groups:
+        until_done(lambda group=group: commit(wire, group, offset), 10)
+
+
+def make(wire: Wire) -> None:
+    for topic in ("t", "other"):
+        assert create_topic(wire, topic)["error_code"] == NONE
+    commit_for_all(wire, 5)
+    assert commit(wire, GROUPS[0], 6, "other") == NONE
+
+
+def forgotten(broker: Broker) -> bool:
+    return not broker.registry.dying
+
+
+async def test_a_kill_between_the_mark_and_the_tombstones_leaves_no_offset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next topic of the name would begin where somebody had got to in the old one."""
+    fs = SimulatedFiles()
+    killed: list[SimulatedFiles] = []
+    drop = DroppedOffsets.drop
+
+    async def kill_and_drop(self: DroppedOffsets, *args: Any) -> None:
+        killed.append(fs.as_killed())
+        await drop(self, *args)
+
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await broker.ensure_offsets_topic()
+        await asked(broker, make)
+        monkeypatch.setattr(DroppedOffsets, "drop", kill_and_drop)
+        await asked(broker, lambda wire: delete(wire, "t"))
+        assert forgotten(broker)
+        assert await asked(broker, lambda wire: committed(wire, GROUPS[0])) == -1
+        assert await asked(broker, lambda wire: committed(wire, GROUPS[0], "other")) == 6
+    monkeypatch.undo()
+    (fs,) = killed
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+
+        def begin_anew(wire: Wire) -> None:
+            until_done(lambda: create_topic(wire, "t")["error_code"], 10)
+            assert [committed(wire, group) for group in GROUPS] == [-1] * len(GROUPS)
+            assert committed(wire, GROUPS[0], "other") == 6
+            commit_for_all(wire, 7)
+
+        await asked(broker, begin_anew)
+        await eventually("nothing is left of it", lambda: forgotten(broker))
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        found = await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
+        assert found == [7] * len(GROUPS)
+
+
+@pytest.mark.parametrize("power", [False, True])
+async def test_a_new_topic_keeps_its_offsets_though_shards_still_have_those_of_the_old(
+    power: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the shards could not drop them before the kill; each knows where the new ones begin.
+
+    With power lost too, a log may end below where that was, and begins the new ones there.
+    """
+    fs = SimulatedFiles()
+    begin = DroppedOffsets._begin
+
+    def only_some(self: DroppedOffsets, host: ShardLog, done: asyncio.Future[None] | None) -> None:
+        if host.partition % 2:
+            begin(self, host, done)
+        elif done is not None:
+            done.set_result(None)
+
+    monkeypatch.setattr(DroppedOffsets, "_begin", only_some)
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await broker.ensure_offsets_topic()
+        await asked(broker, make)
+        ends = [host.log.log_end_offset for host in broker.runtime.hosts]
+
+        def again(wire: Wire) -> None:
+            assert delete(wire, "t") == {"t": NONE}
+            assert create_topic(wire, "t")["error_code"] == NONE
+            commit_for_all(wire, 7, GROUPS[::2])
+
+        await asked(broker, again)
+        list_now = json.loads(fs.written(f"{DATA}/topics.json"))
+        assert list_now["version"] == 2
+        (deleted,) = [entry for entry in list_now["topics"] if entry.get("deleted")]
+        assert deleted["offsets_below"] == {"0": ends[0], "2": ends[2]}
+        killed = fs.as_killed()
+    monkeypatch.undo()
+    if power:
+        for partition in range(4):  # the new commits, and a part of the old ones
+            inode = killed.names[f"{DATA}/__consumer_offsets-{partition}/{0:020d}.log"]
+            del inode.data[:]
+    async with serving(DATA, SETTINGS, fs=killed) as broker:
+        if power:
+            entry = broker.registry.dying.get("t")
+            assert entry is None or not any((entry.offsets_below or {}).values())
+            await asked(broker, lambda wire: commit_for_all(wire, 7, GROUPS[::2]))
+        found = await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
+        assert found == [7, -1] * (len(GROUPS) // 2)
+        await eventually("nothing is left of it", lambda: forgotten(broker))
+        killed = killed.as_killed()
+    async with serving(DATA, SETTINGS, fs=killed) as broker:
+        found = await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
+        assert found == [7, -1] * (len(GROUPS) // 2)
+        assert json.loads(killed.written(f"{DATA}/topics.json"))["version"] == 1
+
+
+async def test_a_shard_that_could_not_drop_them_on_a_full_disk_does_so_later() -> None:
+    """The topic is deleted and made anew meanwhile; its entry stays until the tombstones do."""
+    fs = SimulatedFiles()
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await broker.ensure_offsets_topic()
+        await asked(broker, make)
+        taken = fs.room(0)
+        fs.capacity_bytes -= taken
+
+        assert await asked(broker, lambda wire: delete(wire, "t")) == {"t": NONE}
+
+        assert not forgotten(broker)
+        killed = fs.as_killed()
+        fs.capacity_bytes += taken
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        await eventually(
+            "every shard takes writes again",
+            lambda: all(host.phase is Phase.ACTIVE for host in broker.runtime.hosts),
+        )
+        await eventually("nothing is left of it", lambda: forgotten(broker))
+        found = await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
+        assert found == [-1] * len(GROUPS)
+    killed.capacity_bytes += taken
+    async with serving(DATA, SETTINGS, fs=killed) as broker:
+        await asked(
+            broker, lambda wire: until_done(lambda: create_topic(wire, "t")["error_code"], 10)
+        )
+        found = await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
+        assert found == [-1] * len(GROUPS)
+
+
+async def test_a_heartbeat_passes_while_a_topic_with_many_offsets_is_deleted() -> None:
+    """Each piece of the work, and each end of a turn, is a small part of the whole."""
+    fs = SimulatedFiles()
+    partitions = 5000
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await broker.ensure_offsets_topic()
+
+        def fill(wire: Wire) -> None:
+            assert create_topic(wire, "t")["error_code"] == NONE
+            until_done(lambda: commit(wire, "group", 1), 10)
+
+        await asked(broker, fill)
+        host = broker.runtime.host_for("group")
+        assert host is not None
+        topic = broker.registry.topics["t"]
+        broker.registry.topics["t"] = topic.with_partitions(partitions)
+        await asked(broker, lambda wire: commit(wire, "group", 2, partitions=partitions))
+        broker.registry.topics["t"] = topic
+        appends: list[int] = []
+        append = host.append
+
+        def counted(*args: Any) -> None:
+            before = host.appended
+            append(*args)
+            appends.append(host.appended - before)
+
+        host.append = counted  # type: ignore[method-assign]
+        assert await asked(broker, lambda wire: delete(wire, "t")) == {"t": NONE}
+
+        assert sum(appends) == partitions
+        assert max(appends) <= 500
+        assert not host.shard.cache.offsets()
+
+
+async def test_an_offset_delete_of_many_partitions_is_done_in_pieces_and_answered_once() -> None:
+    fs = SimulatedFiles()
+    partitions = 2000
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await broker.ensure_offsets_topic()
+
+        def fill(wire: Wire) -> None:
+            assert create_topic(wire, "t", 3)["error_code"] == NONE
+            assert create_topic(wire, "u")["error_code"] == NONE
+            until_done(lambda: commit(wire, "group", 1, partitions=3), 10)
+
+        await asked(broker, fill)
+        broker.registry.topics["u"] = broker.registry.topics["u"].with_partitions(partitions)
+        await asked(broker, lambda wire: commit(wire, "group", 2, "u", partitions))
+        host = broker.runtime.host_for("group")
+        assert host is not None
+        before = host.log.log_end_offset
+
+        def drop(wire: Wire) -> list[int]:
+            topics = [("t", range(2)), ("none", range(1)), ("u", range(partitions + 1))]
+            rows = [
+                {"name": name, "partitions": [{"partition_index": each} for each in numbers]}
+                for name, numbers in topics
+            ]
+            answer = wire.call("OffsetDelete", 0, {"group_id": "group", "topics": rows})
+            assert answer["error_code"] == NONE
+            assert [topic["name"] for topic in answer["topics"]] == ["t", "none", "u"]
+            return [
+                entry["error_code"] for topic in answer["topics"] for entry in topic["partitions"]
+            ]
+
+        codes = await asked(broker, drop)
+
+        unknown = UNKNOWN_TOPIC_OR_PARTITION
+        assert codes == [NONE, NONE, unknown, *[NONE] * partitions, unknown]
+        assert host.shard.cache.offsets() == 1
+        sizes = [header.record_count for _, header in host.log.scan(before)]
+        assert sum(sizes) == partitions + 2
+        assert max(sizes) <= 500

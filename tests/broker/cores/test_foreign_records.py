@@ -1,0 +1,275 @@
+"""What Kafka's admin client writes into ``__consumer_offsets``: read before it is appended."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.broker import Broker
+from broker.cores.shard_log import NotActive, Phase
+from coordinator.calls import OffsetCommit, TopicOffsets
+from coordinator.outcome import CommitReply
+from log.values import AppendInfo
+from offsets.partitioner import partition_for
+from offsets.record_codec import run_records
+from offsets.record_values import group_key, group_value, offset_key_head, offset_value
+from offsets.runs import GroupMember, GroupValue, OffsetRun, Run
+from protocol.errors import (
+    INVALID_RECORD,
+    INVALID_TOPIC_EXCEPTION,
+    INVALID_TXN_STATE,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+)
+from protocol.records.batch import Record, assemble_batch, encode_batch
+from protocol.records.compression import GZIP, LZ4
+from tests.broker.edge import EdgeBroker
+from tests.broker.serving import asked, eventually, serving
+from tests.broker.topic_calls import commit, committed, create_topic, produce
+from tests.simulated_files import SimulatedFiles
+
+TOPIC = "__consumer_offsets"
+ADMIN = "__admin_client"
+PARTITIONS = 4
+SETTINGS = {"offsets.topic.num.partitions": str(PARTITIONS)}
+HERE = partition_for("g", PARTITIONS)
+ELSEWHERE = next(name for name in "abcdef" if partition_for(name, PARTITIONS) != HERE)
+
+KEY = offset_key_head("g", "t") + bytes(4)
+VALUE = offset_value(41, -1, "", 1, -1)
+MEMBER = GroupMember("m", None, "client", "/h", 60_000, 30_000, b"", b"")
+GROUP = GroupValue("consumer", 3, "range", "m", 1, [MEMBER])
+
+
+def no_members(count: int) -> bytes:
+    """A group value that claims so many members and has none."""
+    value = group_value(dataclasses.replace(GROUP, members=[]))
+    return value[:-4] + count.to_bytes(4, "big", signed=True)
+
+
+def twice(member: GroupMember) -> bytes:
+    return group_value(dataclasses.replace(GROUP, members=[MEMBER, member]))
+
+
+STATIC = dataclasses.replace(MEMBER, group_instance_id="i")
+OTHER = dataclasses.replace(STATIC, member_id="other")
+EMPTY = dataclasses.replace(GROUP, members=[], leader=None, protocol_name=None)
+
+UNREADABLE: dict[str, tuple[bytes, bytes | None, str]] = {
+    "an empty key": (b"", VALUE, "key is missing or shorter"),
+    "a key of one byte": (b"\0", VALUE, "key is missing or shorter"),
+    "a key that ends in its group": (b"\0\1\0\x05g", VALUE, "has no string"),
+    "a key that is not UTF-8": (b"\0\2\0\1\xff", group_value(GROUP), "not UTF-8"),
+    "an empty value": (KEY, b"", "a value of 0 bytes has no version"),
+    "a value of version 5": (KEY, b"\0\5" + VALUE[2:], "value version 5 is unknown"),
+    "a value that is cut": (KEY, VALUE[:-1], "a field of 8 bytes"),
+    "a group value that is cut": (group_key("g"), group_value(GROUP)[:-1], "a field of"),
+    "a group with minus one members": (group_key("g"), no_members(-1), "-1 members"),
+    "a group with two billion members": (group_key("g"), no_members(2**31 - 1), "a field of"),
+    "the same member twice": (group_key("g"), twice(MEMBER), "the same member id"),
+    "the same instance twice": (
+        group_key("g"),
+        group_value(
+            dataclasses.replace(
+                GROUP, members=[STATIC, dataclasses.replace(STATIC, member_id="other")]
+            )
+        ),
+        "the same instance id",
+    ),
+    "a group of another partition": (
+        group_key(ELSEWHERE),
+        group_value(GROUP),
+        f"belongs into partition {partition_for(ELSEWHERE, PARTITIONS)} of 4, not into {HERE}",
+    ),
+    "an offset of such a group": (
+        offset_key_head(ELSEWHERE, "t") + bytes(4),
+        VALUE,
+        "belongs into partition",
+    ),
+    "a tombstone of such a group": (group_key(ELSEWHERE), None, "belongs into partition"),
+}
+
+
+def records(*pairs: tuple[bytes, bytes | None], compression: int = 0) -> bytes:
+    stored = [Record(i, 1_000, key, value) for i, (key, value) in enumerate(pairs)]
+    return encode_batch(stored, compression=compression)
+
+
+def commits_of(run: Run, **fields: Any) -> bytes:
+    return assemble_batch(run_records(run, 0), len(run), 0, 1_000, 1_000, **fields)
+
+
+async def put(broker: Broker, data: bytes, **fields: Any) -> dict[str, Any]:
+    return await asked(broker, lambda wire: produce(wire, TOPIC, data, HERE, **fields), ADMIN)
+
+
+async def begin(broker: Broker) -> None:
+    """A topic, and the group ``g`` with offset 1 of it."""
+    await asked(broker, lambda wire: create_topic(wire, "t"))
+    await asked(broker, lambda wire: wire.call("FindCoordinator", 2, {"key": "g"}))
+    assert await asked(broker, lambda wire: commit(wire, 1)) == NONE
+
+
+@pytest.mark.parametrize("compression", [0, GZIP, LZ4], ids=["plain", "gzip", "lz4"])
+@pytest.mark.parametrize("what", UNREADABLE)
+async def test_a_record_that_no_load_could_read_is_refused_and_the_log_is_as_it_was(
+    tmp_path: Path, what: str, compression: int
+) -> None:
+    key, value, why = UNREADABLE[what]
+    data = records((KEY, VALUE), (key, value), compression=compression)
+    async with serving(tmp_path, SETTINGS) as broker:
+        await begin(broker)
+        before = broker.runtime.hosts[HERE].log.read(0, 10_000).data
+
+        answer = await put(broker, data)
+
+        assert answer["error_code"] == INVALID_RECORD
+        assert why in answer["error_message"]
+        [blamed] = answer["record_errors"]
+        assert blamed["batch_index"] == 1
+        assert why in blamed["batch_index_error_message"]
+        host = broker.runtime.hosts[HERE]
+        assert host.log.read(0, 10_000).data == before
+        assert (host.phase, host.log.log_end_offset) == (Phase.ACTIVE, 1), "and loads nothing anew"
+        assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
+    async with serving(tmp_path, SETTINGS) as broker:
+        await eventually("the load", lambda: not broker.runtime.loading)
+        assert await asked(broker, committed) == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (records((KEY, None)), NONE),
+        (records((group_key("g"), group_value(EMPTY))), NONE),
+        (records((b"\0\3\0\1g", b"\0\0")), NONE),
+        (commits_of(OffsetRun("g", "t", [0], [41], [-1], None, 1), attributes=1 << 5), 87),
+        (
+            commits_of(
+                OffsetRun("g", "t", [0], [41], [-1], None, 1),
+                attributes=1 << 4,
+                producer_id=7,
+                producer_epoch=0,
+                base_sequence=0,
+            ),
+            INVALID_TXN_STATE,
+        ),
+    ],
+    ids=["tombstone", "group", "a kind to come", "control", "transactional"],
+)
+async def test_what_a_load_takes_is_taken(tmp_path: Path, data: bytes, code: int) -> None:
+    async with serving(tmp_path, SETTINGS) as broker:
+        await begin(broker)
+        assert (await put(broker, data))["error_code"] == code
+        await eventually("the load", lambda: not broker.runtime.loading)
+        assert broker.runtime.hosts[HERE].log.log_end_offset == (1 if code else 2)
+        assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
+
+
+async def test_nobody_else_may_write_there(tmp_path: Path) -> None:
+    async with serving(tmp_path, SETTINGS) as broker:
+        await begin(broker)
+        answer = await asked(broker, lambda wire: produce(wire, TOPIC, records((KEY, VALUE)), HERE))
+        assert answer["error_code"] == INVALID_TOPIC_EXCEPTION
+
+
+async def test_many_partitions_of_one_request_are_answered_in_order(tmp_path: Path) -> None:
+    """Also those of other topics; each is appended, or refused, for itself."""
+    async with serving(tmp_path, SETTINGS) as broker:
+        await begin(broker)
+        good, bad = records((KEY, VALUE)), records((b"", VALUE))
+        topics = {TOPIC: [(HERE, bad), (HERE, good), (99, good)], "t": [(0, good)]}
+        request = {
+            "transactional_id": None,
+            "acks": -1,
+            "timeout_ms": 1000,
+            "topic_data": [
+                {
+                    "name": name,
+                    "partition_data": [{"index": index, "records": data} for index, data in parts],
+                }
+                for name, parts in topics.items()
+            ],
+        }
+        answer = await asked(broker, lambda wire: wire.call("Produce", 9, request), ADMIN)
+        told = [
+            (topic["name"], part["index"], part["error_code"])
+            for topic in answer["responses"]
+            for part in topic["partition_responses"]
+        ]
+        assert told == [(TOPIC, HERE, 87), (TOPIC, HERE, 0), (TOPIC, 99, 3), ("t", 0, 0)]
+        await eventually("the load", lambda: not broker.runtime.loading)
+        assert await asked(broker, committed) == 41
+
+
+async def test_it_is_written_at_the_turns_end_behind_what_the_shard_has_accepted(
+    tmp_path: Path,
+) -> None:
+    """And by no handler: what others of the same turn were promised is kept."""
+    async with EdgeBroker(tmp_path, partitions=1) as edge:
+        await edge.ensure_offsets_topic()
+        (host,) = edge.runtime.hosts
+        replies: list[Any] = []
+
+        def commit_of(offset: int) -> OffsetCommit:
+            topics = [TopicOffsets("orders", [0], [offset], [-1], None, None)]
+            return OffsetCommit(replies.append, "g", -1, "", None, -1, topics)
+
+        def append() -> AppendInfo:
+            assert host.accepted == host.appended == 2, "both commits are in the log"
+            data = commits_of(OffsetRun("g", "orders", [0], [41], [-1], None, 1))
+            return host.log.append(data, 0, 1_000)
+
+        ends: list[int] = []
+        foreign = asyncio.ensure_future(edge.runtime.append_foreign(0, append))
+        for offset in (1, 2):  # both behind it, in the same turn
+            asyncio.get_running_loop().call_soon(edge.runtime.submit_to, host, commit_of(offset))
+            asyncio.get_running_loop().call_soon(lambda: ends.append(host.log.log_end_offset))
+        info = await foreign
+
+        assert ends == [0, 0], "nothing is written before the turn ends"
+        assert (info.first_offset, replies) == (2, [CommitReply(0)] * 2)
+        await eventually("the load", lambda: host.phase is Phase.ACTIVE)
+        assert await (await edge.client()).fetch("g") == 41
+
+
+async def test_while_a_shard_loads_nobody_writes_its_log(tmp_path: Path) -> None:
+    async with EdgeBroker(tmp_path, partitions=1) as edge:
+        await edge.ensure_offsets_topic()
+        (host,) = edge.runtime.hosts
+        foreign = asyncio.ensure_future(edge.runtime.append_foreign(0, pytest.fail))
+        await asyncio.sleep(0)
+        edge.runtime._unload(host, Phase.LOADING)
+        with pytest.raises(NotActive, match="loading"):
+            await foreign
+        with pytest.raises(NotActive, match="loading"):
+            await edge.runtime.append_foreign(0, pytest.fail)
+
+
+async def test_a_full_disk_under_a_foreign_record_is_the_shards_failed_append() -> None:
+    """The shard is probed as after its own, and serves again when there is room."""
+    fs = SimulatedFiles()
+    async with serving("/data", SETTINGS, fs) as broker:
+        await begin(broker)
+        fs.fail("write", f"{TOPIC}-{HERE}/00000000000000000000.log", code=28)
+
+        answer = await put(broker, records((KEY, VALUE)))
+
+        assert answer["error_code"] == KAFKA_STORAGE_ERROR
+        host = broker.runtime.hosts[HERE]
+        assert host.log.log_end_offset == 1
+        await eventually("the shard is whole again", lambda: host.phase is Phase.ACTIVE)
+        assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
+
+
+async def test_it_is_acknowledged_when_it_is_on_the_disk(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "log.flush.interval.messages": "1"}
+    async with serving(tmp_path, settings) as broker:
+        await begin(broker)
+        assert (await put(broker, records((KEY, VALUE))))["error_code"] == NONE
+        log = broker.runtime.hosts[HERE].log
+        assert (log.log_end_offset, log.recovery_point) == (2, 2)

@@ -1,0 +1,295 @@
+"""Law 10: telling never fails doing, and an error in one place harms no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from broker.broker import Broker
+from broker.cores import shard_keeper
+from broker.cores.shard_log import Phase
+from coordinator import rebalance
+from coordinator import shard as core
+from coordinator.calls import OffsetCommit, TopicOffsets
+from coordinator.group import Group
+from coordinator.outcome import CommitReply
+from protocol.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    NONE,
+    NOT_COORDINATOR,
+    UNKNOWN_SERVER_ERROR,
+)
+from protocol.messages.describe_groups import API as DESCRIBE_GROUPS
+from protocol.messages.join_group import API as JOIN_GROUP
+from tests.broker.cores.test_runtime import HERE, THERE, FullDisk, HandClock, host_of
+from tests.broker.edge import Client, EdgeBroker, eventually
+from tests.broker.serving import asked, serving
+
+
+class Bug(Exception):
+    """What the tests plant."""
+
+
+@pytest.fixture(autouse=True)
+def lines() -> Iterator[list[Any]]:
+    structlog.reset_defaults()
+    with capture_logs() as lines:
+        yield lines
+
+
+def fails(*_: object, **__: object) -> Any:
+    raise Bug
+
+
+def told(lines: list[Any]) -> list[str]:
+    """The places of the caught errors that have a line."""
+    return [line["place"] for line in lines if line["event"].startswith("an error of the broker's")]
+
+
+def joining(group: str, **more: Any) -> dict[str, Any]:
+    return {
+        "group_id": group,
+        "session_timeout_ms": 30_000,
+        "rebalance_timeout_ms": 30_000,
+        "member_id": "",
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b""}],
+        **more,
+    }
+
+
+async def test_an_observer_that_fails_each_time_changes_no_answer_and_no_other_observer(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        seen: list[str] = []
+        broker.runtime.on_event += [fails, lambda _, event: seen.append(type(event).__name__)]
+        client = await broker.client()
+
+        member_id, generation_id = await client.join_alone(HERE)
+        who = {"member_id": member_id, "generation_id": generation_id}
+        assert await client.commit(HERE, 7, **who) == NONE
+        assert await client.commit(HERE, 3, **who) == NONE, "moved back: that is told too"
+
+        assert await client.fetch(HERE) == 3
+        assert broker.logs[host_of(broker, HERE).partition].log_end_offset == 3, "all is recorded"
+        assert seen[0] == "MemberJoined"
+        assert seen[-1] == "OffsetsMovedBack"
+        assert broker.runtime.errors.counts["observer"] == len(seen)
+        assert len(told(lines)) < len(seen), "what happens again and again is told less often"
+
+
+async def test_facts_are_told_when_records_are_accepted_and_answers_on_their_way(
+    tmp_path: Path,
+) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        host = host_of(broker, HERE)
+        client = await broker.client()
+        assert await client.commit(HERE, 7) == NONE
+        seen: list[tuple[int, int]] = []
+        broker.runtime.on_event.append(lambda *_: seen.append((host.accepted, len(host.held))))
+
+        assert await client.commit(HERE, 3) == NONE
+        assert seen == [(2, 1)]
+
+
+async def test_a_reply_that_cannot_be_made_harms_no_other_of_its_turn(tmp_path: Path) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        replies: list[CommitReply] = []
+        for ticket in (fails, replies.append, fails, replies.append):
+            for group in (HERE, THERE):
+                run = [TopicOffsets("orders", (0,), (5,), (-1,), None, None)]
+                broker.runtime.submit(group, OffsetCommit(ticket, group, -1, "", None, -1, run))
+
+        assert await client.commit(HERE, 6) == NONE
+        assert await client.fetch(THERE) == 5
+        assert len(replies) == 4
+        assert broker.runtime.errors.counts["reply"] == 4
+
+
+@pytest.mark.parametrize(("where", "bug"), [(Group, "next_generation"), (rebalance, "vote")])
+async def test_a_bug_in_the_middle_of_a_step_answers_all_and_the_shard_is_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[Any], where: Any, bug: str
+) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        one, other = await broker.client(), await broker.client()
+        assert await one.commit("plain", 5) == await one.commit(HERE, 6) == NONE
+        member_id, _ = await one.join_alone(HERE)
+        again = other.send(JOIN_GROUP.key, 3, **joining(HERE))
+        await eventually(host_of(broker, HERE).shard.parked)
+        monkeypatch.setattr(where, bug, fails)
+
+        last = one.send(JOIN_GROUP.key, 3, **joining(HERE, member_id=member_id))
+        codes = [
+            (await each.receive(to))["error_code"] for each, to in ((one, last), (other, again))
+        ]
+
+        assert all(code in (NOT_COORDINATOR, UNKNOWN_SERVER_ERROR) for code in codes), codes
+        monkeypatch.undo()
+        await eventually(lambda: host_of(broker, HERE).phase is Phase.ACTIVE)
+        assert await one.fetch(HERE) == 6
+        assert await one.fetch("plain") == 5
+        joined = await other.call(JOIN_GROUP.key, 3, **joining("another"))
+        assert joined["error_code"] == NONE
+        assert told(lines) == ["shard"]
+
+
+async def test_a_bug_takes_nothing_back_that_was_accepted_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await broker.ensure_offsets_topic()
+        one, other = await broker.client(), await broker.client()
+        await one.fetch(HERE)
+        host = host_of(broker, HERE)
+        handle = host.shard.handle
+
+        class Broken:
+            """The next call but one of this turn meets a bug."""
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(real, name)
+
+            def handle(self, call: Any, now: Any) -> Any:
+                return fails() if call.group_id == THERE else handle(call, now)
+
+        real, host.shard = host.shard, Broken()  # type: ignore[assignment]
+        kept = one.send_commit(HERE, 5)
+        lost = one.send_commit(THERE, 6)
+        assert (await one.receive(kept))["topics"][0]["partitions"][0]["error_code"] == NONE
+        refused = (await one.receive(lost))["topics"][0]["partitions"][0]["error_code"]
+        assert refused == UNKNOWN_SERVER_ERROR
+        await eventually(lambda: host.phase is Phase.ACTIVE)
+        assert (await other.fetch(HERE), await other.fetch(THERE)) == (5, -1)
+
+
+async def test_a_read_that_meets_a_bug_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        member_id, generation_id = await client.join_alone(HERE)
+        shard = host_of(broker, HERE).shard
+        monkeypatch.setattr(Group, "awaited", fails)
+        monkeypatch.setitem(core._HANDLERS, core.DescribeGroup, fails)
+
+        described = await client.call(DESCRIBE_GROUPS.key, 1, groups=[HERE])
+        assert described["groups"][0]["error_code"] == UNKNOWN_SERVER_ERROR
+        assert host_of(broker, HERE).shard is shard, "it goes on as it is"
+        assert await client.heartbeat(HERE, member_id, generation_id) == NONE
+
+
+async def test_a_deadline_that_fails_each_time_stops_its_shard_for_a_while_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = HandClock()
+    async with EdgeBroker(tmp_path, clock=clock) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        await client.join_alone(HERE, session_timeout_ms=10_000)
+        member_id, generation_id = await client.join_alone(THERE, session_timeout_ms=25_000)
+        host = host_of(broker, HERE)
+        monkeypatch.setattr(core, "session_due", fails)
+
+        clock.pass_ms(11_000)
+        broker.runtime.tick()
+        await eventually(lambda: host.phase is Phase.ACTIVE)
+        assert host.breakdowns == 1
+        assert await client.heartbeat(THERE, member_id, generation_id) == NONE
+
+        clock.pass_ms(11_000)
+        broker.runtime.tick()
+        assert host.breakdowns == 2
+        assert await client.commit(HERE, 5) == COORDINATOR_LOAD_IN_PROGRESS, "it waits a second"
+        assert await client.heartbeat(THERE, member_id, generation_id) == NONE
+        assert await client.commit(THERE, 5, member_id=member_id, generation_id=generation_id) == 0
+        monkeypatch.undo()
+        await eventually(lambda: host.phase is Phase.ACTIVE)
+        assert await client.commit("plain", 5) == NONE
+
+
+async def test_a_connection_that_cannot_be_written_to_ends_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await broker.ensure_offsets_topic()
+        one, other = await broker.client(), await broker.client()
+        await one.fetch(HERE)
+        (first,) = [each for each in broker.server.connections if each.requests]
+        await other.fetch(HERE)
+        monkeypatch.setattr(first, "flush", fails)
+
+        one.send_commit(HERE, 5)
+        kept = other.send_commit(HERE, 6)
+
+        reply = await other.receive(kept)
+        assert reply["topics"][0]["partitions"][0]["error_code"] == NONE
+        assert await one.closed_by_peer()
+        assert await other.commit(HERE, 7) == NONE, "writes are not held back afterwards"
+
+
+async def test_a_failed_fsync_stops_the_broker_even_if_that_cannot_be_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FullDisk()
+    async with serving(
+        tmp_path, {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}, disk
+    ) as broker:
+        assert await broker.ensure_offsets_topic()
+        await asked(broker, lambda wire: wire.call("FindCoordinator", 1, {"key": HERE}))
+        client = await Client.connect(broker.addresses[0][1])
+
+        class Mute:
+            def __getattr__(self, name: str) -> Callable[..., None]:
+                return fails
+
+        monkeypatch.setattr(shard_keeper, "logger", Mute())
+        disk.broken = True
+        client.send_commit(HERE, 5, topic="__consumer_offsets")
+        await asyncio.wait_for(broker.stopped.wait(), 10)
+        monkeypatch.undo()
+        assert broker.fatal is not None
+        assert "can't be relied on" in broker.fatal
+
+
+async def test_who_forgets_a_deleted_topic_does_so_whatever_others_do(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        gone: list[str] = []
+        broker.on_topic_gone[:0] = [fails]
+        broker.on_topic_gone.append(lambda topic: gone.append(topic.name))
+        await _topic(broker, "CreateTopics", 2, "t")
+        answer = await _topic(broker, "DeleteTopics", 1, "t")
+        assert answer["responses"][0]["error_code"] == NONE
+        assert gone == ["t"]
+        assert broker.internal_errors.counts["topic_gone"] == 1
+
+
+async def test_what_one_part_cannot_end_keeps_no_other_from_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as broker:
+        await _topic(broker, "CreateTopics", 2, "t")
+        for part in (broker.maintenance, broker.lags.times, broker.runtime, broker.worker):
+            monkeypatch.setattr(part, "stop", fails)
+    assert broker.internal_errors.counts["stop"] == 4
+    assert (tmp_path / ".kafka_cleanshutdown").exists(), "its logs were closed in order"
+    async with serving(tmp_path) as again:
+        assert "t" in again.registry.topics, "and the directory was given up"
+
+
+async def _topic(broker: Broker, api: str, version: int, name: str) -> dict[str, Any]:
+    made = {"topics": [{"name": name, "num_partitions": 1, "replication_factor": 1}]}
+    value = {**(made if api == "CreateTopics" else {"topic_names": [name]}), "timeout_ms": 9000}
+    return await asked(broker, lambda wire: wire.call(api, version, value))

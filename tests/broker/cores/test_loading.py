@@ -1,0 +1,279 @@
+"""What a shard makes of its log: transactions, strangers' records, damage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+import broker.cores.loading
+from broker.cores.shard_log import Phase
+from log.partition_log import PartitionLog
+from offsets.cache import OffsetCache
+from offsets.open_transactions import OpenTransactions
+from offsets.record_codec import run_records
+from offsets.runs import OffsetRun, OffsetTombstones, Run
+from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR
+from protocol.records.batch import (
+    Record,
+    assemble_batch,
+    encode_batch,
+    encode_end_transaction,
+)
+from tests.broker.edge import EdgeBroker, eventually
+
+ABORT, COMMIT = 0, 1
+TRANSACTIONAL = 1 << 4
+
+
+@pytest.fixture(autouse=True)
+def logs() -> Iterator[list[Any]]:
+    structlog.reset_defaults()
+    with capture_logs() as lines:
+        yield lines
+
+
+class Writer:
+    """Writes batches as Kafka's coordinator does, a run each."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+
+    def runs(self, runs: Sequence[Run], producer_id: int = -1) -> None:
+        section, count = b"", 0
+        for run in runs:
+            section += run_records(run, count)
+            count += len(run)
+        first = self.log.log_end_offset
+        batch = assemble_batch(
+            section,
+            count,
+            first,
+            1,
+            1,
+            producer_id=producer_id,
+            producer_epoch=0 if producer_id >= 0 else -1,
+            attributes=TRANSACTIONAL if producer_id >= 0 else 0,
+        )
+        self.log.append_encoded(batch, first, first + count - 1, 1)
+
+    def commit(self, offset: int, topic: str = "orders", producer_id: int = -1) -> None:
+        self.runs([OffsetRun("g", topic, [0], [offset], [-1], None, 1)], producer_id)
+
+    def marker(self, outcome: int, producer_id: int) -> None:
+        first = self.log.log_end_offset
+        batch = encode_end_transaction(
+            outcome,
+            base_offset=first,
+            timestamp=1,
+            producer_id=producer_id,
+            producer_epoch=0,
+            coordinator_epoch=0,
+        )
+        self.log.append_encoded(batch, first, first, 1)
+
+    def record(self, key: bytes | None, value: bytes | None) -> None:
+        first = self.log.log_end_offset
+        batch = encode_batch([Record(first, 1, key, value)])
+        self.log.append_encoded(batch, first, first, 1)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(EdgeBroker(tmp_path, partitions=1).open_logs()[0])
+
+
+async def test_transactional_commits_count_when_their_transaction_committed(
+    tmp_path: Path, writer: Writer
+) -> None:
+    writer.commit(1, "orders")
+    writer.commit(1, "payments")
+    writer.commit(10, "orders", producer_id=7)
+    writer.commit(20, "payments", producer_id=8)
+    writer.marker(COMMIT, 7)
+    writer.marker(ABORT, 8)
+    writer.commit(30, "payments", producer_id=9)  # never ended
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await eventually(lambda: not broker.runtime.loading)
+        client = await broker.client()
+        assert await client.fetch("g", "orders") == 10
+        assert await client.fetch("g", "payments") == 1
+
+
+async def test_a_later_plain_commit_wins_over_a_transaction_that_ends_after_it(
+    tmp_path: Path, writer: Writer
+) -> None:
+    """The record with the higher log offset counts, not the one whose marker came last."""
+    writer.commit(10, producer_id=7)
+    writer.commit(99)
+    writer.marker(COMMIT, 7)
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await eventually(lambda: not broker.runtime.loading)
+        assert await (await broker.client()).fetch("g") == 99
+
+
+def transactions_always_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(broker.cores.loading, "_is_commit", lambda data, header: True)
+
+
+def transactions_never_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(broker.cores.loading, "_is_commit", lambda data, header: False)
+
+
+def the_place_of_the_marker_decides(patch: pytest.MonkeyPatch) -> None:
+    real = OpenTransactions.end
+
+    def end(self: OpenTransactions, producer_id: int, committed: bool, _: OffsetCache) -> Any:
+        return real(self, producer_id, committed, OffsetCache())
+
+    patch.setattr(OpenTransactions, "end", end)
+
+
+ENDS = test_transactional_commits_count_when_their_transaction_committed
+ORDER = test_a_later_plain_commit_wins_over_a_transaction_that_ends_after_it
+
+
+@pytest.mark.parametrize(
+    ("plant", "found_by"),
+    [
+        (transactions_always_commit, ENDS),
+        (transactions_never_commit, ENDS),
+        (the_place_of_the_marker_decides, ORDER),
+    ],
+)
+async def test_a_planted_fault_in_the_order_of_transactions_is_found(
+    tmp_path: Path,
+    writer: Writer,
+    monkeypatch: pytest.MonkeyPatch,
+    plant: Callable[[pytest.MonkeyPatch], None],
+    found_by: Callable[[Path, Writer], Coroutine[None, None, None]],
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        await found_by(tmp_path, writer)
+
+
+async def test_tombstones_are_replayed_in_their_place(tmp_path: Path, writer: Writer) -> None:
+    writer.commit(1, "orders")
+    writer.commit(2, "payments")
+    writer.runs([OffsetTombstones("g", [("orders", 0), ("payments", 0)])])
+    writer.commit(3, "payments")
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await eventually(lambda: not broker.runtime.loading)
+        client = await broker.client()
+        assert await client.fetch("g", "orders") == -1
+        assert await client.fetch("g", "payments") == 3
+
+
+async def test_records_of_unknown_kinds_are_passed_over_with_a_warning(
+    tmp_path: Path, writer: Writer, logs: list[Any]
+) -> None:
+    writer.commit(5)
+    writer.record(b"\x00\x03\x00\x01g", b"\x00\x00")  # a consumer group of the new protocol
+    writer.record(b"\x7f\xff", None)
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await eventually(lambda: not broker.runtime.loading)
+        assert await (await broker.client()).fetch("g") == 5
+        assert broker.runtime.hosts[0].loaded_records == 1
+    (warning,) = [line for line in logs if line["log_level"] == "warning"]
+    assert warning["kinds"] == {3: 1, 0x7FFF: 1}
+
+
+async def test_a_value_of_an_unknown_version_is_refused_with_its_groups_rather_than_lost(
+    tmp_path: Path, writer: Writer
+) -> None:
+    writer.commit(5)
+    writer.record(b"\x00\x01\x00\x01g\x00\x06orders\x00\x00\x00\x00", b"\x00\x63later")
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await eventually(lambda: not broker.runtime.loading)
+        assert broker.runtime.hosts[0].phase is Phase.FAILED
+        assert not broker.fatal
+        assert await (await broker.client()).fetch("g") == -1000 - NOT_COORDINATOR
+
+
+async def test_damage_in_the_middle_is_never_read_as_empty(tmp_path: Path, writer: Writer) -> None:
+    for offset in range(50):
+        writer.commit(offset)
+    segment = next((tmp_path / "__consumer_offsets-0").glob("*.log"))
+    data = bytearray(segment.read_bytes())
+    broker = EdgeBroker(tmp_path, partitions=1)
+    opened = broker.open_logs()
+    data[len(data) // 2] ^= 0xFF  # after recovery has looked: the disk turned bad under us
+    segment.write_bytes(data)
+
+    broker.runtime.start(opened)
+
+    await eventually(lambda: not broker.runtime.loading)
+    reason = broker.runtime.unreadable()["__consumer_offsets-0"]
+    assert "damaged at byte" in reason
+    assert "log.recovery.truncate=__consumer_offsets-0 " in reason
+    assert broker.runtime.hosts[0].phase is Phase.FAILED
+    assert not broker.fatal
+    await broker.runtime.stop()
+
+
+async def test_offsets_deleted_while_a_transaction_was_open_stay_deleted(
+    tmp_path: Path, writer: Writer
+) -> None:
+    writer.runs([OffsetRun("g", "orders", [0, 1], [10, 11], [-1, -1], None, 1)], producer_id=7)
+    writer.runs([OffsetTombstones("g", [("orders", 0)])])
+    writer.marker(COMMIT, 7)
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await eventually(lambda: not broker.runtime.loading)
+        assert await (await broker.client()).fetch("g") == -1
+        entry = broker.runtime.hosts[0].shard.cache.get("g", "orders", 1)
+        assert entry is not None
+        assert entry.offset == 11
+
+
+async def test_shards_are_served_as_soon_as_each_is_loaded(tmp_path: Path) -> None:
+    """One shard loads after the other; the first answers while the second does not yet."""
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        assert await client.commit("group-a", 1) == 0
+        assert await client.commit("group-b", 2) == 0
+    again = EdgeBroker(tmp_path)
+    async with again:
+        one, two = again.runtime.hosts
+        assert one.phase is two.phase is Phase.LOADING
+        client = await again.client()
+        await eventually(lambda: one.phase is Phase.ACTIVE)
+        await eventually(lambda: two.phase is Phase.ACTIVE)
+        two.phase = Phase.LOADING
+        answers = {await client.fetch("group-a"), await client.fetch("group-b")}
+        assert -1000 - COORDINATOR_LOAD_IN_PROGRESS in answers
+        assert answers & {1, 2}
+        two.phase = Phase.ACTIVE
+
+
+async def test_the_chunk_in_which_a_log_is_read_is_the_setting(
+    tmp_path: Path, writer: Writer
+) -> None:
+    """offsets.load.buffer.size."""
+    from broker.cores.runtime import RuntimeSettings
+    from tests.broker.edge import GROUPS
+
+    for offset in range(200):
+        writer.commit(offset)
+    for size in (1, 1000, 5_000_000):
+        settings = RuntimeSettings(GROUPS, load_buffer_bytes=size)
+        broker = EdgeBroker(tmp_path, partitions=1, settings=settings)
+        asked: list[int] = []
+        (log,) = broker.open_logs()
+        scan = log.scan
+
+        def spy(from_offset: int | None = None, chunk_bytes: int = 0, scan=scan) -> Any:  # type: ignore[no-untyped-def]
+            asked.append(chunk_bytes)  # noqa: B023
+            return scan(from_offset, chunk_bytes)
+
+        log.scan = spy  # type: ignore[method-assign]
+        broker.runtime.start([log])
+        await eventually(lambda broker=broker: not broker.runtime.loading)
+        assert asked == [max(size, 61)], "never less than a batch's header"
+        assert broker.runtime.hosts[0].loaded_records == 200
+        await broker.runtime.stop()

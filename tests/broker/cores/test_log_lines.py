@@ -1,0 +1,272 @@
+"""What the broker writes about groups: a line for every transition with its cause, safely."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from tests.broker.config.served import serving
+from tests.brokers import CHECKOUT, Broker
+from tests.waiting import until
+from tests.wire import Wire
+
+EVIL = "sly\n2026-11-21 [info] all is well\x1b[31m\u202e"
+SESSION_MS = 4000
+
+
+class SeenBroker(Broker):
+    """A broker process with HTTP on a free port."""
+
+    def _command(self) -> list[str]:
+        return ["127.0.0.1:0" if word == "off" else word for word in super()._command()]
+
+    def http(self) -> str:
+        """Where it says that /metrics is."""
+        found = until(
+            "the line that says where /metrics is",
+            lambda: re.search(
+                r"^the page, /metrics and /healthz are on (http://\S+)$", self.tail(), re.M
+            ),
+        )
+        return found[1]
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Its log, parsed; every line but the two of standard output is a JSON object."""
+        return [json.loads(line) for line in list(self.log) if line.startswith("{")]
+
+    def of(self, event: str, group_id: str) -> list[dict[str, Any]]:
+        """The lines of one kind about one group."""
+        return [
+            line for line in self.lines() if (line["event"], line.get("group")) == (event, group_id)
+        ]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeenBroker]:
+    """A broker that has seen members come, leave and expire, stopped in the end."""
+    settings = {"log.format": "json", "offsets.topic.num.partitions": "1"}
+    broker = SeenBroker(tmp_path_factory.mktemp("told") / "data", settings)
+    broker.start()
+    try:
+        first, second = Wire(broker.port, "first"), Wire(broker.port, EVIL)
+        with first, second:
+            member_id = join(first, "team")
+            waiting = first_rejoins_as_second_comes(first, second, member_id)
+            leave(second, "team", waiting)
+            join(second, EVIL)
+        broker.address = broker.http()  # type: ignore[attr-defined]
+        broker.health = httpx.get(f"{broker.http()}/healthz").json()  # type: ignore[attr-defined]
+        until("both groups expired", lambda: len(emptied(broker)) == 2)
+        broker.stop()
+        yield broker
+    finally:
+        broker.kill()
+
+
+def emptied(broker: SeenBroker) -> set[str]:
+    return {
+        line["group"]
+        for line in broker.lines()
+        if line["event"] == "group state changed" and line["new"] == "Empty"
+    }
+
+
+def join_request(group_id: str, member_id: str = "") -> dict[str, Any]:
+    return {
+        "group_id": group_id,
+        "session_timeout_ms": SESSION_MS,
+        "rebalance_timeout_ms": 30_000,
+        "member_id": member_id,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b""}],
+    }
+
+
+def sync(wire: Wire, group_id: str, member_id: str, generation: int) -> None:
+    answer = wire.call(
+        "SyncGroup",
+        3,
+        {
+            "group_id": group_id,
+            "generation_id": generation,
+            "member_id": member_id,
+            "assignments": [{"member_id": member_id, "assignment": b"all"}],
+        },
+    )
+    assert answer["error_code"] == 0
+
+
+def join(wire: Wire, group_id: str) -> str:
+    """Become the only member of a group that is then Stable."""
+    assert wire.call("FindCoordinator", 1, {"key": group_id, "key_type": 0})["error_code"] == 0
+    answer = wire.call("JoinGroup", 3, join_request(group_id))
+    assert answer["error_code"] == 0
+    sync(wire, group_id, answer["member_id"], answer["generation_id"])
+    return str(answer["member_id"])
+
+
+def first_rejoins_as_second_comes(first: Wire, second: Wire, member_id: str) -> str:
+    """A rebalance by a newcomer, which the old member joins; the newcomer's id."""
+    second.send("JoinGroup", 3, join_request("team"))
+    beat = {"group_id": "team", "generation_id": 1, "member_id": member_id}
+    until("the newcomer is in", lambda: first.call("Heartbeat", 3, beat)["error_code"] == 27)
+    answer = first.call("JoinGroup", 3, join_request("team", member_id))
+    _, joined = second.receive()
+    assert (answer["error_code"], joined["error_code"]) == (0, 0)
+    sync(first, "team", member_id, answer["generation_id"])
+    return str(joined["member_id"])
+
+
+def leave(wire: Wire, group_id: str, member_id: str) -> None:
+    answer = wire.call("LeaveGroup", 2, {"group_id": group_id, "member_id": member_id})
+    assert answer["error_code"] == 0
+
+
+def test_standard_output_says_where_metrics_are(told: SeenBroker) -> None:
+    plain = [line for line in told.log if not line.startswith("{")]
+
+    assert len(plain) == 2, plain
+    assert "accepts connections" in plain[0]
+    assert plain[1].startswith("the page, /metrics and /healthz are on http://127.0.0.1:")
+    assert told.health == {"state": "ready"}  # type: ignore[attr-defined]
+
+
+def test_every_line_of_the_log_is_a_json_object_with_time_and_level(told: SeenBroker) -> None:
+    lines = told.lines()
+
+    assert len(lines) > 10
+    for line in lines:
+        assert line["level"] in ("info", "warning"), line
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", line["timestamp"])
+
+
+def test_every_transition_has_its_cause(told: SeenBroker) -> None:
+    transitions = told.of("group state changed", "team")
+
+    assert [(line["old"], line["new"], line["cause"]) for line in transitions] == [
+        ("Empty", "PreparingRebalance", "member_joined"),
+        ("PreparingRebalance", "CompletingRebalance", "all_joined"),
+        ("CompletingRebalance", "Stable", "assigned"),
+        ("Stable", "PreparingRebalance", "member_joined"),
+        ("PreparingRebalance", "CompletingRebalance", "all_joined"),
+        ("CompletingRebalance", "Stable", "assigned"),
+        ("Stable", "PreparingRebalance", "member_left"),
+        ("PreparingRebalance", "Empty", "nobody_left"),
+    ]
+    assert all(line["detail"] for line in transitions)
+    first = told.of("member joined", "team")[0]["member"]
+    assert transitions[3]["waits_for"] == first, "whom the newcomer has to wait for"
+    assert 0 < transitions[3]["wait_ms"] <= 30_000
+    assert [line["generation"] for line in transitions] == [0, 1, 1, 1, 2, 2, 2, 3]
+
+
+def test_members_come_and_go_with_name_and_reason(told: SeenBroker) -> None:
+    joined = told.of("member joined", "team")
+    gone = told.of("member gone", "team")
+
+    assert joined[0]["client"] == "first"
+    assert [(line["member"], line["cause"]) for line in gone] == [
+        (joined[1]["member"], "member_left"),
+        (joined[0]["member"], "session_expired"),
+    ]
+    assert all(line["host"] == "/127.0.0.1" for line in joined + gone)
+    assert all(line["detail"] for line in gone)
+
+
+def test_a_generation_says_who_leads_and_how_long_it_took(told: SeenBroker) -> None:
+    formed = told.of("generation formed", "team")
+    joined = told.of("member joined", "team")
+
+    assert [(line["generation"], line["members"]) for line in formed] == [(1, 1), (2, 2)]
+    assert {line["leader"] for line in formed} == {joined[0]["member"]}
+    assert all(line["protocol"] == "range" and line["join_ms"] >= 0 for line in formed)
+
+
+def test_what_a_peer_calls_itself_cannot_forge_a_line(told: SeenBroker) -> None:
+    (joined,) = told.of("member joined", EVIL.encode("unicode_escape").decode())
+
+    assert joined["client"] == joined["group"]
+    assert "all is well" in joined["client"]
+    assert not [line for line in told.log if line.startswith("2026-11-21 [info] all is well")]
+    assert not [line for line in told.log if "\x1b" in line or "\u202e" in line]
+
+
+async def test_a_commit_that_moves_an_offset_back_is_a_warning(tmp_path: Path) -> None:
+    structlog.reset_defaults()
+    with capture_logs() as lines:
+        async with serving(tmp_path) as served:
+            for offset in (5, 3):
+                assert await served.client.commit("team", offset) == 0
+
+    (warning,) = [line for line in lines if line["event"] == "offsets moved back"]
+    assert (warning["log_level"], warning["group"], warning["offsets"]) == ("warning", "team", 1)
+    assert warning["example"] == "orders-0: 5 to 3"
+    assert warning["host"] == "/127.0.0.1"
+
+
+CONSOLE = """
+from broker.cores.log_lines import configure, observe
+from coordinator.events import Cause, MemberJoined, Transition
+configure("console")
+sly = {sly!r}
+observe(Transition(sly, "Empty", "PreparingRebalance", 0, Cause.MEMBER_JOINED, sly + " joined"))
+observe(MemberJoined(sly, sly, sly, sly, "/127.0.0.1", sly))
+configure("console", "warning")
+"""
+
+
+def test_the_console_form_is_one_line_each_and_as_safe() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CONSOLE.format(sly=EVIL)],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = done.stderr.splitlines()
+
+    assert done.stdout == ""
+    assert len(lines) == 2, done.stderr
+    assert "\x1b" not in done.stderr
+    assert "\u202e" not in done.stderr
+    assert re.search(r"\[info +\] group state changed .*cause=member_joined", lines[0])
+    assert re.search(r"\[info +\] member joined ", lines[1])
+
+
+def test_a_level_leaves_out_what_is_less_serious(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "data", {"log.level": "warning", "no.such.setting": "1"})
+    broker.start()
+    try:
+        with Wire(broker.port) as wire:
+            join(wire, "team")
+    finally:
+        broker.stop()
+
+    of_the_machine = ("accepts connections", "stood still", "held up all clients")
+    (line,) = [line for line in broker.log if not any(each in line for each in of_the_machine)]
+    assert "[warning" in line
+    assert "no.such.setting" in line
+
+
+def test_a_traceback_keeps_its_lines_and_nothing_else_does() -> None:
+    told = "from broker.cores.log_lines import configure, logger; configure('console')\n"
+    told += "try: raise ValueError('bad\x1b[2J')\n"
+    told += "except ValueError: logger.exception('it\\nfailed')"
+    done = subprocess.run(
+        [sys.executable, "-c", told], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+
+    lines = done.stderr.splitlines()
+    assert "it\\nfailed" in lines[0]
+    assert lines[1] == "Traceback (most recent call last):"
+    assert lines[-1] == r"ValueError: bad\x1b[2J"

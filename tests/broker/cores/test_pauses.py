@@ -1,0 +1,182 @@
+"""The broker's own pauses are left out of the clock by which it waits (law 9)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+import structlog
+import uvloop
+from structlog.testing import capture_logs
+
+from broker import time as clock_module
+from broker.loop.pulse import Pulse
+from broker.time import TRUSTED_MS, Clock
+
+
+class SystemTime:
+    """The system's monotonic clock, moved by hand."""
+
+    def __init__(self) -> None:
+        self.ms = 5_000_000
+
+    def __call__(self) -> float:
+        return self.ms / 1000
+
+
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> SystemTime:
+    system = SystemTime()
+    monkeypatch.setattr(clock_module, "monotonic", system)
+    return system
+
+
+@pytest.fixture(autouse=True)
+def lines() -> Iterator[list[Any]]:
+    structlog.reset_defaults()
+    with capture_logs() as lines:
+        yield lines
+
+
+def mono_ms(clock: Clock) -> int:
+    return clock.now().mono_ms
+
+
+def test_a_clock_without_a_pulse_is_the_systems(system: SystemTime) -> None:
+    clock = Clock()
+    assert mono_ms(clock) == 5_000_000
+    system.ms += 3_600_000
+    assert mono_ms(clock) == 8_600_000
+
+
+def test_the_time_in_which_the_loop_stood_does_not_pass(system: SystemTime) -> None:
+    clock = Clock()
+    clock.loop_lives()
+    system.ms += 100
+    clock.loop_lives()
+    assert mono_ms(clock) == 5_000_100
+
+    system.ms += 8_000
+    assert mono_ms(clock) == 5_000_100, "whoever reads first finds the pause left out"
+    system.ms += 30
+    assert mono_ms(clock) == 5_000_100, "and the clock stands until the loop is seen to live"
+    clock.loop_lives()
+    system.ms += 50
+    assert mono_ms(clock) == 5_000_150
+    assert clock.left_out_ms == 8_030
+
+
+def test_a_long_piece_that_reads_the_clock_all_the_time_moves_it_no_further_than_it_is_trusted(
+    system: SystemTime,
+) -> None:
+    clock = Clock()
+    clock.loop_lives()
+    seen = []
+    for _ in range(3_000):
+        system.ms += 1
+        seen.append(mono_ms(clock))
+    assert seen == sorted(seen), "it never goes back"
+    assert seen[-1] == 5_000_000 + TRUSTED_MS
+
+
+def test_pause_after_pause_is_left_out(system: SystemTime) -> None:
+    clock = Clock()
+    clock.loop_lives()
+    for _ in range(20):
+        system.ms += 1_000  # stopped
+        clock.loop_lives()
+        system.ms += 100  # running
+        clock.loop_lives()
+    assert mono_ms(clock) == 5_000_000 + 20 * 100
+
+
+def test_a_loop_that_is_always_late_still_lets_time_pass(system: SystemTime) -> None:
+    clock = Clock()
+    clock.loop_lives()
+    for _ in range(100):
+        for _ in range(3):  # a turn of 300 ms of work for 150 ms of the clock at least
+            system.ms += 100
+            clock.now()
+        clock.loop_lives()
+    assert mono_ms(clock) >= 5_000_000 + 100 * 150
+
+
+def run_in(loop: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    factory = uvloop.new_event_loop if loop == "uvloop" else asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_what_came_during_a_pause_is_read_before_time_goes_on(
+    loop: str, system: SystemTime, lines: list[Any]
+) -> None:
+    """A member's heartbeat is in the socket, its deadline 1 ms behind the last reading."""
+
+    async def main() -> None:
+        clock = Clock()
+        pulse = Pulse(clock)
+        pulse.start()
+        deadline_ms = mono_ms(clock) + 1
+        told: list[str] = []
+        ours, peers = socket.socketpair()
+        ours.setblocking(False)
+        running = asyncio.get_running_loop()
+
+        def look() -> None:
+            """As a timer of the runtime does, over and over."""
+            system.ms += 1
+            if mono_ms(clock) >= deadline_ms:
+                told.append("expired")
+                ended.set()
+            else:
+                running.call_soon(look)
+
+        def read() -> None:
+            told.append(f"heartbeat {ours.recv(10)!r}")
+            running.remove_reader(ours)
+
+        ended = asyncio.Event()
+        running.add_reader(ours, read)
+        beat = pulse._beat
+
+        def late_beat() -> None:
+            """The process was stopped for 8 s, and goes on with the timer that is due."""
+            system.ms += 8_000
+            peers.send(b"beat")
+            beat()
+            look()
+
+        pulse._beat = late_beat  # type: ignore[method-assign]
+        pulse._timer.cancel()  # type: ignore[union-attr]
+        pulse._arm()
+        await asyncio.wait_for(ended.wait(), 10)
+
+        pulse._beat = beat  # type: ignore[method-assign]
+        pulse.stop()
+        ours.close()
+        peers.close()
+        assert told == ["heartbeat b'beat'", "expired"]
+        assert pulse.pauses == 1
+        assert 8.0 <= pulse.paused_s < 8.2
+        (line,) = lines
+        assert line["log_level"] == "warning"
+        assert 8_000 <= line["paused_ms"] < 8_200
+
+    run_in(loop, main)
+
+
+def test_after_the_pulse_has_stopped_time_passes_as_the_systems(system: SystemTime) -> None:
+    async def main() -> None:
+        clock = Clock()
+        pulse = Pulse(clock)
+        pulse.start()
+        pulse.stop()
+        before = mono_ms(clock)
+        system.ms += 60_000
+        assert mono_ms(clock) == before + 60_000
+
+    asyncio.run(main())

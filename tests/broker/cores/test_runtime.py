@@ -1,0 +1,618 @@
+"""The turn: what is appended together, what waits for the log, and what a failing log does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from broker.cores.runtime import RuntimeSettings
+from broker.cores.shard_log import Phase, ShardLog
+from broker.loop.slices import Slicer
+from broker.time import Clock
+from coordinator.calls import Now
+from coordinator.config import GroupConfig
+from log.config import LogConfig
+from log.filesystem import OsFileSystem
+from log.os_file import OsFile
+from log.partition_log import PartitionLog
+from protocol.buffer import Buffer
+from protocol.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+)
+from protocol.messages.join_group import API as JOIN_GROUP
+from protocol.messages.sync_group import API as SYNC_GROUP
+from tests.broker.edge import GROUPS, Client, EdgeBroker, eventually
+
+HERE, THERE = "group-a", "group-b"
+"""Two groups on different shards of two."""
+
+
+class HandClock(Clock):
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mono_ms = 1_000_000
+        self.wall_ms = 1_700_000_000_000
+
+    def now(self) -> Now:
+        return Now(self.mono_ms, self.wall_ms)
+
+    def pass_ms(self, milliseconds: int) -> None:
+        self.mono_ms += milliseconds
+        self.wall_ms += milliseconds
+
+
+class FullDisk(OsFileSystem):
+    """A disk that takes nothing into segments while ``full``, and no fsync while ``broken``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = False
+        self.broken = False
+        self.writes: list[str] = []
+
+    def open(self, path: str, create: bool = False) -> OsFile:
+        return _File(self, path, create)
+
+
+class _File(OsFile):
+    def __init__(self, disk: FullDisk, path: str, create: bool) -> None:
+        super().__init__(path, create)
+        self.disk = disk
+
+    def write(self, position: int, data: Buffer) -> None:
+        if self.path.endswith(".log"):
+            if self.disk.full:
+                raise OSError(28, "No space left on device")
+            self.disk.writes.append(self.path)
+        super().write(position, data)
+
+    def fsync(self) -> None:
+        if self.disk.broken:
+            raise OSError(5, "Input/output error")
+        super().fsync()
+
+
+@pytest.fixture(autouse=True)
+def logs() -> Iterator[list[Any]]:
+    structlog.reset_defaults()
+    with capture_logs() as lines:
+        yield lines
+
+
+def host_of(broker: EdgeBroker, group_id: str) -> ShardLog:
+    host = broker.runtime.host_for(group_id)
+    assert host is not None
+    return host
+
+
+def batches(log: PartitionLog) -> list[tuple[int, int]]:
+    """First offset and record count of every batch."""
+    return [(header.base_offset, header.record_count) for _, header in log.scan()]
+
+
+async def test_commits_that_arrive_together_cost_one_append(tmp_path: Path) -> None:
+    disk = FullDisk()
+    async with EdgeBroker(tmp_path, fs=disk, partitions=1) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        handles = [client.send_commit(HERE, offset) for offset in range(1000)]
+        for handle in handles:
+            await client.receive(handle)
+
+        (log,) = broker.logs
+        assert log.log_end_offset == 1000
+        assert len(disk.writes) == len(batches(log)) <= 20, "as many as the socket was read"
+        assert await client.fetch(HERE) == 999
+
+
+async def test_a_reply_leaves_after_its_record_is_written(tmp_path: Path) -> None:
+    disk = FullDisk()
+    async with EdgeBroker(tmp_path, fs=disk) as broker:
+        await broker.ensure_offsets_topic()
+        seen: list[tuple[int, int]] = []
+        host = host_of(broker, HERE)
+        release = host.release
+
+        def spy() -> None:
+            seen.append((len(disk.writes), len(host.held)))
+            release()
+
+        host.release = spy  # type: ignore[method-assign]
+        client = await broker.client()
+        assert await client.commit(HERE, 5) == NONE
+
+        assert seen[-1] == (1, 1), "one write was made when the one held reply went"
+        assert all(held == 0 for writes, held in seen if not writes)
+
+
+async def test_a_fetch_behind_a_commit_of_the_same_turn_sees_it_and_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        commit, fetch = client.send_commit(HERE, 7), client.send_fetch(HERE)
+
+        await client.receive(commit)
+        reply = await client.receive(fetch)
+        assert reply["topics"][0]["partitions"][0]["committed_offset"] == 7
+
+
+async def test_records_of_one_request_are_never_split(tmp_path: Path) -> None:
+    """100 partitions are about 6 kB; a batch of 20 kB holds three requests whole, not a part."""
+    settings = RuntimeSettings(GroupConfig(min_session_timeout_ms=100, max_record_bytes=20_000))
+    async with EdgeBroker(tmp_path, settings=settings, partitions=1) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        handles = [
+            client.send_commit(HERE, offset, topic="payments", partitions=100)
+            for offset in range(20)
+        ]
+        for handle in handles:
+            await client.receive(handle)
+
+        counts = [count for _, count in batches(broker.logs[0])]
+        assert sum(counts) == 2000
+        assert all(count % 100 == 0 for count in counts)
+        assert max(counts) == 300 or len(counts) == 20
+        assert all(header.size_bytes <= 20_000 for _, header in broker.logs[0].scan())
+
+
+async def test_batches_of_one_turn_go_to_as_many_segments_as_they_need(tmp_path: Path) -> None:
+    config = LogConfig(cleanup_policy="compact", segment_bytes=4096)
+    settings = RuntimeSettings(
+        GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=0, max_record_bytes=1024)
+    )
+    async with EdgeBroker(tmp_path, settings=settings, partitions=1, log_config=config) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        handles = [client.send_commit(HERE, offset) for offset in range(500)]
+        for handle in handles:
+            await client.receive(handle)
+
+        log = broker.logs[0]
+        assert len(log.segments) > 5
+        assert all(segment.size <= 4096 for segment in log.segments)
+        assert sum(count for _, count in batches(log)) == 500
+
+
+async def test_the_codec_of_the_offsets_topic_is_honoured(tmp_path: Path) -> None:
+    settings = RuntimeSettings(GROUPS, compression=4)
+    async with EdgeBroker(tmp_path, settings=settings, partitions=1) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        assert await client.commit(HERE, 5) == NONE
+
+        assert [header.compression for _, header in broker.logs[0].scan()] == [4]
+    async with EdgeBroker(tmp_path, partitions=1) as again:
+        await eventually(lambda: not again.runtime.loading)
+        assert await (await again.client()).fetch(HERE) == 5
+
+
+async def test_while_one_partition_flushes_its_own_wait_and_others_do_not(tmp_path: Path) -> None:
+    """flush.messages=1: replies wait for the fsync; later turns share the next one."""
+    config = LogConfig(cleanup_policy="compact", flush_messages=1)
+    async with EdgeBroker(tmp_path, log_config=config) as broker:
+        await broker.ensure_offsets_topic()
+        slow, other = host_of(broker, HERE), host_of(broker, THERE)
+        assert slow is not other
+        gate, flushes = threading.Event(), []
+        flush = slow.log.flush
+
+        def held() -> int:
+            flushes.append(slow.log.log_end_offset)
+            assert gate.wait(10)
+            return flush()
+
+        slow.log.flush = held  # type: ignore[method-assign]
+        here, there, reader = await broker.client(), await broker.client(), await broker.client()
+        first = here.send_commit(HERE, 1)
+        await eventually(lambda: flushes == [1])
+        more = [here.send_commit(HERE, offset) for offset in (2, 3, 4)]
+        fetch = reader.send_fetch(HERE)
+        await eventually(lambda: len(slow.held) == 5)
+
+        assert await there.commit(THERE, 9) == NONE, "the other partition goes on"
+        assert await there.fetch(THERE) == 9
+        assert len(slow.held) == 5, "neither the commits nor the read were answered"
+        gate.set()
+
+        for handle in (first, *more):
+            await here.receive(handle)
+        reply = await reader.receive(fetch)
+        assert reply["topics"][0]["partitions"][0]["committed_offset"] == 4
+        assert len(flushes) <= 3, "commits that came during a flush share the next"
+
+
+async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path: Path) -> None:
+    """offsets.commit.timeout.ms: 15 for a commit, 27 for a SyncGroup; the rest is untouched."""
+    clock = HandClock()
+    settings = RuntimeSettings(GROUPS, commit_timeout_ms=2000)
+    config = LogConfig(cleanup_policy="compact", flush_messages=1)
+    async with EdgeBroker(tmp_path, settings=settings, clock=clock, log_config=config) as broker:
+        await broker.ensure_offsets_topic()
+        host = host_of(broker, HERE)
+        gate = threading.Event()
+        flush = host.log.flush
+
+        def held() -> int:
+            assert gate.wait(10)
+            return flush()
+
+        host.log.flush = held  # type: ignore[method-assign]
+        client, member = await broker.client(), await broker.client()
+        commit = client.send_commit(HERE, 1)
+        await eventually(lambda: len(host.held) == 1)
+
+        clock.pass_ms(1999)
+        broker.runtime.tick()
+        assert len(host.held) == 1
+        clock.pass_ms(1)
+        broker.runtime.tick()
+
+        reply = await client.receive(commit)
+        assert reply["topics"][0]["partitions"][0]["error_code"] == COORDINATOR_NOT_AVAILABLE
+        gate.set()
+        await eventually(lambda: host.stable == host.appended)
+        gate.clear()
+        joined = await member.call(
+            JOIN_GROUP.key,
+            3,
+            group_id=HERE,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b""}],
+        )
+        sync = member.send(
+            SYNC_GROUP.key,
+            3,
+            group_id=HERE,
+            generation_id=joined["generation_id"],
+            member_id=joined["member_id"],
+            assignments=[],
+        )
+        await eventually(lambda: len(host.held) == 1)
+        clock.pass_ms(2000)
+        broker.runtime.tick()
+
+        assert (await member.receive(sync))["error_code"] == REBALANCE_IN_PROGRESS
+        gate.set()
+        await eventually(lambda: host.stable == host.appended)
+        assert await client.fetch(HERE) == 1, "the record was kept all the same"
+
+
+async def test_required_acks_of_0_answer_a_commit_before_it_is_written(tmp_path: Path) -> None:
+    config = LogConfig(cleanup_policy="compact", flush_messages=1)
+    for acks, waits in ((0, False), (-1, True)):
+        settings = RuntimeSettings(GROUPS, commit_required_acks=acks)
+        directory = tmp_path / str(acks)
+        directory.mkdir()
+        async with EdgeBroker(directory, settings=settings, log_config=config) as broker:
+            await broker.ensure_offsets_topic()
+            host = host_of(broker, HERE)
+            gate = threading.Event()
+            flush = host.log.flush
+            host.log.flush = lambda gate=gate, flush=flush: gate.wait(10) and flush()  # type: ignore
+            client = await broker.client()
+            commit = client.send_commit(HERE, 1)
+            if waits:
+                await eventually(lambda host=host: len(host.held) == 1)
+            else:
+                await client.receive(commit)
+                assert host.stable < host.accepted
+            gate.set()
+            if waits:
+                await client.receive(commit)
+
+
+async def test_a_failed_append_unloads_once_then_reads_go_on_and_commits_when_it_works_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.cores.loading.PROBE_MS_FIRST", 50)
+    disk = FullDisk()
+    async with EdgeBroker(tmp_path, fs=disk) as broker:
+        await broker.ensure_offsets_topic()
+        client, member, joiner = [await broker.client() for _ in range(3)]
+        assert await client.commit(HERE, 5) == NONE
+        member_id, generation_id = await member.join_alone(HERE)
+        parked = joiner.send(
+            JOIN_GROUP.key,
+            3,
+            group_id=HERE,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b""}],
+        )
+        host = host_of(broker, HERE)
+        await eventually(lambda: len(host.shard.parked()) == 1)
+        disk.full = True
+
+        commit = client.send_commit(HERE, 6, member_id=member_id, generation_id=generation_id)
+        fetch = client.send_fetch(HERE)
+        reply = await client.receive(commit)
+        assert reply["topics"][0]["partitions"][0]["error_code"] == NOT_COORDINATOR
+        assert (await client.receive(fetch))["error_code"] == NOT_COORDINATOR
+        assert (await joiner.receive(parked))["error_code"] == NOT_COORDINATOR
+        await eventually(lambda: host.phase is Phase.UNWRITABLE)
+
+        assert await client.fetch(HERE) == 5, "what was acknowledged, not what failed"
+        assert await member.heartbeat(HERE, member_id, generation_id) == NONE
+        refused = await client.commit(HERE, 6, member_id=member_id, generation_id=generation_id)
+        assert refused == COORDINATOR_NOT_AVAILABLE
+        assert await client.commit(THERE, 1) == COORDINATOR_NOT_AVAILABLE or True
+        assert not broker.fatal
+
+        disk.full = False
+        await eventually(lambda: host.phase is Phase.ACTIVE)
+        done = await client.commit(HERE, 7, member_id=member_id, generation_id=generation_id)
+        assert done == NONE
+        assert await client.fetch(HERE) == 7
+    async with EdgeBroker(tmp_path) as again:
+        await eventually(lambda: not again.runtime.loading)
+        assert await (await again.client()).fetch(HERE) == 7
+
+
+async def test_a_failed_fsync_is_final(tmp_path: Path) -> None:
+    disk = FullDisk()
+    config = LogConfig(cleanup_policy="compact", flush_messages=1)
+    async with EdgeBroker(tmp_path, fs=disk, log_config=config) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        assert await client.commit(HERE, 5) == NONE
+        disk.broken = True
+        commit = client.send_commit(HERE, 6)
+
+        await eventually(lambda: broker.fatal)
+
+        assert "Input/output error" in broker.fatal[0]
+        reply = await client.receive(commit)
+        assert reply["topics"][0]["partitions"][0]["error_code"] == NOT_COORDINATOR
+
+
+async def test_while_loading_every_request_is_told_so(tmp_path: Path) -> None:
+    """Law 7: never offset 0 or -1; Heartbeat alone gets 0, SyncGroup what old clients know."""
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        assert await client.commit(HERE, 5) == NONE
+        host = host_of(broker, HERE)
+        host.phase = Phase.LOADING
+
+        assert await client.fetch(HERE) == -1000 - COORDINATOR_LOAD_IN_PROGRESS
+        assert await client.commit(HERE, 6) == COORDINATOR_LOAD_IN_PROGRESS
+        assert await client.heartbeat(HERE, "anyone", 1) == NONE
+        sync = await client.call(
+            SYNC_GROUP.key, 0, group_id=HERE, generation_id=1, member_id="m", assignments=[]
+        )
+        assert sync["error_code"] == REBALANCE_IN_PROGRESS
+        for key, version, value, path in (
+            (JOIN_GROUP.key, 0, {"group_id": HERE, "protocols": []}, ("error_code",)),
+            (13, 0, {"group_id": HERE, "member_id": "m"}, ("error_code",)),
+            (15, 0, {"groups": [HERE]}, ("groups", 0, "error_code")),
+            (16, 0, {}, ("error_code",)),
+            (42, 0, {"groups_names": [HERE]}, ("results", 0, "error_code")),
+        ):
+            found: Any = await client.call(key, version, **value)
+            for step in path:
+                found = found[step]
+            assert found == COORDINATOR_LOAD_IN_PROGRESS, key
+        host.phase = Phase.ACTIVE
+        assert await client.fetch(HERE) == 5
+
+
+async def test_before_the_offsets_topic_exists_nobody_is_coordinator(tmp_path: Path) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        client = await broker.client()
+        assert await client.commit(HERE, 5) == NOT_COORDINATOR
+        assert await client.heartbeat(HERE, "m", 1) == NOT_COORDINATOR
+
+        found = await client.call(10, 1, key=HERE, key_type=0)
+        assert (found["error_code"], found["port"]) == (NONE, broker.port)
+        assert await client.commit(HERE, 5) == NONE
+
+
+async def test_after_a_restart_offsets_are_read_back_and_stable_groups_go_on(
+    tmp_path: Path,
+) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        member_id, generation_id = await client.join_alone(HERE)
+        commit = {"member_id": member_id, "generation_id": generation_id}
+        assert await client.commit(HERE, 41, **commit) == NONE
+        assert await client.commit(HERE, 42, **commit) == NONE
+
+    async with EdgeBroker(tmp_path) as again:
+        await eventually(lambda: not again.runtime.loading)
+        client = await again.client()
+        assert await client.fetch(HERE) == 42
+        assert await client.heartbeat(HERE, member_id, generation_id) == NONE
+        assert await client.commit(HERE, 43, **commit) == NONE
+
+
+async def test_loading_a_big_shard_keeps_no_turn_long(tmp_path: Path) -> None:
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        for round_ in range(6):
+            handles = [
+                client.send_commit(f"group-{n}", round_, topic="payments", partitions=100)
+                for n in range(100)
+            ]
+            for handle in handles:
+                await client.receive(handle)
+
+    again = EdgeBroker(tmp_path, partitions=1)
+    logs = again.open_logs()
+    longest = 0.0
+    again.runtime.start(logs)
+    while again.runtime.loading:
+        began = time.thread_time()
+        await asyncio.sleep(0)
+        longest = max(longest, time.thread_time() - began)
+
+    assert again.runtime.hosts[0].loaded_records == 60_000
+    assert longest < 0.020
+    async with again:
+        assert await (await again.client()).fetch("group-99", "payments") == 5
+
+
+async def test_sessions_expire_by_the_clock_and_the_wall_clock_moves_none(
+    tmp_path: Path,
+) -> None:
+    clock = HandClock()
+    async with EdgeBroker(tmp_path, clock=clock) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        member_id, generation_id = await client.join_alone(HERE, session_timeout_ms=10_000)
+
+        clock.wall_ms += 10**9
+        broker.runtime.tick()
+        assert await client.heartbeat(HERE, member_id, generation_id) == NONE
+        clock.pass_ms(10_000)
+        broker.runtime.tick()
+        assert await client.heartbeat(HERE, member_id, generation_id) == UNKNOWN_MEMBER_ID
+
+
+async def test_the_timer_goes_off_by_itself(tmp_path: Path) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        await client.join_alone(HERE, session_timeout_ms=100)
+        shard = broker.runtime.shard_for(HERE)
+        assert shard is not None
+
+        await eventually(lambda: not shard.groups[HERE].members)
+
+
+async def test_a_new_member_that_goes_before_its_answer_is_removed_at_once(
+    tmp_path: Path,
+) -> None:
+    settings = RuntimeSettings(
+        GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=60_000)
+    )
+    async with EdgeBroker(tmp_path, settings=settings) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        client.send(
+            JOIN_GROUP.key,
+            3,
+            group_id=HERE,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b""}],
+        )
+        shard = broker.runtime.shard_for(HERE)
+        assert shard is not None
+        await eventually(lambda: len(shard.parked()) == 1)
+
+        client.close()
+
+        await eventually(lambda: not shard.parked())
+        assert not any(group.members for group in shard.groups.values())
+
+
+async def test_stopping_answers_who_waits(tmp_path: Path) -> None:
+    settings = RuntimeSettings(
+        GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=60_000)
+    )
+    async with EdgeBroker(tmp_path, settings=settings) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        handle = client.send(
+            JOIN_GROUP.key,
+            3,
+            group_id=HERE,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b""}],
+        )
+        shard = broker.runtime.shard_for(HERE)
+        assert shard is not None
+        await eventually(lambda: len(shard.parked()) == 1)
+
+        await broker.runtime.stop()
+
+        assert (await client.receive(handle))["error_code"] == NOT_COORDINATOR
+
+
+async def test_offsets_of_a_deleted_topic_go_even_if_their_shard_was_loading(
+    tmp_path: Path,
+) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        client = await broker.client()
+        assert await client.commit(HERE, 5) == NONE
+        assert await client.commit(HERE, 6, topic="payments") == NONE
+        await broker.runtime.dropped_offsets.drop(["payments"], Slicer().work("test"))
+        assert await client.fetch(HERE, "payments") == -1
+        assert await client.fetch(HERE) == 5
+    again = EdgeBroker(tmp_path)
+    async with again:
+        await again.runtime.dropped_offsets.drop(["orders"], Slicer().work("test"))
+        await eventually(lambda: not again.runtime.loading)
+        assert await (await again.client()).fetch(HERE) == -1
+
+
+async def test_events_reach_every_observer(tmp_path: Path) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        seen: list[str] = []
+        tell: Callable[[object, object], None] = lambda shard, event: seen.append(  # noqa: E731
+            type(event).__name__
+        )
+        broker.runtime.on_event.append(tell)
+        await (await broker.client()).join_alone(HERE)
+
+        assert seen[0] == "MemberJoined"
+        assert {"Transition", "GenerationFormed"} <= set(seen)
+
+
+async def test_a_bug_in_the_core_is_answered_and_harms_no_other_shard(tmp_path: Path) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        shard = broker.runtime.shard_for(HERE)
+        client: Client = await broker.client()
+        handle = host_of(broker, HERE).shard.handle
+
+        class Broken:
+            def handle(self, call: object, now: Now) -> None:
+                raise ZeroDivisionError
+
+            def next_deadline(self) -> None:
+                return None
+
+            def unload(self, error_code: int) -> object:
+                assert shard is not None
+                return shard.unload(error_code)
+
+        host = host_of(broker, HERE)
+        host.shard = Broken()  # type: ignore[assignment]
+        assert (await client.call(12, 0, group_id=HERE, generation_id=1, member_id="m"))[
+            "error_code"
+        ] == -1
+        assert await client.heartbeat(THERE, "m", 1) == UNKNOWN_MEMBER_ID
+        assert handle

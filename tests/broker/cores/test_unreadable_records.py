@@ -1,0 +1,273 @@
+"""A partition of the offsets topic that can't be read costs its own groups, and nobody else's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.broker import Broker
+from broker.config.config import BadConfig
+from broker.cores import shard_keeper
+from broker.cores.shard_log import Phase
+from broker.cores.snapshots import IMAGE
+from coordinator.shard import GroupShard
+from log.config import LogConfig
+from log.filesystem import OsFileSystem
+from log.partition_log import PartitionLog
+from offsets.partitioner import partition_for
+from offsets.record_values import group_key, offset_key_head, offset_value
+from protocol.errors import KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR
+from protocol.records.batch import Record, encode_batch
+from tests.broker.serving import HandClock, asked, eventually, serving
+from tests.broker.topic_calls import create_topic, produce
+from tests.wire import Wire
+
+TOPIC = "__consumer_offsets"
+PARTITIONS = 3
+SETTINGS = {"offsets.topic.num.partitions": str(PARTITIONS)}
+GROUPS = [
+    next(f"g{n}" for n in range(100) if partition_for(f"g{n}", PARTITIONS) == partition)
+    for partition in range(PARTITIONS)
+]
+"""One of each partition."""
+ILL = 1
+ILL_GROUP = GROUPS[ILL]
+KEY = offset_key_head(ILL_GROUP, "t") + bytes(4)
+VALUE = offset_value(41, -1, "", 1, -1)
+
+
+def commit(wire: Wire, group_id: str, offset: int) -> int:
+    partition = {"partition_index": 0, "committed_offset": offset}
+    topics = [{"name": "t", "partitions": [partition]}]
+    answer = wire.call("OffsetCommit", 8, {"group_id": group_id, "topics": topics})
+    code: int = answer["topics"][0]["partitions"][0]["error_code"]
+    return code
+
+
+def committed(wire: Wire, group_id: str) -> int:
+    topics = [{"name": "t", "partition_indexes": [0]}]
+    answer = wire.call("OffsetFetch", 7, {"group_id": group_id, "topics": topics})
+    offset: int = -1000 - answer["error_code"]
+    return answer["topics"][0]["partitions"][0]["committed_offset"] if offset == -1000 else offset
+
+
+async def all_committed(broker: Broker) -> list[int]:
+    await eventually("the load", lambda: not broker.runtime.loading)
+    return await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
+
+
+async def filled(directory: Path) -> None:
+    """Offset 5 of every group, record 0 of its partition."""
+    async with serving(directory, SETTINGS) as broker:
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        await asked(broker, lambda wire: wire.call("FindCoordinator", 2, {"key": "g"}))
+        codes = await asked(broker, lambda wire: [commit(wire, group, 5) for group in GROUPS])
+        assert codes == [NONE] * PARTITIONS
+
+
+def write(directory: Path, *pairs: tuple[bytes | None, bytes | None]) -> None:
+    """Append a batch behind the broker's back, as an older version of it would have."""
+    log = PartitionLog.open(
+        OsFileSystem(),
+        str(directory / f"{TOPIC}-{ILL}"),
+        TOPIC,
+        ILL,
+        LogConfig(cleanup_policy="compact"),
+        clean=True,
+    )
+    first = log.log_end_offset
+    records = [Record(first + i, 1, key, value) for i, (key, value) in enumerate(pairs)]
+    log.append_encoded(encode_batch(records), first, first + len(pairs) - 1, 1)
+    log.close()
+
+
+def everything_in(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (directory / f"{TOPIC}-{ILL}").iterdir()}
+
+
+STRANGER = next(f"x{n}" for n in range(9) if partition_for(f"x{n}", PARTITIONS) != ILL)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (b"", VALUE, "its key is missing or shorter than its type"),
+        (KEY, b"", "a value of 0 bytes has no version"),
+        (KEY, b"\0\5" + VALUE[2:], "value version 5 is unknown"),
+        (group_key(STRANGER), None, f"group '{STRANGER}', which belongs into partition"),
+    ],
+)
+async def test_a_record_that_cannot_be_read_fails_its_partition_alone(
+    tmp_path: Path, key: bytes, value: bytes | None, why: str
+) -> None:
+    await filled(tmp_path)
+    write(tmp_path, (KEY, VALUE), (key, value))
+    async with serving(tmp_path, SETTINGS) as broker:
+        healthy = [5] * PARTITIONS
+        healthy[ILL] = -1000 - NOT_COORDINATOR
+        assert await all_committed(broker) == healthy
+        before = everything_in(tmp_path)
+        codes = await asked(broker, lambda wire: [commit(wire, group, 6) for group in GROUPS])
+        assert codes == [NONE, NOT_COORDINATOR, NONE]
+
+        health = broker.health()
+        assert health["state"] == "ready"
+        assert list(health["unreadable"]) == [f"{TOPIC}-{ILL}"]
+        reason = health["unreadable"][f"{TOPIC}-{ILL}"]
+        assert why in reason
+        assert f"offsets.load.skip.records={TOPIC}-{ILL}:2 " in reason
+
+        listed = await asked(broker, lambda wire: wire.call("ListGroups", 4))
+        assert listed["error_code"] == NONE, "the others are listed"
+        assert {group["group_id"] for group in listed["groups"]} == {GROUPS[0], GROUPS[2]}
+        data = encode_batch([Record(0, 1, KEY, VALUE)])
+        refused = await asked(
+            broker, lambda wire: produce(wire, TOPIC, data, ILL), "__admin_client"
+        )
+        assert refused["error_code"] == KAFKA_STORAGE_ERROR
+        assert why in refused["error_message"]
+        assert broker.runtime.snapshots is not None
+        await broker.runtime.snapshots.write_all(broker.runtime.hosts)
+        await broker.cleaning.clean_offsets()
+        await broker.maintenance.run_retention()
+        assert everything_in(tmp_path) == before, "nothing is done to its log"
+        assert not broker.stopped.is_set()
+
+
+def planted(error: Exception) -> Callable[..., Coroutine[None, None, None]]:
+    """A load that ends like that in one partition."""
+    real = shard_keeper.load
+
+    async def load(host: Any, *more: Any) -> None:
+        await real(host, *more)
+        if host.partition == ILL:
+            raise error
+
+    return load
+
+
+@pytest.mark.parametrize(
+    "error",
+    [KeyError("x"), UnicodeDecodeError("utf-8", b"", 0, 1, "no"), OSError(5, "Input/output error")],
+)
+async def test_whatever_ends_a_load_is_its_partitions_alone(
+    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(tmp_path)
+    monkeypatch.setattr(shard_keeper, "load", planted(error))
+    async with serving(tmp_path, SETTINGS) as broker:
+        assert await all_committed(broker) == [5, -1000 - NOT_COORDINATOR, 5]
+        assert broker.runtime.hosts[ILL].phase is Phase.FAILED
+        assert str(error) in broker.runtime.unreadable()[f"{TOPIC}-{ILL}"]
+        assert not broker.runtime.hosts[ILL].shard.groups, "nothing half loaded is shown"
+
+
+async def test_a_replay_that_fails_names_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(tmp_path)
+    replay = GroupShard.replay
+
+    def fails(self: GroupShard, run: Any, base_offset: int) -> None:
+        if run.group_id == ILL_GROUP:
+            raise IndexError("no such column")
+        replay(self, run, base_offset)
+
+    monkeypatch.setattr(GroupShard, "replay", fails)
+    async with serving(tmp_path, SETTINGS) as broker:
+        await eventually("the load", lambda: not broker.runtime.loading)
+        reason = broker.runtime.unreadable()[f"{TOPIC}-{ILL}"]
+        assert "record at offset 0 of the offsets log: it can't be replayed: IndexError" in reason
+
+
+async def test_a_damaged_byte_found_by_a_load_is_its_partitions_alone(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    write(tmp_path, (KEY, VALUE))
+    segment = tmp_path / f"{TOPIC}-{ILL}" / f"{0:020d}.log"
+    data = bytearray(segment.read_bytes())
+    data[-1] ^= 0xFF  # after a stop in order a start compares no checksums, but a load does
+    segment.write_bytes(data)
+    async with serving(tmp_path, SETTINGS) as broker:
+        assert await all_committed(broker) == [5, -1000 - NOT_COORDINATOR, 5]
+        reason = broker.runtime.unreadable()[f"{TOPIC}-{ILL}"]
+        assert f"log.recovery.truncate={TOPIC}-{ILL} " in reason
+    async with serving(tmp_path, {**SETTINGS, "log.recovery.truncate": f"{TOPIC}-{ILL}"}) as broker:
+        assert await all_committed(broker) == [5, 5, 5]
+
+
+async def test_a_record_is_passed_over_when_it_is_told_by_its_offset(tmp_path: Path) -> None:
+    """Only that one, with a line that says what it was; the snapshot then spares the setting."""
+    await filled(tmp_path)
+    write(tmp_path, (KEY, offset_value(6, -1, "", 1, -1)), (KEY, b"\0\5later"), (KEY, VALUE))
+    told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:2"}
+    with capture_logs() as lines:
+        async with serving(tmp_path, told) as broker:
+            assert await all_committed(broker) == [5, 41, 5]
+            assert not broker.runtime.unreadable()
+            assert await asked(broker, lambda wire: commit(wire, ILL_GROUP, 42)) == NONE, (
+                "and the shard goes on"
+            )
+    [passed] = [line for line in lines if line["event"] == "a record was passed over, as told"]
+    assert (passed["partition"], passed["offset"], passed["value_bytes"]) == (ILL, 2, 7)
+    assert (passed["key"], passed["value"]) == (repr(KEY)[2:-1], r"\x00\x05later")
+    [may_go] = [line for line in lines if "offsets.load.skip.records may go" in line["event"]]
+    assert may_go["partition"] == ILL
+
+    async with serving(tmp_path, SETTINGS) as broker:
+        assert await all_committed(broker) == [5, 42, 5], "it is needed no more"
+    (tmp_path / f"{TOPIC}-{ILL}" / IMAGE).unlink()
+    async with serving(tmp_path, SETTINGS) as broker:
+        assert (await all_committed(broker))[ILL] == -1000 - NOT_COORDINATOR, "but without it"
+
+
+async def test_the_snapshot_behind_it_does_not_wait_for_the_stop(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    write(tmp_path, (KEY, b""), (KEY, VALUE))
+    told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:1"}
+    clock = HandClock()
+    async with serving(tmp_path, told, clock=clock) as broker:
+        await eventually("the load", lambda: not broker.runtime.loading)
+        clock.move(shard_keeper.SETTLING_MS)
+        image = tmp_path / f"{TOPIC}-{ILL}" / IMAGE
+        await eventually("the snapshot", image.exists)
+
+
+async def test_another_record_that_is_told_does_not_help(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    write(tmp_path, (KEY, b""), (KEY, b""))
+    told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:1,{TOPIC}-0:2"}
+    async with serving(tmp_path, told) as broker:
+        assert await all_committed(broker) == [5, -1000 - NOT_COORDINATOR, 5]
+        assert "record at offset 2 " in broker.runtime.unreadable()[f"{TOPIC}-{ILL}"]
+
+
+@pytest.mark.parametrize("words", ["t-0:1", f"{TOPIC}-0", f"{TOPIC}-0:x", f"{TOPIC}:1"])
+async def test_what_names_no_record_of_the_offsets_topic_is_no_value(
+    tmp_path: Path, words: str
+) -> None:
+    with pytest.raises(BadConfig, match=r"it must be __consumer_offsets-PARTITION:OFFSET,\.\.\."):
+        async with serving(tmp_path, {"offsets.load.skip.records": words}):
+            pass
+
+
+async def test_a_failed_shard_is_not_tried_again(tmp_path: Path) -> None:
+    """No load, probe or snapshot begins by itself: a record does not get better."""
+    await filled(tmp_path)
+    write(tmp_path, (KEY, b""))
+    async with serving(tmp_path, SETTINGS) as broker:
+        await eventually("the load", lambda: not broker.runtime.loading)
+        host = broker.runtime.hosts[ILL]
+        loaded = host.loaded_to
+        assert host.phase is Phase.FAILED
+        await eventually("nothing runs", lambda: len(broker.runtime._loads) <= 1)
+        [snapshots] = broker.runtime._loads
+        assert not snapshots.done()
+        broker.runtime.dropped_offsets.catch_up(host)
+        broker.runtime.tick()
+        await asyncio.sleep(0)
+        assert (host.phase, host.loaded_to) == (Phase.FAILED, loaded)

@@ -1,0 +1,188 @@
+"""The writer of log lines: it never fails or holds up whoever logs, and says what it lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from broker.loop import log_writer
+from broker.loop.log_writer import LogWriter, Stream
+from tests.brokers import CHECKOUT
+
+
+@pytest.fixture(autouse=True)
+def told() -> Iterator[list[Any]]:
+    structlog.reset_defaults()
+    with capture_logs() as lines:
+        yield lines
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """The reading and the writing end of a pipe."""
+    reading, writing = os.pipe()
+    yield reading, writing
+    for descriptor in (reading, writing):
+        with suppress(OSError):
+            os.close(descriptor)
+
+
+def fill(writing: int) -> int:
+    """Write until the pipe takes nothing more; how many bytes that were."""
+    os.set_blocking(writing, False)
+    size = 0
+    with suppress(BlockingIOError):
+        while True:
+            size += os.write(writing, b"." * 512)
+    os.set_blocking(writing, True)
+    return size
+
+
+def read_until(reading: int, end: bytes) -> bytes:
+    data = b""
+    while not data.endswith(end):
+        data += os.read(reading, 1 << 16)
+    return data
+
+
+def test_lines_come_in_order_and_whole(pipe: tuple[int, int]) -> None:
+    writer = LogWriter()
+    stream = Stream(writer, pipe[1], "utf-8")
+    print("one", end="", file=stream)
+    print(", two\nthree", file=stream)
+    print("lone surrogate \ud800", file=stream, flush=True)
+    assert writer.drain()
+    assert os.read(pipe[0], 1000) == b"one, two\nthree\nlone surrogate \\ud800\n"
+
+
+def test_a_reader_that_does_not_read_holds_nobody_up_and_costs_the_oldest_lines(
+    pipe: tuple[int, int], told: list[Any]
+) -> None:
+    filled = fill(pipe[1])
+    writer = LogWriter(queued_bytes_max=1000)
+    for number in range(10_000):
+        writer.put(pipe[1], b"line %d\n" % number)
+    assert not writer.drain(0.01)
+
+    got: list[bytes] = []
+    last = b"line 9999\n"
+    reader = threading.Thread(target=lambda: got.append(read_until(pipe[0], last)))
+    reader.start()
+    assert writer.drain(10)
+    reader.join(10)
+    lines = [int(number) for number in got[0][filled:].split()[1::2]]
+    assert lines == sorted(lines)
+    assert len(lines) + writer.lost == 10_000
+    assert writer.lost > 5_000
+    assert [line["lines"] for line in told] == [writer.lost]
+
+
+def test_what_cannot_be_written_is_counted_and_told_when_it_can_again(
+    pipe: tuple[int, int], told: list[Any]
+) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    writer = LogWriter()
+    for _ in range(3):
+        writer.put(full, b"lost\n")
+        assert writer.drain()
+    assert (writer.lost, told) == (3, [])
+
+    os.dup2(pipe[1], full)
+    writer.put(full, b"kept\n")
+    assert writer.drain()
+    os.close(full)
+    assert os.read(pipe[0], 1000) == b"kept\n"
+    assert [line["lines"] for line in told] == [3]
+
+
+def test_a_reader_that_is_gone_fails_nobody(pipe: tuple[int, int]) -> None:
+    os.close(pipe[0])
+    writer = LogWriter()
+    writer.put(pipe[1], b"lost\n")
+    assert writer.drain()
+    assert writer.lost == 1
+
+
+def test_a_line_after_a_torn_one_begins_anew(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    room = [9]
+
+    def short(descriptor: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(28, "No space left on device")
+        done = write(descriptor, data[: room[0]])
+        room[0] -= done
+        return done
+
+    writer = LogWriter()
+    with monkeypatch.context() as patched:
+        patched.setattr(log_writer.os, "write", short)
+        writer._write(pipe[1], [b"whole\n", b"torn apart\n"])
+    assert writer.lost == 1
+    writer._write(pipe[1], [b"another\n"])
+    assert os.read(pipe[0], 1000) == b"whole\ntor\nanother\n"
+
+
+def test_a_value_that_cannot_be_shown_costs_its_line_alone() -> None:
+    program = """
+from broker.cores.log_lines import configure, logger
+class Bad:
+    def __repr__(self):
+        raise ValueError
+    __str__ = __repr__
+configure({form!r})
+logger.info("before")
+logger.info("in the middle", value=Bad())
+try:
+    raise Exception(Bad())
+except Exception:
+    logger.exception("behind")
+"""
+    for form in ("console", "json"):
+        done = subprocess.run(
+            [sys.executable, "-c", program.replace("{form!r}", repr(form))],
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "before" in done.stderr
+        assert "in the middle" in done.stderr
+        assert "behind" in done.stderr
+
+
+ENDS = {
+    "sys.exit": "sys.exit(7)",
+    "an exception": "raise ZeroDivisionError",
+    "the end": "pass",
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_the_end_of_the_process_waits_for_what_is_queued(how: str) -> None:
+    program = f"""
+import sys
+from broker.loop.log_writer import standard_streams
+with standard_streams():
+    for number in range(50_000):
+        print("line", number)
+    print("the reason", file=sys.stderr)
+    {ENDS[how]}
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == {"sys.exit": 7, "an exception": 1, "the end": 0}[how]
+    assert done.stdout.endswith("line 49999\n")
+    assert done.stderr.startswith("the reason\n")

@@ -1,0 +1,137 @@
+"""Long work gives others their turn, and one client's does not hold up another's."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from itertools import pairwise
+
+import pytest
+
+from broker.loop import slices, watchdog
+from broker.loop.slices import Slicer
+from broker.loop.watchdog import Watchdog
+from broker.loop.worker import Worker
+
+
+async def test_between_two_slices_of_any_work_the_loop_has_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_NS", 0)
+    slicer = Slicer()
+    seen: list[str] = []
+
+    async def long(name: str) -> None:
+        work = slicer.work(name)
+        for _ in range(20):
+            await work.pause()
+            seen.append(name)
+
+    async def others() -> None:
+        while True:
+            seen.append("loop")
+            await asyncio.sleep(0)
+
+    looking = asyncio.create_task(others())
+    await asyncio.gather(*(long(name) for name in "abc"))
+    looking.cancel()
+
+    pairs = set(pairwise(seen))
+    assert not {(one, other) for one, other in pairs if "loop" not in (one, other)}
+    order = [name for name in seen if name != "loop"]
+    assert order == ["a", "b", "c"] * 20
+
+
+async def test_a_slice_whose_task_was_cancelled_holds_up_nobody() -> None:
+    slicer = Slicer()
+    gone = asyncio.create_task(slicer.turn())
+    await asyncio.sleep(0)
+    stays = asyncio.create_task(slicer.turn())
+    gone.cancel()
+    await asyncio.wait_for(stays, 5)
+
+
+async def test_pieces_that_were_too_long_are_counted_by_name_and_the_longest_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watchdog()
+    watch.held("Fetch", watchdog.HELD_NS_MAX)
+    assert not watch.counts
+    watch.held("Fetch", watchdog.HELD_NS_MAX + 5)
+    watch.held("Fetch", watchdog.HELD_NS_MAX + 1)
+    assert watch.counts == {"Fetch": 2}
+    assert watch.longest_ns == {"Fetch": watchdog.HELD_NS_MAX + 5}
+
+    monkeypatch.setattr(watchdog, "HELD_NS_MAX", -1)
+    work = Slicer(watch).work("scrape")
+    await work.pause()
+    assert watch.counts["scrape"] == 1
+
+
+async def test_clients_of_the_worker_take_turns() -> None:
+    worker = Worker()
+    gate = threading.Event()
+    done: list[str] = []
+
+    def job(name: str) -> str:
+        gate.wait(10)
+        done.append(name)
+        return name
+
+    many = [worker.run("many", lambda n=n: job(f"many {n}")) for n in range(3)]  # type: ignore[misc]
+    first = [asyncio.ensure_future(each) for each in many]
+    await asyncio.sleep(0)
+    one = asyncio.ensure_future(worker.run("one", lambda: job("one")))
+    await asyncio.sleep(0)
+    gate.set()
+
+    assert await asyncio.wait_for(one, 10) == "one"
+    assert await asyncio.gather(*first) == ["many 0", "many 1", "many 2"]
+    assert done.index("one") == 1
+    worker.stop()
+
+
+async def test_what_a_job_raises_is_its_clients_alone() -> None:
+    worker = Worker()
+
+    def fails() -> None:
+        raise ValueError("no")
+
+    bad = asyncio.ensure_future(worker.run(1, fails))
+    good = asyncio.ensure_future(worker.run(2, lambda: 7))
+    with pytest.raises(ValueError, match="no"):
+        await bad
+    assert await good == 7
+    cancelled = asyncio.ensure_future(worker.run(3, lambda: 1))
+    cancelled.cancel()
+    assert await worker.run(4, lambda: 8) == 8
+    worker.stop()
+
+
+async def test_what_waits_for_nobody_ends_no_slice_and_what_waits_is_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_ns = 0
+    monkeypatch.setattr(slices, "perf_counter_ns", lambda: now_ns)
+    work = Slicer().work("DeleteTopics")
+
+    def passes(waited_ns: int) -> None:
+        nonlocal now_ns
+        now_ns += waited_ns
+
+    async def takes(held_ns: int, waited_ns: int) -> str:
+        nonlocal now_ns
+        now_ns += held_ns
+        if waited_ns:
+            asyncio.get_running_loop().call_soon(passes, waited_ns)
+            await asyncio.sleep(0)
+        return "done"
+
+    for _ in range(3):
+        assert not work.over
+        assert await work.beside(takes(slices.SLICE_NS // 2, 0)) == "done"
+    assert work.over
+
+    await work.pause()
+    await work.beside(takes(5, 10 * slices.SLICE_NS))
+    assert work.end() == pytest.approx((1.5 * slices.SLICE_NS + 5) / 1e9)

@@ -1,0 +1,145 @@
+"""Every piece of work that may hold the loop is measured, by a name that docs/metrics.md has."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from pathlib import Path
+from time import perf_counter_ns
+
+import pytest
+
+from broker.loop import watchdog
+from broker.loop.garbage import collect_seldom
+from broker.loop.watchdog import Watchdog
+from broker.net import connection
+from broker.net.dispatch import SERVED
+from tests.broker.serving import asked, eventually, serving
+
+PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
+
+
+@pytest.fixture
+def every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However short a piece is, it counts."""
+    monkeypatch.setattr(watchdog, "HELD_NS_MAX", -1)
+    monkeypatch.setattr(connection, "HELD_NS_MAX", -1)
+
+
+def documented() -> set[str]:
+    section = PAGE.read_text().split("### Pieces of work")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")][2:]
+    names = {name for row in rows for name in row.split("|")[1].split("`")[1::2]}
+    return names | {row.api.name for row in SERVED.values()} | {"requests"}
+
+
+async def test_what_a_broker_does_is_measured_by_documented_names(
+    tmp_path: Path, every_piece: None
+) -> None:
+    settings = {"log.retention.check.interval.ms": "50", "http.listener": "127.0.0.1:0"}
+    async with serving(tmp_path, settings) as broker:
+        await broker.start_http()
+        topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
+        await asked(broker, lambda wire: wire.call("CreateTopics", 5, {"topics": [topic]}))
+        await asked(broker, lambda wire: wire.call("FindCoordinator", 3, {"key": "g"}))
+        join = {
+            "group_id": "g",
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 10_000,
+            "member_id": "",
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        }
+        await asked(broker, lambda wire: wire.call("JoinGroup", 3, join))
+        assert broker.http is not None
+        _, writer = await asyncio.open_connection("127.0.0.1", broker.http.port)
+        writer.write(b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
+        fetch = {"max_wait_ms": 50, "min_bytes": 1, "topics": []}
+        fetch["topics"] = [{"topic": "t", "partitions": [{"partition": 0}]}]
+        await asked(broker, lambda wire: wire.call("Fetch", 4, fetch))
+        broker.runtime.tick()
+        counts = broker.watchdog.counts
+        wanted = {
+            "CreateTopics",
+            "FindCoordinator",
+            "JoinGroup",
+            "Fetch",
+            "turn",
+            "tick",
+            "replies",
+            "connections",
+            "long polls",
+            "snapshot",
+            "retention",
+            "http",
+        }
+        await eventually("all are measured", lambda: wanted <= set(counts))
+        writer.close()
+    assert set(counts) <= documented()
+
+
+async def test_each_step_between_two_waits_is_a_piece(every_piece: None) -> None:
+    watch = Watchdog()
+
+    async def work() -> str:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return "done"
+
+    assert await watch.watched("work", work()) == "done"
+    assert watch.counts == {"work": 3}
+
+
+async def test_what_is_thrown_into_watched_work_is_the_works_to_handle(every_piece: None) -> None:
+    watch = Watchdog()
+    seen: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            await asyncio.sleep(0)
+            seen.append("tidied")
+            raise
+
+    task = asyncio.create_task(watch.watched("work", work()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == ["cancelled", "tidied"]
+
+    async def broken() -> None:
+        raise ValueError("ours")
+
+    with pytest.raises(ValueError, match="ours"):
+        await watch.watched("work", broken())
+
+
+def test_the_collector_of_cycles_looks_at_everything_seldom_and_is_measured(
+    every_piece: None,
+) -> None:
+    watch = Watchdog()
+    before = gc.get_threshold()
+    undo = collect_seldom(watch)
+    try:
+        full = gc.get_stats()[2]["collections"]
+        kept = [[number] for number in range(200_000)]
+        assert gc.get_stats()[2]["collections"] == full
+        assert len(kept) == 200_000
+        assert watch.counts["garbage collection"] > 10
+        assert "garbage collection" in documented()
+    finally:
+        undo()
+    assert gc.get_threshold() == before
+
+
+def test_a_piece_within_another_is_counted_once(every_piece: None) -> None:
+    watch = Watchdog()
+    began_ns = perf_counter_ns()
+    watch.ended("inner", perf_counter_ns())
+    watch.ended("outer", began_ns)
+    assert watch.counts == {"inner": 1}
+    watch.ended("outer", perf_counter_ns())
+    assert watch.counts == {"inner": 1, "outer": 1}

@@ -1,0 +1,77 @@
+"""Groups that commit between any two scrapes: their seconds are in each of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.metrics import record_times
+from broker.metrics import scan as walk
+from broker.metrics.record_times import Key, _Wanted
+from log.record_time import RecordTime, TimeReader
+from protocol.errors import NONE
+from protocol.records.batch import Record, encode_batch
+from tests.broker.seen import Seen, seeing
+
+AT = ("consumergroup=busy", "topic=orders", "partition=0")
+RECORDS = 50
+
+
+def fill(seen: Seen) -> None:
+    """Records in ``orders``, one a second, the last one made just now."""
+    log = seen.broker.logs.get("orders", 0)
+    assert log is not None
+    now_ms = seen.clock.wall_ms
+    records = [Record(n, now_ms - 1000 * (RECORDS - 1 - n), None, b"v") for n in range(RECORDS)]
+    log.append(encode_batch(records), 0, now_ms)
+
+
+def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
+    """In the place of the thread that looks records up."""
+    return [(each.topic_id, each.partition, first) for each in step for first in each.offsets], []
+
+
+async def test_the_seconds_of_a_group_that_commits_all_the_time(tmp_path: Path) -> None:
+    """A scrape waits for the records it needs, so it has those of this very commit."""
+    async with seeing(tmp_path) as seen:
+        fill(seen)
+        for offset in range(10):
+            assert await seen.client.commit("busy", offset) == NONE
+            scrape = await seen.scrape()
+            assert scrape["muster_consumergroup_lag_seconds", *AT] == RECORDS - 1 - offset
+            assert scrape["muster_consumergroup_lag_seconds_max", *AT[:2]] == RECORDS - 1 - offset
+        assert scrape["muster_lag_lookups_total"] == 10
+
+
+async def test_a_scrape_does_not_wait_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not known by then is left out, and everything else of the group is there."""
+    monkeypatch.setattr(walk, "LOOKUP_S_MAX", 0.001)
+    monkeypatch.setattr(record_times, "_look_up", find_nothing)
+    async with seeing(tmp_path) as seen:
+        fill(seen)
+        assert await seen.client.commit("busy", 4, partitions=3) == NONE
+        scrape = await seen.scrape()
+
+        assert scrape["kafka_consumergroup_lag", *AT] == RECORDS - 4
+        assert scrape["muster_consumergroup_lag_seconds", *AT] is None
+        assert len(scrape.of("kafka_consumergroup_lag")) == 3, "once each"
+
+
+async def test_a_record_that_cannot_be_read_holds_no_scrape_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(reader: TimeReader, offset: int) -> RecordTime:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(TimeReader, "first_at", broken)
+    monkeypatch.setattr(walk, "LOOKUP_S_MAX", 3600)
+    async with seeing(tmp_path) as seen:
+        fill(seen)
+        for _ in range(2):
+            assert await seen.client.commit("busy", 4) == NONE
+            scrape = await seen.scrape()
+            assert scrape["kafka_consumergroup_lag", *AT] == RECORDS - 4
+            assert scrape["muster_consumergroup_lag_seconds", *AT] is None

@@ -1,0 +1,267 @@
+"""Lag of groups: records, exact seconds, members, and how little it costs to keep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.metrics import record_times
+from broker.metrics.lag import PartitionLag
+from broker.metrics.record_times import Key, _Wanted
+from log.partition_log import PartitionLog
+from log.record_time import RecordTime, TimeReader
+from protocol.consumer_protocol import encode_assignment
+from protocol.errors import NONE
+from protocol.messages.delete_groups import API as DELETE_GROUPS
+from protocol.records.batch import Record, encode_batch
+from tests.broker.config.served import GROUP, Served, serving
+
+DAY_MS = 86_400_000
+AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
+
+
+def fill(served: Served, count: int, partition: int = 0, **fields: Any) -> PartitionLog:
+    """Records in ``orders``, one a second, the last one made just now."""
+    log = served.broker.logs.get("orders", partition)
+    assert log is not None
+    now_ms = served.clock.wall_ms
+    first_ms = now_ms - 1000 * (count - 1)
+    records = [Record(index, first_ms + 1000 * index, None, b"v") for index in range(count)]
+    log.append(encode_batch(records, **fields), 0, now_ms)
+    return log
+
+
+def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
+    """In the place of the thread that looks records up."""
+    return [(each.topic_id, each.partition, first) for each in step for first in each.offsets], []
+
+
+def of_group(served: Served, group_id: str = GROUP) -> list[PartitionLag]:
+    host = served.broker.runtime.host_for(group_id)
+    assert host is not None
+    return list(served.broker.lags.of_group(host, group_id))
+
+
+async def known(served: Served) -> list[PartitionLag]:
+    """The lags once all that was wanted is looked up."""
+    of_group(served)
+    await served.broker.lags.times.settled()
+    return of_group(served)
+
+
+async def test_records_and_seconds(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        fill(served, 10)
+        assert await served.client.commit(GROUP, 4) == NONE
+
+        (unknown,) = of_group(served)
+        assert (unknown.records, unknown.seconds) == (6, None), "never 0 before it is known"
+        await served.broker.lags.times.settled()
+        (lag,) = of_group(served)
+        assert (lag.log_start_offset, lag.offset, lag.log_end_offset) == (0, 4, 10)
+        assert (lag.records, lag.seconds, lag.approximate) == (6, 5.0, False)
+
+        served.pass_ms(2500)
+        (lag,) = of_group(served)
+        assert lag.seconds == 7.5, "it grows by itself"
+
+
+async def test_who_has_read_all_is_not_behind(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        fill(served, 3)
+        assert await served.client.commit(GROUP, 3) == NONE
+        served.pass_ms(60_000)
+        (lag,) = of_group(served)
+
+        assert (lag.records, lag.seconds) == (0, 0)
+        assert served.broker.lags.times.lookups == 0
+
+
+async def test_a_commit_beyond_the_end_is_no_negative_lag(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        assert await served.client.commit(GROUP, 1000) == NONE
+        assert [lag.records for lag in of_group(served)] == [0]
+
+
+async def test_what_was_deleted_is_no_lag(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        log = fill(served, 10)
+        assert await served.client.commit(GROUP, 2) == NONE
+        (before,) = await known(served)
+        log.delete_records(7)
+        (after,) = await known(served)
+
+    assert (before.records, before.seconds) == (8, 7.0)
+    assert (after.records, after.seconds) == (3, 2.0)
+
+
+async def test_a_time_is_looked_up_again_only_when_the_commit_moved(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        fill(served, 10)
+        assert await served.client.commit(GROUP, 4) == NONE
+        for _ in range(3):
+            await known(served)
+        assert served.broker.lags.times.lookups == 1
+
+        assert await served.client.commit("others", 4) == NONE
+        assert len(of_group(served, "others")) == 1
+        assert served.broker.lags.times.lookups == 1, (
+            "another group at the same place knows it already"
+        )
+
+        assert await served.client.commit(GROUP, 5) == NONE
+        (lag,) = await known(served)
+        assert (lag.seconds, served.broker.lags.times.lookups) == (4.0, 2)
+
+
+async def test_who_commits_faster_than_records_are_looked_up_has_the_age_of_before(
+    tmp_path: Path,
+) -> None:
+    """Exact as of the look before, until the record of the newer commit is known."""
+    async with serving(tmp_path) as served:
+        fill(served, 10)
+        for offset, expected in ((4, None), (5, 5.0), (6, 5.0)):
+            assert await served.client.commit(GROUP, offset) == NONE
+            (lag,) = of_group(served)
+            assert lag.seconds == expected
+            assert of_group(served) == [lag], "asking twice changes nothing"
+            await served.broker.lags.times.settled()
+            served.pass_ms(1000)
+
+        (lag,) = of_group(served)
+        assert lag.seconds == 3.0 + 3.0, "of offset 6, three seconds later"
+
+
+async def test_the_age_of_before_outlives_one_more_commit_and_two_minutes_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as served:
+        fill(served, 10)
+        for offset in (4, 5, 6):
+            assert await served.client.commit(GROUP, offset) == NONE
+            (lag,) = of_group(served)
+            if offset == 4:
+                await served.broker.lags.times.settled()
+                monkeypatch.setattr(record_times, "_look_up", find_nothing)
+        assert lag.seconds == 5.0, "of offset 4; neither 5 nor 6 is known yet"
+
+        served.pass_ms(120_000)
+        assert of_group(served)[0].seconds == 5.0
+        served.pass_ms(1)
+        assert of_group(served)[0].seconds is None
+
+
+async def test_what_was_asked_before_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_times, "KEPT_MIN", 10)
+    async with serving(tmp_path) as served:
+        fill(served, 10)
+        monkeypatch.setattr(record_times, "_look_up", find_nothing)
+        for number in range(30):
+            assert await served.client.commit(f"group-{number}", 3) == NONE
+            of_group(served, f"group-{number}")
+            await served.client.call(DELETE_GROUPS.key, 2, groups_names=[f"group-{number}"])
+
+        assert 0 < len(served.broker.lags.times._asked) <= 10
+
+
+async def test_inside_a_large_batch_the_seconds_are_approximate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("log.record_time.COMPRESSED_BYTES_MAX", 10)
+    async with serving(tmp_path) as served:
+        fill(served, 10, compression=1)
+        assert await served.client.commit(GROUP, 4) == NONE
+        (lag,) = await known(served)
+
+    assert (lag.seconds, lag.approximate) == (9.0, True)
+
+
+async def test_an_unreadable_record_leaves_its_age_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(reader: TimeReader, offset: int) -> RecordTime:
+        raise OSError(5, "Input/output error")
+
+    async with serving(tmp_path) as served:
+        fill(served, 10)
+        assert await served.client.commit(GROUP, 4) == NONE
+        with monkeypatch.context() as patch:
+            patch.setattr(TimeReader, "first_at", broken)
+            (lag,) = await known(served)
+            assert (lag.records, lag.seconds) == (6, None)
+
+        (lag,) = await known(served)
+        assert lag.seconds == 5.0, "it is tried again"
+
+
+async def test_when_offsets_expire(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"offsets.retention.minutes": 24 * 60}) as served:
+        assert await served.client.commit(GROUP, 1) == NONE
+        committed_ms = served.clock.wall_ms
+        served.pass_ms(5000)
+        (lag,) = of_group(served)
+
+    assert (lag.committed_ms, lag.expires_ms) == (committed_ms, committed_ms + DAY_MS)
+
+
+async def test_the_offsets_of_a_live_member_do_not_expire(tmp_path: Path) -> None:
+    async with serving(tmp_path, AT_ONCE) as served:
+        member_id, generation = await served.client.join_alone(GROUP)
+        mine = {"member_id": member_id, "generation_id": generation}
+        assert await served.client.commit(GROUP, 1, **mine) == NONE
+        assert [lag.expires_ms for lag in of_group(served)] == [None]
+
+
+async def test_a_topic_that_is_gone_has_no_lag(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        assert await served.client.commit(GROUP, 1) == NONE
+        del served.broker.logs.topics["orders"]
+        (lag,) = of_group(served)
+        served.broker.logs.topics.clear()
+
+    assert (lag.offset, lag.log_end_offset, lag.records, lag.seconds) == (1, None, None, None)
+
+
+async def test_what_each_member_is_behind(tmp_path: Path) -> None:
+    async with serving(tmp_path, AT_ONCE) as served:
+        for partition, count in enumerate((10, 5, 7)):
+            fill(served, count, partition)
+        assert await served.client.commit(GROUP, 4, partitions=2) == NONE
+        assignment = encode_assignment({"orders": [0, 1, 2]})
+        member_id, _ = await served.client.join_alone(GROUP, assignment=assignment)
+        lags = {"orders": {lag.partition: lag for lag in await known(served)}}
+        group = served.host.shard.groups[GROUP]
+        (member,) = list(served.broker.lags.of_members(group, lags))
+
+    assert member.member.member_id == member_id
+    assert (member.partitions, member.committed) == (3, 2)
+    assert (member.records, member.seconds) == (6 + 1, 5.0)
+
+
+async def test_members_of_other_protocols_have_none(tmp_path: Path) -> None:
+    async with serving(tmp_path, AT_ONCE) as served:
+        await served.client.join_alone(GROUP)
+        group = served.host.shard.groups[GROUP]
+        assert list(served.broker.lags.of_members(group, {})) == [], "their bytes are their own"
+
+
+async def test_old_times_go_and_used_ones_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_times, "KEPT_MIN", 10)
+    async with serving(tmp_path) as served:
+        fill(served, 200)
+        assert await served.client.commit("slow", 0) == NONE
+        of_group(served, "slow")
+        for offset in range(100):
+            assert await served.client.commit(GROUP, offset) == NONE
+            await known(served)
+            assert of_group(served, "slow")[0].seconds == 199
+        lags = served.broker.lags
+
+        assert lags.times.lookups == 100, "offset 0 is both groups'"
+        assert len(lags.times.recent) + len(lags.times._older) <= 20

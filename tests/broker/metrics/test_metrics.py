@@ -1,0 +1,297 @@
+"""/metrics after a known story: every name, every label, the numbers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.loop import slices
+from broker.metrics import text_format as families
+from broker.metrics.exposition import render
+from protocol.errors import NONE
+from protocol.messages.delete_groups import API as DELETE_GROUPS
+from protocol.messages.fetch import API as FETCH
+from protocol.messages.metadata import API as METADATA
+from protocol.messages.sync_group import API as SYNC_GROUP
+from protocol.records.message_set import Record
+from protocol.records.message_set import encode as encode_set
+from tests.broker.edge import eventually
+from tests.broker.seen import PAGE, Scrape, documented, seeing
+from tests.broker.stories import SESSION_MS, a_busy_day, one_that_is_behind, produce
+
+AUDITORS, ORDERS = "consumergroup=auditors", "topic=orders"
+
+
+async def test_names_types_and_labels_are_those_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("log.record_time.COMPRESSED_BYTES_MAX", 10)
+    async with seeing(tmp_path) as seen:
+        await a_busy_day(seen)
+        await seen.client.call(DELETE_GROUPS.key, 2, groups_names=["readers"])
+        await one_that_is_behind(seen)
+        await seen.scrape()
+        await seen.broker.lags.times.settled()
+        scrape = await seen.scrape()
+    page = documented()
+
+    assert len(page) > 30
+    assert {name: kind for name, (kind, _, _) in page.items()} == scrape.types
+    assert set(scrape.labels) == set(page), "each has a series after such a day"
+    assert {name: {labels} for name, (_, labels, _) in page.items()} == scrape.labels
+
+
+async def test_the_numbers_after_the_story(tmp_path: Path) -> None:
+    settings = {"group.min.session.timeout.ms": 1000, "offsets.topic.num.partitions": 3}
+    async with seeing(tmp_path, settings) as seen:
+        await a_busy_day(seen)
+        scrape = await seen.scrape()
+
+        assert scrape["muster_groups", "state=Stable"] == 1
+        assert scrape["muster_groups", "state=Empty"] == 1
+        assert scrape["muster_groups", "state=Dead"] == 0
+        assert scrape["muster_group_members"] == 1
+        assert scrape["muster_rebalances_total", "cause=member_joined"] == 1
+        assert scrape["muster_generations_total"] == 1
+        assert scrape["muster_offsets_cached"] == 3
+        assert scrape["muster_shards", "state=active"] == 3
+        assert scrape["muster_connections"] == 1
+        assert scrape["muster_log_segments", ORDERS] == 3, "one for each partition"
+        assert (
+            scrape["muster_log_size_bytes", ORDERS]
+            == seen.broker.logs.get(  # type: ignore[union-attr]
+                "orders", 0
+            ).size_bytes
+        )
+
+        seen.pass_ms(SESSION_MS)
+        after = await seen.scrape()
+        assert after["muster_groups", "state=Empty"] == 2
+        assert after["muster_group_members"] == 0
+        assert after["muster_rebalances_total", "cause=session_expired"] == 1
+        assert after["muster_generations_total"] == 1, "nobody was left to form one"
+
+
+async def test_requests_are_counted_once_by_their_error(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await a_busy_day(seen)
+        await seen.client.call(METADATA.key, 4, topics=[{"name": "?"}])
+        requests = (await seen.scrape()).of("muster_requests_total")
+
+    assert {tuple(sorted(labels)): count for labels, count in requests.items()} == {
+        ("api=Heartbeat", "error=NONE"): 1,
+        ("api=JoinGroup", "error=NONE"): 1,
+        ("api=Metadata", "error=INVALID_TOPIC_EXCEPTION"): 1,
+        ("api=OffsetCommit", "error=ILLEGAL_GENERATION"): 1,
+        ("api=OffsetCommit", "error=NONE"): 2,
+        ("api=OffsetCommit", "error=UNKNOWN_TOPIC_OR_PARTITION"): 1,
+        ("api=Produce", "error=NONE"): 1,
+        ("api=SyncGroup", "error=NONE"): 1,
+    }
+
+
+async def test_conversions_are_counted_for_old_clients_alone(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await produce(seen, 5)
+        for version, converted in ((4, 0), (12, 0), (3, 5), (0, 10)):
+            partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+            await seen.client.call(
+                FETCH.key,
+                version,
+                max_wait_ms=0,
+                min_bytes=1,
+                topics=[{"topic": "orders", "partitions": [partition]}],
+            )
+            scrape = await seen.scrape()
+            assert scrape["muster_record_conversions_total", "request=fetch"] == converted
+            assert scrape["muster_record_conversions_total", "request=produce"] == 0
+        await produce(seen, 3, version=2, data=encode_set([Record(0, 0, None, b"v")] * 3, 1))
+        scrape = await seen.scrape()
+        assert scrape["muster_record_conversions_total", "request=produce"] == 3
+
+
+async def test_commits_and_what_became_of_them(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await a_busy_day(seen)
+        await seen.client.call(DELETE_GROUPS.key, 2, groups_names=["readers"])
+        scrape = await seen.scrape()
+
+        assert scrape["muster_commits_total"] == 3, "that of an unknown topic never came so far"
+        assert scrape["muster_commits_rejected_total", "error=ILLEGAL_GENERATION"] == 1
+        assert scrape["muster_offsets_cached"] == 2
+        assert scrape["muster_offsets_removed_total", "cause=deleted"] == 1
+
+
+async def test_kafka_exporters_view(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await a_busy_day(seen)
+        scrape = await seen.scrape()
+        port = seen.broker.addresses[0][1]
+
+    first, second, third = ("partition=0", "partition=1", "partition=2")
+    assert scrape["kafka_brokers"] == 1
+    assert scrape["kafka_broker_info", "id=1", f"address=127.0.0.1:{port}"] == 1
+    assert scrape["kafka_topic_partitions", ORDERS] == 3
+    assert scrape["kafka_topic_partitions", "topic=__consumer_offsets"] == 2
+    assert scrape["kafka_topic_partition_current_offset", ORDERS, first] == 5
+    assert scrape["kafka_topic_partition_current_offset", ORDERS, second] == 0
+    assert scrape["kafka_topic_partition_oldest_offset", ORDERS, first] == 0
+    assert scrape["kafka_topic_partition_leader", ORDERS, third] == 1
+    assert scrape["kafka_topic_partition_leader_is_preferred", ORDERS, third] == 1
+    assert scrape["kafka_topic_partition_replicas", ORDERS, third] == 1
+    assert scrape["kafka_topic_partition_in_sync_replica", ORDERS, third] == 1
+    assert scrape["kafka_topic_partition_under_replicated_partition", ORDERS, third] == 0
+    assert scrape["kafka_consumergroup_members", AUDITORS] == 1
+    assert scrape["kafka_consumergroup_members", "consumergroup=readers"] == 0
+    assert scrape["kafka_consumergroup_current_offset", AUDITORS, ORDERS, first] == 2
+    assert scrape["kafka_consumergroup_current_offset", AUDITORS, ORDERS, second] == 2
+    assert scrape["kafka_consumergroup_current_offset", AUDITORS, ORDERS, third] is None
+    assert scrape["kafka_consumergroup_current_offset_sum", AUDITORS, ORDERS] == 4
+    assert scrape["kafka_consumergroup_lag", AUDITORS, ORDERS, first] == 3
+    assert scrape["kafka_consumergroup_lag", AUDITORS, ORDERS, second] == 0, "never negative"
+    assert scrape["kafka_consumergroup_lag_sum", AUDITORS, ORDERS] == 3
+    assert scrape["kafka_consumergroup_lag", "consumergroup=readers", ORDERS, first] == 1
+
+
+async def test_records_that_are_deleted_are_no_lag(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await produce(seen, 5)
+        assert await seen.client.commit("auditors", 2) == NONE
+        log = seen.broker.logs.get("orders", 0)
+        assert log is not None
+        log.delete_records(4)
+        scrape = await seen.scrape()
+
+    assert scrape["kafka_topic_partition_oldest_offset", ORDERS, "partition=0"] == 4
+    assert scrape["kafka_consumergroup_lag", AUDITORS, ORDERS, "partition=0"] == 1
+
+
+async def test_what_was_loaded_after_a_restart(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        fresh = await seen.scrape()
+        assert fresh["muster_load_records"] == 0
+        await a_busy_day(seen)
+        written = sum(host.log.log_end_offset for host in seen.broker.runtime.hosts)
+
+    async with seeing(tmp_path) as seen:
+        scrape = await seen.scrape()
+
+        assert scrape["muster_load_records"] == written
+        load_ms = sum(host.load_ms for host in seen.broker.runtime.hosts)
+        assert scrape["muster_load_seconds"] == load_ms / 1000
+        assert scrape["muster_offsets_cached"] == 3
+        assert scrape["muster_groups", "state=Stable"] == 1
+        assert scrape["muster_group_members"] == 1
+        assert scrape["muster_commits_total"] == 0, "counted since the process began"
+
+
+async def test_refused_and_faulty_connections_are_counted(tmp_path: Path) -> None:
+    async with seeing(tmp_path, {"max.connections": 2}) as seen:
+        port = seen.broker.addresses[0][1]
+        wrong = await type(seen.client).connect(port)
+        surplus = await type(seen.client).connect(port)
+        assert await surplus.closed_by_peer()
+        wrong.send_raw(b"GET / HTTP/1.1\r\n\r\n")
+        assert await wrong.closed_by_peer()
+        await eventually(lambda: len(seen.broker.server.connections) == 1)
+        scrape = await seen.scrape()
+
+    assert scrape["muster_connections"] == 1
+    assert scrape["muster_connections_refused_total"] == 1
+    assert scrape["muster_protocol_errors_total"] == 1
+
+
+HARD_NAMES = ['quo"te', "back\\slash", "new\nline", "naïve ✓", "\x1b[31mred"]
+
+
+async def test_group_ids_may_hold_anything(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        for group_id in HARD_NAMES:
+            assert await seen.client.commit(group_id, 1) == NONE
+        scrape = await seen.scrape()
+
+    for group_id in HARD_NAMES:
+        labels = (f"consumergroup={group_id}", ORDERS)
+        assert scrape["kafka_consumergroup_current_offset_sum", *labels] == 1
+        assert scrape["kafka_consumergroup_members", labels[0]] == 0
+
+
+async def test_the_pages_example(tmp_path: Path) -> None:
+    """Of the page: orders with two records, and the group audit, which committed offset 1."""
+    example = re.findall(r"^    (kafka_.*)$", PAGE.read_text(), re.M)
+    async with seeing(tmp_path) as seen:
+        await produce(seen, 2)
+        assert await seen.client.commit("audit", 1) == NONE
+        text = (await seen.scrape()).text
+
+    assert len(example) == 3
+    assert set(example) <= set(text.splitlines())
+
+
+async def test_clients_are_served_while_a_scrape_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every slice ends for whoever waits: with slices of no length, after each topic of a group."""
+    monkeypatch.setattr(slices, "SLICE_NS", 0)
+    monkeypatch.setattr(families, "LINES_PER_CHUNK", 7)
+    async with seeing(tmp_path) as seen:
+        for number in range(50):
+            assert await seen.client.commit(f"group-{number}", 1) == NONE
+        turns = 0
+        reading = True
+
+        def turn() -> None:
+            nonlocal turns
+            if reading:
+                turns += 1
+                loop.call_soon(turn)
+
+        loop = asyncio.get_running_loop()
+        loop.call_soon(turn)
+        text = b"".join([chunk async for chunk in render(seen.broker)]).decode()
+        reading = False
+
+    assert turns > 50
+    assert len(Scrape(text).of("kafka_consumergroup_lag")) == 50
+
+
+def test_the_page_says_what_each_name_means() -> None:
+    rows: dict[str, Any] = documented()
+    assert all(meaning for _, _, meaning in rows.values())
+    assert {kind for kind, _, _ in rows.values()} == {"counter", "gauge", "histogram"}
+
+
+async def test_phases_of_rebalances_and_bytes_of_topics(tmp_path: Path) -> None:
+    """A join phase of no time and a sync phase of 5 s; a batch in, and out twice."""
+    async with seeing(tmp_path) as seen:
+        joined = await seen.client.receive(seen.send_join("slow"))
+        seen.pass_ms(5000)
+        reply = await seen.client.call(
+            SYNC_GROUP.key,
+            3,
+            group_id="slow",
+            generation_id=joined["generation_id"],
+            member_id=joined["member_id"],
+            assignments=[],
+        )
+        assert reply["error_code"] == NONE
+        await produce(seen, 5)
+        partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+        wanted = [{"topic": "orders", "partitions": [partition]}]
+        for _ in range(2):
+            await seen.client.call(FETCH.key, 4, max_wait_ms=0, min_bytes=1, topics=wanted)
+        scrape = await seen.scrape()
+
+    assert scrape["muster_rebalance_phase_seconds_count", "phase=join"] == 1
+    assert scrape["muster_rebalance_phase_seconds_sum", "phase=sync"] == 5
+    assert scrape["muster_rebalance_phase_seconds_bucket", "phase=sync", "le=4.096"] == 0
+    assert scrape["muster_rebalance_phase_seconds_bucket", "phase=sync", "le=8.192"] == 1
+    came = scrape["muster_topic_bytes_in_total", ORDERS]
+    assert came == scrape["muster_log_size_bytes", ORDERS]
+    assert scrape["muster_topic_bytes_out_total", ORDERS] == 2 * (came or 0)
+    assert scrape["muster_append_records_sum", "log=topics"] == 5
+    assert scrape["muster_append_seconds_count", "log=topics"] == 1

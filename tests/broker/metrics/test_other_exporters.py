@@ -1,0 +1,95 @@
+"""The names of other exporters, series by series: those recorded in tests/data/metrics and ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.broker.seen import Scrape, documented, seeing
+from tests.broker.stories import a_busy_day, one_that_is_behind
+
+NAMES = json.loads((Path(__file__).parents[2] / "data" / "metrics" / "names.json").read_text())
+
+
+def names_of(scrape: Scrape, exporter: str) -> dict[str, set[frozenset[str]]]:
+    """Ours among those recorded, with their label names."""
+    return {name: scrape.labels[name] for name in NAMES[exporter] if name in scrape.labels}
+
+
+async def test_kafka_exporter(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await a_busy_day(seen)
+        await one_that_is_behind(seen)
+        scrape = await seen.scrape()
+        groups = {
+            (group_id, topic, partition)
+            for host in seen.broker.runtime.hosts
+            for group_id in host.shard.cache.groups()
+            for topic, partition in host.shard.cache.keys(group_id)
+        }
+        logs = {(log.topic, log.partition) for log in seen.broker.logs.all()}
+
+    recorded = {name: {frozenset(labels)} for name, labels in NAMES["kafka_exporter"].items()}
+    assert names_of(scrape, "kafka_exporter") == recorded
+    ours = {name for name in scrape.labels if name.startswith("kafka_")}
+    assert ours == set(recorded), "and none that it has not"
+    assert {scrape.types[name] for name in recorded} == {"gauge"}
+    for name in ("current_offset", "lag"):
+        assert set(scrape.of(f"kafka_consumergroup_{name}")) == {
+            frozenset({f"consumergroup={group_id}", f"topic={topic}", f"partition={partition}"})
+            for group_id, topic, partition in groups
+        }
+    for name in ("current_offset", "oldest_offset", "leader", "replicas", "in_sync_replica"):
+        assert set(scrape.of(f"kafka_topic_partition_{name}")) == {
+            frozenset({f"topic={topic}", f"partition={partition}"}) for topic, partition in logs
+        }
+
+
+@pytest.mark.parametrize("exporter", ["kminion", "lag_exporter", "jmx"])
+async def test_views_under_other_names(tmp_path: Path, exporter: str) -> None:
+    """Every recorded name is there with its labels, and nothing else that is not there without."""
+    async with seeing(tmp_path, {"metrics.compat": exporter}) as seen:
+        await a_busy_day(seen)
+        await one_that_is_behind(seen)
+        await seen.scrape()
+        await seen.broker.lags.times.settled()
+        scrape = await seen.scrape()
+
+    recorded = {name: {frozenset(labels)} for name, labels in NAMES[exporter].items()}
+    assert names_of(scrape, exporter) == recorded
+    ours = set(scrape.labels) - set(documented())
+    assert ours == set(recorded)
+
+
+async def test_the_views_show_the_same_numbers(tmp_path: Path) -> None:
+    async with seeing(tmp_path, {"metrics.compat": "jmx,kminion,lag_exporter"}) as seen:
+        await a_busy_day(seen)
+        await one_that_is_behind(seen)
+        await seen.scrape()
+        await seen.broker.lags.times.settled()
+        seen.pass_ms(2000)
+        scrape = await seen.scrape()
+        member_id = next(iter(seen.broker.runtime.shard_for("behind").groups["behind"].members))  # type: ignore[union-attr]
+        cluster = f"cluster_name={seen.broker.registry.cluster_id}"
+
+    behind = ("group_id=behind", "topic_name=orders")
+    assert (
+        scrape["kminion_kafka_consumer_group_topic_partition_lag", *behind, "partition_id=2"] == 6
+    )
+    assert scrape["kminion_kafka_consumer_group_topic_assigned_partitions", *behind] == 1
+    assert scrape["kminion_kafka_consumer_group_empty_members", "group_id=behind"] == 0
+    at = (cluster, "group=behind", "topic=orders", "partition=2")
+    whose = ("member_host=/127.0.0.1", f"consumer_id={member_id}", "client_id=tester")
+    assert scrape["kafka_consumergroup_group_lag", *at, *whose] == 6
+    native = ("consumergroup=behind", "topic=orders", "partition=2")
+    seconds = scrape["muster_consumergroup_lag_seconds", *native]
+    assert scrape["kafka_consumergroup_group_lag_seconds", *at, *whose] == seconds
+    nobody = ("member_host=", "consumer_id=", "client_id=")
+    first = (cluster, "group=behind", "topic=orders", "partition=0")
+    assert scrape["kafka_consumergroup_group_offset", *first, *nobody] == 3
+    assert scrape["kafka_coordinator_group_groupmetadatamanager_numgroupsstable"] == 2
+    assert scrape["kafka_server_brokertopicmetrics_messagesin_total", "topic=orders"] == 14
+    beats = "kafka_network_requestmetrics_totaltimems_count", "request=Heartbeat"
+    assert scrape[beats] == 1

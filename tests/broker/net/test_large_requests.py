@@ -1,0 +1,209 @@
+"""A request over many elements: counted first, decoded beside the loop, handled in slices."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.net.dispatch import SERVED
+from broker.net.large_requests import AT_A_TIME
+from broker.net.request import Request
+from protocol.errors import INVALID_REQUEST
+from protocol.headers import encode_request_header
+from protocol.messages.describe_groups import API as DESCRIBE_GROUPS
+from protocol.messages.find_coordinator import API as FIND_COORDINATOR
+from protocol.messages.heartbeat import API as HEARTBEAT
+from protocol.messages.leave_group import API as LEAVE_GROUP
+from protocol.messages.offset_fetch import API as OFFSET_FETCH
+from tests.broker.edge import Client, EdgeBroker, eventually
+
+MANY = 15_000
+PAGE = Path(__file__).parents[3] / "docs" / "limits.md"
+NAMES = [f"group-{number}" for number in range(MANY)]
+
+
+@asynccontextmanager
+async def serving(tmp_path: Path) -> AsyncIterator[EdgeBroker]:
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        await eventually(lambda: not broker.runtime.loading)
+        yield broker
+
+
+def describe(client: Client, names: list[str] = NAMES) -> tuple[int, int, int]:
+    return client.send(DESCRIBE_GROUPS.key, 5, groups=names, include_authorized_operations=False)
+
+
+def beat(client: Client) -> tuple[int, int, int]:
+    return client.send(HEARTBEAT.key, 4, group_id="g", generation_id=1, member_id="m")
+
+
+def test_the_budgets_are_those_that_the_page_tells() -> None:
+    rows = re.findall(r"^\| (\w+) \| ([\d,]+|its own) \|", PAGE.read_text(), re.MULTILINE)
+    told = {name: None if budget == "its own" else budget for name, budget in rows}
+    served = [(row.api.name, row.elements_max) for row in SERVED.values()]
+    assert told == {name: None if budget is None else f"{budget:,}" for name, budget in served}
+
+
+def names_in(reply: dict[str, Any]) -> int:
+    return max(len(field) for field in reply.values() if isinstance(field, list))
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "value"),
+    [
+        (DESCRIBE_GROUPS.key, 5, {"groups": NAMES}),
+        (FIND_COORDINATOR.key, 4, {"coordinator_keys": NAMES}),
+        (OFFSET_FETCH.key, 8, {"groups": [{"group_id": name, "topics": None} for name in NAMES]}),
+        (
+            OFFSET_FETCH.key,
+            7,
+            {
+                "group_id": "g",
+                "topics": [{"name": name, "partition_indexes": []} for name in NAMES],
+            },
+        ),
+    ],
+)
+async def test_others_are_served_while_one_asks_for_many(
+    tmp_path: Path, key: int, version: int, value: dict[str, Any]
+) -> None:
+    async with serving(tmp_path) as broker:
+        one, other = await broker.client(), await broker.client()
+        asking = asyncio.create_task(one.receive(one.send(key, version, **value), within_s=60))
+        beats = 0
+        while not asking.done():
+            await other.receive(beat(other))
+            beats += any(not connection.may_park() for connection in broker.server.connections)
+        assert names_in(await asking) == MANY
+        assert beats > 1, "the heartbeats waited for it"
+
+
+async def test_what_the_same_client_asks_next_is_answered_behind_it(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        client = await broker.client()
+        many = describe(client)
+        beats = [beat(client) for _ in range(3)]
+        assert names_in(await client.receive(many, within_s=60)) == MANY
+        for asked in beats:
+            await client.receive(asked)
+
+
+async def test_a_request_of_few_elements_is_answered_at_once_however_long_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as broker:
+        monkeypatch.setattr(broker.worker, "run", None)
+        client = await broker.client()
+        reply = await client.receive(describe(client, ["g" * 30_000, "h" * 30_000]))
+        assert names_in(reply) == 2
+
+
+async def test_above_its_budget_a_request_is_refused_with_one_line_and_nothing_made_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as broker:
+        client = await broker.client()
+        with capture_logs() as lines:
+            leavers = [{"member_id": ""}] * 100_000
+            asked = client.send(LEAVE_GROUP.key, 4, group_id="g", members=leavers)
+            reply = await client.receive(asked)
+        assert reply["error_code"] == INVALID_REQUEST
+        [line] = lines
+        assert line["api"] == "LeaveGroup"
+        assert line["elements_max"] == 5_000
+        assert "more than 5000 elements" in line["reason"]
+        await client.receive(beat(client))
+
+
+async def test_where_no_error_of_the_whole_fits_the_connection_is_closed_with_one_line(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as broker:
+        client = await broker.client()
+        with capture_logs() as lines:
+            describe(client, [""] * 500_000)
+            assert await client.reader.read() == b""
+        [line] = lines
+        assert line["event"] == "connection closed: a request above the budget of its API"
+        assert line["api"] == "DescribeGroups"
+
+
+async def test_a_request_that_is_cut_short_closes_its_connection(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        client = await broker.client()
+        body = DESCRIBE_GROUPS.encode_request(0, {"groups": NAMES})[:-3]
+        header = encode_request_header(DESCRIBE_GROUPS.key, 0, 1, "tester")
+        with capture_logs() as lines:
+            client.send_raw(struct.pack(">i", len(header) + len(body)) + header + body)
+            assert await client.reader.read() == b""
+        [line] = lines
+        assert line["event"] == "connection closed: the peer sent what is not a Kafka request"
+
+
+async def test_a_client_that_goes_is_not_worked_for_any_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as broker:
+        asked: list[str] = []
+        submit = broker.runtime.submit
+
+        def counted(group_id: str, call: Any) -> None:
+            asked.append(group_id)
+            submit(group_id, call)
+            if len(asked) == 200:
+                client.writer.transport.abort()
+
+        monkeypatch.setattr(broker.runtime, "submit", counted)
+        client = await broker.client()
+        describe(client)
+        await eventually(lambda: len(asked) >= 200 and not broker.server.connections)
+        await eventually(lambda: not broker.tasks)
+        assert len(asked) < MANY
+
+
+async def test_a_broker_that_stops_answers_or_closes_what_it_is_at(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        clients = [await broker.client() for _ in range(8)]
+        for client in clients:
+            describe(client)
+        await eventually(lambda: broker.tasks)
+    for client in clients:
+        await asyncio.wait_for(client.reader.read(), 10)
+    await eventually(lambda: not broker.tasks)
+
+
+async def test_many_large_requests_at_a_time_are_decoded_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as broker:
+        decoded = 0
+        most = 0
+        take = Request.take_value
+        respond = Request.respond
+
+        def taken(request: Request, value: dict[str, Any]) -> None:
+            nonlocal decoded, most
+            decoded += 1
+            most = max(most, decoded)
+            take(request, value)
+
+        def ended(request: Request, value: dict[str, Any], error_code: int | None = None) -> None:
+            nonlocal decoded
+            decoded -= 1
+            respond(request, value, error_code)
+
+        monkeypatch.setattr(Request, "take_value", taken)
+        monkeypatch.setattr(Request, "respond", ended)
+        clients = [await broker.client() for _ in range(12)]
+        replies = [client.receive(describe(client, NAMES[:2_000]), 60) for client in clients]
+        assert [names_in(reply) for reply in await asyncio.gather(*replies)] == [2_000] * 12
+        assert 0 < most <= AT_A_TIME

@@ -1,0 +1,94 @@
+"""What an operator sees of a broker: its HTTP side, parsed by the library that Prometheus ships."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.broker.config.served import Served, serving
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+class Scrape:
+    """One answer of /metrics; ``scrape["name", "label=value", ...]`` is a series' value."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.types: dict[str, str] = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
+        self.values: dict[tuple[str, frozenset[str]], float] = {}
+        self.labels: dict[str, set[frozenset[str]]] = {}
+        """By name, the sets of label names that its series have."""
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                pairs = frozenset(f"{name}={value}" for name, value in sample.labels.items())
+                key = (sample.name, pairs)
+                assert key not in self.values, f"{key} is there twice"
+                self.values[key] = sample.value
+                name = re.sub("_(bucket|sum|count)$", "", sample.name)
+                if self.types.get(name) != "histogram":
+                    name = sample.name
+                self.labels.setdefault(name, set()).add(frozenset(sample.labels) - {"le"})
+
+    def __getitem__(self, key: str | tuple[str, ...]) -> float | None:
+        name, *labels = (key,) if isinstance(key, str) else key
+        return self.values.get((name, frozenset(labels)))
+
+    def of(self, name: str) -> dict[frozenset[str], float]:
+        """Every series of one name, by its labels."""
+        return {labels: value for (found, labels), value in self.values.items() if found == name}
+
+
+class Seen(Served):
+    """A broker in this process whose HTTP side is open."""
+
+    address = ""
+
+    async def get(self, path: str) -> httpx.Response:
+        """Ask the HTTP side."""
+        async with httpx.AsyncClient(base_url=f"http://{self.address}") as client:
+            return await client.get(path)
+
+    async def scrape(self) -> Scrape:
+        """What Prometheus would get."""
+        answer = await self.get("/metrics")
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        return Scrape(answer.text)
+
+
+@asynccontextmanager
+async def seeing(
+    directory: Path, settings: dict[str, Any] | None = None, **more: Any
+) -> AsyncIterator[Seen]:
+    """As `serving`, with HTTP on a free port."""
+    wanted = {
+        "http.listener": "127.0.0.1:0",
+        "group.initial.rebalance.delay.ms": 0,
+        **(settings or {}),
+    }
+    async with serving(directory, wanted, **more) as served:
+        seen = Seen(served.broker, served.clock, served.client)
+        where = await served.broker.start_http()
+        assert where is not None
+        seen.address = where
+        yield seen
+
+
+def documented() -> dict[str, tuple[str, frozenset[str], str]]:
+    """docs/metrics.md's tables: type, labels and meaning by name."""
+    rows = {}
+    for line in PAGE.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        found = re.fullmatch(r"`((?:muster|kafka|process)_\w+)`", cells[0])
+        if found is None or not line.startswith("|"):
+            continue
+        kind, labels, meaning = cells[1:] if len(cells) == 4 else ("gauge", *cells[1:])
+        rows[found[1]] = (kind, frozenset(filter(None, re.split(r"[, ]+", labels))), meaning)
+    return rows

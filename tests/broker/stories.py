@@ -1,0 +1,49 @@
+"""What happens to a broker in tests that then look at its metrics."""
+
+from __future__ import annotations
+
+from protocol.consumer_protocol import encode_assignment
+from protocol.errors import ILLEGAL_GENERATION, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from protocol.messages.produce import API as PRODUCE
+from tests.broker.seen import Seen
+from tests.wire import batch
+
+SESSION_MS = 10_000
+
+
+async def produce(
+    seen: Seen, records: int, partition: int = 0, version: int = 9, data: bytes = b""
+) -> None:
+    data = data or batch(*[b"v"] * records)
+    topic = {"name": "orders", "partition_data": [{"index": partition, "records": data}]}
+    reply = await seen.client.call(
+        PRODUCE.key, version, acks=-1, timeout_ms=1000, topic_data=[topic]
+    )
+    assert reply["responses"][0]["partition_responses"][0]["error_code"] == NONE
+
+
+async def a_busy_day(seen: Seen) -> None:
+    """Five records; a member that joins, commits, is told off once and goes silent; a reader."""
+    client = seen.client
+    await produce(seen, 5)
+    member_id, generation = await client.join_alone("auditors", session_timeout_ms=SESSION_MS)
+    mine = {"member_id": member_id, "generation_id": generation}
+    assert await client.commit("auditors", 2, partitions=2, **mine) == NONE
+    assert await client.heartbeat("auditors", member_id, generation) == NONE
+    wrong = {"member_id": member_id, "generation_id": generation + 7}
+    assert await client.commit("auditors", 9, **wrong) == ILLEGAL_GENERATION
+    assert await client.commit("readers", 4) == NONE
+    assert await client.commit("readers", 1, topic="unheard-of") == UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def one_that_is_behind(seen: Seen) -> None:
+    """A member with an assignment, behind in a large batch; and a group whose members are gone."""
+    seen.pass_ms(1000)
+    log = seen.broker.logs.get("orders", 2)
+    assert log is not None
+    log.append(batch(*[b"v"] * 9, compression=1), 0, seen.clock.wall_ms)
+    assert await seen.client.commit("gone", 3, partitions=3) == NONE
+    assignment = encode_assignment({"orders": [2]})
+    mine = await seen.client.join_alone("behind", assignment=assignment)
+    fenced = dict(zip(("member_id", "generation_id"), mine, strict=True))
+    assert await seen.client.commit("behind", 3, partitions=3, **fenced) == NONE

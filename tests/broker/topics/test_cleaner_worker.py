@@ -1,0 +1,233 @@
+"""A cleaner process that dies, hangs or lies is told, ended and replaced; nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import broker.topics.segment_swaps as broker_swaps
+from broker.topics.cleaner_worker import CleanerWorker, CleaningFailed
+from broker.topics.cleaning import OFFSETS_RETRY_MS
+from broker.topics.registry import OFFSETS_TOPIC
+from log.clean_job import CleanDone, CleanedGroup, CleanJob
+from log.cleaner import remove_cleaned
+from log.errors import CorruptLog
+from log.partition_log import PartitionLog
+from tests.broker.cleaned_logs import make_topic, no_process_is_left, opened, write
+from tests.broker.edge import eventually
+from tests.log.cleaning_tools import all_records, last_by_key
+
+
+async def test_a_cleaner_process_that_dies_is_told_and_replaced(tmp_path: Path) -> None:
+    with opened(tmp_path) as broker:
+        log = make_topic(broker)
+        write(log, random.Random(4), 100)
+        worker = CleanerWorker()
+        job = broker.cleaning._job(log, broker.cleaning.judge(log, 1000))
+
+        async def kill(group: CleanedGroup) -> None:
+            assert worker.pid is not None
+            os.kill(worker.pid, 9)
+
+        job.segment_bytes = 6000
+        with pytest.raises(CleaningFailed, match="ended with status -9"):
+            await worker.clean(job, kill)
+        groups: list[CleanedGroup] = []
+
+        async def note(group: CleanedGroup) -> None:
+            groups.append(group)
+
+        done = await worker.clean(job, note)
+        assert done.end_offset == log.active.base_offset
+        assert [group.sources for group in groups] == [
+            [segment.base_offset] for segment in log.segments[:-1]
+        ]
+        await worker.stop()
+        assert worker.pid is None
+        remove_cleaned(broker.fs, log.directory)
+
+
+async def test_the_cleaner_process_ends_with_the_broker_whatever_it_is_doing(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as broker:
+        log = make_topic(broker)
+        write(log, random.Random(8), 100)
+        worker = CleanerWorker()
+        job = broker.cleaning._job(log, broker.cleaning.judge(log, 1000))
+        job.bytes_per_second = 1.0  # it would take days
+        cleaning = asyncio.create_task(worker.clean(job, lambda _: asyncio.sleep(0)))
+        await eventually(lambda: worker.pid)
+        process = worker._process
+        assert process is not None
+        assert process.stdin is not None
+        process.stdin.close()  # as the system does when the broker is killed
+
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+        with pytest.raises(CleaningFailed, match="ended"):
+            await cleaning
+        remove_cleaned(broker.fs, log.directory)
+
+
+async def test_a_cleaner_that_hangs_is_told_ended_and_replaced(tmp_path: Path) -> None:
+    with opened(tmp_path) as broker:
+        log = make_topic(broker)
+        write(log, random.Random(5), 100)
+        worker = broker.cleaning.workers[1]
+        worker.silence_s = 0.3
+
+        async def hang(log: PartitionLog, group: CleanedGroup) -> None:
+            assert worker.pid is not None
+            os.kill(worker.pid, signal.SIGSTOP)
+
+        real, broker.cleaning.swaps.replace = broker.cleaning.swaps.replace, hang  # type: ignore[method-assign]
+        before = last_by_key(all_records(log))
+        broker.cleaning.start()
+        await eventually(lambda: broker.cleaning.failures)
+        [reason] = broker.health()["uncleanable"].values()
+        assert "said nothing for 0.3 s" in reason
+        assert worker.pid is None
+
+        broker.cleaning.swaps.replace = real  # type: ignore[method-assign]
+        worker.silence_s = 20.0
+        await eventually(lambda: broker.cleaning.runs)
+        assert "uncleanable" not in broker.health()
+        assert last_by_key(all_records(log)) == before
+        await broker.cleaning.stop()
+
+
+async def test_a_cleaner_that_works_for_long_is_not_taken_for_one_that_hangs(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path, log_segment_bytes="2000000") as broker:
+        log = make_topic(broker)
+        write(log, random.Random(6), 100)
+        log.roll()
+        worker = CleanerWorker()
+        worker.silence_s = 2.0
+        job = broker.cleaning._job(log, broker.cleaning.judge(log, 1000))
+        job.bytes_per_second = log.size_bytes / 3  # 3 s for reading alone, in one piece
+        done = await worker.clean(job, lambda _: asyncio.sleep(0))
+        assert done.milliseconds > 2500
+        await worker.stop()
+        remove_cleaned(broker.fs, log.directory)
+
+
+@pytest.mark.parametrize("line", [b"\n", b"{}\n", b'{"done": {"strange": 1}}\n', b'{"gro'])
+async def test_a_line_that_says_nothing_is_a_failure(line: bytes) -> None:
+    worker = CleanerWorker()
+    await worker._started()
+    process = worker._process
+    assert process is not None
+    assert process.stdout is not None
+    process.stdout.feed_data(line)
+    process.stdout.feed_eof()
+    with pytest.raises(CleaningFailed):
+        await worker.clean(CleanJob("/nowhere", [], 0, 0, 0, 0), lambda _: asyncio.sleep(0))
+    await worker.stop()
+
+
+@pytest.mark.parametrize("error", [ValueError("a bug"), CorruptLog("f", 5, "zeros")])
+async def test_whatever_goes_wrong_amid_an_exchange_is_final(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    with opened(tmp_path) as broker:
+        log = make_topic(broker)
+        write(log, random.Random(7), 100)
+        before = last_by_key(all_records(log))
+
+        def fails(*_: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(broker_swaps, "exchange", fails)
+        broker.cleaning.start()
+        await eventually(lambda: broker.fatal)
+        await broker.cleaning.stop()
+        assert str(error) in str(broker.fatal)
+        assert last_by_key(all_records(log)) == before, "what is open is still the old log"
+
+    again = PartitionLog.open(broker.fs, log.directory, "t", 0, log.config)
+    assert last_by_key(all_records(again)) == before
+    assert again.size_bytes < log.size_bytes
+
+
+async def test_nothing_is_deleted_from_the_moment_an_exchange_is_decided(tmp_path: Path) -> None:
+    with opened(tmp_path) as broker:
+        log = make_topic(broker, cleanup_policy="compact,delete", retention_ms="1")
+        write(log, random.Random(8), 100)
+        worker, swaps = CleanerWorker(), broker.cleaning.swaps
+        decided: list[asyncio.Task[None]] = []
+
+        async def decide(group: CleanedGroup) -> None:
+            before = log.segments
+            decided.append(asyncio.ensure_future(swaps.replace(log, group)))
+            await asyncio.sleep(0)  # it is decided, and has not begun
+            assert log.segments is before
+            assert log.apply_retention(10**13) == []
+            await decided[-1]
+
+        done = await worker.clean(
+            broker.cleaning._job(log, broker.cleaning.judge(log, 1000)), decide
+        )
+        assert done.end_offset == log.active.base_offset
+        assert decided
+        assert log.apply_retention(10**13)[:1] == [0], "afterwards it is"
+        await worker.stop()
+
+
+async def test_retention_that_comes_before_the_cleaner_is_no_failure(tmp_path: Path) -> None:
+    with opened(tmp_path) as broker:
+        log = make_topic(broker, cleanup_policy="compact,delete", retention_ms="1000000000")
+        write(log, random.Random(9), 100)
+        cleaning = broker.cleaning
+        real = cleaning.workers[1].clean
+
+        async def late(job: CleanJob, on_group: Any) -> CleanDone:
+            log.delete_records(log.segments[1].base_offset)
+            assert log.apply_retention(1000) == [0]
+            return await real(job, on_group)
+
+        cleaning.workers[1].clean = late  # type: ignore[method-assign]
+        assert not await cleaning.clean_dirtiest()
+        assert (cleaning.failures, cleaning.troubles) == (0, {})
+        cleaning.workers[1].clean = real  # type: ignore[method-assign]
+        assert await cleaning.clean_dirtiest()
+        await cleaning.stop()
+
+
+async def test_a_failed_offsets_partition_is_tried_again_soon(tmp_path: Path) -> None:
+    """Disk follows what is live: fifteen seconds of commits are a hundred megabytes."""
+    with opened(tmp_path, log_cleaner_backoff_ms="15000") as broker:
+        cleaning = broker.cleaning
+        for name, first_ms in ((OFFSETS_TOPIC, OFFSETS_RETRY_MS), ("t", 15_000)):
+            log = make_topic(broker, name)
+            now_ms = broker.clock.now().mono_ms
+            cleaning._failed(log, "of the test")
+            assert 0 <= cleaning.troubles[name, 0].retry_ms - now_ms - first_ms < 1000
+            assert not cleaning._may_try(log)
+
+
+async def test_a_bug_met_in_cleaning_marks_the_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as broker:
+        log = make_topic(broker)
+        write(log, random.Random(10), 100)
+        monkeypatch.setattr(broker.cleaning, "_job", lambda *_: {}["no such key"])
+        assert not await broker.cleaning.clean_dirtiest()
+        assert broker.health()["uncleanable"] == {"t-0": "'no such key'"}
+        assert not await broker.cleaning.clean_dirtiest(), "and waits before it is tried again"
+        assert broker.cleaning.failures == 1
+
+
+@pytest.fixture(autouse=True)
+def _tidy() -> Iterator[None]:
+    with no_process_is_left():
+        yield

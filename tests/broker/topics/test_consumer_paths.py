@@ -1,0 +1,175 @@
+"""The old offsets of ZooKeeper's paths, as a broker on its own keeps them in a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from broker.topics import consumer_paths
+from broker.topics.consumer_paths import FILE, FileConsumerPaths
+from broker.topics.registry import BadDirectory
+from log.config import LONG_MAX
+from log.filesystem import FileSystem, OsFileSystem
+from tests.log.test_log_faults import Worst
+from tests.simulated_files import SimulatedFiles
+
+
+class Paths(FileConsumerPaths):
+    """With one commit at a time."""
+
+    def commit(
+        self, group_id: str, topic: str, partition: int, offset: int, flush_messages: int = LONG_MAX
+    ) -> None:
+        """Write and take one offset."""
+        entries = [(group_id, topic, partition, offset)]
+        self.write(entries, flush_messages)
+        self.take(entries)
+
+
+def paths(directory: Path, fs: FileSystem | None = None) -> Paths:
+    return Paths(fs or OsFileSystem(), str(directory))
+
+
+def test_the_last_commit_is_fetched_now_and_after_a_restart(tmp_path: Path) -> None:
+    first = paths(tmp_path)
+    first.commit("g", "t", 0, 5)
+    first.commit("g", "t", 0, 3)
+    first.commit("g\n\t", "t", 1, 7)
+
+    for there in (first, paths(tmp_path)):
+        assert there.fetch("g", "t", 0) == 3
+        assert there.fetch("g\n\t", "t", 1) == 7
+        assert there.fetch("g", "t", 1) is None
+        assert there.fetch("h", "t", 0) is None
+
+
+def test_a_torn_last_line_was_never_acknowledged_and_goes(tmp_path: Path) -> None:
+    paths(tmp_path).commit("g", "t", 0, 5)
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b'["g", "t", 0, 6')
+
+    again = paths(tmp_path)
+    assert again.fetch("g", "t", 0) == 5
+    again.commit("g", "t", 0, 7)
+    assert paths(tmp_path).fetch("g", "t", 0) == 7
+
+
+def test_damage_is_told_and_not_read_as_nothing(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b'["g", "t", 0, 5]\nwhat is this\n["g", "t", 0, 6]\n')
+
+    with pytest.raises(BadDirectory, match="line 2"):
+        paths(tmp_path)
+
+
+def test_the_file_follows_what_is_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_paths, "_REWRITE_LINES_MIN", 10)
+    many = paths(tmp_path)
+    for offset in range(100):
+        many.commit("g", "t", offset % 2, offset)
+
+    again = paths(tmp_path)
+
+    lines = (tmp_path / FILE).read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [["g", "t", 0, 98], ["g", "t", 1, 99]]
+    assert list(again.entries()) == [("g", "t", 0, 98), ("g", "t", 1, 99)]
+
+
+DATA = "/data"
+
+
+def simulated() -> SimulatedFiles:
+    fs = SimulatedFiles()
+    fs.make_directory(DATA)
+    return fs
+
+
+def test_a_file_that_outgrows_what_is_live_is_written_anew_while_it_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It grew until the next start."""
+    monkeypatch.setattr(consumer_paths, "_REWRITE_LINES_MIN", 10)
+    fs = simulated()
+    used = paths(Path(DATA), fs)
+    most = 0
+    for offset in range(1000):
+        used.commit("g", "t", offset % 2, offset)
+        most = max(most, len(fs.written(f"{DATA}/{FILE}").splitlines()))
+        if used.outgrown:
+            used.rewrite()
+
+    assert most <= 11
+    fs.kill()
+    assert list(paths(Path(DATA), fs).entries()) == [("g", "t", 0, 998), ("g", "t", 1, 999)]
+
+
+@pytest.mark.parametrize("rewritten", [False, True])
+def test_a_commit_that_was_flushed_outlives_a_loss_of_power(rewritten: bool) -> None:
+    fs = simulated()
+    used = paths(Path(DATA), fs)
+    used.commit("g", "t", 0, 1, flush_messages=1)
+    if rewritten:
+        used.rewrite()
+    used.commit("g", "t", 0, 2, flush_messages=1)
+    used.commit("g", "t", 0, 3, flush_messages=2)
+    fs.lose_power(Worst())
+
+    assert paths(Path(DATA), fs).fetch("g", "t", 0) == 2
+
+
+def test_the_first_commit_of_a_file_is_on_the_disk_since_the_file_is_missed_from_then_on() -> None:
+    fs = SimulatedFiles()
+    fs.make_directory("/data")
+    there = Paths(fs, "/data")
+    there.commit("g", "t", 0, 5)
+    there.commit("g", "t", 0, 6)
+
+    fs.lose_power(Worst())
+
+    assert Paths(fs, "/data").fetch("g", "t", 0) == 5
+
+
+@pytest.mark.parametrize("cut_fails", [False, True])
+def test_a_commit_behind_a_failed_one_stands_behind_no_torn_line(cut_fails: bool) -> None:
+    """Half a line before it made the file unreadable: the next start ended with its number."""
+    fs = simulated()
+    used = paths(Path(DATA), fs)
+    used.commit("g", "t", 0, 1)
+    fs.fail("write", FILE, partial_bytes=9)
+    if cut_fails:
+        fs.fail("truncate", FILE)
+    with pytest.raises(OSError, match="Input/output error"):
+        used.commit("g", "t", 0, 2)
+    assert used.fetch("g", "t", 0) == 1
+
+    used.commit("g", "t", 0, 3)
+
+    assert fs.written(f"{DATA}/{FILE}") == b'["g", "t", 0, 1]\n["g", "t", 0, 3]\n'
+
+
+def test_after_a_failed_fsync_nothing_more_is_kept() -> None:
+    fs = simulated()
+    used = paths(Path(DATA), fs)
+    fs.fail("fsync", FILE)
+    for _ in range(2):
+        with pytest.raises(OSError, match="Input/output error"):
+            used.commit("g", "t", 0, 1, flush_messages=1)
+
+
+@pytest.mark.parametrize("operation", ["open", "write", "fsync", "rename"])
+def test_a_rewriting_that_fails_changes_nothing(operation: str) -> None:
+    fs = simulated()
+    used = paths(Path(DATA), fs)
+    for offset in range(5):
+        used.commit("g", "t", 0, offset)
+    before = fs.written(f"{DATA}/{FILE}")
+    fs.fail(operation, FILE if operation == "rename" else f"{FILE}.tmp")
+
+    with pytest.raises(OSError, match="Input/output error"):
+        used.rewrite()
+
+    assert fs.written(f"{DATA}/{FILE}") == before
+    assert fs.list(DATA) == [FILE]
+    used.commit("g", "t", 0, 9)
+    assert paths(Path(DATA), fs).fetch("g", "t", 0) == 9

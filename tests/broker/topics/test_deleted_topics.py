@@ -1,0 +1,374 @@
+"""Topics that are deleted on disks that are full or fail: the mark decides, no log is shared."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.topics import deletions, maintenance
+from log.errors import LogPoisoned
+from protocol.errors import (
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from tests.broker.serving import asked, eventually, serving
+from tests.broker.topic_calls import create_topic, fetch, metadata, produce
+from tests.broker.topics.test_broken_disks import commit, until_done
+from tests.simulated_files import SimulatedFiles
+from tests.wire import Wire, batch, values_of
+
+SETTINGS = {"offsets.topic.num.partitions": "1", "log.cleaner.enable": "false"}
+DATA = "/data"
+
+
+def delete(wire: Wire, *names: str) -> dict[str, int]:
+    """Ask for topics to be deleted; error codes by name."""
+    answer = wire.call("DeleteTopics", 5, {"topic_names": list(names), "timeout_ms": 10_000})
+    return {entry["name"]: entry["error_code"] for entry in answer["responses"]}
+
+
+def read(wire: Wire, name: str) -> list[bytes | None]:
+    """All values of the topic's first partition."""
+    found: list[bytes | None] = []
+    while values := values_of(fetch(wire, name, len(found))["records"]):
+        found += values
+    return found
+
+
+def topic_id(wire: Wire, name: str) -> bytes:
+    (entry,) = metadata(wire, name, create=False)["topics"]
+    found: bytes = entry["topic_id"]
+    return found
+
+
+def send(wire: Wire, name: str, *values: bytes) -> int:
+    code: int = produce(wire, name, batch(*values))["error_code"]
+    return code
+
+
+def make_with_records(wire: Wire, *names: str) -> None:
+    for name in names:
+        assert create_topic(wire, name)["error_code"] == NONE
+        assert send(wire, name, name.encode()) == NONE
+
+
+async def test_a_deletion_that_could_not_be_marked_has_done_nothing() -> None:
+    """The producer goes on, and no later change of the registry makes the deletion come true."""
+    fs = SimulatedFiles()
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await asked(broker, lambda wire: make_with_records(wire, "t"))
+        before = await asked(broker, lambda wire: topic_id(wire, "t"))
+        fs.fail("write", "topics.json.spare")
+
+        def refused_and_on(wire: Wire) -> None:
+            assert delete(wire, "t") == {"t": KAFKA_STORAGE_ERROR}
+            assert metadata(wire, "t")["topics"][0]["topic_id"] == before
+            assert send(wire, "t", b"later") == NONE
+            assert create_topic(wire, "other")["error_code"] == NONE  # another write of the list
+
+        await asked(broker, refused_and_on)
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        assert await asked(broker, lambda wire: topic_id(wire, "t")) == before
+        assert await asked(broker, lambda wire: read(wire, "t")) == [b"t", b"later"]
+
+
+async def test_of_several_names_one_fails_and_the_others_are_deleted() -> None:
+    fs = SimulatedFiles()
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await asked(broker, lambda wire: make_with_records(wire, "a", "b", "c"))
+        marked = broker.registry.mark_deleted
+
+        def mark(name: str) -> None:
+            if name == "b":
+                fs.fail("fsync", "topics.json.spare")
+            marked(name)
+
+        broker.registry.mark_deleted = mark  # type: ignore[method-assign]
+        codes = await asked(broker, lambda wire: delete(wire, "a", "b", "c", "none"))
+        assert codes == {
+            "a": NONE, "b": KAFKA_STORAGE_ERROR, "c": NONE, "none": UNKNOWN_TOPIC_OR_PARTITION,
+        }  # fmt: skip
+        assert await asked(broker, lambda wire: read(wire, "b")) == [b"b"]
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        assert list(broker.registry.topics) == ["b"]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_topics_are_deleted_on_a_full_disk(restart: bool) -> None:
+    """Where an operator needs it: on a disk without a byte, as many as are asked for."""
+    fs = SimulatedFiles()
+    names = [f"t{number}" for number in range(5)]
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await asked(broker, lambda wire: make_with_records(wire, "kept", *names))
+        fs.capacity_bytes -= fs.room(0)
+
+        codes = await asked(broker, lambda wire: delete(wire, *names))
+
+        assert codes == dict.fromkeys(names, NONE)
+        if not restart:
+            fs.capacity_bytes += 1 << 20
+            await asked(broker, lambda wire: make_with_records(wire, "t1"))
+    fs.capacity_bytes += 1 << 20
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        expected = {"kept"} if restart else {"kept", "t1"}
+        assert set(broker.registry.topics) == expected
+        if restart:
+            await asked(broker, lambda wire: make_with_records(wire, "t1"))
+        assert await asked(broker, lambda wire: read(wire, "t1")) == [b"t1"]
+        assert await asked(broker, lambda wire: read(wire, "kept")) == [b"kept"]
+
+
+async def test_settings_of_topics_and_brokers_change_on_a_full_disk() -> None:
+    """A shorter retention is how a disk gets room again."""
+
+    def alter(wire: Wire, kind: int, name: str, key: str, value: str) -> int:
+        changed = {"name": key, "config_operation": 0, "value": value}
+        resource = {"resource_type": kind, "resource_name": name, "configs": [changed]}
+        answer = wire.call("IncrementalAlterConfigs", 1, {"resources": [resource]})
+        code: int = answer["responses"][0]["error_code"]
+        return code
+
+    fs = SimulatedFiles()
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await asked(broker, lambda wire: make_with_records(wire, "t"))
+        assert await asked(broker, lambda wire: alter(wire, 4, "", "log.retention.ms", "9")) == NONE
+        fs.capacity_bytes -= fs.room(0)
+
+        assert await asked(broker, lambda wire: alter(wire, 2, "t", "retention.ms", "1")) == NONE
+        assert await asked(broker, lambda wire: alter(wire, 4, "", "log.retention.ms", "2")) == NONE
+        assert broker.config["log.retention.ms"] == 2
+    fs.capacity_bytes += 1 << 20
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        assert broker.registry.topics["t"].configs == {"retention.ms": "1"}
+        assert broker.config["log.retention.ms"] == 2
+
+
+@pytest.mark.parametrize("operation", ["rename", "fsync_directory"])
+async def test_what_fails_behind_the_mark_is_done_later(
+    operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The topic is deleted all the same; its name is free when its directory is out of the way."""
+    monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 1)
+    fs = SimulatedFiles()
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await asked(broker, lambda wire: make_with_records(wire, "t"))
+        retire = broker.logs.retire
+
+        def failing(*args: Any) -> list[str]:
+            fs.fail(operation, "-delete" if operation == "rename" else DATA)
+            return retire(*args)
+
+        broker.logs.retire = failing  # type: ignore[method-assign]
+
+        def deleted_and_not_free(wire: Wire) -> None:
+            assert delete(wire, "t") == {"t": NONE}
+            assert create_topic(wire, "t")["error_code"] == TOPIC_ALREADY_EXISTS
+            assert send(wire, "t", b"lost") == UNKNOWN_TOPIC_OR_PARTITION
+            assert delete(wire, "t") == {"t": UNKNOWN_TOPIC_OR_PARTITION}
+
+        await asked(broker, deleted_and_not_free)
+        broker.logs.retire = retire  # type: ignore[method-assign]
+        await eventually("the name is free", lambda: "t" not in broker.topics.deletions)
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        assert await asked(broker, lambda wire: read(wire, "t")) == []
+
+
+@pytest.mark.parametrize("heals", ["while it runs", "before the next start", "after it"])
+async def test_a_start_goes_on_with_what_a_stop_left(
+    heals: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 5)
+    fs = SimulatedFiles()
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await asked(broker, lambda wire: make_with_records(wire, "t"))
+        fs.fail("rename", "-delete", count=1 << 30)
+        assert await asked(broker, lambda wire: delete(wire, "t")) == {"t": NONE}
+        if heals == "while it runs":
+            fs.heal()
+            await eventually("the name is free", lambda: "t" not in broker.topics.deletions)
+    if heals == "before the next start":
+        fs.heal()
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        assert "t" not in broker.registry.topics
+        fs.heal()
+        await eventually("the name is free", lambda: "t" not in broker.topics.deletions)
+        await asked(broker, lambda wire: make_with_records(wire, "t"))
+        assert await asked(broker, lambda wire: read(wire, "t")) == [b"t"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_while_a_topic_is_being_marked_everybody_gets_an_answer(fails: bool) -> None:
+    fs = SimulatedFiles()
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await broker.ensure_offsets_topic()
+        await asked(broker, lambda wire: make_with_records(wire, "t"))
+        await asked(broker, lambda wire: until_done(lambda: commit(wire, 0), 10))
+        began, go_on = threading.Event(), threading.Event()
+        marked = broker.registry.mark_deleted
+
+        def mark(name: str) -> None:
+            began.set()
+            assert go_on.wait(10)
+            if fails:
+                fs.fail("write", "topics.json.spare")
+            marked(name)
+
+        broker.registry.mark_deleted = mark  # type: ignore[method-assign]
+        deleting = asyncio.ensure_future(asked(broker, lambda wire: delete(wire, "t")))
+        await eventually("the mark is being written", began.is_set)
+
+        def meanwhile(wire: Wire) -> None:
+            assert send(wire, "t", b"meanwhile") == NONE
+            assert read(wire, "t") == [b"t", b"meanwhile"]
+            assert commit(wire, 1) == NONE
+            assert create_topic(wire, "t")["error_code"] == TOPIC_ALREADY_EXISTS
+            assert metadata(wire, "t")["topics"][0]["error_code"] == NONE
+
+        await asked(broker, meanwhile)
+        go_on.set()
+        assert await deleting == {"t": KAFKA_STORAGE_ERROR if fails else NONE}
+        broker.registry.mark_deleted = marked  # type: ignore[method-assign]
+        if fails:
+            found = await asked(broker, lambda wire: read(wire, "t"))
+            assert found == [b"t", b"meanwhile"]
+        else:
+            await asked(broker, lambda wire: create_topic(wire, "t"))
+            assert await asked(broker, lambda wire: read(wire, "t")) == []
+
+
+async def test_a_registry_that_nobody_knows_any_more_stops_the_broker() -> None:
+    fs = SimulatedFiles()
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await asked(broker, lambda wire: make_with_records(wire, "t"))
+        fs.fail("fsync_directory", DATA)
+
+        assert await asked(broker, lambda wire: delete(wire, "t")) == {"t": KAFKA_STORAGE_ERROR}
+
+        assert broker.stopped.is_set()
+        assert "the list of topics can't be relied on" in str(broker.fatal)
+    fs.kill()
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        assert await asked(broker, lambda wire: read(wire, "t")) == [b"t"]
+
+
+# -- two logs never share a file
+
+
+async def test_a_new_topic_refuses_a_directory_that_has_a_log() -> None:
+    fs = SimulatedFiles()
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        theirs = f"{DATA}/t-1/00000000000000000042.log"
+        fs.put(theirs, b"what nobody knows")
+
+        answer = await asked(broker, lambda wire: create_topic(wire, "t", 3))
+
+        assert answer["error_code"] == KAFKA_STORAGE_ERROR
+        assert "t-1 has the log of a topic that nobody knows" in answer["error_message"]
+        assert fs.written(theirs) == b"what nobody knows"
+        assert not fs.exists(f"{DATA}/t-0")
+        assert broker.registry.topic("t") is None
+        await asked(broker, lambda wire: make_with_records(wire, "other"))
+        assert fs.list(f"{DATA}/t-1") == ["00000000000000000042.log"]
+
+
+@pytest.mark.parametrize("removing", [True, False])
+async def test_a_topic_that_could_not_be_made_leaves_nothing(
+    removing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its directories cannot be removed either, that is done later like a deletion."""
+    monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 1)
+    fs = SimulatedFiles()
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        fs.fail("open", "t-2/00000000000000000000.log")
+        remove = fs.remove_directory
+
+        def failing(path: str) -> None:
+            raise OSError(5, "no", path)
+
+        if not removing:
+            fs.remove_directory = failing  # type: ignore[method-assign]
+        answer = await asked(broker, lambda wire: create_topic(wire, "t", 3))
+        assert answer["error_code"] == KAFKA_STORAGE_ERROR
+        fs.remove_directory = remove  # type: ignore[method-assign]
+
+        await eventually("the name is free", lambda: "t" not in broker.topics.deletions)
+        assert not fs.exists(f"{DATA}/t-0")
+        await asked(broker, lambda wire: make_with_records(wire, "t"))
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        assert await asked(broker, lambda wire: read(wire, "t")) == [b"t"]
+
+
+async def test_a_log_that_is_not_served_any_more_is_not_probed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its probe would cut the file that another log writes."""
+    monkeypatch.setattr(maintenance, "PROBE_MS_FIRST", 1)
+    fs = SimulatedFiles()
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await asked(broker, lambda wire: make_with_records(wire, "t"))
+        log = broker.logs.get("t", 0)
+        assert log is not None
+        fs.fail("write", "t-0/00000000000000000000.log")
+        with pytest.raises(LogPoisoned) as poisoned:
+            log.append(batch(b"refused"), 0, 1)
+        entry = broker.logs.topics.pop("t")
+        probes: list[Callable[[], None]] = []
+        monkeypatch.setattr(log, "probe", lambda: probes.append(log.probe))
+        broker.maintenance.poisoned(log, poisoned.value)
+        assert log in broker.maintenance._probing
+
+        await eventually("it is given up", lambda: log not in broker.maintenance._probing)
+
+        assert not probes
+        broker.logs.topics["t"] = entry
+
+
+async def test_the_next_topic_of_a_name_begins_at_0_though_the_checkpoints_could_not_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a recovery point above its end would make the next start refuse it."""
+    fs = SimulatedFiles()
+
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await asked(broker, lambda wire: make_with_records(wire, "t"))
+        for log in broker.logs.all():
+            log.flush()
+        broker.logs.write_checkpoints()
+        room = fs.room(0)
+        fs.capacity_bytes -= room
+        assert await asked(broker, lambda wire: delete(wire, "t")) == {"t": NONE}
+        fs.capacity_bytes += room
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        assert "t" in broker.registry.topics
+        monkeypatch.setattr(broker.logs, "write_checkpoints", lambda: None)  # as after a crash
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        assert await asked(broker, lambda wire: read(wire, "t")) == []
+
+
+async def test_a_kill_while_a_name_is_used_again_keeps_no_broker_from_starting() -> None:
+    """What a checkpoint says of the old one is taken out before the new one is in the list."""
+    fs = SimulatedFiles()
+    killed: list[SimulatedFiles] = []
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await asked(broker, lambda wire: make_with_records(wire, "t"))
+        broker.logs.write_checkpoints()
+        room = fs.room(0)
+        fs.capacity_bytes -= room
+        assert await asked(broker, lambda wire: delete(wire, "t")) == {"t": NONE}
+        fs.capacity_bytes += room
+        make = broker.logs.make
+
+        def kill_and_make(*args: Any) -> Any:
+            killed.append(fs.as_killed())
+            return make(*args)
+
+        broker.logs.make = kill_and_make  # type: ignore[method-assign]
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+    async with serving(DATA, SETTINGS, fs=killed[0]) as broker:
+        assert await asked(broker, lambda wire: read(wire, "t")) == []

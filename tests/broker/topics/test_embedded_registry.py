@@ -1,0 +1,318 @@
+"""The registry in the data directory: what it remembers, what a crash can't do to it, adoption."""
+
+from __future__ import annotations
+
+import json
+import random
+import tarfile
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from broker.topics.adoption import partition_metadata
+from broker.topics.embedded_registry import EmbeddedRegistry
+from broker.topics.registry import BadDirectory, DeletedTopic, Topic, uuid_bytes, uuid_text
+from log.filesystem import FileSystem, OsFileSystem, write_whole
+from tests.simulated_files import SimulatedFiles
+
+ROOT = Path(__file__).parents[3]
+INTERNAL = {"__consumer_offsets": {"cleanup.policy": "compact"}}
+DATA = "/data"
+
+
+def opened(
+    fs: FileSystem, directory: str = DATA, broker_id: int | None = None, default_id: int = 1
+) -> EmbeddedRegistry:
+    numbers = count(1)
+    fs.make_directory(directory)
+    return EmbeddedRegistry(
+        fs,
+        directory,
+        broker_id,
+        default_id,
+        lambda: next(numbers).to_bytes(16, "big"),
+        INTERNAL,
+    )
+
+
+def create(registry: EmbeddedRegistry, name: str, **configs: str) -> Topic:
+    topic = Topic(name, random.Random(name).randbytes(16), 3, configs)
+    registry.store(topic)
+    registry.show(topic)
+    return topic
+
+
+def remembered(registry: EmbeddedRegistry) -> Mapping[str, Topic]:
+    return registry.topics
+
+
+# -- identity
+
+
+def test_the_ids_are_made_once_and_kept() -> None:
+    fs = SimulatedFiles()
+    first = opened(fs, broker_id=7)
+
+    again = opened(fs)
+
+    assert (first.node_id, again.node_id) == (7, 7)
+    assert len(first.cluster_id) == 22
+    assert again.cluster_id == first.cluster_id
+    text = fs.written(f"{DATA}/meta.properties").decode()
+    assert text == f"version=0\nbroker.id=7\ncluster.id={first.cluster_id}\n"
+
+
+def test_without_a_configured_id_there_is_a_default() -> None:
+    assert opened(SimulatedFiles(), default_id=1).node_id == 1
+
+
+def test_a_directory_of_another_broker_is_refused() -> None:
+    fs = SimulatedFiles()
+    opened(fs, broker_id=1)
+
+    with pytest.raises(BadDirectory, match="belongs to broker 1 and this is broker 2"):
+        opened(fs, broker_id=2)
+
+
+def test_the_meta_properties_of_a_kraft_broker_are_taken_as_they_are() -> None:
+    fs = SimulatedFiles()
+    fs.make_directory(DATA)
+    theirs = b"#\nnode.id=4\ndirectory.id=x\nversion=1\ncluster.id=vPeOCWypqUOSepEvx0cbog\n"
+    write_whole(fs, f"{DATA}/meta.properties", theirs)
+
+    registry = opened(fs)
+
+    assert (registry.node_id, registry.cluster_id) == (4, "vPeOCWypqUOSepEvx0cbog")
+    assert fs.written(f"{DATA}/meta.properties") == theirs
+
+
+def test_a_broker_before_cluster_ids_gets_one() -> None:
+    fs = SimulatedFiles()
+    fs.make_directory(DATA)
+    write_whole(fs, f"{DATA}/meta.properties", b"version=0\nbroker.id=0\n")
+
+    registry = opened(fs)
+
+    assert registry.node_id == 0
+    assert opened(fs).cluster_id == registry.cluster_id
+
+
+# -- topics
+
+
+def test_topics_are_remembered_with_ids_and_settings() -> None:
+    fs = SimulatedFiles()
+    topic = create(opened(fs), "t", **{"retention.ms": "5"})
+
+    again = opened(fs)
+
+    assert again.topic("t") == topic
+    assert again.topic_by_id(topic.topic_id) == topic
+    assert again.topic_name(topic.topic_id) == "t"
+    assert again.topic_id("t") == topic.topic_id
+    assert again.partition_counts == {"t": 3}
+    assert again.topic("other") is None
+
+
+def test_a_topic_that_is_being_deleted_is_not_seen_and_not_forgotten() -> None:
+    fs = SimulatedFiles()
+    registry = opened(fs)
+    topic = create(registry, "t")
+    registry.mark_deleted("t")
+    assert registry.topic("t") == topic
+    registry.hide("t")
+
+    again = opened(fs)
+
+    assert again.topic("t") is None
+    assert again.dying == {"t": DeletedTopic(topic)}
+    again.forget(topic)
+    assert opened(fs).dying == {}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_power_loss_leaves_the_old_list_or_the_new_one(seed: int) -> None:
+    """Whatever happens after `store` returned, the topic is there."""
+    chance = random.Random(seed)
+    fs = SimulatedFiles()
+    registry = opened(fs)
+    create(registry, "safe")
+    if chance.random() < 0.5:
+        fs.fail(chance.choice(["write", "rename", "fsync_directory", "fsync"]), "")
+        with pytest.raises(OSError, match=r"."):
+            registry.store(Topic("lost?", b"x" * 16, 1))
+        fs.heal()
+    else:
+        create(registry, "kept")
+    promised = set(registry.topics)
+
+    fs.lose_power(chance)
+    after = opened(fs)
+
+    assert promised <= set(after.topics) <= {*promised, "lost?"}
+
+
+def test_a_topic_that_could_not_be_written_is_not_written_with_the_next() -> None:
+    fs = SimulatedFiles()
+    registry = opened(fs)
+    fs.fail("write", "")
+    with pytest.raises(OSError, match=r"."):
+        registry.store(Topic("refused", b"x" * 16, 1))
+
+    create(registry, "next")
+
+    assert set(opened(fs).topics) == {"next"}
+
+
+def test_producer_ids_are_reserved_before_they_are_given() -> None:
+    fs = SimulatedFiles()
+    first = opened(fs).reserve_producer_ids(1000)
+    fs.lose_power(random.Random(0))
+
+    second = opened(fs).reserve_producer_ids(1000)
+
+    assert (first, second) == (range(1000), range(1000, 2000))
+
+
+def test_producer_ids_of_an_adopted_log_are_passed_over() -> None:
+    registry = opened(SimulatedFiles())
+
+    registry.raise_producer_ids(4500)
+
+    assert registry.reserve_producer_ids(10) == range(4501, 4511)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"version": 1}',
+        '{"version": 1, "next_producer_id": 0, "topics": [{"name": "t"}]}',
+        '{"version": 1, "next_producer_id": 0, "topics":'
+        ' [{"name": "a/b", "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ",'
+        ' "partitions": 1, "configs": {}}]}',
+    ],
+)
+def test_a_damaged_list_is_refused_not_read_as_empty(text: str) -> None:
+    fs = SimulatedFiles()
+    opened(fs)
+    write_whole(fs, f"{DATA}/topics.json", text.encode())
+
+    with pytest.raises(BadDirectory, match="is damaged"):
+        opened(fs)
+
+
+def test_a_list_of_a_later_muster_is_refused() -> None:
+    fs = SimulatedFiles()
+    opened(fs)
+    write_whole(fs, f"{DATA}/topics.json", b'{"version": 3}')
+
+    with pytest.raises(BadDirectory, match="version 3, and this Muster knows 2"):
+        opened(fs)
+
+
+# -- adoption
+
+
+def test_the_directory_of_apache_kafka_is_taken_in(tmp_path: Path) -> None:
+    source = ROOT / "tests/data/kafka-dirs/kafka-4.3.1-clean/data.tar.xz"
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="data")
+    directory = tmp_path / "data"
+
+    registry = opened(OsFileSystem(), str(directory))
+
+    offsets = registry.topic("__consumer_offsets")
+    assert offsets is not None
+    assert (offsets.partitions, offsets.configs) == (4, {"cleanup.policy": "compact"})
+    written = (directory / "t-none-0" / "partition.metadata").read_bytes()
+    topic = registry.topic("t-none")
+    assert topic is not None
+    assert written == partition_metadata(topic.topic_id)
+    assert topic.configs == {"retention.ms": "-1", "retention.bytes": "-1"}
+    assert set(registry.adopted) == set(registry.topics)
+    assert opened(OsFileSystem(), str(directory)).adopted == []
+
+
+def test_partitions_of_one_topic_with_two_ids_are_refused() -> None:
+    fs = SimulatedFiles()
+    for partition, topic_id in ((0, b"a" * 16), (1, b"b" * 16)):
+        directory = f"{DATA}/t-{partition}"
+        fs.make_directory(directory)
+        fs.put(f"{directory}/00000000000000000000.log", b"")
+        fs.put(f"{directory}/partition.metadata", partition_metadata(topic_id))
+
+    with pytest.raises(BadDirectory, match="different topic ids"):
+        opened(fs)
+
+
+def test_what_is_no_partition_is_left_alone() -> None:
+    fs = SimulatedFiles()
+    for name in ("t-0.0123-delete", "__cluster_metadata-0", "notes", "empty-0"):
+        fs.make_directory(f"{DATA}/{name}")
+    fs.put(f"{DATA}/__cluster_metadata-0/00000000000000000000.log", b"")
+
+    assert opened(fs).topics == {}
+
+
+# -- the page
+
+PAGE = (ROOT / "docs" / "registry.md").read_text()
+
+
+def test_the_worked_example_of_the_page_is_read() -> None:
+    example = PAGE.split("```json\n")[1].split("```")[0]
+    fs = SimulatedFiles()
+    fs.make_directory(DATA)
+    fs.put(f"{DATA}/topics.json", example.encode())
+    for name in (*json.loads(example)["files"], "meta.properties"):
+        fs.put(f"{DATA}/{name}", b"cluster.id=qn0yhuRYT46qiqNeWIhXgg\n")
+    fs.put(f"{DATA}/configs.json", b'{"version": 1, "brokers": {}}')
+
+    registry = opened(fs)
+
+    orders = registry.topic("orders")
+    assert orders is not None
+    assert (orders.partitions, orders.configs) == (3, {"retention.ms": "86400000"})
+    assert uuid_text(orders.topic_id) == "vzPv9U8MSCqHBRiUumrOFw"
+    assert uuid_bytes("vzPv9U8MSCqHBRiUumrOFw") == orders.topic_id
+    assert list(registry.dying) == ["clicks"]
+    assert registry.reserve_producer_ids(1) == range(2000, 2001)
+    assert json.loads(fs.written(f"{DATA}/topics.json"))["next_producer_id"] == 2001
+
+
+def test_the_second_example_of_the_page_is_read_and_written() -> None:
+    example = PAGE.split("```json\n")[2].split("```")[0]
+    fs = SimulatedFiles()
+    opened(fs).note_files()
+    fs.put(f"{DATA}/configs.json", example.encode())
+
+    registry = opened(fs)
+    expected = {
+        "": {"log.retention.ms": "3000"},
+        "1": {"log.retention.ms": "2000", "max.connections": "500"},
+    }
+    assert registry.broker_configs == expected
+    registry.store_broker_configs("1", {"max.connections": "7"})
+    registry.store_broker_configs("", {})
+
+    assert opened(fs).broker_configs == {"1": {"max.connections": "7"}}
+    assert (
+        json.loads(fs.written(f"{DATA}/configs.json"))["version"] == json.loads(example)["version"]
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"version": 2, "brokers": {}}', '{"version": 1, "b', "7"]
+)
+def test_damaged_settings_of_brokers_are_refused(text: str) -> None:
+    fs = SimulatedFiles()
+    fs.make_directory(DATA)
+    fs.put(f"{DATA}/configs.json", text.encode())
+
+    with pytest.raises(BadDirectory, match=r"configs\.json"):
+        opened(fs)

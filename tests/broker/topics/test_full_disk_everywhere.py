@@ -1,0 +1,257 @@
+"""The disk is full at every write that a broker makes, each in turn.
+
+One life of a broker is lived again and again: the n-th time there is no room from its n-th writing
+call on, for a few calls or until the end of a chapter. Between two chapters the broker is stopped
+or killed. Whatever is refused, nothing acknowledged is missing, nothing deleted comes back, and a
+topic of a name has only its own records and offsets.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from broker.broker import Broker
+from broker.cores import dropped_offsets, loading
+from broker.cores.dropped_offsets import DroppedOffsets
+from broker.cores.shard_log import Phase, ShardLog
+from broker.topics import deletions, maintenance
+from broker.topics.logs import LogManager
+from log.segment import Segment
+from tests.broker.filling_disk import FillingFiles, Life
+from tests.broker.serving import asked, eventually, serving
+from tests.wire import Wire
+
+SETTINGS = {
+    "offsets.topic.num.partitions": "2",
+    "log.cleaner.enable": "false",
+    "log.segment.bytes": "700",
+    "log.retention.ms": "-1",
+    "log.index.size.max.bytes": "64",
+    "auto.create.topics.enable": "false",
+    "file.delete.delay.ms": "0",
+}
+DATA = "/data"
+FOR_HOW_MANY = (1, 3, 40, 1 << 30)
+"""Calls for which the disk is full; the last: until the end of the chapter."""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tried again later is tried again soon."""
+    for module in (loading, maintenance):
+        monkeypatch.setattr(module, "PROBE_MS_FIRST", 1)
+        monkeypatch.setattr(module, "PROBE_MS_MAX", 20)
+    monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 5)
+    monkeypatch.setattr(deletions, "RETRY_MS_MAX", 20)
+    monkeypatch.setattr(dropped_offsets, "_RETRY_S", 0.01)
+
+
+def first_chapter(life: Life, wire: Wire) -> None:
+    life.create(wire, "kept")
+    life.create(wire, "again", **{"segment.bytes": "5000"})
+    life.create(wire, "rolls", **{"retention.bytes": "800"})
+    wire.call("FindCoordinator", 1, {"key": "g", "key_type": 0})
+    for group in ("g", "h"):
+        life.commit(wire, group, "kept")
+        life.commit(wire, group, "again")
+    life.produce(wire, "kept", 8)  # some segments
+    life.produce(wire, "again", 4)
+    life.produce(wire, "rolls", 9)
+    life.commit(wire, "old", "kept", 0)
+    life.producer_id(wire)
+    life.join(wire, "joined")
+
+
+def second_chapter(life: Life, wire: Wire) -> None:
+    life.delete(wire, "again")
+    life.create(wire, "again")
+    life.produce(wire, "again", 3)
+    life.commit(wire, "h", "again")
+    life.alter(wire, "kept", "777000000000000")
+    life.delete_records(wire, "kept", 3)
+    life.create(wire, "more")
+    life.produce(wire, "more", 2)
+    life.delete(wire, "more")
+    life.commit(wire, "old", "kept", 0)
+    life.produce(wire, "kept", 3)
+    life.produce(wire, "rolls", 5)
+    life.commit(wire, "g", "kept")
+
+
+async def upkeep(broker: Broker) -> None:
+    """What the broker does by itself."""
+    for work in (broker.maintenance.run_retention, broker.maintenance.write_checkpoints):
+        with suppress(OSError):  # its task tells it, and does it again
+            await work()
+    await broker.maintenance.flush_overdue()
+
+
+@asynccontextmanager
+async def started(fs: FillingFiles) -> AsyncIterator[Broker]:
+    """A broker; one that cannot start on a full disk says why, and starts when there is room."""
+    running = serving(DATA, SETTINGS, fs=fs)
+    try:
+        broker = await running.__aenter__()
+    except OSError as error:
+        if error.errno != errno.ENOSPC or not fs.full:
+            raise
+        fs.full = range(0)
+        fs.kill()
+        running = serving(DATA, SETTINGS, fs=fs)
+        broker = await running.__aenter__()
+    try:
+        yield broker
+    finally:
+        await running.__aexit__(None, None, None)
+
+
+async def with_room(fs: FillingFiles, broker: Broker) -> None:
+    """There is room again, and the broker has noticed."""
+    fs.has_room_again()
+    await eventually(
+        "every log takes writes, and nothing is left of the deleted topics",
+        lambda: (
+            not any(log.poisoned for log in broker.logs.all())
+            and all(host.phase is Phase.ACTIVE for host in broker.runtime.hosts)
+            and not broker.registry.dying
+        ),
+    )
+    assert not broker.stopped.is_set(), broker.fatal
+
+
+async def live(full_from: int, full_calls: int, *, kills: bool) -> FillingFiles:
+    """One life; the disk as it is at its end."""
+    fs, life = FillingFiles(), Life()
+    fs.full = range(full_from, full_from + full_calls)
+    for chapter in (first_chapter, second_chapter):
+        async with started(fs) as broker:
+            await asked(broker, lambda wire, chapter=chapter: chapter(life, wire))
+            await upkeep(broker)
+            killed = fs.as_killed()
+        if kills:
+            fs = killed
+        async with started(fs) as broker:
+            await with_room(fs, broker)
+            await broker.ensure_offsets_topic()
+            await asked(broker, lambda wire: life.check(wire, broker))
+            await asked(broker, lambda wire: goes_on(life, wire))
+            await asked(broker, lambda wire: life.check(wire, broker))
+            fs.checked = False
+    return fs
+
+
+def goes_on(life: Life, wire: Wire) -> None:
+    """With room all is taken again."""
+    refused = life.refused
+    for name in life.topics:
+        life.produce(wire, name, 1)
+        life.commit(wire, "g", name)
+    assert life.refused == refused
+
+
+async def how_many_calls() -> int:
+    """How often a life asks the disk for room."""
+    return (await live(1 << 40, 0, kills=False)).asked
+
+
+async def test_a_life_without_a_full_disk_is_whole() -> None:
+    """What is checked below is worth something only if it holds without a fault."""
+    assert await how_many_calls() > 100
+
+
+SAMPLES = 24
+
+
+@pytest.mark.parametrize("sample", range(SAMPLES))
+async def test_a_disk_that_is_full_at_some_write_costs_nothing_acknowledged(sample: int) -> None:
+    """Some of the writes; the campaign below takes each of them."""
+    calls = await how_many_calls()
+    full_from = (2 * sample + 1) * calls // (2 * SAMPLES)
+    full_calls = FOR_HOW_MANY[sample % len(FOR_HOW_MANY)]
+    await live(full_from, full_calls, kills=sample // len(FOR_HOW_MANY) % 2 == 1)
+
+
+async def test_a_file_that_got_a_name_and_not_a_byte_is_not_missed_at_the_next_start() -> None:
+    """It is the first commit of the old way that finds no room."""
+    fs, life = FillingFiles(), Life()
+    async with started(fs) as broker:
+        await asked(broker, lambda wire: life.create(wire, "kept"))
+        fs.full = range(fs.asked + 1, 1 << 60)  # its name still finds room
+        await asked(broker, lambda wire: life.commit(wire, "old", "kept", 0))
+        assert fs.written(f"{DATA}/consumers.offsets") == b""
+        fs.full = range(0)
+        await asked(broker, lambda wire: life.create(wire, "again"))  # writes the list of topics
+        fs = fs.as_killed()
+    async with started(fs) as broker:
+        await broker.ensure_offsets_topic()
+        await asked(broker, lambda wire: life.check(wire, broker))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("kills", [False, True])
+@pytest.mark.parametrize("full_calls", FOR_HOW_MANY)
+async def test_a_disk_that_is_full_at_each_write_in_turn(full_calls: int, kills: bool) -> None:
+    for full_from in range(await how_many_calls()):
+        try:
+            await live(full_from, full_calls, kills=kills)
+        except BaseException:
+            print(f"the disk is full from call {full_from} on")
+            raise
+
+
+# -- planted faults: the checker above is worth something only if it finds them
+
+
+def a_failed_append_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
+    def release_all(self: ShardLog) -> None:
+        self._units.clear()
+        while self.held:
+            _, _, ticket, reply = self.held.popleft()
+            ticket(reply)
+
+    patch.setattr(ShardLog, "fail_held", release_all)
+
+
+def the_new_topic_lies_in_the_old_directory(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LogManager, "retire", lambda *_: [])
+    patch.setattr("broker.topics.logs.LOG", ".none")
+
+
+def offsets_outlive_their_topic(patch: pytest.MonkeyPatch) -> None:
+    async def drop(*_: Any) -> None:
+        pass
+
+    patch.setattr(DroppedOffsets, "drop", drop)
+
+
+def half_a_batch_stays(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Segment, "cut_back", lambda self: setattr(self, "size", self.file.size()))
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        a_failed_append_is_acknowledged,
+        the_new_topic_lies_in_the_old_directory,
+        offsets_outlive_their_topic,
+        half_a_batch_stays,
+    ],
+    ids=lambda plant: plant.__name__,
+)
+async def test_a_planted_fault_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = await how_many_calls()
+    plant(monkeypatch)
+    for sample in range(0, calls, 4):
+        try:
+            await live(sample, FOR_HOW_MANY[sample // 4 % len(FOR_HOW_MANY)], kills=True)
+        except Exception:  # noqa: BLE001 - an assertion, or whatever it breaks
+            return
+    pytest.fail(f"{calls // 4} lives found nothing wrong")

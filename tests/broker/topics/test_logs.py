@@ -1,0 +1,152 @@
+"""The logs of a directory: opened in any number of threads, only if they are who they should be."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from broker.broker import Broker
+from broker.config.config import Config, topic_settings
+from broker.topics.adoption import partition_metadata
+from broker.topics.logs import LogManager
+from broker.topics.produce_rules import produce_rules
+from broker.topics.registry import BadDirectory, Topic
+from log.filesystem import OsFileSystem
+from protocol.errors import KAFKA_STORAGE_ERROR, NONE
+from protocol.records.batch import Record, encode_batch
+from tests.broker.serving import asked, serving
+from tests.broker.topic_calls import create_topic, metadata, produce
+
+TOPIC = Topic("t", b"1" * 16, 8)
+
+
+def managed(directory: Path, **settings: str) -> LogManager:
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return LogManager(OsFileSystem(), str(directory), Config(named))
+
+
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_logs_are_opened_in_order_in_any_number_of_threads(tmp_path: Path, threads: str) -> None:
+    first = managed(tmp_path)
+    first.open_all([])
+    first.show(first.make(TOPIC))
+    for number, log in enumerate(first.topics["t"].logs):
+        for _ in range(number):
+            log.append(encode_batch([Record(0, 1, None, b"v")]), 0, 1)
+    first.close_all()
+
+    again = managed(tmp_path, num_recovery_threads_per_data_dir=threads)
+    again.open_all([TOPIC])
+
+    assert again.was_clean
+    assert [log.partition for log in again.topics["t"].logs] == list(range(8))
+    assert [log.log_end_offset for log in again.topics["t"].logs] == list(range(8))
+
+
+def test_the_mark_of_a_clean_stop_counts_once(tmp_path: Path) -> None:
+    logs = managed(tmp_path)
+    logs.open_all([])
+    logs.close_all()
+
+    crashed = managed(tmp_path)
+    crashed.open_all([])
+    next_start = managed(tmp_path)
+    next_start.open_all([])
+
+    assert (logs.was_clean, crashed.was_clean, next_start.was_clean) == (False, True, False)
+
+
+def test_a_directory_of_another_topic_of_that_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / "partition.metadata").write_bytes(partition_metadata(b"2" * 16))
+
+    with pytest.raises(BadDirectory, match=r"t-0 has the topic id .* not that of topic t"):
+        managed(tmp_path).open_all([Topic("t", b"1" * 16, 1)])
+
+
+@pytest.mark.parametrize("left", [0, 1, 30, 46])
+def test_a_mark_that_a_loss_of_power_tore_is_written_anew(tmp_path: Path, left: int) -> None:
+    topic = Topic("t", b"1" * 16, 1)
+    path = tmp_path / "t-0" / "partition.metadata"
+    path.parent.mkdir()
+    path.write_bytes(partition_metadata(topic.topic_id)[:left])
+
+    managed(tmp_path).open_all([topic])
+
+    assert path.read_bytes() == partition_metadata(topic.topic_id)
+
+
+def test_a_partition_whose_directory_is_missing_begins_empty(tmp_path: Path) -> None:
+    logs = managed(tmp_path)
+
+    logs.open_all([Topic("t", b"1" * 16, 1)])
+
+    assert (tmp_path / "t-0" / "partition.metadata").read_bytes() == partition_metadata(b"1" * 16)
+    log = logs.get("t", 0)
+    assert log is not None
+    assert log.log_end_offset == 0
+    assert logs.get("t", 1) is None
+    assert logs.get("t", -1) is None
+    assert logs.get("u", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("codec", "number"),
+    [("producer", None), ("uncompressed", 0), ("gzip", 1), ("snappy", 2), ("lz4", 3), ("zstd", 4)],
+)
+def test_the_codec_of_a_topic(codec: str, number: int | None) -> None:
+    settings = topic_settings(Config({}), {"compression.type": codec})
+
+    assert produce_rules(settings).compression == number
+
+
+class FullFiles(OsFileSystem):
+    """A file system on which a partition's directory can't be made any more."""
+
+    refused: str | None = None
+
+    def make_directory(self, path: str) -> None:
+        if self.refused and path.endswith(self.refused):
+            raise OSError(errno.ENOSPC, "no space left", path)
+        super().make_directory(path)
+
+
+def names(broker: Broker) -> list[str]:
+    return sorted(path.name for path in Path(broker.directory).iterdir() if path.is_dir())
+
+
+async def test_a_topic_that_can_not_be_made_whole_is_not_made_at_all(tmp_path: Path) -> None:
+    fs = FullFiles()
+    async with serving(tmp_path, fs=fs) as broker:
+        fs.refused = "t-2"
+        refused = await asked(broker, lambda wire: create_topic(wire, "t", 3))
+        assert refused["error_code"] == KAFKA_STORAGE_ERROR
+        assert names(broker) == []
+
+        fs.refused = None
+        made = await asked(broker, lambda wire: create_topic(wire, "t", 2))
+        assert made["error_code"] == NONE
+
+    async with serving(tmp_path) as broker:
+        (topic,) = (await asked(broker, lambda wire: metadata(wire, "t", create=False)))["topics"]
+        assert len(topic["partitions"]) == 2
+
+
+async def test_a_topic_that_can_not_grow_stays_as_it_was(tmp_path: Path) -> None:
+    fs = FullFiles()
+    async with serving(tmp_path, fs=fs) as broker:
+        await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
+        fs.refused = "t-2"
+
+        wanted = {"name": "t", "count": 3, "assignments": None}
+        request = {"topics": [wanted], "timeout_ms": 1000, "validate_only": False}
+        answer = await asked(broker, lambda wire: wire.call("CreatePartitions", 3, request))
+
+        assert answer["results"][0]["error_code"] == KAFKA_STORAGE_ERROR
+        assert names(broker) == ["t-0"]
+
+    async with serving(tmp_path) as broker:
+        assert broker.registry.partition_counts == {"t": 1}
+        assert (await asked(broker, lambda wire: produce(wire, "t")))["base_offset"] == 1

@@ -1,0 +1,137 @@
+"""Waiting fetches: woken once a turn, by the right partition, and never kept."""
+
+from __future__ import annotations
+
+import asyncio
+
+from broker.loop.internal_errors import InternalErrors
+from broker.time import Clock
+from broker.topics.long_poll import LongPolls, Waiter
+from tests.broker.serving import eventually
+
+
+class Woken:
+    """A waiter's end: it answers at the first wake, and remembers."""
+
+    def __init__(self, polls: LongPolls, *partitions: tuple[str, int], **fields: int) -> None:
+        self.calls: list[bool] = []
+        wait_ms = fields.get("wait_ms", 60_000)
+        self.waiter = Waiter(
+            partitions,
+            Clock().now().mono_ms + wait_ms,
+            fields.get("missing_bytes", 1),
+            self._wake,
+        )
+        self.polls = polls
+        polls.wait(self.waiter)
+
+    def _wake(self, due: bool) -> None:
+        self.calls.append(due)
+        self.polls.forget(self.waiter)
+
+
+async def test_appends_of_one_turn_wake_once() -> None:
+    polls = LongPolls(Clock())
+    woken, other = Woken(polls, ("t", 0)), Woken(polls, ("t", 1))
+
+    polls.appended("t", 0, 10)
+    polls.appended("t", 0, 10)
+    assert woken.calls == []
+    await eventually("the wake", lambda: woken.calls)
+
+    assert woken.calls == [False]
+    assert other.calls == []
+    assert len(polls) == 1
+
+
+async def test_it_sleeps_until_enough_bytes_have_come() -> None:
+    polls = LongPolls(Clock())
+    woken = Woken(polls, ("t", 0), missing_bytes=100)
+    witness = Woken(polls, ("t", 0))
+
+    polls.appended("t", 0, 99)
+    await eventually("the other's wake", lambda: witness.calls)
+    assert woken.calls == []
+    polls.appended("t", 0, 1)
+
+    await eventually("the wake", lambda: woken.calls)
+
+
+async def test_the_deadline_wakes_with_due() -> None:
+    polls = LongPolls(Clock())
+    late = Woken(polls, ("t", 0), wait_ms=60_000)
+    soon = Woken(polls, ("t", 0), wait_ms=20)
+
+    await eventually("the deadline", lambda: soon.calls)
+
+    assert soon.calls == [True]
+    assert late.calls == []
+
+
+async def test_all_partitions_of_a_topic_are_woken_together() -> None:
+    polls = LongPolls(Clock())
+    first, second, other = (
+        Woken(polls, ("t", 0)),
+        Woken(polls, ("t", 5)),
+        Woken(polls, ("u", 0)),
+    )
+
+    polls.wake_topic("t")
+    await eventually("both", lambda: first.calls and second.calls)
+
+    assert other.calls == []
+
+
+async def test_stopping_answers_everyone() -> None:
+    polls = LongPolls(Clock())
+    waiting = [Woken(polls, ("t", n)) for n in range(5)]
+
+    polls.stop()
+
+    assert [woken.calls for woken in waiting] == [[True]] * 5
+
+
+async def test_those_who_wait_no_longer_are_not_kept() -> None:
+    polls = LongPolls(Clock())
+    for _ in range(1000):
+        woken = Woken(polls, ("t", 0))
+        polls.forget(woken.waiter)
+
+    assert len(polls) == 0
+    assert len(polls._heap) < 200
+    assert polls._by_partition == {}
+    assert not polls._by_topic
+
+
+async def test_one_that_is_not_satisfied_waits_on() -> None:
+    polls = LongPolls(Clock())
+    calls: list[bool] = []
+    waiter = Waiter([("t", 0)], Clock().now().mono_ms + 50, 1, calls.append)
+    polls.wait(waiter)
+
+    polls.appended("t", 0, 1)
+    await eventually("the first wake", lambda: calls == [False])
+    await eventually("the deadline", lambda: calls == [False, True])
+    polls.forget(waiter)
+    await asyncio.sleep(0)
+    assert len(polls) == 0
+
+
+async def test_a_waiter_that_fails_keeps_no_other_asleep() -> None:
+    errors = InternalErrors()
+    polls = LongPolls(Clock(), errors)
+
+    def fail(due: bool) -> None:
+        raise RuntimeError(due)
+
+    now_ms = Clock().now().mono_ms
+    polls.wait(Waiter([("t", 0)], now_ms + 60_000, 1, fail))
+    woken = Woken(polls, ("t", 0))
+    polls.appended("t", 0, 10)
+    await eventually("the wake", lambda: woken.calls == [False])
+
+    polls.wait(Waiter([("t", 0)], now_ms + 20, 1, fail))
+    late = Woken(polls, ("t", 0), wait_ms=30)
+    await eventually("the deadline", lambda: late.calls == [True])
+    assert errors.counts["waiter"] == 2
+    assert not len(polls), "none of them waits on"

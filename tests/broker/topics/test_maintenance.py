@@ -1,0 +1,282 @@
+"""Retention, checkpoints, flushes, and what happens when the disk fails under a user's topic."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+from structlog.testing import capture_logs
+
+from log.checkpoint import RECOVERY_POINT, read_offsets
+from log.filesystem import OsFileSystem
+from log.os_file import OsFile
+from log.partition_log import PartitionLog
+from protocol.errors import COORDINATOR_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, NONE
+from tests.broker.config.test_offsets_topic_settings import commit
+from tests.broker.serving import HandClock, asked, eventually, serving
+from tests.broker.slow_disk import SlowFiles
+from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
+from tests.wire import Wire, batch
+
+HOUR_MS = 3_600_000
+
+
+async def test_old_segments_go_and_the_log_begins_later(tmp_path: Path) -> None:
+    clock = HandClock()
+    configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100", "file.delete.delay.ms": "0"}
+    async with serving(tmp_path, clock=clock) as broker:
+
+        def fill(wire: Wire) -> None:
+            create_topic(wire, "t", configs=configs)
+            for age_ms in (3 * HOUR_MS, 2 * HOUR_MS, 0):
+                produce(wire, "t", batch(b"x" * 20, timestamp=clock.wall_ms - age_ms))
+
+        await asked(broker, fill)
+        await broker.maintenance.run_retention()
+
+        assert (await asked(broker, lambda wire: list_offset(wire, "t", -2)))["offset"] == 2
+        await broker.maintenance.run_retention()
+        names = sorted(path.name for path in (tmp_path / "t-0").glob("*.log*"))
+        assert names == ["00000000000000000002.log"]
+
+
+async def test_surplus_segments_go(tmp_path: Path) -> None:
+    configs = {"retention.bytes": "100", "segment.bytes": "100"}
+    async with serving(tmp_path) as broker:
+
+        def fill(wire: Wire) -> None:
+            create_topic(wire, "t", configs=configs)
+            for _ in range(5):
+                produce(wire, "t", batch(b"x" * 20, timestamp=-1))
+
+        await asked(broker, fill)
+        await broker.maintenance.run_retention()
+
+        log = broker.logs.get("t", 0)
+        assert log is not None
+        assert 100 <= log.size_bytes < 200
+
+
+async def test_retention_runs_by_itself_at_its_interval(tmp_path: Path) -> None:
+    settings = {"log.retention.check.interval.ms": "10"}
+    async with serving(tmp_path, settings) as broker:
+        await eventually("two runs", lambda: broker.maintenance.retention_runs >= 2)
+
+
+async def test_checkpoints_are_written_while_it_runs(tmp_path: Path) -> None:
+    settings = {"log.flush.offset.checkpoint.interval.ms": "1000"}
+    async with serving(tmp_path, settings) as broker:
+        await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
+        log = broker.logs.get("t", 0)
+        assert log is not None
+        await asyncio.to_thread(log.flush)
+        seen = broker.maintenance.checkpoints_written
+
+        await eventually("another", lambda: broker.maintenance.checkpoints_written > seen)
+
+        path = str(tmp_path / RECOVERY_POINT)
+        assert read_offsets(OsFileSystem(), path) == {("t", 0): 1}
+
+
+async def test_records_older_than_flush_ms_are_brought_to_the_disk(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with serving(tmp_path, {"log.flush.interval.ms": "50"}, clock=clock) as broker:
+        await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
+        log = broker.logs.get("t", 0)
+        assert log is not None
+        await broker.maintenance.flush_overdue()
+        assert log.recovery_point == 0
+
+        clock.move(50)
+        await broker.maintenance.flush_overdue()
+
+        await eventually("the flush", lambda: log.recovery_point == 1)
+
+
+async def test_a_topics_own_flush_ms_is_kept_without_being_asked(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        configs = {"flush.ms": "20"}
+        await asked(broker, lambda wire: create_topic(wire, "t", configs=configs))
+        await asked(broker, lambda wire: produce(wire, "t"))
+        log = broker.logs.get("t", 0)
+        assert log is not None
+
+        await eventually("the flush", lambda: log.recovery_point == 1)
+
+
+async def test_with_flush_messages_1_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
+    """Others don't wait, and what comes meanwhile shares the next flush."""
+    fs = SlowFiles("t")
+    async with serving(tmp_path, {"log.flush.interval.messages": "1"}, fs) as broker:
+        await asked(broker, lambda wire: (create_topic(wire, "t"), create_topic(wire, "u")))
+        fs.kind.may_go.clear()
+
+        held = [
+            asyncio.ensure_future(asked(broker, lambda wire: produce(wire, "t"))) for _ in range(5)
+        ]
+        log = broker.logs.get("t", 0)
+        assert log is not None
+        await eventually("five appends", lambda: log.log_end_offset == 5)
+        other = await asked(broker, lambda wire: produce(wire, "u"))
+        assert other["error_code"] == NONE
+        assert not any(answer.done() for answer in held)
+
+        before = fs.kind.syncs
+        fs.kind.may_go.set()
+        answers = await asyncio.gather(*held)
+
+        assert [answer["error_code"] for answer in answers] == [NONE] * 5
+        assert sorted(answer["base_offset"] for answer in answers) == [0, 1, 2, 3, 4]
+        assert fs.kind.syncs - before <= 3
+
+
+async def test_a_failed_flush_is_final_and_the_broker_stops(tmp_path: Path) -> None:
+    fs = SlowFiles("t")
+    async with serving(tmp_path, {"log.flush.interval.messages": "1"}, fs) as broker:
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        fs.kind.fails = True
+
+        answer = await asked(broker, lambda wire: produce(wire, "t"))
+
+        assert answer["error_code"] == KAFKA_STORAGE_ERROR
+        assert broker.stopped.is_set()
+        assert broker.fatal is not None
+        assert "t-0 can't be written safely any more" in broker.fatal
+        assert broker.health()["state"] == "poisoned"
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+class FullFile(OsFile):
+    """A file whose writes fail while ``full``."""
+
+    full = False
+
+    def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
+        if type(self).full:
+            super().write(position, memoryview(data)[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "no space left", self.path)
+        super().write(position, data)
+
+
+class FullFiles(OsFileSystem):
+    """Such files for the segments of one topic."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__()
+        self.topic = topic
+        self.kind = type("Full", (FullFile,), {})
+
+    def open(self, path: str, create: bool = False) -> OsFile:
+        full = f"/{self.topic}-" in path and path.endswith(".log")
+        return self.kind(path, create) if full else OsFile(path, create)
+
+
+async def test_a_full_disk_refuses_appends_until_there_is_room_again(tmp_path: Path) -> None:
+    fs = FullFiles("t")
+    async with serving(tmp_path, fs=fs) as broker:
+        await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
+        fs.kind.full = True
+
+        refused = await asked(broker, lambda wire: produce(wire, "t", batch(b"y" * 100)))
+        read = await asked(broker, lambda wire: fetch(wire, "t"))
+
+        assert (refused["error_code"], refused["base_offset"]) == (KAFKA_STORAGE_ERROR, -1)
+        assert (read["error_code"], read["high_watermark"]) == (NONE, 1)
+        health = broker.health()
+        assert (health["state"], health["logs"]) == ("poisoned", ["t-0"])
+
+        fs.kind.full = False
+        log = broker.logs.get("t", 0)
+        assert log is not None
+        await eventually("the log takes writes again", lambda: not log.poisoned)
+        again = await asked(broker, lambda wire: produce(wire, "t", batch(b"z")))
+
+        assert (again["error_code"], again["base_offset"]) == (NONE, 1)
+        assert broker.health()["state"] == "ready"
+
+
+async def test_a_broker_that_stops_does_not_say_that_a_full_disk_takes_writes(
+    tmp_path: Path,
+) -> None:
+    fs = FullFiles("t")
+    with capture_logs() as lines:
+        async with serving(tmp_path, fs=fs) as broker:
+            await asked(broker, lambda wire: create_topic(wire, "t"))
+            fs.kind.full = True
+            await asked(broker, lambda wire: produce(wire, "t", batch(b"y" * 100)))
+        log = broker.logs.get("t", 0)
+        assert log is not None
+        await broker.maintenance._probe(log)
+    told = [line["event"] for line in lines]
+    assert "a log takes no writes" in told
+    assert "a log takes writes again" not in told
+
+
+class LacksOnce(PartitionLog):
+    """A log whose next flush lacks memory."""
+
+    def flush(self) -> int:
+        self.__class__ = PartitionLog
+        raise MemoryError
+
+
+async def test_a_flush_that_could_not_be_made_answers_who_waits_and_harms_no_later_one(
+    tmp_path: Path,
+) -> None:
+    """The waiting were never answered, and all that came after waited behind them."""
+    async with serving(tmp_path, {"log.flush.interval.messages": "1"}) as broker:
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        log = broker.logs.get("t", 0)
+        assert log is not None
+        log.__class__ = LacksOnce
+
+        first = await asyncio.wait_for(asked(broker, lambda wire: produce(wire, "t")), 10)
+        second = await asyncio.wait_for(asked(broker, lambda wire: produce(wire, "t")), 10)
+
+        assert [first["error_code"], second["error_code"]] == [KAFKA_STORAGE_ERROR, NONE]
+        assert log.recovery_point == 2
+        assert broker.health()["state"] == "ready"
+
+
+async def test_a_commit_whose_flush_could_not_be_made_is_answered_and_the_broker_goes_on(
+    tmp_path: Path,
+) -> None:
+    settings = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
+    async with serving(tmp_path, settings) as broker:
+        assert await asked(broker, lambda wire: commit(wire, "g", 1)) == NONE
+        broker.runtime.hosts[0].log.__class__ = LacksOnce
+
+        first = await asyncio.wait_for(asked(broker, lambda wire: commit(wire, "g", 2)), 10)
+        second = await asyncio.wait_for(asked(broker, lambda wire: commit(wire, "g", 3)), 10)
+
+        assert [first, second] == [COORDINATOR_NOT_AVAILABLE, NONE]
+        assert not broker.stopped.is_set()
+
+
+async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_retention(
+    tmp_path: Path,
+) -> None:
+    clock = HandClock()
+    configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100"}
+    async with serving(tmp_path, clock=clock) as broker:
+
+        def fill(wire: Wire) -> None:
+            for topic in ("a", "b"):
+                create_topic(wire, topic, configs=configs)
+                for age_ms in (3 * HOUR_MS, 0):
+                    produce(wire, topic, batch(b"x" * 20, timestamp=clock.wall_ms - age_ms))
+
+        await asked(broker, fill)
+        first, second = broker.logs.get("a", 0), broker.logs.get("b", 0)
+        assert first is not None
+        assert second is not None
+
+        class Broken(PartitionLog):
+            def apply_retention(self, now_ms: int) -> list[int]:
+                raise OSError(errno.EIO, "the disk is gone")
+
+        first.__class__ = Broken
+        await broker.maintenance.run_retention()
+
+        assert (first.log_start_offset, second.log_start_offset) == (0, 1)

@@ -1,0 +1,166 @@
+"""A file that can be replaced though the disk is full, and whatever fails is the old or the new."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from broker.topics.reserved_file import NotSettled, ReservedFile
+from log.filesystem import OsFileSystem
+from tests.simulated_files import Fault, SimulatedFiles
+
+PATH = "/data/list.json"
+
+
+def reserved(fs: SimulatedFiles) -> ReservedFile:
+    """The file as a process finds it at its start."""
+    fs.kill()
+    fs.make_directory("/data")
+    file = ReservedFile(fs, PATH)
+    file.keep_spare()
+    return file
+
+
+def text(file: ReservedFile) -> bytes:
+    return (file.read() or b"").rstrip()
+
+
+def test_on_a_full_disk_one_change_after_the_other_finds_room() -> None:
+    fs = SimulatedFiles()
+    file = reserved(fs)
+    file.replace(b"old\n")
+    fs.capacity_bytes -= fs.room(0)
+
+    for number in range(10):
+        file.replace(b"change %d\n" % number)
+
+    assert text(file) == b"change 9"
+    again = reserved(fs)
+    again.replace(b"after a restart\n")
+    assert text(again) == b"after a restart"
+
+
+def test_what_is_longer_than_the_spare_needs_room_and_is_refused_without_it() -> None:
+    fs = SimulatedFiles()
+    file = reserved(fs)
+    file.replace(b"old\n")
+    room = fs.room(0)
+    fs.capacity_bytes -= room
+    with pytest.raises(OSError, match="No space"):
+        file.replace(b"x" * 5000)
+    assert text(file) == b"old"
+    assert sorted(fs.list("/data")) == ["list.json", "list.json.spare"]
+
+    fs.capacity_bytes += room
+    file.replace(b"x" * 5000)
+    fs.capacity_bytes -= fs.room(0)
+
+    file.replace(b"y" * 10_000)
+    assert text(file) == b"y" * 10_000
+
+
+def test_a_disk_without_second_names_has_its_spare_when_there_is_room() -> None:
+    fs = SimulatedFiles()
+    file = reserved(fs)
+    fs.fail("link", "", count=1 << 30)
+    file.replace(b"old\n")
+    file.replace(b"new\n")
+    fs.capacity_bytes -= fs.room(0)
+
+    file.replace(b"newer\n")
+    assert text(file) == b"newer"
+    with pytest.raises(OSError, match="No space"):
+        file.replace(b"z" * 5000)
+    assert text(file) == b"newer"
+
+
+OPERATIONS = ("open", "write", "fsync", "rename", "remove", "link", "fsync_directory")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("nth", range(4))
+@pytest.mark.parametrize("power", [False, True])
+def test_whatever_fails_it_is_the_old_text_or_the_new(
+    operation: str, nth: int, power: bool
+) -> None:
+    """What `replace` returned for is there; what it raised for is not, in this process or the next.
+
+    Only a directory that could not be fsynced may hold either, and then nothing is taken any more.
+    """
+    chance = random.Random(f"{operation} {nth}")
+    fs = SimulatedFiles()
+    file = reserved(fs)
+    file.replace(b"0\n")
+    kept, doubtful = b"0", b"0"
+    for _ in range(nth):
+        kept = doubtful = b"%d" % (int(kept) + 1)
+        file.replace(kept + b"\n")
+    fs.fail(operation, "", partial_bytes=3)
+    for number in range(10, 13):
+        wanted = b"%d" % number
+        try:
+            file.replace(wanted + b"\n")
+            kept = doubtful = wanted
+        except NotSettled:
+            doubtful = wanted
+            with pytest.raises(NotSettled):
+                file.replace(b"more\n")
+            break
+        except OSError:
+            pass
+        assert text(file) == kept
+    fs.heal()
+    if power:
+        fs.lose_power(chance)
+
+    assert text(reserved(fs)) in (kept, doubtful)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_power_loss_at_any_call_leaves_the_old_text_or_the_new(seed: int) -> None:
+    chance = random.Random(seed)
+    fs = SimulatedFiles()
+    file = reserved(fs)
+    kept = b"0"
+    file.replace(kept + b"\n")
+    for number in range(1, chance.randint(2, 5)):
+        kept = b"%d" % number
+        file.replace(kept + b"\n")
+    wanted = b"last"
+    left = chance.randint(0, 12)
+    calls = len(fs.calls)
+
+    def until_it_ends(operation: str, path: str) -> Fault | None:
+        if len(fs.calls) - calls >= left:
+            raise KeyboardInterrupt
+        return original(operation, path)
+
+    original = fs.fault
+    fs.fault = until_it_ends  # type: ignore[method-assign]
+    try:
+        file.replace(wanted + b"\n")
+        kept = wanted
+    except KeyboardInterrupt:
+        pass
+    fs.fault = original  # type: ignore[method-assign]
+    fs.lose_power(chance)
+
+    assert text(reserved(fs)) in (kept, wanted)
+    after = reserved(fs)
+    after.replace(b"and on\n")
+    assert text(after) == b"and on"
+
+
+def test_a_real_disk_gives_the_same_blocks_again_and_again(tmp_path: Path) -> None:
+    path = f"{tmp_path}/list.json"
+    file = ReservedFile(OsFileSystem(), path)
+    file.keep_spare()
+    identities = set()
+    for number in range(6):
+        file.replace(b"%d\n" % number)
+        identities.add(OsFileSystem().open(path).opened().identity())  # type: ignore[attr-defined]
+
+    assert text(file) == b"5"
+    assert len(identities) == 2

@@ -1,0 +1,176 @@
+"""/healthz, and where the HTTP side is or is not."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from broker.broker import Broker, CannotListen
+from broker.config.config_table import BROKER
+from broker.cores import shard_keeper
+from log.filesystem import OsFileSystem
+from log.os_file import OsFile
+from protocol.buffer import Buffer
+from protocol.errors import NONE, NOT_COORDINATOR
+from tests.broker.config.served import GROUP, HandClock, config, serving
+from tests.broker.edge import eventually
+from tests.broker.seen import Seen, seeing
+
+
+@pytest.fixture
+def lines() -> Iterator[list[Any]]:
+    structlog.reset_defaults()
+    with capture_logs() as written:
+        yield written
+
+
+async def test_ready(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        answer = await seen.get("/healthz")
+
+        assert (answer.status_code, answer.json()) == (200, {"state": "ready"})
+        assert (await seen.get("/nothing-here")).status_code == 404
+        assert "/metrics" in (await seen.get("/")).text
+
+
+async def test_loading_and_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(tmp_path) as served:
+        for group_id in ("group-a", "group-b"):
+            assert await served.client.commit(group_id, 1) == NONE
+
+    gate, load = asyncio.Event(), shard_keeper.load
+
+    async def held(host: Any, *more: Any) -> None:
+        if host.partition == 1:
+            await gate.wait()
+        await load(host, *more)
+
+    monkeypatch.setattr(shard_keeper, "load", held)
+    broker = Broker(config(tmp_path, **{"http.listener": "127.0.0.1:0"}), clock=HandClock())
+    broker.open()
+    await broker.start()
+    try:
+        seen = Seen(broker, HandClock(), None)  # type: ignore[arg-type]
+        seen.address = await broker.start_http() or ""
+        await eventually(lambda: broker.health()["partitions_loaded"] == 1)
+
+        answer = await seen.get("/healthz")
+        assert answer.status_code == 503
+        assert answer.json() == {
+            "state": "loading",
+            "partitions": 2,
+            "partitions_loaded": 1,
+            "records_loaded": 1,
+            "bytes_loaded": broker.runtime.hosts[0].loaded_bytes
+            + broker.runtime.hosts[1].loaded_bytes,
+            "groups_loaded": 1,
+            "loading": {},
+        }
+        gate.set()
+        await eventually(lambda: not broker.runtime.loading)
+        assert (await seen.get("/healthz")).json() == {"state": "ready"}
+    finally:
+        await broker.stop()
+
+
+class Disk(OsFileSystem):
+    """A disk that can be full, and whose fsync can fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = self.broken = False
+
+    def open(self, path: str, create: bool = False) -> OsFile:
+        return _File(self, path, create)
+
+
+class _File(OsFile):
+    def __init__(self, disk: Disk, path: str, create: bool) -> None:
+        super().__init__(path, create)
+        self.disk = disk
+
+    def write(self, position: int, data: Buffer) -> None:
+        if self.disk.full and self.path.endswith(".log"):
+            raise OSError(28, "No space left on device")
+        super().write(position, data)
+
+    def fsync(self) -> None:
+        if self.disk.broken:
+            raise OSError(5, "Input/output error")
+        super().fsync()
+
+
+async def test_poisoned_while_a_log_takes_no_writes(tmp_path: Path) -> None:
+    disk = Disk()
+    async with seeing(tmp_path, {"offsets.topic.num.partitions": 1}, fs=disk) as seen:
+        disk.full = True
+        assert await seen.client.commit(GROUP, 1) == NOT_COORDINATOR
+
+        answer = await seen.get("/healthz")
+        assert answer.status_code == 503
+        report = answer.json()
+        assert report["state"] == "poisoned"
+        assert report["logs"] == ["__consumer_offsets-0"]
+        assert "No space left on device" in report["reason"]
+
+        disk.full = False
+        await eventually(lambda: seen.broker.health()["state"] == "ready")
+        assert (await seen.get("/healthz")).status_code == 200
+        assert await seen.client.commit(GROUP, 2) == NONE
+
+
+async def test_poisoned_for_good_after_a_failed_flush(tmp_path: Path) -> None:
+    disk = Disk()
+    settings = {"offsets.topic.num.partitions": 1, "log.flush.interval.messages": 1}
+    async with seeing(tmp_path, settings, fs=disk) as seen:
+        disk.broken = True
+        assert await seen.client.commit(GROUP, 1) == NOT_COORDINATOR
+
+        answer = await seen.get("/healthz")
+        assert (answer.status_code, answer.json()["state"]) == (503, "poisoned")
+        assert "Input/output error" in answer.json()["reason"]
+        assert seen.broker.stopped.is_set(), "and the broker ends"
+        disk.broken = False
+
+
+async def test_http_may_be_off(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"http.listener": "off"}) as served:
+        assert await served.broker.start_http() is None
+        assert served.broker.http is None
+
+
+async def test_a_port_that_was_asked_for_and_is_in_use_gets_a_clear_sentence(
+    tmp_path: Path,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        async with serving(tmp_path, {"http.listener": where}) as served:
+            with pytest.raises(CannotListen) as refused:
+                await served.broker.start_http()
+
+    assert str(refused.value).startswith(f"{where} can't be listened on: Address already in use;")
+    assert "--http off" in str(refused.value)
+
+
+async def test_a_default_port_in_use_is_a_warning(
+    tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two brokers on one machine, neither told anything about HTTP: both serve Kafka's clients."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        setting = BROKER["http.listener"]._replace(default=where)
+        monkeypatch.setitem(BROKER, "http.listener", setting)
+        async with serving(tmp_path, {"http.listener": None}) as served:
+            assert await served.broker.start_http() is None
+            assert await served.client.commit(GROUP, 1) == NONE
+
+    (warning,) = [line for line in lines if line["log_level"] == "warning"]
+    assert warning["event"] == "/metrics and /healthz are not served"
+    assert where in warning["reason"]

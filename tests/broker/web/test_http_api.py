@@ -1,0 +1,406 @@
+"""The HTTP API: its page's example and tables, and what each of its parts says of a real group."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.expiring import DAY_MS
+from coordinator.journal import Note
+from coordinator.states import State
+from protocol.consumer_protocol import encode_assignment, encode_subscription
+from protocol.messages.delete_groups import API as DELETE_GROUPS
+from protocol.messages.heartbeat import API as HEARTBEAT
+from protocol.messages.join_group import API as JOIN_GROUP
+from protocol.messages.leave_group import API as LEAVE_GROUP
+from protocol.messages.offset_fetch import API as OFFSET_FETCH
+from protocol.messages.produce import API as PRODUCE
+from protocol.messages.sync_group import API as SYNC_GROUP
+from tests.broker.edge import Client, eventually
+from tests.broker.seen import Seen, seeing
+from tests.wire import batch
+
+PAGE = Path(__file__).parents[3] / "docs" / "http-api.md"
+GROUP = "auditors"
+OF_THE_PAGE = {"TOPIC", "PARTITION", "READER", "BROKER", "TRENDS", "API", "EVENT"}
+"""Tables that tests/broker/web/test_live.py reads."""
+
+
+class Member:
+    """A member that speaks by plain requests."""
+
+    def __init__(self, seen: Seen, group: str = GROUP, session_ms: int = 10_000) -> None:
+        self.seen = seen
+        self.group = group
+        self.session_ms = session_ms
+        self.member_id = ""
+        self.generation = -1
+        self.client: Client
+        """A connection of its own: behind a JoinGroup that waits nothing else is read."""
+
+    def send_join(self, topics: list[str], reason: str | None = None) -> Any:
+        return self.client.send(
+            JOIN_GROUP.key,
+            9,
+            group_id=self.group,
+            session_timeout_ms=self.session_ms,
+            rebalance_timeout_ms=60_000,
+            member_id=self.member_id,
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": encode_subscription(topics)}],
+            reason=reason,
+        )
+
+    async def take_id(self) -> None:
+        """The first round of a new member: it is told its id."""
+        self.client = await Client.connect(self.seen.broker.addresses[0][1])
+        reply = await self.client.receive(self.send_join(["orders"]))
+        self.member_id = reply["member_id"]
+
+    async def lead(self, handle: Any, given: dict[str, dict[str, list[int]]]) -> None:
+        """Take the answer to a JoinGroup and assign."""
+        joined = await self.client.receive(handle)
+        assert joined["error_code"] == 0, joined
+        self.generation = joined["generation_id"]
+        synced = await self.client.call(
+            SYNC_GROUP.key,
+            5,
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[
+                {"member_id": name, "assignment": encode_assignment(partitions)}
+                for name, partitions in given.items()
+            ],
+        )
+        assert synced["error_code"] == 0, synced
+
+    async def alone(self, *topics: str) -> Member:
+        """Make a group of one member that is STABLE and has all of ``orders``."""
+        await self.take_id()
+        handle = self.send_join(list(topics) or ["orders"])
+        await self.lead(handle, {self.member_id: {"orders": [0, 1, 2]}})
+        return self
+
+    async def heartbeat(self) -> int:
+        reply = await self.client.call(
+            HEARTBEAT.key,
+            4,
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=None,
+        )
+        code: int = reply["error_code"]
+        return code
+
+    async def leave(self, reason: str) -> None:
+        member = {"member_id": self.member_id, "group_instance_id": None, "reason": reason}
+        await self.client.call(LEAVE_GROUP.key, 5, group_id=self.group, members=[member])
+
+
+def state_of(seen: Seen) -> State:
+    shard = seen.broker.runtime.shard_for(GROUP)
+    assert shard is not None
+    return shard.groups[GROUP].state
+
+
+async def got(seen: Seen, path: str) -> Any:
+    answer = await seen.get(path)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    return answer.json()
+
+
+async def story_of_the_page(seen: Seen) -> tuple[Any, Any]:
+    """The worked example: the group, and its journal after the session's end."""
+    data = batch(*[b"v"] * 5)
+    topic = {"name": "orders", "partition_data": [{"index": 0, "records": data}]}
+    await seen.client.call(PRODUCE.key, 9, acks=-1, timeout_ms=1000, topic_data=[topic])
+    member = await Member(seen).alone()
+    mine = {"member_id": member.member_id, "generation_id": member.generation}
+    assert await seen.client.commit(GROUP, 2, partitions=1, **mine) == 0
+    seen.pass_ms(4000)
+    group = await got(seen, f"/api/groups/{GROUP}")
+    seen.pass_ms(6000)
+    journal = await got(seen, f"/api/groups/{GROUP}/journal?last=1")
+    text = (
+        json.dumps([group, journal]).replace(member.member_id, "app-1").replace('"tester"', '"app"')
+    )
+    renamed_group, renamed_journal = json.loads(text)
+    return renamed_group, renamed_journal
+
+
+async def test_the_worked_example_of_the_page_is_what_the_broker_says(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        group, journal = await story_of_the_page(seen)
+    shown = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.S)]
+    assert shown == [group, journal]
+
+
+def tables() -> dict[str, set[str]]:
+    """Object -> its fields, of the page."""
+    fields = {}
+    for heading, body in re.findall(r"### ([A-Z]+)\n(.*?)(?=\n#|\Z)", PAGE.read_text(), re.S):
+        cells = re.findall(r"^\| ((?:`\w+` ?)+)\|", body, re.M)
+        fields[heading] = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    return fields
+
+
+async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        member = await Member(seen).alone()
+        for offset in (9, 3):
+            mine = {"member_id": member.member_id, "generation_id": member.generation}
+            await seen.client.commit(GROUP, offset, **mine)
+        await seen.client.commit(GROUP, 1)
+        await seen.client.commit("readers", 1)
+        summary = await got(seen, "/api/groups")
+        waiting = member.send_join(["orders", "u"])  # alone, so that it ends at once
+        await member.lead(waiting, {})
+        for topics in (["orders"], ["u"]):
+            await member.lead(member.send_join(topics), {member.member_id: {"u": [0]}})
+        newcomer = Member(seen)
+        await newcomer.take_id()
+        group = await got(seen, f"/api/groups/{GROUP}")
+        newcomer.send_join(["orders"])
+        await eventually(lambda: state_of(seen) is State.PREPARING_REBALANCE)
+        preparing = await got(seen, f"/api/groups/{GROUP}")
+        entry = seen.broker.journal.group(GROUP)
+        assert entry is not None
+        entry.add_note(Note(1, "kind", "text"))
+        journal = await got(seen, f"/api/groups/{GROUP}/journal")
+        week = 7 * DAY_MS
+        expiring = await got(seen, f"/api/offsets/expiring?within_ms={week}&group=readers")
+        clients = await got(seen, "/api/clients")
+    assigned = [each for each in journal["rebalances"] if each["assigned"]]
+    seen_fields = {
+        "SUMMARY": summary["groups"][0],
+        "GROUP": group,
+        "AWAITS": preparing["awaits"],
+        "NAMED": preparing["awaits"]["members"][0],
+        "MEMBER": group["members"][0],
+        "OFFSET": group["offsets"][0],
+        "JOURNAL": journal,
+        "REBALANCE": journal["rebalances"][-1],
+        "CHANGE": journal["rebalances"][-1]["changes"][0],
+        "ASSIGNED": assigned[0]["assigned"][0],
+        "NOTE": journal["notes"][0],
+        "REJECTED": journal["rejected_commits"][0],
+        "MOVED": journal["moved_back"]["last"][0],
+        "FLAPPING": group["flapping"][0],
+        "EXPIRING": expiring["offsets"][0],
+        "CLIENT": clients["clients"][0],
+    }
+    page = tables()
+    elsewhere = {"RESTORED", "GENERATION", *OF_THE_PAGE}
+    assert set(page) == {*seen_fields, *elsewhere}
+    assert {name: set(value) for name, value in seen_fields.items()} == {
+        name: fields for name, fields in page.items() if name in seen_fields
+    }
+
+
+async def test_a_restored_group_shows_the_generations_of_the_log(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        member = await Member(seen).alone()
+        await member.lead(member.send_join(["orders"]), {})
+    async with seeing(tmp_path) as seen:
+        journal = await got(seen, f"/api/groups/{GROUP}/journal")
+    restored = journal["restored"]
+    assert [each["generation"] for each in restored["generations"]] == [1, 2]
+    assert restored["generations"][-1]["leader"] == member.member_id
+    assert set(restored) == tables()["RESTORED"]
+    assert set(restored["generations"][0]) == tables()["GENERATION"]
+    assert journal["rebalances"] == []
+
+
+async def test_a_group_that_prepares_shows_whom_it_waits_for_and_until_when(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        member = await Member(seen).alone()
+        newcomer = Member(seen)
+        await newcomer.take_id()
+        newcomer.send_join(["orders"])
+        await eventually(lambda: state_of(seen) is State.PREPARING_REBALANCE)
+        await member.heartbeat()
+        seen.pass_ms(5000)
+        group = await got(seen, f"/api/groups/{GROUP}")
+        journal = await got(seen, f"/api/groups/{GROUP}/journal")
+    assert group["state"] == "PreparingRebalance"
+    assert group["awaits"]["phase"] == "join"
+    assert [each["member"] for each in group["awaits"]["members"]] == [member.member_id]
+    assert group["awaits"]["remaining_ms"] == 55_000
+    now_ms = seen.clock.wall_ms
+    assert group["awaits"]["deadline_ms"] == now_ms + 55_000
+    waits = {each["member"]: each["waits_with"] for each in group["members"]}
+    assert waits == {member.member_id: None, newcomer.member_id: "JoinGroup"}
+    last = journal["rebalances"][-1]
+    assert last["phase"] == "join"
+    assert [each["member"] for each in last["awaited"]] == [member.member_id]
+    assert last["until_ms"] == now_ms + 55_000
+
+
+async def test_ids_with_slashes_are_one_segment_of_the_path(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await seen.client.commit("a/journal", 1)
+        await seen.client.commit("ö %2F?", 2)
+        assert (await got(seen, "/api/groups/a%2Fjournal"))["group"] == "a/journal"
+        assert (await got(seen, "/api/groups/a%2Fjournal/journal"))["group"] == "a/journal"
+        found = await got(seen, "/api/groups/%C3%B6%20%252F%3F")
+        assert found["offsets"][0]["offset"] == 2
+        assert (await seen.get("/api/groups/a/journal")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/groups/nobody", 404),
+        ("/api/groups/nobody/journal", 404),
+        ("/api/groups/", 404),
+        ("/api/groups/a/b/c", 404),
+        ("/api/groups/auditors/journal?last=x", 400),
+        ("/api/offsets/expiring?within_ms=soon", 400),
+    ],
+)
+async def test_errors_are_a_sentence(tmp_path: Path, path: str, status: int) -> None:
+    async with seeing(tmp_path) as seen:
+        answer = await seen.get(path)
+    assert answer.status_code == status
+    assert len(answer.json()["error"]) > 10
+
+
+async def test_the_journal_of_a_deleted_group_is_still_there(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await (await Member(seen).alone()).leave("done for today")
+        await seen.client.call(DELETE_GROUPS.key, 2, groups_names=[GROUP])
+        assert (await seen.get(f"/api/groups/{GROUP}")).status_code == 404
+        journal = await got(seen, f"/api/groups/{GROUP}/journal")
+    assert journal["state"] is None
+    assert journal["rebalances"][-1]["why"].endswith(" from /127.0.0.1 left: done for today")
+    assert journal["rebalances"][-1]["outcome"] == "nobody left"
+    assert "group_removed" in [note["kind"] for note in journal["notes"]]
+
+
+async def test_a_commit_that_moves_back_is_told_with_its_client(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await seen.client.commit("readers", 40)
+        await seen.client.commit("readers", 7)
+        journal = await got(seen, "/api/groups/readers/journal")
+        scrape = await seen.scrape()
+    (moved,) = journal["moved_back"]["last"]
+    assert moved["host"] == "/127.0.0.1"
+    assert moved["client"]
+    assert moved["examples"] == [{"topic": "orders", "partition": 0, "from": 40, "to": 7}]
+    assert scrape["muster_commits_moved_back_total"] == 1
+
+
+# ----------------------------------------------------------------------------- expiring offsets
+
+CHECKS = {"offsets.retention.minutes": 3 * 24 * 60, "offsets.retention.check.interval.ms": 600_000}
+
+
+def check(seen: Seen, after_ms: int) -> None:
+    """Time passes, and the retention check looks at every group."""
+    seen.pass_ms(after_ms)
+    for _ in range(3):
+        seen.pass_ms(0)
+
+
+async def test_offsets_are_listed_counted_and_told_before_they_go(tmp_path: Path) -> None:
+    async with seeing(tmp_path, CHECKS) as seen:
+        await seen.client.commit("readers", 5)
+        committed_ms = seen.clock.wall_ms
+        assert (await got(seen, "/api/offsets/expiring"))["offsets"] == []
+        check(seen, DAY_MS)
+        assert (await seen.scrape())["muster_offsets_expiring", "within=1d"] == 0
+
+        check(seen, DAY_MS + 60_000)
+        listed = (await got(seen, "/api/offsets/expiring"))["offsets"]
+        scrape = await seen.scrape()
+        assert scrape["muster_offsets_expiring", "within=1d"] == 1
+        assert scrape["muster_offsets_expiring", "within=1h"] == 0
+        (row,) = listed
+        assert (row["group"], row["topic"], row["partition"], row["offset"]) == (
+            "readers", "orders", 0, 5,
+        )  # fmt: skip
+        assert row["expires_ms"] == committed_ms + 3 * DAY_MS
+        assert row["expires_in_ms"] == DAY_MS - 60_000
+        assert "nobody has committed it since" in row["why"]
+
+        check(seen, DAY_MS - 1_800_000)
+        assert (await seen.scrape())["muster_offsets_expiring", "within=1h"] == 1
+        check(seen, 3_600_000)
+        assert await seen.client.fetch("readers") == -1
+        scrape = await seen.scrape()
+        assert scrape["muster_offsets_expiring", "within=1d"] == 0
+        journal = await got(seen, "/api/groups/readers/journal")
+    told = [(note["kind"], note["text"]) for note in journal["notes"]]
+    assert [kind for kind, _ in told] == [
+        "offsets_expiring", "offsets_expiring", "offsets_dropped", "expired", "group_removed",
+    ]  # fmt: skip
+    assert told[0][1].startswith("1 offsets will expire within 24 h")
+    assert told[1][1].startswith("1 offsets will expire within 1 h")
+
+
+async def test_only_the_group_that_was_asked_for_and_only_what_was_asked_for(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path, CHECKS) as seen:
+        await seen.client.commit("one", 1)
+        seen.pass_ms(1000)
+        await seen.client.commit("two", 2)
+        await (await Member(seen, "three").alone()).heartbeat()
+        await seen.client.commit("three", 3)
+        everything = 3 * DAY_MS
+        path = f"/api/offsets/expiring?within_ms={everything}"
+        assert {row["group"] for row in (await got(seen, path))["offsets"]} == {"one", "two"}
+        only = await got(seen, f"{path}&group=two")
+        assert {row["group"] for row in only["offsets"]} == {"two"}
+        nearer = await got(seen, f"/api/offsets/expiring?within_ms={everything - 1000}")
+        assert {row["group"] for row in nearer["offsets"]} == {"one"}
+
+
+@pytest.mark.parametrize("counts", [True, False])
+async def test_a_fetch_keeps_an_assign_consumers_offsets_only_where_that_is_said(
+    tmp_path: Path, counts: bool
+) -> None:
+    settings = {**CHECKS, "group.offsets.fetch.counts.as.activity": str(counts).lower()}
+    async with seeing(tmp_path, settings) as seen:
+        await seen.client.commit("readers", 5)
+        for _ in range(4):
+            check(seen, DAY_MS)
+            expected = 5 if counts or _ < 2 else -1
+            assert await seen.client.fetch("readers") == expected
+
+
+async def test_where_fetches_count_a_restart_counts_as_one_since_the_log_keeps_none(
+    tmp_path: Path,
+) -> None:
+    settings = {**CHECKS, "group.offsets.fetch.counts.as.activity": "true"}
+    async with seeing(tmp_path, settings) as seen:
+        await seen.client.commit("readers", 5)
+    async with seeing(tmp_path, settings) as seen:
+        seen.clock.wall_ms += 2 * DAY_MS
+        start_ms = seen.clock.wall_ms
+        shard = seen.broker.runtime.shard_for("readers")
+        assert shard is not None
+        (row,) = shard.expiring("readers", start_ms + 9 * DAY_MS)
+        assert row.expires_ms == start_ms - 2 * DAY_MS + 3 * DAY_MS
+        check(seen, DAY_MS - 1000)
+        reply = await seen.client.call(
+            OFFSET_FETCH.key,
+            7,
+            group_id="readers",
+            topics=None,
+            require_stable=False,
+        )
+        assert reply["topics"][0]["partitions"][0]["committed_offset"] == 5
+        (row,) = shard.expiring("readers", start_ms + 9 * DAY_MS)
+        assert row.expires_ms == seen.clock.wall_ms + 3 * DAY_MS

@@ -1,0 +1,214 @@
+"""The times of one HTTP connection, moved by hand: what ends it, and what does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.responses import PlainTextResponse
+from uvicorn.server import ServerState
+
+from broker.web.http_connection import HTTP_LIMITS, BoundedConnection
+from tests.broker.edge import eventually
+
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+REQUEST_S, UNREAD_S = HTTP_LIMITS.request_s, HTTP_LIMITS.unread_s
+
+
+class Timer:
+    """A call that is due at a time, unless it is cancelled."""
+
+    def __init__(self, at_s: float, call: Callable[[], object]) -> None:
+        self.at_s, self.call = at_s, call
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class HandLoop:
+    """The running loop with a clock that `advance` moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.timers: list[Timer] = []
+
+    def time(self) -> float:
+        return self.now_s
+
+    def call_later(self, delay_s: float, call: Callable[[], object]) -> Timer:
+        self.timers.append(Timer(self.now_s + delay_s, call))
+        return self.timers[-1]
+
+    def create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(work)
+
+    def advance(self, by_s: float) -> None:
+        """Move the clock, and call what falls due on the way."""
+        until_s = self.now_s + by_s
+        while due := [t for t in self.timers if not t.cancelled and t.at_s <= until_s]:
+            first = min(due, key=lambda timer: timer.at_s)
+            self.timers.remove(first)
+            self.now_s = first.at_s
+            first.call()
+        self.now_s = until_s
+
+
+class HandTransport(asyncio.Transport):
+    """A peer that reads only when told to: ``unread`` bytes wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = bytearray()
+        self.unread = 0
+        self.closing = self.aborted = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.out += data
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
+
+    def abort(self) -> None:
+        self.closing = self.aborted = True
+
+    def pause_reading(self) -> None:
+        """Nothing is sent by itself here."""
+
+    def resume_reading(self) -> None:
+        """The same."""
+
+
+class Scene:
+    """A connection whose answers are ``ok``."""
+
+    def __init__(self) -> None:
+        app = PlainTextResponse("ok")
+        config = uvicorn.Config(app, http="h11", ws="none", lifespan="off", log_config=None)
+        config.load()
+        self.loop, self.transport = HandLoop(), HandTransport()
+        self.state = ServerState()
+        self.connection = BoundedConnection(
+            config=config,
+            server_state=self.state,
+            app_state={},
+            _loop=self.loop,
+            limits=HTTP_LIMITS,
+        )
+        self.connection.connection_made(self.transport)
+
+    async def answered(self, times: int) -> None:
+        await eventually(lambda: self.transport.out.count(b"\r\n\r\nok") == times)
+
+    def is_over(self) -> bool:
+        return self.transport.closing
+
+
+@pytest.mark.parametrize("sent", [b"", GET[:9], GET[:-2]])
+def test_a_request_has_to_be_there_in_time(sent: bytes) -> None:
+    scene = Scene()
+    if sent:
+        scene.connection.data_received(sent)
+
+    scene.loop.advance(REQUEST_S - 0.1)
+    assert not scene.is_over()
+    scene.loop.advance(0.2)
+    assert scene.is_over()
+
+
+def test_bytes_that_go_on_coming_are_no_request() -> None:
+    scene = Scene()
+    scene.connection.data_received(GET[:-2] + b"X: ")
+    for _ in range(9):
+        scene.loop.advance(REQUEST_S / 10)
+        scene.connection.data_received(b"x")
+    assert not scene.is_over()
+
+    scene.loop.advance(REQUEST_S / 10 + 0.1)
+    assert scene.is_over()
+
+
+async def test_the_time_is_each_requests_own() -> None:
+    """A connection that is asked again and again is held for as long as that lasts."""
+    scene = Scene()
+    for number in range(1, 10):
+        scene.connection.data_received(GET[:20])
+        scene.loop.advance(REQUEST_S / 2)
+        scene.connection.data_received(GET[20:])
+        await scene.answered(number)
+    assert not scene.is_over()
+
+    scene.connection.data_received(GET[:20])
+    scene.loop.advance(REQUEST_S + 0.1)
+    assert scene.is_over()
+
+
+async def test_requests_that_come_together_are_answered_in_turn() -> None:
+    scene = Scene()
+    scene.connection.data_received(GET + GET + GET[:9])
+
+    await scene.answered(2)
+    assert not scene.is_over()
+    scene.loop.advance(REQUEST_S + 0.1)
+    assert scene.is_over()
+
+
+async def test_who_asks_nothing_more_is_let_go() -> None:
+    scene = Scene()
+    scene.connection.data_received(GET)
+    await scene.answered(1)
+
+    scene.loop.advance(REQUEST_S)
+
+    assert scene.is_over()
+    assert not scene.transport.aborted, "what is on its way still arrives"
+
+
+def test_an_answer_has_to_be_read_in_time() -> None:
+    scene = Scene()
+    scene.connection.data_received(GET[:9])
+    scene.transport.unread = 1 << 20
+    scene.connection.pause_writing()
+    scene.loop.advance(UNREAD_S + 0.1)
+
+    assert scene.transport.aborted
+    assert scene.state.connections == set()
+
+
+async def test_a_slow_reader_is_no_unreader() -> None:
+    scene = Scene()
+    scene.transport.unread = 20 * HTTP_LIMITS.unread_bytes
+    scene.connection.data_received(GET[:-2] + b"Connection: close\r\n\r\n")
+    await scene.answered(1)
+    assert scene.is_over()
+    for _ in range(19):
+        scene.transport.unread -= HTTP_LIMITS.unread_bytes
+        scene.loop.advance(UNREAD_S)
+        assert not scene.transport.aborted
+
+    scene.connection.resume_writing()  # little is left, but it is left
+    scene.loop.advance(UNREAD_S)
+    assert scene.transport.aborted
+
+
+@pytest.mark.parametrize("exc", [None, ConnectionResetError()])
+async def test_no_timer_outlives_its_connection(exc: Exception | None) -> None:
+    scene = Scene()
+    scene.connection.data_received(GET)
+    await scene.answered(1)
+    scene.connection.pause_writing()
+    scene.connection.connection_lost(exc)
+
+    scene.loop.advance(100)
+
+    assert not scene.transport.aborted
+    assert scene.state.connections == set()

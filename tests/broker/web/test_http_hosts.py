@@ -1,0 +1,145 @@
+"""Who may ask over HTTP: a page of the internet reads no broker, whatever name it is under."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from broker.web.http_guard import Hosts
+from tests.broker.seen import Seen, seeing
+
+LOOPBACK, NETWORK = "127.0.0.1", "0.0.0.0"
+PATHS = ["/", "/page/page.js", "/metrics", "/healthz", "/api/groups", "/api/live", "/nothing-here"]
+
+
+@pytest.fixture
+def lines() -> Iterator[list[Any]]:
+    structlog.reset_defaults()
+    with capture_logs() as written:
+        yield written
+
+
+@pytest.mark.parametrize(
+    ("listener", "host", "known"),
+    [
+        (LOOPBACK, "127.0.0.1:9644", True),
+        (LOOPBACK, "127.0.0.1", True),
+        (LOOPBACK, "10.1.2.3:80", True),  # an address is nobody's to give another meaning
+        (LOOPBACK, "[::1]:9644", True),
+        (LOOPBACK, "[fe80::1]", True),
+        (LOOPBACK, "localhost:19644", True),  # a tunnel's end has another port
+        (LOOPBACK, "LocalHost.", True),
+        (LOOPBACK, "this-machine:9644", True),
+        (LOOPBACK, "Broker.Example:9644", True),
+        (LOOPBACK, "evil.example:9644", False),
+        (LOOPBACK, "localhost.evil.example", False),
+        (LOOPBACK, "127.0.0.1.evil.example", False),
+        (LOOPBACK, "2130706433", False),
+        (LOOPBACK, "[evil.example]", False),
+        (LOOPBACK, "muster:9644", False),
+        (LOOPBACK, "", False),
+        (LOOPBACK, ":9644", False),
+        (LOOPBACK, ".", False),
+        (LOOPBACK, "localhost:9644 evil", False),
+        (LOOPBACK, "evil@localhost", False),
+        (NETWORK, "muster:9644", True),  # as a container of the same network calls it
+        (NETWORK, "evil.example:9644", False),
+        (NETWORK, "muster.evil.example", False),
+        (NETWORK, ":9644", False),
+        ("dash.example", "dash.example", True),
+        ("localhost", "muster", False),
+        ("::1", "muster", False),
+    ],
+)
+def test_which_names_are_known(listener: str, host: str, known: bool) -> None:
+    assert Hosts(listener, ["this-machine", "broker.example", ""], "").has(host) is known
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host", "known"),
+    [
+        ("dash.example", "dash.example:80", True),
+        ("dash.example", "a.dash.example", False),
+        ("one.example, *.svc.cluster.local", "muster.kafka.svc.cluster.local", True),
+        ("*.svc.cluster.local", "svc.cluster.local", False),
+        ("*.example", "evilexample", False),
+        ("*", "evil.example", True),
+    ],
+)
+def test_an_operator_adds_names(allowed: str, host: str, known: bool) -> None:
+    assert Hosts(LOOPBACK, [], allowed).has(host) is known
+
+
+async def ask(seen: Seen, path: str, **headers: str) -> httpx.Response:
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with httpx.AsyncClient(base_url=f"http://{seen.address}") as client:
+        return await client.get(path, headers=given)
+
+
+async def test_a_page_whose_name_was_made_to_mean_this_machine_reads_nothing(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with seeing(tmp_path) as seen:
+        for path in PATHS:
+            answer = await ask(seen, path, host="rebound.evil.example:9644")
+            assert answer.status_code == 421
+            assert answer.json() == {
+                "error": "'rebound.evil.example:9644' is no name of this broker's HTTP side: ask by"
+                " an address, such as 127.0.0.1:9644, or add the name to http.allowed.hosts"
+            }
+
+    told = [line for line in lines if "unknown name" in line["event"]]
+    assert [line["host"] for line in told] == ["'rebound.evil.example:9644'"], "once"
+
+
+async def test_the_machines_own_names_and_those_that_clients_are_told_are_known(
+    tmp_path: Path,
+) -> None:
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "advertised.listeners": "PLAINTEXT://broker.example:9092",
+        "http.allowed.hosts": "dash.example",
+    }
+    async with seeing(tmp_path, settings) as seen:
+        for host in ("broker.example", "dash.example", "localhost", f"{socket.gethostname()}:1"):
+            assert (await ask(seen, "/healthz", host=host)).status_code == 200
+
+
+async def test_a_probe_that_names_no_host_is_answered(tmp_path: Path) -> None:
+    """HTTP 1.0, as load balancers probe; no browser speaks it."""
+    async with seeing(tmp_path) as seen:
+        host, _, port = seen.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
+
+        assert (await asyncio.wait_for(reader.readline(), 10)).split()[1] == b"200"
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("site", "mode", "status"),
+    [
+        ("cross-site", "no-cors", 403),  # an image, a script
+        ("cross-site", "cors", 403),
+        ("cross-site", "navigate", 200),  # a link in a runbook
+        ("same-origin", "cors", 200),
+        ("none", "navigate", 200),
+    ],
+)
+async def test_other_sites_pages_are_not_served_and_links_in_them_are(
+    tmp_path: Path, site: str, mode: str, status: int
+) -> None:
+    async with seeing(tmp_path) as seen:
+        headers = {"sec_fetch_site": site, "sec_fetch_mode": mode}
+        answer = await ask(seen, "/api/groups", **headers, origin="https://evil.example")
+
+        assert answer.status_code == status
+        assert not any(name.startswith("access-control") for name in answer.headers)

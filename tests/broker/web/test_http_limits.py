@@ -1,0 +1,183 @@
+"""What a peer may keep open over HTTP: half a request, an answer unread, many connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from broker.web.http import HttpServer
+from broker.web.http_connection import HTTP_LIMITS, HttpLimits
+from broker.web.http_guard import Hosts
+from protocol.errors import NONE
+from tests.broker.config.served import GROUP
+from tests.broker.edge import eventually
+from tests.broker.seen import seeing
+
+HOST = "127.0.0.1"
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+WITHIN_S = 10
+SHORT = HttpLimits(request_s=0.3, unread_s=0.3)
+CHUNK = bytes(1 << 18)
+
+
+class Peer(NamedTuple):
+    """A connection whose bytes a test writes itself."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def ended(self) -> bytes:
+        """What comes until the server ends it."""
+        try:
+            return await asyncio.wait_for(self.reader.read(), WITHIN_S)
+        except ConnectionResetError:
+            return b""
+
+
+class Served:
+    """An HTTP server of short patience; `/endless` goes on until its reader goes."""
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self.writing = 0
+        routes = [Route("/", self._short), Route("/endless", self._endless)]
+        self.server = HttpServer(HOST, 0, Starlette(routes=routes), Hosts(HOST, [], ""), limits)
+
+    async def _short(self, _request: Request) -> Response:
+        return PlainTextResponse("ok")
+
+    async def _endless(self, _request: Request) -> Response:
+        async def body() -> AsyncIterator[bytes]:
+            self.writing += 1
+            try:
+                while True:
+                    yield CHUNK
+                    await asyncio.sleep(0)  # where it is told that nobody reads
+            finally:
+                self.writing -= 1
+
+        return StreamingResponse(body())
+
+    @property
+    def open(self) -> int:
+        """How many connections there are."""
+        return len(self.server._server.server_state.connections)
+
+    async def peer(self, first: bytes = b"") -> Peer:
+        reader, writer = await asyncio.open_connection(HOST, self.server.port, limit=1 << 16)
+        writer.write(first)
+        return Peer(reader, writer)
+
+    async def endless(self) -> Peer:
+        peer = await self.peer(GET.replace(b"/ ", b"/endless ", 1))
+        await asyncio.wait_for(peer.reader.readexactly(100), WITHIN_S)
+        return peer
+
+
+@asynccontextmanager
+async def serving(limits: HttpLimits = SHORT) -> AsyncIterator[Served]:
+    served = Served(limits)
+    served.server.start()
+    try:
+        yield served
+    finally:
+        await served.server.stop()
+
+
+@pytest.mark.parametrize("sent", [b"", GET[:9], GET[:-2], GET[:-4] + b"\r\nX: "])
+async def test_half_a_request_ends(sent: bytes) -> None:
+    async with serving() as served:
+        peer = await served.peer(sent)
+
+        assert await peer.ended() == b""
+        await eventually(lambda: served.open == 0)
+
+
+async def test_of_too_many_connections_the_one_that_waited_longest_goes() -> None:
+    async with serving(HttpLimits(connections=3)) as served:
+        half = [await served.peer(GET[:9])]
+        await eventually(lambda: served.open == 1)
+        half += [await served.peer(GET[:9]) for _ in range(2)]
+        await eventually(lambda: served.open == 3)
+
+        good = await served.peer(GET)
+
+        assert await asyncio.wait_for(good.reader.readline(), WITHIN_S) == b"HTTP/1.1 200 OK\r\n"
+        assert await half[0].ended() == b""
+        assert served.open == 3
+        for each in (*half[1:], good):
+            each.writer.close()
+
+
+async def test_who_is_being_answered_makes_no_room_for_another() -> None:
+    async with serving(HttpLimits(connections=2)) as served:
+        busy = [await served.endless() for _ in range(2)]
+
+        assert await (await served.peer(GET)).ended() == b""
+        assert served.open == served.writing == 2
+        for each in busy:
+            await asyncio.wait_for(each.reader.readexactly(3 * len(CHUNK)), WITHIN_S)
+            each.writer.close()
+        await eventually(lambda: served.writing == 0)
+
+
+async def test_an_answer_that_nobody_reads_is_dropped() -> None:
+    async with serving() as served:
+        peer = await served.endless()
+        assert served.writing == 1
+
+        await eventually(lambda: (served.open, served.writing) == (0, 0))
+        peer.writer.close()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+    ],
+)
+async def test_a_body_is_refused_and_not_waited_for(head: bytes) -> None:
+    async with serving(HttpLimits()) as served:
+        answer = await (await served.peer(head)).ended()
+
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert b"connection: close" in answer
+        assert b'"send no body: everything here is read"' in answer
+        await eventually(lambda: served.open == 0)
+
+
+async def test_a_head_without_an_end_is_refused_at_16_kib() -> None:
+    async with serving(HttpLimits()) as served:
+        peer = await served.peer(GET[:-2] + b"X: " + b"x" * HttpLimits().head_bytes)
+
+        assert (await peer.ended()).startswith(b"HTTP/1.1 400 ")
+        await eventually(lambda: served.open == 0)
+
+
+async def test_a_flood_of_connections_leaves_descriptors_to_kafkas_listeners(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path) as seen:
+        server = seen.broker.http
+        assert server is not None
+        half = []
+        for _ in range(3 * HTTP_LIMITS.connections):
+            _, writer = await asyncio.open_connection(HOST, server.port)
+            writer.write(GET[:9])
+            half.append(writer)
+        state = server._server.server_state
+        await eventually(lambda: len(state.connections) == HTTP_LIMITS.connections)
+
+        assert (await seen.get("/healthz")).status_code == 200, "the oldest of them made room"
+        assert await seen.client.commit(GROUP, 1) == NONE
+        for writer in half:
+            writer.close()

@@ -1,0 +1,338 @@
+"""`/api/live`, and what else of the HTTP API the page is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from broker.loop import slices
+from broker.loop.slices import Slicer
+from broker.web import live
+from broker.web.live import Channel, Client, Row, Source
+from protocol.messages.produce import API as PRODUCE
+from protocol.records.batch import Record, encode_batch
+from tests.broker.seen import Seen, seeing
+from tests.wire import batch
+
+DOCS = Path(__file__).parents[3] / "docs" / "http-api.md"
+
+
+class Stream:
+    """What one client of `/api/live` has been told, folded as the page folds it."""
+
+    def __init__(self, lines: AsyncIterator[str]) -> None:
+        self._lines = lines
+        self.head: dict[str, Any] = {}
+        self.tables: dict[str, dict[str, Any]] = {}
+        self.events = 0
+
+    async def next(self) -> None:
+        """Take the next event."""
+        async for line in self._lines:
+            if line.startswith("data: "):
+                break
+        event = json.loads(line.removeprefix("data: "))
+        assert set(event) == {"at_ms", "reset", "more", "head", "rows"}
+        self.events += 1
+        if event["reset"]:
+            self.tables = {}
+        self.head = event["head"]
+        for table, key, value in event["rows"]:
+            rows = self.tables.setdefault(table, {})
+            if value is None:
+                del rows[key]
+            else:
+                rows[key] = value
+
+    async def until(self, what: str, condition: Any) -> None:
+        """Take events until `condition` holds."""
+        async with asyncio.timeout(20):
+            while not condition():
+                await self.next()
+
+
+@asynccontextmanager
+async def watching(seen: Seen, what: str) -> AsyncIterator[Stream]:
+    address = f"http://{seen.address}/api/live"
+    async with (
+        httpx.AsyncClient(timeout=20) as client,
+        client.stream("GET", address, params={"watch": what}) as answer,
+    ):
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/event-stream"
+        stream = Stream(answer.aiter_lines())
+        await stream.next()
+        yield stream
+
+
+def table_of(heading: str) -> set[str]:
+    """The fields that docs/http-api.md has under a heading."""
+    found = re.search(rf"### {heading}\n(.*?)(?=\n#|\Z)", DOCS.read_text(), re.S)
+    assert found
+    cells = re.findall(r"^\| ((?:`\w+` ?)+)\|", found[1], re.M)
+    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+
+
+async def test_a_group_that_comes_and_its_lag_are_told(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen, watching(seen, "groups") as stream:
+        assert stream.head == {"loading": False, "unreadable": {}}
+        assert stream.tables == {}
+        await seen.client.commit("readers", 0)
+        await stream.until(
+            "the group is there", lambda: "readers" in stream.tables.get("group", {})
+        )
+        row = stream.tables["group"]["readers"]
+        assert set(row) == table_of("SUMMARY") | {"trend", "unread_since_ms"}
+        assert (row["state"], row["members"], row["lag"]) == ("Empty", 0, 0)
+
+
+async def test_since_when_a_group_has_unread_records_is_told_and_told_anew(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        first_ms = seen.clock.wall_ms
+        for since_ms in (first_ms, first_ms + 1000):
+            records = [Record(0, since_ms, None, b"v")]
+            log = seen.broker.logs.get("orders", 0)
+            assert log is not None
+            log.append(encode_batch(records), 0, since_ms)
+        seen.pass_ms(5000)
+        async with watching(seen, "groups") as stream:
+
+            def since() -> Any:
+                return stream.tables["group"]["readers"]["unread_since_ms"]
+
+            await seen.client.commit("readers", 0)
+            await stream.until("the group", lambda: "readers" in stream.tables.get("group", {}))
+            await stream.until("the first record's age", lambda: since() == first_ms)
+            await seen.client.commit("readers", 1)
+            await stream.until("the second one's", lambda: since() == first_ms + 1000)
+            await seen.client.commit("readers", 2)
+            await stream.until("all is read", lambda: since() is None)
+
+        await seen.client.commit("readers", 0)
+        await seen.scrape()  # after which it is known
+        async with watching(seen, "groups") as stream:
+            assert since() == first_ms, "at the first look already"
+
+
+async def test_one_group_with_its_tables(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await seen.client.commit("a/b <c>", 5)
+        async with watching(seen, "groups/a/b <c>") as stream:
+            assert stream.head["exists"]
+            assert stream.head["state"] == "Empty"
+            (offset,) = stream.tables["offset"].values()
+            assert set(offset) == table_of("OFFSET") - {"lag_seconds"} | {"unread_since_ms"}
+            assert set(stream.tables["journal"][""]) == table_of("JOURNAL")
+            await seen.client.commit("a/b <c>", 9)
+            key = f"{offset['topic']}-{offset['partition']}"
+            await stream.until("9", lambda: stream.tables["offset"][key]["offset"] == 9)
+
+
+async def test_how_long_a_record_is_unread_is_told_at_the_first_look(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        data = batch(b"first", b"second")
+        topic = {"name": "orders", "partition_data": [{"index": 0, "records": data}]}
+        await seen.client.call(PRODUCE.key, 9, acks=-1, timeout_ms=1000, topic_data=[topic])
+        await seen.client.commit("readers", 1)
+        async with watching(seen, "groups/readers") as stream:
+            unread = [each for each in stream.tables["offset"].values() if each["partition"] == 0]
+            assert [(each["lag"], each["unread_since_ms"] is None) for each in unread] == [
+                (1, False)
+            ]
+
+
+async def test_a_group_that_is_not_there_yet_appears(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen, watching(seen, "groups/later") as stream:
+        assert not stream.head["exists"]
+        await seen.client.commit("later", 1)
+        await stream.until("it exists", lambda: stream.head["exists"])
+
+
+async def test_topics_and_who_reads_them(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await seen.client.commit("readers", 0)
+        async with watching(seen, "topics") as stream:
+            assert set(stream.tables["topic"]["orders"]) == table_of("TOPIC")
+            assert stream.tables["topic"]["__consumer_offsets"]["internal"]
+        async with watching(seen, "topics/orders") as stream:
+            assert stream.head["exists"]
+            assert set(stream.tables["partition"]["0"]) == table_of("PARTITION")
+            assert stream.tables["group"]["readers"]["partitions"] == 1
+            assert set(stream.tables["group"]["readers"]) == table_of("READER")
+        one = (await seen.get("/api/topics/orders")).json()
+        assert set(one) == table_of("TOPIC") | {"partition_list", "groups"}
+        assert one["groups"][0]["group"] == "readers"
+        listed = (await seen.get("/api/topics")).json()["topics"]
+        assert "orders" in [each["topic"] for each in listed]
+        assert (await seen.get("/api/topics/nothing")).status_code == 404
+
+
+async def test_the_broker(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await seen.client.commit("readers", 0)
+        await seen.broker.trends.sample()
+        await seen.broker.trends.sample()
+        told = (await seen.get("/api/broker")).json()
+        async with watching(seen, "broker") as stream:
+            assert set(stream.head) | {"apis"} == set(told) == table_of("BROKER")
+    assert told["commits"] == 1
+    assert told["groups"] == 1
+    assert set(told["trends"]) == table_of("TRENDS")
+    assert all(told["trends"].values())
+    assert [set(each) for each in told["apis"]] == [table_of("API")] * len(told["apis"])
+    assert "OffsetCommit" in [each["api"] for each in told["apis"]]
+
+
+@pytest.mark.parametrize("what", ["", "nobody", "broker/1/2"])
+async def test_what_cannot_be_watched_is_an_error(tmp_path: Path, what: str) -> None:
+    async with seeing(tmp_path) as seen:
+        answer = await seen.get(f"/api/live?watch={what}")
+        assert (answer.status_code, list(answer.json())) == (404, ["error"])
+
+
+async def test_clients_are_bounded_and_leave_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "CLIENTS_MAX", 2)
+    async with seeing(tmp_path) as seen:
+        feed = seen.broker.live
+        assert feed is not None
+        async with watching(seen, "topics"), watching(seen, "topics"):
+            assert list(feed.channels) == ["topics"]
+            assert (await seen.get("/api/live?watch=groups")).status_code == 503
+        async with asyncio.timeout(10):
+            while feed.clients:
+                await asyncio.sleep(0.01)
+        assert feed.channels == {}
+
+
+async def test_a_broker_stops_at_once_with_clients_looking_on(tmp_path: Path) -> None:
+    loop = asyncio.get_running_loop()
+    async with seeing(tmp_path) as seen:
+        async with httpx.AsyncClient() as client:
+            url = f"http://{seen.address}/api/live?watch=groups"
+            async with client.stream("GET", url) as answer:
+                began_s = loop.time()
+                await seen.broker.stop()
+                assert [line async for line in answer.aiter_lines() if line.startswith("x")] == []
+        assert loop.time() - began_s < 0.9
+
+
+# --------------------------------------------------------------------------------- one channel
+
+
+class Table(Source):
+    """A source that a test changes by hand, and that counts how often a row was made."""
+
+    def __init__(self, rows: int) -> None:
+        self.values = dict.fromkeys(range(rows), 0)
+        self.made = 0
+
+    def head(self) -> dict[str, Any]:
+        return {"rows": len(self.values)}
+
+    def rows(self) -> Any:
+        for key, value in list(self.values.items()):
+            yield Row("t", str(key), value, lambda value=value: self._make(value))
+
+    def _make(self, value: int) -> int:
+        self.made += 1
+        return value
+
+
+def told(client: Client) -> list[Any]:
+    """The rows of the events that wait for a client."""
+    rows = []
+    while not client.queue.empty():
+        rows += json.loads(client.queue.get_nowait().decode().removeprefix("data: "))["rows"]
+    return rows
+
+
+async def test_only_what_changed_is_made_and_told_once_for_all() -> None:
+    table = Table(3)
+    channel = Channel(table, lambda: 1, Slicer())
+    clients = [Client(), Client()]
+    channel.clients.update(clients)
+    await channel.look()
+    assert [len(told(client)) for client in clients] == [3, 3]
+    table.values[1] = 7
+    del table.values[2]
+    await channel.look()
+    assert [told(client) for client in clients] == [[["t", "1", 7], ["t", "2", None]]] * 2
+    assert table.made == 4
+    await channel.look()
+    assert [client.queue.empty() for client in clients] == [True, True]
+
+
+async def test_many_rows_come_in_several_events() -> None:
+    channel = Channel(Table(1234), lambda: 1, Slicer())
+    await channel.look()
+    events = [json.loads(event.decode().removeprefix("data: ")) for event in channel.everything()]
+    assert [len(event["rows"]) for event in events] == [500, 500, 234]
+    assert [event["reset"] for event in events] == [True, False, False]
+    assert [event["more"] for event in events] == [True, True, False]
+
+
+async def test_a_client_that_does_not_read_is_told_everything_anew_instead() -> None:
+    table = Table(1)
+    channel = Channel(table, lambda: 1, Slicer())
+    client = Client()
+    client.behind = False
+    channel.clients.add(client)
+    for value in range(live.EVENTS_QUEUED_MAX + 5):
+        table.values[0] = value + 1
+        await channel.look()
+    assert client.behind
+    assert client.queue.qsize() == live.EVENTS_QUEUED_MAX
+
+
+async def test_a_look_at_very_much_gives_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = Channel(Table(50), lambda: 1, Slicer())
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(slices, "SLICE_NS", 0)
+    task = asyncio.create_task(other())
+    await channel.look()
+    task.cancel()
+    assert turns >= 50
+
+
+# ------------------------------------------------------------------------------------ the files
+
+
+async def test_a_browser_gets_the_page_under_a_strict_policy(tmp_path: Path) -> None:
+    async with (
+        seeing(tmp_path) as seen,
+        httpx.AsyncClient(base_url=f"http://{seen.address}") as client,
+    ):
+        page = await client.get("/", headers={"accept": "text/html,*/*"})
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        named = re.findall(r'(?:src|href)="(/page/[^"]+)"', page.text)
+        assert len(named) >= 4
+        for path in named:
+            file = await client.get(path)
+            assert file.status_code == 200
+            assert file.headers["x-content-type-options"] == "nosniff"
+            again = await client.get(path, headers={"if-none-match": file.headers["etag"]})
+            assert again.status_code == 304
+        assert (await client.get("/page/../broker.py")).status_code == 404
+        assert (await client.get("/page/nothing.js")).status_code == 404
+        assert "style=" not in page.text
+        assert not re.search(r"<script>|\son\w+=", page.text)
