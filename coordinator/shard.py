@@ -1,10 +1,11 @@
 """A shard: the groups of one ``__consumer_offsets`` partition, and the core's whole surface.
 
-The caller's duties: one call at a time; ``now`` never goes back in ``mono_ms``; tickets are
-hashable and each is used once; every run of an outcome is given to ``replay`` at once, in order,
-with its log offset, and its replies are released when the records before them are stable. Before
-``loaded`` only ``restore``, ``replay``, then ``topics_deleted`` and ``sweep``, and then ``wake``
-may be called. After ``unload`` every group is DEAD, and the shard is thrown away.
+The caller makes one call at a time. ``now`` never goes back in ``mono_ms``. Tickets are hashable,
+and each is used once. The caller gives every run of an outcome to ``replay`` at once, in order,
+with its log offset, so that the next call sees it; the replies of the outcome were made before
+that. It releases the replies when the records before them are stable. Before ``loaded`` it may call
+only ``restore`` and ``replay``, then ``topics_deleted`` and ``sweep``, and then ``wake``. After
+``unload`` every group is DEAD, and the shard is thrown away.
 """
 
 from __future__ import annotations

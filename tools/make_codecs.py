@@ -2,7 +2,8 @@
 
 A decoder unpacks runs of fields at once, takes whole arrays of partitions where their stride is
 fixed, and leaves tagged fields and everything that is wrong to the reference codec. An encoder
-makes the whole frame. ``SHAPES`` says what the tuples look like; ARCHITECTURE.md says it too.
+makes the whole frame. ``SHAPES`` says what the tuples look like; ``protocol/generated`` opens with
+a list of them.
 Run by ``make codecs``; the result is checked in.
 """
 
@@ -25,6 +26,43 @@ from protocol.messages import BY_NAME
 from protocol.schema import Api
 
 GENERATED = Path(__file__).resolve().parent.parent / "protocol" / "generated"
+
+PACKAGE = '''\
+"""Straight-line codecs for hot APIs; written by ``tools/make_codecs.py``.
+
+``DECODE_REQUEST[version](buffer, position)`` gives a tuple, the same for every version. A field
+that a version does not have is given as its default:
+
+- heartbeat: group_id, generation_id, member_id, group_instance_id
+- offset_commit: group_id, generation_id, member_id, group_instance_id, retention_time_ms,
+  [(topic name or id, partitions, offsets, leader_epochs, metadata or None, commit_timestamps or
+  None)]
+- offset_fetch: [(group_id, member_id, member_epoch, [(topic name or id, partitions)] or None)],
+  require_stable
+- join_group: group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id,
+  protocol_type, [(name, metadata)], reason
+- sync_group: group_id, generation_id, member_id, group_instance_id, protocol_type, protocol_name,
+  [(member_id, assignment)]
+- produce: transactional_id, acks, timeout_ms, [(topic name or id, [(index, records or None)])]
+- fetch: replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch,
+  [(topic name or id, [(partition, current_leader_epoch, fetch_offset, last_fetched_epoch,
+  log_start_offset, partition_max_bytes)])], forgotten [(topic name or id, partitions)], rack_id
+
+``ENCODE_RESPONSE[version](correlation_id, throttle_time_ms, ...)`` gives the whole frame with its
+length. The arguments after throttle_time_ms:
+
+- heartbeat: error_code
+- offset_commit: [(topic name or id, partitions, error code or column of codes)]
+- offset_fetch: [(group_id, error_code, [(topic name or id, partitions, offsets, leader_epochs,
+  metadata or None, error code or column of codes)])]
+- join_group: error_code, generation_id, protocol_type, protocol_name, leader, skip_assignment,
+  member_id, [(member_id, group_instance_id, metadata)]
+- sync_group: error_code, protocol_type, protocol_name, assignment
+
+Produce and Fetch have no encoder here. A column is a tuple of ints or strings; a metadata column is
+None when every entry is null or empty.
+"""
+'''
 
 HELPERS = (
     "Packers",
@@ -164,9 +202,7 @@ def main() -> None:
     """Write every module and format it."""
     for name, shape in SHAPES.items():
         (GENERATED / f"{name}.py").write_text(module(name, shape))
-    (GENERATED / "__init__.py").write_text(
-        '"""Straight-line codecs for hot APIs; written by ``tools/make_codecs.py``."""\n'
-    )
+    (GENERATED / "__init__.py").write_text(PACKAGE)
     commands = (
         ["check", "--fix", "--quiet", "--isolated", "--select", "F401,I", "--line-length", "100"],
         ["format", "--quiet"],
