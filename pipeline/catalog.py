@@ -12,6 +12,9 @@ from pyspark.sql.types import StructType
 
 from pipeline import clock
 from pipeline.contract import BATCHES, EVENTS
+from pipeline.direct import ArrowForm
+from pipeline.tables.arrow_commits import COMMITS_ARROW, commits_of
+from pipeline.tables.commits import KEY as COMMIT_KEY
 from pipeline.tables.commits import commits, rates, rewinds
 from pipeline.tables.generations import churn, generations, restless_members
 from pipeline.tables.lag import catch_up, lag
@@ -72,6 +75,8 @@ class Table:
     """How often it reads the times of the topics' own records."""
     of_commits: bool = False
     """Made of `CHAINED` as well as of `EVENTS`."""
+    arrow: ArrowForm | None = None
+    """How tasks make it where they read the history; None where only Spark does."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,11 @@ class Job:
     def of_commits(self) -> bool:
         """Whether each of its tables can be made of CHAINED."""
         return all(TABLES[name].of_commits for name in self.tables)
+
+    @property
+    def arrow(self) -> ArrowForm | None:
+        """How tasks make its table where they read the history, which they do for one alone."""
+        return TABLES[self.tables[0]].arrow if len(self.tables) == 1 else None
 
 
 def _batches(given: Inputs) -> DataFrame:
@@ -117,6 +127,11 @@ TABLES: Final[dict[str, Table]] = {
             ("day",),
             reads_batches=2,
             of_commits=True,
+            arrow=ArrowForm(
+                COMMITS_ARROW,
+                commits_of,
+                (*COMMIT_KEY, "metadata", "leader_epoch"),
+            ),
         ),
         Table(
             "rewinds",

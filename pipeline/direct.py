@@ -1,4 +1,4 @@
-"""The table `commits`, written where the history is read: no row goes through Java.
+"""A table written where the history is read: no row goes through Java.
 
 Spark hands the tasks out and looks after them. Each reads whole partitions of the log in order and
 writes Parquet files into a folder of its own; the files of the tries that were counted are then
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -27,12 +27,21 @@ from pipeline.day_files import DayFiles
 from pipeline.errors import PipelineError
 from pipeline.sources.segment_files import local_folder
 from pipeline.sources.segments import SharedTask, read_chain
-from pipeline.tables.arrow_commits import COMMITS_ARROW, RecordTimes, commits_of
+from pipeline.tables.arrow_commits import RecordTimes
 
 BATCHES_MAX: Final = 2_000_000
 """Batches of topics whose times every task is given, some 30 MB; above it Spark joins them."""
 _TRIES = "_tries"
-_FEW_VALUES = ("group_id", "topic", "metadata", "partition", "leader_epoch", "log_partition")
+
+
+class ArrowForm(NamedTuple):
+    """How a table is made of what one task reads, a batch of rows at a time."""
+
+    schema: pa.Schema
+    rows_of: Callable[[pa.RecordBatch, RecordTimes | None], pa.RecordBatch]
+    """Makes its rows of CHAINED and the times of the topics' records."""
+    dictionaries: tuple[str, ...]
+    """The columns whose values come again and again."""
 
 
 class Seen(NamedTuple):
@@ -52,21 +61,26 @@ class Written(NamedTuple):
     seen: Seen
 
 
-class DirectCommits:
-    """Writes the commits of a history that lies in files."""
+class DirectTable:
+    """Writes a table of a history that lies in files."""
 
     def __init__(
-        self, spark: SparkSession, tasks: Sequence[SharedTask], times: RecordTimes | None
+        self,
+        spark: SparkSession,
+        form: ArrowForm,
+        tasks: Sequence[SharedTask],
+        times: RecordTimes | None,
     ) -> None:
         """``times`` are those of the topics' records, None where they are not read."""
         self._spark = spark
+        self._form = form
         self._tasks = tasks
         self._times = times
         self.seen = Seen(0, 0, 0)
         """What the last `write` read."""
 
     def write(self, folder: str) -> None:
-        """Write COMMITS into a folder (path or `file:` URI) that every machine of the cluster sees.
+        """Write the table into a folder (path or `file:` URI) that all machines of the cluster see.
 
         PipelineError where it is not seen from here, or cannot be written.
         """
@@ -77,7 +91,7 @@ class DirectCommits:
         os.makedirs(tries)
         try:
             todo = context.parallelize(self._tasks, max(len(self._tasks), 1))
-            done = todo.map(partial(_with_value, times=times, folder=tries)).collect()
+            done = todo.map(partial(_write, form=self._form, times=times, folder=tries)).collect()
         finally:
             times.destroy()
         for written in done:
@@ -87,31 +101,40 @@ class DirectCommits:
         self.seen = Seen(*np.sum([Seen(0, 0, 0), *(each.seen for each in done)], axis=0).tolist())
 
 
-def direct_commits(
-    spark: SparkSession, tasks: Sequence[SharedTask], batches: DataFrame | None
-) -> DirectCommits | None:
+def direct_table(
+    spark: SparkSession,
+    form: ArrowForm,
+    tasks: Sequence[SharedTask],
+    batches: DataFrame | None,
+) -> DirectTable | None:
     """None where ``batches`` are too many to be given to each task."""
     if batches is None:
-        return DirectCommits(spark, tasks, None)
+        return DirectTable(spark, form, tasks, None)
     known = batches.select("topic", "partition", "last_offset", "first_at")
     table = known.limit(BATCHES_MAX + 1).toArrow()
-    return DirectCommits(spark, tasks, RecordTimes(table)) if len(table) <= BATCHES_MAX else None
+    if len(table) > BATCHES_MAX:
+        return None
+    return DirectTable(spark, form, tasks, RecordTimes(table))
 
 
-def _with_value(task: SharedTask, times: Broadcast[RecordTimes | None], folder: str) -> Written:
-    return write_task(task, times.value, folder)
+def _write(
+    task: SharedTask, form: ArrowForm, times: Broadcast[RecordTimes | None], folder: str
+) -> Written:
+    return write_task(task, form, times.value, folder)
 
 
-def write_task(task: SharedTask, times: RecordTimes | None, folder: str) -> Written:
+def write_task(
+    task: SharedTask, form: ArrowForm, times: RecordTimes | None, folder: str
+) -> Written:
     """Write what a task reads into a new folder below ``folder``. PipelineError: it cannot be."""
     own = os.path.join(folder, clock.fresh_id())
     name = f"part-{task.parts[0][0].segment.partition:05d}"
     seen = np.zeros(len(Seen._fields), np.int64)
-    with DayFiles(own, name, COMMITS_ARROW, _FEW_VALUES) as files:
+    with DayFiles(own, name, form.schema, form.dictionaries) as files:
         for segments in task.parts:
             for rows in read_chain(segments):
                 seen += (len(rows), _count(rows, DAMAGED), _count(rows, UNKNOWN))
-                files.add(commits_of(rows, times))
+                files.add(form.rows_of(rows, times))
     return Written(own, files.files, Seen(*seen.tolist()))
 
 

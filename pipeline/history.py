@@ -11,11 +11,8 @@ from pyspark.sql import functions as F
 
 from pipeline.catalog import TABLES, Inputs, Job
 from pipeline.contract import DAMAGED, UNKNOWN, of_kind
-from pipeline.direct import DirectCommits, direct_commits
+from pipeline.direct import DirectTable, direct_table
 from pipeline.sources.source import Source
-
-_DIRECT = ("commits",)
-"""The tables of a job that may be written where the history is read."""
 
 
 class History:
@@ -36,7 +33,7 @@ class History:
         written_first = "events" in job.tables
         self._kept = not written_first and sum(TABLES[name].reads for name in job.tables) > 1
         self._seen = None if written_first or self._kept else Observation()
-        self._direct: DirectCommits | None = None
+        self._direct: DirectTable | None = None
 
     @cached_property
     def events(self) -> DataFrame:
@@ -66,11 +63,12 @@ class History:
             return batches
         return batches.persist(StorageLevel.MEMORY_AND_DISK)
 
-    def direct(self, spark: SparkSession) -> DirectCommits | None:
+    def direct(self, spark: SparkSession) -> DirectTable | None:
         """How the one table of the job is written where the history is read, when it can be."""
-        tasks = self._source.tasks() if self._job.tables == _DIRECT else None
-        if tasks is not None:
-            self._direct = direct_commits(spark, tasks, self.batches)
+        form = self._job.arrow
+        tasks = None if form is None else self._source.tasks()
+        if form is not None and tasks is not None:
+            self._direct = direct_table(spark, form, tasks, self.batches)
         return self._direct
 
     def counts(self, inputs: Inputs, rows: int) -> tuple[int, int, int]:

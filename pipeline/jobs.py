@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pipeline import clock
 from pipeline.catalog import OFFSETS_RETENTION, TABLES, Inputs, Job, Table
 from pipeline.contract import DAMAGED, conform, of_kind
-from pipeline.direct import DirectCommits
+from pipeline.direct import DirectTable
 from pipeline.history import History
 from pipeline.report.page import make_report
 from pipeline.sources.source import Source
@@ -147,7 +147,7 @@ def _called(options: Options, store: Store) -> str:
 
 
 def _make(
-    table: Table, inputs: Inputs, store: Store, overwrite: bool, direct: DirectCommits | None
+    table: Table, inputs: Inputs, store: Store, overwrite: bool, direct: DirectTable | None
 ) -> Inputs:
     """Write one table; the inputs with it, so that later ones are made of what was written."""
     if direct:

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 
 from offsets.runs import OffsetTombstones
 from pipeline import direct
-from pipeline.catalog import JOBS
+from pipeline.catalog import JOBS, TABLES
 from pipeline.contract import BATCHES
-from pipeline.direct import DirectCommits, Seen, direct_commits, write_task
+from pipeline.direct import DirectTable, Seen, direct_table, write_task
 from pipeline.errors import PipelineError
 from pipeline.history import History
 from pipeline.jobs import Options, Summary, run_job
@@ -42,6 +42,8 @@ from tests.pipeline.small_logs import (
 )
 
 DAY_MS = 86_400_000
+FORM = TABLES["commits"].arrow
+assert FORM is not None, "the tasks make it"
 
 
 def made_log(data: Path) -> Path:
@@ -159,8 +161,8 @@ def test_batches_beyond_the_bound_are_left_to_spark(
     monkeypatch.setattr(direct, "BATCHES_MAX", 1)
     one = batch(3, 0, 1)
 
-    assert direct_commits(spark, [], frame([one], BATCHES)) is not None
-    assert direct_commits(spark, [], frame([one, batch(4, 2, 3)], BATCHES)) is None
+    assert direct_table(spark, FORM, [], frame([one], BATCHES)) is not None
+    assert direct_table(spark, FORM, [], frame([one, batch(4, 2, 3)], BATCHES)) is None
 
 
 class FailsOnce:
@@ -187,7 +189,7 @@ def test_a_task_that_is_tried_twice_adds_its_rows_once(spark: SparkSession, tmp_
     first: Any = FailsOnce(task.parts[0], tmp_path / "failed")
     out = tmp_path / "out"
 
-    writer = DirectCommits(spark, [SharedTask([first, *task.parts[1:]])], None)
+    writer = DirectTable(spark, FORM, [SharedTask([first, *task.parts[1:]])], None)
     writer.write(f"file:{out}")
 
     assert (tmp_path / "failed").exists()
@@ -201,12 +203,12 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     [task] = chain_tasks({"path": str(made_log(tmp_path / "data"))})
 
     with pytest.raises(PipelineError, match=r"file/\w+ cannot be written: Not a directory"):
-        write_task(task, None, str(tmp_path / "file"))
+        write_task(task, FORM, None, str(tmp_path / "file"))
 
 
 def test_files_that_are_not_seen_from_here_are_told(tmp_path: Path) -> None:
     [task] = chain_tasks({"path": str(made_log(tmp_path / "data"))})
-    written = write_task(task, None, str(tmp_path / "elsewhere"))
+    written = write_task(task, FORM, None, str(tmp_path / "elsewhere"))
     shutil.rmtree(tmp_path / "elsewhere")
 
     with pytest.raises(PipelineError, match="all machines of the cluster share"):
@@ -233,7 +235,9 @@ def test_a_job_killed_while_its_tasks_write_is_started_again(tmp_path: Path) -> 
     assert not (out / "commits").exists()
     again = run("pipeline", *words, str(out))
     assert again.code == 0, again.err
-    expected = write_task(SharedTask(chains_of(plan({"path": str(data)}))), None, str(tmp_path))
+    expected = write_task(
+        SharedTask(chains_of(plan({"path": str(data)}))), FORM, None, str(tmp_path)
+    )
     rows = rows_of(out / "commits")
     assert len(rows) == 4 * 40_000
     assert rows == rows_of(expected.folder)
