@@ -33,7 +33,7 @@ from broker.metrics.lag import Lags
 from broker.metrics.totals import Metrics
 from broker.net.server import Server
 from broker.settings import limits, runtime_settings
-from broker.time import Clock
+from broker.time import Time
 from broker.topics.cleaning import Cleaning
 from broker.topics.config_changes import restore
 from broker.topics.embedded_registry import EmbeddedRegistry
@@ -63,12 +63,12 @@ class Broker:
     """One broker over one data directory; `start`, then `stop`, in one event loop."""
 
     def __init__(
-        self, config: Config, *, fs: FileSystem | None = None, clock: Clock | None = None
+        self, config: Config, *, fs: FileSystem | None = None, time: Time | None = None
     ) -> None:
         self.config = config
         self.fs: FileSystem = fs or OsFileSystem(open_files_max())
-        self.clock = clock or Clock()
-        self.pulse = Pulse(self.clock)
+        self.time = time or Time()
+        self.pulse = Pulse(self.time)
         """What keeps the broker's own pauses out of the clock."""
         self.directory = os.path.abspath(config.directories[0])
         self.metrics = Metrics()
@@ -129,7 +129,7 @@ class Broker:
             logger.info("topics found on disk were taken in", topics=len(found))
         self.runtime = Runtime(
             runtime_settings(config, self.offsets_settings()),
-            self.clock,
+            self.time,
             self.internal_errors,
             self.watchdog,
         )
@@ -141,7 +141,7 @@ class Broker:
         )
         self.topics = TopicAdmin(self, lambda: uuid.uuid4().bytes)
         self.server = Server(self, limits(config), internal_errors=self.internal_errors)
-        self.long_polls = LongPolls(self.clock, self.internal_errors, self.watchdog)
+        self.long_polls = LongPolls(self.time, self.internal_errors, self.watchdog)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.maintenance = Maintenance(self)
         self.cleaning = Cleaning(self)
@@ -210,7 +210,7 @@ class Broker:
         from broker.web.page_files import PageFiles
 
         host, port = parse_host_and_port(where)
-        live = Live(lambda watch: find(self, watch), lambda: self.clock.now().wall_ms, self.slicer)
+        live = Live(lambda watch: find(self, watch), lambda: self.time.now().wall_ms, self.slicer)
         more = [*PageFiles().routes(), *routes(self), Route("/api/live", live)]
         names = [socket.gethostname(), *(endpoint.host for endpoint in self.endpoints)]
         hosts = Hosts(host, names, self.config["http.allowed.hosts"])
@@ -349,10 +349,10 @@ class Broker:
         return BrokerNode(self.registry.node_id, endpoint.host, endpoint.port, rack)
 
     def _count(self, _: GroupShard, event: Event) -> None:
-        self.metrics.observe(event, self.clock.now())
+        self.metrics.observe(event, self.time.now())
 
     def _remember(self, _: GroupShard, event: Event) -> None:
-        self.journal.observe(event, self.clock.now())
+        self.journal.observe(event, self.time.now())
 
     def _show(self, _: GroupShard, __: Event) -> None:
         if self.live is not None:

@@ -130,7 +130,7 @@ def _partition(
         return _error(partition, UNSUPPORTED_FOR_MESSAGE_FORMAT)
     try:
         if version == 0:
-            now_ms = broker.clock.now().wall_ms
+            now_ms = broker.time.now().wall_ms
             offsets = log.segment_offsets_before(timestamp, wanted["max_num_offsets"], now_ms)
             return {
                 "partition_index": partition,

@@ -14,7 +14,7 @@ from functools import partial
 
 from broker.cores.shard_log import Phase, ShardLog
 from broker.loop.slices import Slices
-from broker.time import Clock
+from broker.time import Time
 from coordinator.calls import Ticket
 from coordinator.outcome import Outcome
 from protocol.errors import NONE
@@ -37,13 +37,13 @@ class DroppedOffsets:
     def __init__(
         self,
         hosts: Sequence[ShardLog],
-        clock: Clock,
+        time: Time,
         work: Callable[[ShardLog, Callable[[], Outcome]], None],
     ) -> None:
         self.on_dropped: Callable[[str], None] = lambda topic: None  # noqa: ARG005
         """Told of a topic of which no shard has anything left."""
         self._hosts = hosts
-        self._clock = clock
+        self._time = time
         self._work = work
 
     def resume(self, topics: Mapping[str, Mapping[int, int] | None]) -> None:
@@ -95,18 +95,18 @@ class DroppedOffsets:
         if not host.gone:
             return
         shard = host.shard
-        self._work(host, partial(shard.topics_deleted, dict(host.gone), self._clock.now()))
+        self._work(host, partial(shard.topics_deleted, dict(host.gone), self._time.now()))
         while host.shard is shard and (shard.is_sweeping or host.appended < host.accepted):
             await asyncio.sleep(0)  # the turn ends, and appends what there is
             if host.shard is shard and shard.is_sweeping:
-                self._work(host, partial(shard.sweep, self._clock.now(), ITEMS_PER_PIECE))
+                self._work(host, partial(shard.sweep, self._time.now(), ITEMS_PER_PIECE))
         if host.shard is not shard:
             raise Superseded
 
     def _begin(self, host: ShardLog, done: asyncio.Future[None] | None) -> None:
         topics = dict(host.gone)
         ticket: Ticket = partial(self._answered, host, topics, done)
-        self._work(host, lambda: host.shard.topics_deleted(topics, self._clock.now(), ticket))
+        self._work(host, lambda: host.shard.topics_deleted(topics, self._time.now(), ticket))
         if host.phase is not Phase.ACTIVE and done is not None and not done.done():
             done.set_result(None)  # a bug ended the shard before it could answer
 

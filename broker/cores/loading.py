@@ -19,7 +19,7 @@ import structlog
 from broker.cores.pass_over import PassOver
 from broker.cores.shard_log import LOADED, Phase, ShardLog
 from broker.cores.snapshots import Snapshots
-from broker.time import Clock
+from broker.time import Time
 from coordinator.shard import GroupShard
 from log.errors import CorruptLog
 from offsets.columns_image import BadImage
@@ -50,7 +50,7 @@ _COMMIT_MARKER = 1
 async def load(
     host: ShardLog,
     chunk_bytes: int,
-    clock: Clock,
+    time: Time,
     snapshots: Snapshots | None,
     fresh: Callable[[], GroupShard],
     before_serving: Callable[[ShardLog], Awaitable[None]] | None = None,
@@ -63,7 +63,7 @@ async def load(
     CorruptRecord when the log cannot be read; the shard must not serve then, see `give_up`.
     """
     skipped: Counter[int] = Counter()
-    began_ms = clock.now().mono_ms
+    began_ms = time.now().mono_ms
     slices = _Slices()
     host.loaded_records = host.loaded_bytes = 0
     host.loaded_from = host.load_ms = -1
@@ -83,10 +83,10 @@ async def load(
         await _replay(host, _runs(host, chunk_bytes, skipped), slices)
     if before_serving is not None:
         await before_serving(host)
-    while host.shard.wake(clock.now(), GROUPS_AT_ONCE):
+    while host.shard.wake(time.now(), GROUPS_AT_ONCE):
         if slices.over:
             await slices.pause()
-    host.load_ms = clock.now().mono_ms - began_ms
+    host.load_ms = time.now().mono_ms - began_ms
     if skipped:
         logger.warning(
             "records of unknown kinds were passed over",

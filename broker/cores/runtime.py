@@ -21,7 +21,7 @@ from broker.loop.histogram import Histogram
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import SLICE_NS
 from broker.loop.watchdog import Watchdog
-from broker.time import Clock
+from broker.time import Time
 from coordinator.calls import (
     Call,
     DescribeGroup,
@@ -61,11 +61,11 @@ class Runtime(ShardKeeper):
     def __init__(
         self,
         settings: RuntimeSettings,
-        clock: Clock,
+        time: Time,
         errors: InternalErrors | None = None,
         watchdog: Watchdog | None = None,
     ) -> None:
-        super().__init__(settings, clock, errors, watchdog)
+        super().__init__(settings, time, errors, watchdog)
         self.commits = 0
         """OffsetCommits handled."""
         self.turns = Histogram()
@@ -122,7 +122,7 @@ class Runtime(ShardKeeper):
             if error is not None:
                 call.ticket(refusal(call, error))
                 return
-        now = self.clock.now()
+        now = self.time.now()
         replies: Sequence[tuple[Ticket, Reply]] = ()
         try:
             records, replies, events = host.shard.handle(call, now)
@@ -182,7 +182,7 @@ class Runtime(ShardKeeper):
         """The peer of a request that may be parked under ``ticket`` is gone."""
         host = self.host_for(group_id)
         if host is not None and host.phase is Phase.ACTIVE:
-            self._work(host, lambda: host.shard.disconnected(ticket, self.clock.now()))
+            self._work(host, lambda: host.shard.disconnected(ticket, self.time.now()))
 
     def host_for(self, group_id: str) -> ShardLog | None:
         """The shard that keeps ``group_id``, None while the offsets topic does not exist."""
@@ -215,7 +215,7 @@ class Runtime(ShardKeeper):
         if outcome.records:
             host.accept(outcome.records)
         if outcome.replies:
-            mono_ms = self.clock.now().mono_ms
+            mono_ms = self.time.now().mono_ms
             for ticket, reply in outcome.replies:
                 host.held.append((host.accepted, mono_ms, ticket, reply))
         self._touch(host)
@@ -239,7 +239,7 @@ class Runtime(ShardKeeper):
         began_ns = perf_counter_ns()
         self._turn = None
         touched, self._touched = self._touched, []
-        wall_ms = self.clock.now().wall_ms
+        wall_ms = self.time.now().wall_ms
         self.before_replies()
         try:
             for host in touched:
@@ -323,7 +323,7 @@ class Runtime(ShardKeeper):
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at_ms = deadline
-        delay_ms = max(0, deadline - self.clock.now().mono_ms)
+        delay_ms = max(0, deadline - self.time.now().mono_ms)
         self._timer = self._loop.call_later(delay_ms / 1000, self.tick)
 
     def tick(self) -> None:
@@ -332,7 +332,7 @@ class Runtime(ShardKeeper):
         When a slice is over the other shards have their turn in the next one, those left out first.
         """
         self._timer = None
-        now = self.clock.now()
+        now = self.time.now()
         began_ns = perf_counter_ns()
         first, self._first_due = self._first_due, 0
         for host in [*self.hosts[first:], *self.hosts[:first]]:

@@ -25,7 +25,7 @@ from broker.cores.snapshots import NEEDED_BY_NONE, Snapshots
 from broker.loop.histogram import Writes
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.watchdog import Watchdog
-from broker.time import Clock
+from broker.time import Time
 from broker.topics.registry import OFFSETS_TOPIC
 from coordinator.calls import Ticket
 from coordinator.events import Event
@@ -53,12 +53,12 @@ class ShardKeeper(ABC):
     def __init__(
         self,
         settings: RuntimeSettings,
-        clock: Clock,
+        time: Time,
         errors: InternalErrors | None = None,
         watchdog: Watchdog | None = None,
     ) -> None:
         self.settings = settings
-        self.clock = clock
+        self.time = time
         self.errors = errors or InternalErrors()
         self.watchdog = watchdog or Watchdog()
         self.hosts: list[ShardLog] = []
@@ -77,7 +77,7 @@ class ShardKeeper(ABC):
         """What appends to the offsets topic cost."""
         self.cleaned_to: Callable[[int], int] = lambda partition: 0  # noqa: ARG005
         """Told by the cleaner: partition to the offset below which it has been at its log."""
-        self.dropped_offsets = DroppedOffsets(self.hosts, clock, self._work)
+        self.dropped_offsets = DroppedOffsets(self.hosts, time, self._work)
         self._settled_ms = 0
         """When the first rush after the last load is over (monotonic)."""
         self._loads: set[Task[None]] = set()
@@ -159,7 +159,7 @@ class ShardKeeper(ABC):
 
         What can wait, snapshots and cleanings, does.
         """
-        return self.loading or self.clock.now().mono_ms < self._settled_ms
+        return self.loading or self.time.now().mono_ms < self._settled_ms
 
     # -- what the turn does
 
@@ -212,7 +212,7 @@ class ShardKeeper(ABC):
         except Exception:
             # No thread or no memory to be had: nothing was said about the disk. Whoever waits for
             # this flush is told to try again, and the next append asks for another.
-            host.expire_held(self.clock.now().mono_ms)
+            host.expire_held(self.time.now().mono_ms)
             logger.exception(
                 "a flush could not be made", topic=OFFSETS_TOPIC, partition=host.partition
             )
@@ -260,7 +260,7 @@ class ShardKeeper(ABC):
         failed: Exception | None = None
         if write and host.accepted > host.appended:
             try:
-                host.append(self.clock.now().wall_ms, self.settings.groups.max_record_bytes)
+                host.append(self.time.now().wall_ms, self.settings.groups.max_record_bytes)
                 self._settle(host)
             except Exception as why:  # noqa: BLE001 - the probe after the load sees to it
                 writable, failed = False, why
@@ -268,7 +268,7 @@ class ShardKeeper(ABC):
         if failed is not None and host.log.failed_for_good:
             self._stop_for_good(host, failed)
             return answered
-        now_ms = self.clock.now().mono_ms
+        now_ms = self.time.now().mono_ms
         again = host.breakdowns and now_ms - host.broke_down_ms < 2 * RELOAD_MS_MAX
         host.breakdowns = host.breakdowns + 1 if again else 1
         host.broke_down_ms = now_ms
@@ -348,12 +348,12 @@ class ShardKeeper(ABC):
                 await load(
                     host,
                     self.settings.load_buffer_bytes,
-                    self.clock,
+                    self.time,
                     self.snapshots,
                     lambda: GroupShard(self.settings.groups),
                     self.dropped_offsets.before_serving if writable else None,
                 )
-                self._settled_ms = self.clock.now().mono_ms + SETTLING_MS
+                self._settled_ms = self.time.now().mono_ms + SETTLING_MS
                 self._loaded(host, writable)
             except Superseded:
                 continue
@@ -380,7 +380,7 @@ class ShardKeeper(ABC):
     def _loaded(self, host: ShardLog, writable: bool = True) -> None:
         host.phase = Phase.ACTIVE if writable else Phase.UNWRITABLE
         self._settle(host)
-        self._take(host, host.shard.loaded(self.clock.now()))
+        self._take(host, host.shard.loaded(self.time.now()))
         self.dropped_offsets.catch_up(host)
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None], tasks: set[Task[None]]) -> None:

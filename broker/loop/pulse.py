@@ -11,7 +11,7 @@ import asyncio
 
 import structlog
 
-from broker.time import Clock
+from broker.time import Time
 
 logger = structlog.get_logger(__name__)
 
@@ -23,10 +23,10 @@ LOGGED_MS = 1000
 class Pulse:
     """One for a broker, in its event loop."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, time: Time) -> None:
         self.pauses = 0
         """How often the loop stood still for so long that the clock left it out."""
-        self._clock = clock
+        self._time = time
         self._left_out_ms = 0
         """What the clock had left out at the last beat."""
         self._timer: asyncio.TimerHandle | None = None
@@ -34,29 +34,29 @@ class Pulse:
     @property
     def paused_s(self) -> float:
         """How long all pauses were together."""
-        return self._clock.left_out_ms / 1000
+        return self._time.left_out_ms / 1000
 
     def start(self) -> None:
         """Beat from now on."""
-        self._left_out_ms = self._clock.left_out_ms
+        self._left_out_ms = self._time.left_out_ms
         self._arm()
-        self._clock.loop_lives()
+        self._time.loop_lives()
 
     def stop(self) -> None:
         """Beat no more; the clock runs on as the system's does."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._clock.run_free()
+        self._time.run_free()
 
     def _arm(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
     def _beat(self) -> None:
         self._arm()
-        self._clock.now()
-        if self._clock.left_out_ms == self._left_out_ms:
-            self._clock.loop_lives()
+        self._time.now()
+        if self._time.left_out_ms == self._left_out_ms:
+            self._time.loop_lives()
             return
         # A timer that is late runs before the sockets are looked at, and so does what it calls
         # soon (in uvloop); what that calls soon in its turn runs after them.
@@ -66,9 +66,9 @@ class Pulse:
     def _paused(self) -> None:
         if self._timer is None:
             return
-        self._clock.loop_lives()
-        paused_ms = self._clock.left_out_ms - self._left_out_ms
-        self._left_out_ms = self._clock.left_out_ms
+        self._time.loop_lives()
+        paused_ms = self._time.left_out_ms - self._left_out_ms
+        self._left_out_ms = self._time.left_out_ms
         self.pauses += 1
         if paused_ms >= LOGGED_MS:
             logger.warning(

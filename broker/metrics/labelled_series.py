@@ -31,7 +31,7 @@ class NativeView(View):
     def __init__(self, broker: Broker, families: Families) -> None:
         self.broker = broker
         self.families = families
-        self.now: Now = broker.clock.now()
+        self.now: Now = broker.time.now()
         family = families.family
         self._members = family("kafka_consumergroup_members", "Members of the group.")
         self._generation = family("muster_consumergroup_generation", "Generation of the group.")

@@ -147,7 +147,7 @@ class Lags:
         entry = self.broker.logs.topics.get(topic)
         logs: Sequence[PartitionLog] = () if entry is None else entry.logs
         topic_id = b"" if entry is None else entry.topic.topic_id
-        now_ms = self.broker.clock.now().wall_ms
+        now_ms = self.broker.time.now().wall_ms
         known = len(logs)
         recent = self.times.recent
         count = 0
@@ -178,7 +178,7 @@ class Lags:
 
         Unless ``whole``, None as soon as an age is not known.
         """
-        now_ms = self.broker.clock.now().wall_ms
+        now_ms = self.broker.time.now().wall_ms
         retention_ms = self.broker.runtime.settings.groups.offsets_retention_ms
         entry = self.broker.logs.topics.get(topic)
         logs: Sequence[PartitionLog] = () if entry is None else entry.logs

@@ -265,9 +265,9 @@ class Server:
         self.broker.watchdog.ended("connections", began_ns)
 
     def _whole_seconds(self) -> int:
-        clock = self.broker.clock
-        clock.now()  # a pause that nobody has noticed yet is left out too
-        return int(self._loop.time() - clock.left_out_ms / 1000)
+        time = self.broker.time
+        time.now()  # a pause that nobody has noticed yet is left out too
+        return int(self._loop.time() - time.left_out_ms / 1000)
 
     def look_around(self) -> None:
         """Closes whom nobody needs to wait for: idle, unreading, gone, or stalled."""

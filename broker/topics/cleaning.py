@@ -165,7 +165,7 @@ class Cleaning:
         if not self.is_heavy(host):
             self._heavy_since.pop(host.partition, None)
             return False
-        now_ms = self.broker.clock.now().mono_ms
+        now_ms = self.broker.time.now().mono_ms
         since_ms = self._heavy_since.setdefault(host.partition, now_ms)
         return (
             now_ms - since_ms >= OFFSETS_WAIT_MS
@@ -193,7 +193,7 @@ class Cleaning:
 
     async def clean_dirtiest(self) -> bool:
         """Cleans the log with the largest dirty ratio that is due; False when none is."""
-        now_ms = self.broker.clock.now().wall_ms
+        now_ms = self.broker.time.now().wall_ms
         due: list[tuple[bool, float, PartitionLog]] = []
         for topic, logs in list(self.broker.logs.by_topic()):
             if topic == OFFSETS_TOPIC:
@@ -232,7 +232,7 @@ class Cleaning:
         key = (log.topic, log.partition)
         trouble = self.troubles.get(key)
         until_ms = self._paused.get(key, 0) if trouble is None else trouble.retry_ms
-        return until_ms <= 0 or until_ms <= self.broker.clock.now().mono_ms
+        return until_ms <= 0 or until_ms <= self.broker.time.now().mono_ms
 
     def uncleanable(self) -> dict[str, str]:
         """Why the last cleaning failed, by partition, for /healthz."""
@@ -291,7 +291,7 @@ class Cleaning:
 
     async def _clean_rolled(self, log: PartitionLog, worker: CleanerWorker) -> bool:
         """Cleans the segments behind the active one. Raises what stands in the way."""
-        found = self.judge(log, self.broker.clock.now().wall_ms)
+        found = self.judge(log, self.broker.time.now().wall_ms)
         job = self._job(log, found)
         if log.recovery_point < found.end_offset:
             # What supersedes a record must not be lost with the power when the record is gone.
@@ -310,7 +310,7 @@ class Cleaning:
             segments=[list(facts) for facts in _facts(log.segments)],
             first_dirty_offset=found.first_dirty_offset,
             end_offset=found.end_offset,
-            now_ms=self.broker.clock.now().wall_ms,
+            now_ms=self.broker.time.now().wall_ms,
             delete_retention_ms=log_config.delete_retention_ms,
             keep_tombstones_from=self.keep_tombstones_from(log),
             segment_bytes=log_config.segment_bytes,
@@ -331,7 +331,7 @@ class Cleaning:
         self._paused.pop(key, None)
         if done.end_offset <= found.first_dirty_offset:
             backoff_ms: int = max(self.broker.config["log.cleaner.backoff.ms"], 1000)
-            self._paused[key] = self.broker.clock.now().mono_ms + backoff_ms
+            self._paused[key] = self.broker.time.now().mono_ms + backoff_ms
             return
         self.checkpoints[key] = done.end_offset
         tell = logger.debug if log.topic == OFFSETS_TOPIC else logger.info  # it may be every second
@@ -355,7 +355,7 @@ class Cleaning:
             first_ms = max(self.broker.config["log.cleaner.backoff.ms"], 1000)
             most_ms = RETRY_MS_MAX
         wait_ms = min(first_ms * 2 ** min(failures - 1, 20), most_ms)
-        now_ms = self.broker.clock.now().mono_ms
+        now_ms = self.broker.time.now().mono_ms
         self.troubles[key] = Trouble(reason, failures, now_ms + wait_ms)
         self.failures += 1
         logger.error(

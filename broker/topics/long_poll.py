@@ -16,7 +16,7 @@ from time import perf_counter_ns
 
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.watchdog import Watchdog
-from broker.time import Clock
+from broker.time import Time
 
 Partition = tuple[str, int]
 
@@ -49,11 +49,11 @@ class LongPolls:
 
     def __init__(
         self,
-        clock: Clock,
+        time: Time,
         errors: InternalErrors | None = None,
         watchdog: Watchdog | None = None,
     ) -> None:
-        self._clock = clock
+        self._time = time
         self._watchdog = watchdog or Watchdog()
         self._errors = errors or InternalErrors()
         self._by_partition: defaultdict[Partition, set[Waiter]] = defaultdict(set)
@@ -162,14 +162,14 @@ class LongPolls:
             heappop(self._heap)
             self._stale -= 1
         if self._heap:
-            delay_ms = max(0, self._heap[0][0] - self._clock.now().mono_ms)
+            delay_ms = max(0, self._heap[0][0] - self._time.now().mono_ms)
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(delay_ms / 1000, self._time_passed)
 
     def _time_passed(self) -> None:
         began_ns = perf_counter_ns()
         self._timer = None
-        now_ms = self._clock.now().mono_ms
+        now_ms = self._time.now().mono_ms
         while self._heap and (self._heap[0][2].done or self._heap[0][0] <= now_ms):
             waiter = heappop(self._heap)[2]
             if waiter.done:

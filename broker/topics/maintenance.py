@@ -88,7 +88,7 @@ class Maintenance:
             if log.failed_for_good or log.unreadable or not self._is_ours(log):
                 continue
             try:
-                deleted = log.apply_retention(self.broker.clock.now().wall_ms)
+                deleted = log.apply_retention(self.broker.time.now().wall_ms)
             except LogPoisoned as error:
                 self.poisoned(log, error)
                 continue
@@ -128,7 +128,7 @@ class Maintenance:
 
     async def flush_overdue(self) -> None:
         """Flushes the logs whose records have been unflushed for longer than flush.ms."""
-        now_ms = self.broker.clock.now().mono_ms
+        now_ms = self.broker.time.now().mono_ms
         before, self._unflushed_ms = self._unflushed_ms, {}
         for log in list(self.broker.logs.all()):
             if (

@@ -82,7 +82,7 @@ def _lag(broker: Broker, fetched: FetchedColumns) -> int:
 
 def group_head(broker: Broker, host: ShardLog, group: Group) -> View:
     """A group as it is now, without its members and offsets."""
-    now = broker.clock.now()
+    now = broker.time.now()
     return {
         "group": group.group_id,
         "state": group.state.value,
@@ -101,7 +101,7 @@ def group_view(broker: Broker, host: ShardLog | None, group_id: str) -> View | N
     group = None if host is None else host.shard.groups.get(group_id)
     if host is None or group is None:
         return None
-    now = broker.clock.now()
+    now = broker.time.now()
     offsets = list(offset_rows(broker, host, group_id))
     return {
         **group_head(broker, host, group),
@@ -154,7 +154,7 @@ def rebalances(
     if journal is None or not last:
         return []
     group = None if host is None else host.shard.groups.get(group_id)
-    now = broker.clock.now()
+    now = broker.time.now()
     return [
         (each, partial(_rebalance, each, journal, group, now))
         for each in list(journal.rebalances)[-last:]

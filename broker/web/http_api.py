@@ -101,7 +101,7 @@ class GroupsApi:
         except ValueError:
             return _error(400, "within_ms: write a number of milliseconds")
         only = request.query_params.get("group")
-        now = self.broker.clock.now()
+        now = self.broker.time.now()
         until_ms = now.wall_ms + within_ms
 
         def rows() -> Iterator[dict[str, Any] | None]:

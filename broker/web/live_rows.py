@@ -92,7 +92,7 @@ class Groups(Source):
             for block in lags.blocks(host, group_id, topic):
                 ages = [lag.age_ms for lag in block if lag.records and lag.age_ms is not None]
                 if ages:
-                    since_ms.append(self.broker.clock.now().wall_ms - max(ages))
+                    since_ms.append(self.broker.time.now().wall_ms - max(ages))
                 if slices.over:
                     await slices.pause()
         is_known = lags.times.unknown == unknown
@@ -210,7 +210,7 @@ class OneGroup(Source):
             yield Row("member", member.member_id, token, make)
 
     def _member(self, group: Group, member: Member) -> View:
-        now = self.broker.clock.now()
+        now = self.broker.time.now()
         row = member_view(group, member, now)
         silent_ms = row.pop("last_heard_ms_ago")
         row["last_heard_ms"] = None if silent_ms is None else now.wall_ms - silent_ms
@@ -218,7 +218,7 @@ class OneGroup(Source):
 
     def _offsets(self, host: ShardLog) -> Iterator[Row]:
         cache = host.shard.cache
-        wall_ms = self.broker.clock.now().wall_ms
+        wall_ms = self.broker.time.now().wall_ms
         for lag in self.broker.lags.of_group(host, self.group_id):
             since_ms = None
             if lag.records and lag.seconds is not None:

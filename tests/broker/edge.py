@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import struct
-import time
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from broker.cores.runtime import Runtime, RuntimeSettings
@@ -15,7 +15,7 @@ from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
 from broker.net.request import Request, ServedApi
 from broker.net.server import Limits, Server
-from broker.time import Clock
+from broker.time import Time
 from broker.topics.registry import Topic
 from coordinator.config import GroupConfig
 from log.config import LogConfig
@@ -35,9 +35,9 @@ _LENGTH = struct.Struct(">i")
 
 async def eventually(condition: Callable[[], object], within_s: float = 10) -> None:
     """Let the loop run until ``condition`` is true; fail after ``within_s`` seconds."""
-    deadline = time.monotonic() + within_s
+    deadline = monotonic() + within_s
     while not condition():
-        assert time.monotonic() < deadline, f"not within {within_s} s"
+        assert monotonic() < deadline, f"not within {within_s} s"
         await asyncio.sleep(0.002)
 
 
@@ -70,7 +70,7 @@ class EdgeBroker:
         limits: Limits | None = None,
         served: Mapping[int, ServedApi] | None = None,
         settings: RuntimeSettings | None = None,
-        clock: Clock | None = None,
+        time: Time | None = None,
         fs: FileSystem | None = None,
         log_config: LogConfig | None = None,
         partitions: int = 2,
@@ -79,12 +79,12 @@ class EdgeBroker:
         self.fs: FileSystem = fs or OsFileSystem()
         self.log_config = log_config or LogConfig(cleanup_policy="compact")
         self.partitions = partitions
-        self.clock = clock or Clock()
+        self.time = time or Time()
         self.watchdog = Watchdog()
         self.slicer = Slicer(self.watchdog)
         self.worker = Worker()
         self.registry = Topics({"orders": 3, "payments": 100})
-        self.runtime = Runtime(settings or RuntimeSettings(GROUPS), self.clock)
+        self.runtime = Runtime(settings or RuntimeSettings(GROUPS), self.time)
         more: dict[str, Any] = {} if served is None else {"served": served}
         self.server = Server(self, limits or Limits(), **more)  # type: ignore[arg-type]
         self.runtime.before_replies = self.server.hold_writes

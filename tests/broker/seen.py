@@ -74,7 +74,7 @@ async def seeing(
         **(settings or {}),
     }
     async with serving(directory, wanted, **more) as served:
-        seen = Seen(served.broker, served.clock, served.client)
+        seen = Seen(served.broker, served.time, served.client)
         where = await served.broker.start_http()
         assert where is not None
         seen.address = where

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from broker.broker import Broker
 from broker.config.config import load
-from broker.time import Clock
-from coordinator.calls import Now
+from broker.time import Time
 from log.filesystem import FileSystem
 from tests.wire import Wire
 
@@ -22,35 +21,18 @@ _CLIENTS = ThreadPoolExecutor(32)
 """Clients that wait must not take the threads in which the broker flushes."""
 
 
-class HandClock(Clock):
-    """Clocks that stand still until a test moves them."""
-
-    def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
-        super().__init__()
-        self.mono_ms = 1_000_000
-        self.wall_ms = wall_ms
-
-    def now(self) -> Now:
-        return Now(self.mono_ms, self.wall_ms)
-
-    def move(self, by_ms: int) -> None:
-        """Both clocks go on."""
-        self.mono_ms += by_ms
-        self.wall_ms += by_ms
-
-
 @asynccontextmanager
 async def serving(
     directory: Path | str,
     settings: Mapping[str, str] | None = None,
     fs: FileSystem | None = None,
-    clock: Clock | None = None,
+    time: Time | None = None,
 ) -> AsyncIterator[Broker]:
     """A started broker on a free port of 127.0.0.1, stopped in order at the end."""
     flags = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory)}
     sets = {"group.initial.rebalance.delay.ms": "0", "http.listener": "off", **(settings or {})}
     config = load(None, {}, [f"{key}={value}" for key, value in sets.items()], flags)
-    broker = Broker(config, fs=fs, clock=clock)
+    broker = Broker(config, fs=fs, time=time)
     try:
         broker.open()
         await broker.start()

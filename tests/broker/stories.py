@@ -41,7 +41,7 @@ async def one_that_is_behind(seen: Seen) -> None:
     seen.pass_ms(1000)
     log = seen.broker.logs.get("orders", 2)
     assert log is not None
-    log.append(batch(*[b"v"] * 9, compression=1), 0, seen.clock.wall_ms)
+    log.append(batch(*[b"v"] * 9, compression=1), 0, seen.time.wall_ms)
     assert await seen.client.commit("gone", 3, partitions=3) == NONE
     assignment = encode_assignment({"orders": [2]})
     mine = await seen.client.join_alone("behind", assignment=assignment)

@@ -89,7 +89,7 @@ class _Fetch:
         """What is to be read, by the request or by its session. Raises FetchSessionError."""
         value = self.request.value
         sessions = self.broker.fetch_sessions
-        now_ms = self.broker.clock.now().mono_ms
+        now_ms = self.broker.time.now().mono_ms
         wanted = list(self._entries())
         session_id, epoch = value["session_id"], value["session_epoch"]
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
@@ -243,7 +243,7 @@ class _Fetch:
                 else entry.topic
             )
         ]
-        deadline_ms = self.broker.clock.now().mono_ms + self.max_wait_ms
+        deadline_ms = self.broker.time.now().mono_ms + self.max_wait_ms
         self.waiter = Waiter(partitions, deadline_ms, 1, self._woken)
         self.broker.long_polls.wait(self.waiter)
 

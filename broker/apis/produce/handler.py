@@ -152,7 +152,7 @@ class _Producing:
         self.version = request.api_version
         self.transactional = transactional_id is not None
         self.may_write_internal = request.client_id == ADMIN_CLIENT_ID
-        self.now_ms = broker.clock.now().wall_ms
+        self.now_ms = broker.time.now().wall_ms
         self.responses: list[tuple[Any, list[Done]]] = []
         """The answer as far as it is known: by topic, in the request's order."""
         self._unknown = (
@@ -229,7 +229,7 @@ class _Producing:
                 await self._in_worker(slices, place, budget)
             if slices.over:
                 await slices.pause()
-                self.now_ms = self.broker.clock.now().wall_ms
+                self.now_ms = self.broker.time.now().wall_ms
         finish(self.broker, self.request, self.acks, self.responses)
 
     async def _in_worker(self, slices: Slices, place: _Place, budget: Budget) -> None:
@@ -250,7 +250,7 @@ class _Producing:
                     produced = await slices.beside(worker.run(client, check))
                 except CorruptRecords as error:
                     raise _corrupt(error, log) from None
-                self.now_ms = self.broker.clock.now().wall_ms
+                self.now_ms = self.broker.time.now().wall_ms
                 if self.acks and client.closed:
                     return
             if log.topic == OFFSETS_TOPIC and produced.batches:
@@ -272,7 +272,7 @@ class _Producing:
             log.partition,
             len(runtime.hosts),
             runtime.settings.groups,
-            self.broker.clock.now(),
+            self.broker.time.now(),
         )
         append = partial(self._write, log, produced)
         try:

@@ -413,7 +413,7 @@ async def test_offset_commit_v1_keeps_its_timestamps_and_v2_its_retention(tmp_pa
                 retention_time_ms=5000,
                 topics=topics,
             )
-        now_ms = broker.clock.now().wall_ms
+        now_ms = broker.time.now().wall_ms
 
         def cached(group_id: str, partition: int) -> Any:
             shard = broker.runtime.shard_for(group_id)

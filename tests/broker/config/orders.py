@@ -39,7 +39,7 @@ class Orders:
     @property
     def now_ms(self) -> int:
         """Wall time."""
-        return self.served.clock.wall_ms
+        return self.served.time.wall_ms
 
     def pass_ms(self, milliseconds: int) -> None:
         self.served.pass_ms(milliseconds)

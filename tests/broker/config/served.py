@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 from broker.broker import Broker
 from broker.config.config import Config
 from broker.cores.shard_log import ShardLog
-from broker.time import Clock
-from coordinator.calls import Now
 from log.filesystem import FileSystem
 from protocol.messages.describe_configs import API as DESCRIBE_CONFIGS
 from protocol.messages.join_group import API as JOIN_GROUP
 from tests.broker.edge import Client, eventually
+from tests.broker.hand_time import HandTime
 
 GROUP = "auditors"
 MINUTE_MS = 60_000
@@ -58,24 +57,12 @@ def said(decorator: str) -> Iterator[str]:
                         yield from (ast.literal_eval(argument) for argument in each.args)
 
 
-class HandClock(Clock):
-    """Both clocks, moved by the test; the broker is told by `Served.pass_ms`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.mono_ms = 1_000_000
-        self.wall_ms = 1_700_000_000_000
-
-    def now(self) -> Now:
-        return Now(self.mono_ms, self.wall_ms)
-
-
 class Served:
     """A running broker with the topic ``orders`` of 3 partitions and a client of it."""
 
-    def __init__(self, broker: Broker, clock: HandClock, client: Client) -> None:
+    def __init__(self, broker: Broker, time: HandTime, client: Client) -> None:
         self.broker = broker
-        self.clock = clock
+        self.time = time
         self.client = client
 
     @property
@@ -87,8 +74,7 @@ class Served:
 
     def pass_ms(self, milliseconds: int) -> None:
         """Moves both clocks and has the broker do what is due then."""
-        self.clock.mono_ms += milliseconds
-        self.clock.wall_ms += milliseconds
+        self.time.move(milliseconds)
         self.broker.runtime.tick()
 
     def send_join(self, group_id: str = GROUP, session_timeout_ms: int = 30_000) -> Any:
@@ -169,8 +155,8 @@ async def serving(
     opened: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Served]:
     """A broker on ``directory`` with these properties, loaded; ``opened`` is called before that."""
-    clock = HandClock()
-    broker = Broker(config(directory, **(settings or {})), fs=fs, clock=clock)
+    time = HandTime()
+    broker = Broker(config(directory, **(settings or {})), fs=fs, time=time)
     broker.open()
     opened()
     try:
@@ -180,7 +166,7 @@ async def serving(
         await broker.ensure_offsets_topic()
         await eventually(lambda: not broker.runtime.loading)
         client = await Client.connect(broker.addresses[0][1])
-        yield Served(broker, clock, client)
+        yield Served(broker, time, client)
         client.close()
     finally:
         await broker.stop()

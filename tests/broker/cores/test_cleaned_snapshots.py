@@ -20,7 +20,7 @@ from broker.cores.loading import load
 from broker.cores.shard_keeper import SETTLING_MS
 from broker.cores.shard_log import ShardLog
 from broker.cores.snapshots import IMAGE, Snapshots
-from broker.time import Clock
+from broker.time import Time
 from broker.topics import cleaning
 from broker.topics.registry import OFFSETS_TOPIC
 from coordinator.shard import GroupShard
@@ -32,7 +32,8 @@ from protocol.messages.create_topics import API as CREATE_TOPICS
 from protocol.messages.delete_groups import API as DELETE_GROUPS
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
 from tests.broker.edge import GROUPS, Client, eventually
-from tests.broker.serving import HandClock, serving
+from tests.broker.hand_time import HandTime
+from tests.broker.serving import serving
 from tests.log.cleaning_tools import clean_log
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "log.cleaner.backoff.ms": "50"}
@@ -57,7 +58,7 @@ async def loaded(directory: Path, topic_id: bytes | None) -> tuple[Content, int]
     """What a start finds there, and where its snapshot began; without an id it has none."""
     host = ShardLog(0, GroupShard(GROUPS), open_copy(directory), 1)
     found = None if topic_id is None else Snapshots(topic_id, lambda _: 0)
-    await load(host, 1 << 20, Clock(), found, lambda: GroupShard(GROUPS))
+    await load(host, 1 << 20, Time(), found, lambda: GroupShard(GROUPS))
     return content(host.shard), host.loaded_from
 
 
@@ -243,12 +244,12 @@ async def test_snapshots_and_cleanings_wait_until_the_rush_after_a_load_is_over(
     monkeypatch.setattr(cleaning, "OFFSETS_DIRTY_BYTES_AT_ONCE", 2000)
     monkeypatch.setattr(snapshots, "BYTES_DUE", 2000)
     monkeypatch.setattr(snapshots, "POLL_S", 0.001)
-    clock = HandClock()
-    async with serving(tmp_path, SETTINGS, clock=clock) as broker:
+    time = HandTime()
+    async with serving(tmp_path, SETTINGS, time=time) as broker:
         await eventually(lambda: not broker.runtime.loading)
         assert broker.runtime.settling
-        clock.move(SETTLING_MS - 1)
+        time.move(SETTLING_MS - 1)
         assert not await broker.cleaning.clean_offsets()
         assert not image.exists()
-        clock.move(1)
+        time.move(1)
         await eventually(lambda: image.exists() and broker.cleaning.runs)

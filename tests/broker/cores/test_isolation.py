@@ -27,8 +27,9 @@ from protocol.errors import (
 )
 from protocol.messages.describe_groups import API as DESCRIBE_GROUPS
 from protocol.messages.join_group import API as JOIN_GROUP
-from tests.broker.cores.test_runtime import HERE, THERE, FullDisk, HandClock, host_of
+from tests.broker.cores.test_runtime import HERE, THERE, FullDisk, host_of
 from tests.broker.edge import Client, EdgeBroker, eventually
+from tests.broker.hand_time import HandTime
 from tests.broker.serving import asked, serving
 
 
@@ -194,8 +195,8 @@ async def test_a_read_that_meets_a_bug_fails_alone(
 async def test_a_deadline_that_fails_each_time_stops_its_shard_for_a_while_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = HandClock()
-    async with EdgeBroker(tmp_path, clock=clock) as broker:
+    time = HandTime()
+    async with EdgeBroker(tmp_path, time=time) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
         await client.join_alone(HERE, session_timeout_ms=10_000)
@@ -203,13 +204,13 @@ async def test_a_deadline_that_fails_each_time_stops_its_shard_for_a_while_and_n
         host = host_of(broker, HERE)
         monkeypatch.setattr(core, "session_due", fails)
 
-        clock.pass_ms(11_000)
+        time.move(11_000)
         broker.runtime.tick()
         await eventually(lambda: host.phase is Phase.ACTIVE)
         assert host.breakdowns == 1
         assert await client.heartbeat(THERE, member_id, generation_id) == NONE
 
-        clock.pass_ms(11_000)
+        time.move(11_000)
         broker.runtime.tick()
         assert host.breakdowns == 2
         assert await client.commit(HERE, 5) == COORDINATOR_LOAD_IN_PROGRESS, "it waits a second"

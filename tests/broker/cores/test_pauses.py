@@ -12,9 +12,8 @@ import structlog
 import uvloop
 from structlog.testing import capture_logs
 
-from broker import time as clock_module
 from broker.loop.pulse import Pulse
-from broker.time import TRUSTED_MS, Clock
+from broker.time import TRUSTED_MS, Time
 
 
 class SystemTime:
@@ -28,10 +27,8 @@ class SystemTime:
 
 
 @pytest.fixture
-def system(monkeypatch: pytest.MonkeyPatch) -> SystemTime:
-    system = SystemTime()
-    monkeypatch.setattr(clock_module, "monotonic", system)
-    return system
+def system() -> SystemTime:
+    return SystemTime()
 
 
 @pytest.fixture(autouse=True)
@@ -41,67 +38,67 @@ def lines() -> Iterator[list[Any]]:
         yield lines
 
 
-def mono_ms(clock: Clock) -> int:
-    return clock.now().mono_ms
+def mono_ms(time: Time) -> int:
+    return time.now().mono_ms
 
 
 def test_a_clock_without_a_pulse_is_the_systems(system: SystemTime) -> None:
-    clock = Clock()
-    assert mono_ms(clock) == 5_000_000
+    time = Time(monotonic_s=system)
+    assert mono_ms(time) == 5_000_000
     system.ms += 3_600_000
-    assert mono_ms(clock) == 8_600_000
+    assert mono_ms(time) == 8_600_000
 
 
 def test_the_time_in_which_the_loop_stood_does_not_pass(system: SystemTime) -> None:
-    clock = Clock()
-    clock.loop_lives()
+    time = Time(monotonic_s=system)
+    time.loop_lives()
     system.ms += 100
-    clock.loop_lives()
-    assert mono_ms(clock) == 5_000_100
+    time.loop_lives()
+    assert mono_ms(time) == 5_000_100
 
     system.ms += 8_000
-    assert mono_ms(clock) == 5_000_100, "whoever reads first finds the pause left out"
+    assert mono_ms(time) == 5_000_100, "whoever reads first finds the pause left out"
     system.ms += 30
-    assert mono_ms(clock) == 5_000_100, "and the clock stands until the loop is seen to live"
-    clock.loop_lives()
+    assert mono_ms(time) == 5_000_100, "and the clock stands until the loop is seen to live"
+    time.loop_lives()
     system.ms += 50
-    assert mono_ms(clock) == 5_000_150
-    assert clock.left_out_ms == 8_030
+    assert mono_ms(time) == 5_000_150
+    assert time.left_out_ms == 8_030
 
 
 def test_a_long_piece_that_reads_the_clock_all_the_time_moves_it_no_further_than_it_is_trusted(
     system: SystemTime,
 ) -> None:
-    clock = Clock()
-    clock.loop_lives()
+    time = Time(monotonic_s=system)
+    time.loop_lives()
     seen = []
     for _ in range(3_000):
         system.ms += 1
-        seen.append(mono_ms(clock))
+        seen.append(mono_ms(time))
     assert seen == sorted(seen), "it never goes back"
     assert seen[-1] == 5_000_000 + TRUSTED_MS
 
 
 def test_pause_after_pause_is_left_out(system: SystemTime) -> None:
-    clock = Clock()
-    clock.loop_lives()
+    time = Time(monotonic_s=system)
+    time.loop_lives()
     for _ in range(20):
         system.ms += 1_000  # stopped
-        clock.loop_lives()
+        time.loop_lives()
         system.ms += 100  # running
-        clock.loop_lives()
-    assert mono_ms(clock) == 5_000_000 + 20 * 100
+        time.loop_lives()
+    assert mono_ms(time) == 5_000_000 + 20 * 100
 
 
 def test_a_loop_that_is_always_late_still_lets_time_pass(system: SystemTime) -> None:
-    clock = Clock()
-    clock.loop_lives()
+    time = Time(monotonic_s=system)
+    time.loop_lives()
     for _ in range(100):
         for _ in range(3):  # a turn of 300 ms of work for 150 ms of the clock at least
             system.ms += 100
-            clock.now()
-        clock.loop_lives()
-    assert mono_ms(clock) >= 5_000_000 + 100 * 150
+            time.now()
+        time.loop_lives()
+    assert mono_ms(time) >= 5_000_000 + 100 * 150
 
 
 def run_in(loop: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -117,10 +114,10 @@ def test_what_came_during_a_pause_is_read_before_time_goes_on(
     """A member's heartbeat is in the socket, its deadline 1 ms behind the last reading."""
 
     async def main() -> None:
-        clock = Clock()
-        pulse = Pulse(clock)
+        time = Time(monotonic_s=system)
+        pulse = Pulse(time)
         pulse.start()
-        deadline_ms = mono_ms(clock) + 1
+        deadline_ms = mono_ms(time) + 1
         told: list[str] = []
         ours, peers = socket.socketpair()
         ours.setblocking(False)
@@ -129,7 +126,7 @@ def test_what_came_during_a_pause_is_read_before_time_goes_on(
         def look() -> None:
             """As a timer of the runtime does, over and over."""
             system.ms += 1
-            if mono_ms(clock) >= deadline_ms:
+            if mono_ms(time) >= deadline_ms:
                 told.append("expired")
                 ended.set()
             else:
@@ -171,12 +168,12 @@ def test_what_came_during_a_pause_is_read_before_time_goes_on(
 
 def test_after_the_pulse_has_stopped_time_passes_as_the_systems(system: SystemTime) -> None:
     async def main() -> None:
-        clock = Clock()
-        pulse = Pulse(clock)
+        time = Time(monotonic_s=system)
+        pulse = Pulse(time)
         pulse.start()
         pulse.stop()
-        before = mono_ms(clock)
+        before = mono_ms(time)
         system.ms += 60_000
-        assert mono_ms(clock) == before + 60_000
+        assert mono_ms(time) == before + 60_000
 
     asyncio.run(main())

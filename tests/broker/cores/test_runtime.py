@@ -16,7 +16,6 @@ from structlog.testing import capture_logs
 from broker.cores.runtime import RuntimeSettings
 from broker.cores.shard_log import Phase, ShardLog
 from broker.loop.slices import Slicer
-from broker.time import Clock
 from coordinator.calls import Now
 from coordinator.config import GroupConfig
 from log.config import LogConfig
@@ -35,25 +34,10 @@ from protocol.errors import (
 from protocol.messages.join_group import API as JOIN_GROUP
 from protocol.messages.sync_group import API as SYNC_GROUP
 from tests.broker.edge import GROUPS, Client, EdgeBroker, eventually
+from tests.broker.hand_time import HandTime
 
 HERE, THERE = "group-a", "group-b"
 """Two groups on different shards of two."""
-
-
-class HandClock(Clock):
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.mono_ms = 1_000_000
-        self.wall_ms = 1_700_000_000_000
-
-    def now(self) -> Now:
-        return Now(self.mono_ms, self.wall_ms)
-
-    def pass_ms(self, milliseconds: int) -> None:
-        self.mono_ms += milliseconds
-        self.wall_ms += milliseconds
 
 
 class FullDisk(OsFileSystem):
@@ -241,10 +225,10 @@ async def test_while_one_partition_flushes_its_own_wait_and_others_do_not(tmp_pa
 
 async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path: Path) -> None:
     """offsets.commit.timeout.ms: 15 for a commit, 27 for a SyncGroup; the rest is untouched."""
-    clock = HandClock()
+    time = HandTime()
     settings = RuntimeSettings(GROUPS, commit_timeout_ms=2000)
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
-    async with EdgeBroker(tmp_path, settings=settings, clock=clock, log_config=config) as broker:
+    async with EdgeBroker(tmp_path, settings=settings, time=time, log_config=config) as broker:
         await broker.ensure_offsets_topic()
         host = host_of(broker, HERE)
         gate = threading.Event()
@@ -259,10 +243,10 @@ async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path
         commit = client.send_commit(HERE, 1)
         await eventually(lambda: len(host.held) == 1)
 
-        clock.pass_ms(1999)
+        time.move(1999)
         broker.runtime.tick()
         assert len(host.held) == 1
-        clock.pass_ms(1)
+        time.move(1)
         broker.runtime.tick()
 
         reply = await client.receive(commit)
@@ -289,7 +273,7 @@ async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path
             assignments=[],
         )
         await eventually(lambda: len(host.held) == 1)
-        clock.pass_ms(2000)
+        time.move(2000)
         broker.runtime.tick()
 
         assert (await member.receive(sync))["error_code"] == REBALANCE_IN_PROGRESS
@@ -479,16 +463,16 @@ async def test_loading_a_big_shard_keeps_no_turn_long(tmp_path: Path) -> None:
 async def test_sessions_expire_by_the_clock_and_the_wall_clock_moves_none(
     tmp_path: Path,
 ) -> None:
-    clock = HandClock()
-    async with EdgeBroker(tmp_path, clock=clock) as broker:
+    time = HandTime()
+    async with EdgeBroker(tmp_path, time=time) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
         member_id, generation_id = await client.join_alone(HERE, session_timeout_ms=10_000)
 
-        clock.wall_ms += 10**9
+        time.wall_ms += 10**9
         broker.runtime.tick()
         assert await client.heartbeat(HERE, member_id, generation_id) == NONE
-        clock.pass_ms(10_000)
+        time.move(10_000)
         broker.runtime.tick()
         assert await client.heartbeat(HERE, member_id, generation_id) == UNKNOWN_MEMBER_ID
 

@@ -23,7 +23,8 @@ from offsets.partitioner import partition_for
 from offsets.record_values import group_key, offset_key_head, offset_value
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR
 from protocol.records.batch import Record, encode_batch
-from tests.broker.serving import HandClock, asked, eventually, serving
+from tests.broker.hand_time import HandTime
+from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import create_topic, produce
 from tests.wire import Wire
 
@@ -229,10 +230,10 @@ async def test_the_snapshot_behind_it_does_not_wait_for_the_stop(tmp_path: Path)
     await filled(tmp_path)
     write(tmp_path, (KEY, b""), (KEY, VALUE))
     told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:1"}
-    clock = HandClock()
-    async with serving(tmp_path, told, clock=clock) as broker:
+    time = HandTime()
+    async with serving(tmp_path, told, time=time) as broker:
         await eventually("the load", lambda: not broker.runtime.loading)
-        clock.move(shard_keeper.SETTLING_MS)
+        time.move(shard_keeper.SETTLING_MS)
         image = tmp_path / f"{TOPIC}-{ILL}" / IMAGE
         await eventually("the snapshot", image.exists)
 

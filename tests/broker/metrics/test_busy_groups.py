@@ -22,7 +22,7 @@ def fill(seen: Seen) -> None:
     """Records in ``orders``, one a second, the last one made just now."""
     log = seen.broker.logs.get("orders", 0)
     assert log is not None
-    now_ms = seen.clock.wall_ms
+    now_ms = seen.time.wall_ms
     records = [Record(n, now_ms - 1000 * (RECORDS - 1 - n), None, b"v") for n in range(RECORDS)]
     log.append(encode_batch(records), 0, now_ms)
 

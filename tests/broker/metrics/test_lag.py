@@ -26,7 +26,7 @@ def fill(served: Served, count: int, partition: int = 0, **fields: Any) -> Parti
     """Records in ``orders``, one a second, the last one made just now."""
     log = served.broker.logs.get("orders", partition)
     assert log is not None
-    now_ms = served.clock.wall_ms
+    now_ms = served.time.wall_ms
     first_ms = now_ms - 1000 * (count - 1)
     records = [Record(index, first_ms + 1000 * index, None, b"v") for index in range(count)]
     log.append(encode_batch(records, **fields), 0, now_ms)
@@ -201,7 +201,7 @@ async def test_an_unreadable_record_leaves_its_age_unknown(
 async def test_when_offsets_expire(tmp_path: Path) -> None:
     async with serving(tmp_path, {"offsets.retention.minutes": 24 * 60}) as served:
         assert await served.client.commit(GROUP, 1) == NONE
-        committed_ms = served.clock.wall_ms
+        committed_ms = served.time.wall_ms
         served.pass_ms(5000)
         (lag,) = of_group(served)
 

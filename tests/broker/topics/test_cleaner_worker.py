@@ -208,7 +208,7 @@ async def test_a_failed_offsets_partition_is_tried_again_soon(tmp_path: Path) ->
         cleaning = broker.cleaning
         for name, first_ms in ((OFFSETS_TOPIC, OFFSETS_RETRY_MS), ("t", 15_000)):
             log = make_topic(broker, name)
-            now_ms = broker.clock.now().mono_ms
+            now_ms = broker.time.now().mono_ms
             cleaning._failed(log, "of the test")
             assert 0 <= cleaning.troubles[name, 0].retry_ms - now_ms - first_ms < 1000
             assert not cleaning._may_try(log)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from broker.loop.internal_errors import InternalErrors
-from broker.time import Clock
+from broker.time import Time
 from broker.topics.long_poll import LongPolls, Waiter
 from tests.broker.serving import eventually
 
@@ -18,7 +18,7 @@ class Woken:
         wait_ms = fields.get("wait_ms", 60_000)
         self.waiter = Waiter(
             partitions,
-            Clock().now().mono_ms + wait_ms,
+            Time().now().mono_ms + wait_ms,
             fields.get("missing_bytes", 1),
             self._wake,
         )
@@ -31,7 +31,7 @@ class Woken:
 
 
 async def test_appends_of_one_turn_wake_once() -> None:
-    polls = LongPolls(Clock())
+    polls = LongPolls(Time())
     woken, other = Woken(polls, ("t", 0)), Woken(polls, ("t", 1))
 
     polls.appended("t", 0, 10)
@@ -45,7 +45,7 @@ async def test_appends_of_one_turn_wake_once() -> None:
 
 
 async def test_it_sleeps_until_enough_bytes_have_come() -> None:
-    polls = LongPolls(Clock())
+    polls = LongPolls(Time())
     woken = Woken(polls, ("t", 0), missing_bytes=100)
     witness = Woken(polls, ("t", 0))
 
@@ -58,7 +58,7 @@ async def test_it_sleeps_until_enough_bytes_have_come() -> None:
 
 
 async def test_the_deadline_wakes_with_due() -> None:
-    polls = LongPolls(Clock())
+    polls = LongPolls(Time())
     late = Woken(polls, ("t", 0), wait_ms=60_000)
     soon = Woken(polls, ("t", 0), wait_ms=20)
 
@@ -69,7 +69,7 @@ async def test_the_deadline_wakes_with_due() -> None:
 
 
 async def test_all_partitions_of_a_topic_are_woken_together() -> None:
-    polls = LongPolls(Clock())
+    polls = LongPolls(Time())
     first, second, other = (
         Woken(polls, ("t", 0)),
         Woken(polls, ("t", 5)),
@@ -83,7 +83,7 @@ async def test_all_partitions_of_a_topic_are_woken_together() -> None:
 
 
 async def test_stopping_answers_everyone() -> None:
-    polls = LongPolls(Clock())
+    polls = LongPolls(Time())
     waiting = [Woken(polls, ("t", n)) for n in range(5)]
 
     polls.stop()
@@ -92,7 +92,7 @@ async def test_stopping_answers_everyone() -> None:
 
 
 async def test_those_who_wait_no_longer_are_not_kept() -> None:
-    polls = LongPolls(Clock())
+    polls = LongPolls(Time())
     for _ in range(1000):
         woken = Woken(polls, ("t", 0))
         polls.forget(woken.waiter)
@@ -104,9 +104,9 @@ async def test_those_who_wait_no_longer_are_not_kept() -> None:
 
 
 async def test_one_that_is_not_satisfied_waits_on() -> None:
-    polls = LongPolls(Clock())
+    polls = LongPolls(Time())
     calls: list[bool] = []
-    waiter = Waiter([("t", 0)], Clock().now().mono_ms + 50, 1, calls.append)
+    waiter = Waiter([("t", 0)], Time().now().mono_ms + 50, 1, calls.append)
     polls.wait(waiter)
 
     polls.appended("t", 0, 1)
@@ -119,12 +119,12 @@ async def test_one_that_is_not_satisfied_waits_on() -> None:
 
 async def test_a_waiter_that_fails_keeps_no_other_asleep() -> None:
     errors = InternalErrors()
-    polls = LongPolls(Clock(), errors)
+    polls = LongPolls(Time(), errors)
 
     def fail(due: bool) -> None:
         raise RuntimeError(due)
 
-    now_ms = Clock().now().mono_ms
+    now_ms = Time().now().mono_ms
     polls.wait(Waiter([("t", 0)], now_ms + 60_000, 1, fail))
     woken = Woken(polls, ("t", 0))
     polls.appended("t", 0, 10)

@@ -14,7 +14,8 @@ from log.os_file import OsFile
 from log.partition_log import PartitionLog
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, NONE
 from tests.broker.config.test_offsets_topic_settings import commit
-from tests.broker.serving import HandClock, asked, eventually, serving
+from tests.broker.hand_time import HandTime
+from tests.broker.serving import asked, eventually, serving
 from tests.broker.slow_disk import SlowFiles
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
 from tests.wire import Wire, batch
@@ -23,14 +24,14 @@ HOUR_MS = 3_600_000
 
 
 async def test_old_segments_go_and_the_log_begins_later(tmp_path: Path) -> None:
-    clock = HandClock()
+    time = HandTime()
     configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100", "file.delete.delay.ms": "0"}
-    async with serving(tmp_path, clock=clock) as broker:
+    async with serving(tmp_path, time=time) as broker:
 
         def fill(wire: Wire) -> None:
             create_topic(wire, "t", configs=configs)
             for age_ms in (3 * HOUR_MS, 2 * HOUR_MS, 0):
-                produce(wire, "t", batch(b"x" * 20, timestamp=clock.wall_ms - age_ms))
+                produce(wire, "t", batch(b"x" * 20, timestamp=time.wall_ms - age_ms))
 
         await asked(broker, fill)
         await broker.maintenance.run_retention()
@@ -80,15 +81,15 @@ async def test_checkpoints_are_written_while_it_runs(tmp_path: Path) -> None:
 
 
 async def test_records_older_than_flush_ms_are_brought_to_the_disk(tmp_path: Path) -> None:
-    clock = HandClock()
-    async with serving(tmp_path, {"log.flush.interval.ms": "50"}, clock=clock) as broker:
+    time = HandTime()
+    async with serving(tmp_path, {"log.flush.interval.ms": "50"}, time=time) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
         log = broker.logs.get("t", 0)
         assert log is not None
         await broker.maintenance.flush_overdue()
         assert log.recovery_point == 0
 
-        clock.move(50)
+        time.move(50)
         await broker.maintenance.flush_overdue()
 
         await eventually("the flush", lambda: log.recovery_point == 1)
@@ -257,15 +258,15 @@ async def test_a_commit_whose_flush_could_not_be_made_is_answered_and_the_broker
 async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_retention(
     tmp_path: Path,
 ) -> None:
-    clock = HandClock()
+    time = HandTime()
     configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100"}
-    async with serving(tmp_path, clock=clock) as broker:
+    async with serving(tmp_path, time=time) as broker:
 
         def fill(wire: Wire) -> None:
             for topic in ("a", "b"):
                 create_topic(wire, topic, configs=configs)
                 for age_ms in (3 * HOUR_MS, 0):
-                    produce(wire, topic, batch(b"x" * 20, timestamp=clock.wall_ms - age_ms))
+                    produce(wire, topic, batch(b"x" * 20, timestamp=time.wall_ms - age_ms))
 
         await asked(broker, fill)
         first, second = broker.logs.get("a", 0), broker.logs.get("b", 0)

@@ -16,7 +16,8 @@ from broker.topics.registry import OFFSETS_TOPIC
 from protocol.errors import INVALID_CONFIG, NONE
 from tests.broker.config.test_offsets_topic_settings import commit, committed
 from tests.broker.config_calls import APPEND, DELETE, SET, SUBTRACT, alter, replace, value_of
-from tests.broker.serving import HandClock, asked, serving
+from tests.broker.hand_time import HandTime
+from tests.broker.serving import asked, serving
 from tests.brokers import Broker
 from tests.wire import Wire
 
@@ -31,17 +32,17 @@ def test_a_plain_alter_configs_does_not_let_retention_delete_offsets(tmp_path: P
     """It replaces all settings; the policy that it leaves out was ``delete`` from then on."""
 
     async def story() -> tuple[int, tuple[str, int]]:
-        clock = HandClock()
-        async with serving(tmp_path, ONE_PARTITION, clock=clock) as broker:
+        time = HandTime()
+        async with serving(tmp_path, ONE_PARTITION, time=time) as broker:
             assert await asked(broker, lambda wire: commit(wire, "g", 42)) == NONE
             altered = await asked(
                 broker, lambda wire: replace(wire, OFFSETS_TOPIC, {"retention.ms": "1"})
             )
             assert altered == (NONE, None)
-            clock.move(2 * WEEK_MS)
+            time.move(2 * WEEK_MS)
             await broker.maintenance.run_retention()
             assert await asked(broker, lambda wire: committed(wire, "g")) == 42
-        async with serving(tmp_path, clock=clock) as broker:
+        async with serving(tmp_path, time=time) as broker:
             offset = await asked(broker, lambda wire: committed(wire, "g"))
             return offset, await asked(broker, lambda wire: value_of(wire, OFFSETS_TOPIC, POLICY))
 
@@ -89,19 +90,19 @@ def test_what_an_older_muster_let_be_taken_away_is_mended_at_the_start(
     tmp_path: Path, configs: dict[str, str]
 ) -> None:
     async def story() -> int:
-        clock = HandClock()
-        async with serving(tmp_path, ONE_PARTITION, clock=clock) as broker:
+        time = HandTime()
+        async with serving(tmp_path, ONE_PARTITION, time=time) as broker:
             assert await asked(broker, lambda wire: commit(wire, "g", 42)) == NONE
         path = tmp_path / "topics.json"
         image = json.loads(path.read_text())
         (topic,) = (entry for entry in image["topics"] if entry["name"] == OFFSETS_TOPIC)
         topic["configs"] = configs
         path.write_text(json.dumps(image))
-        clock.move(2 * WEEK_MS)
-        async with serving(tmp_path, clock=clock) as broker:
+        time.move(2 * WEEK_MS)
+        async with serving(tmp_path, time=time) as broker:
             await broker.maintenance.run_retention()
         assert '"cleanup.policy": "compact"' in path.read_text()
-        async with serving(tmp_path, clock=clock) as broker:
+        async with serving(tmp_path, time=time) as broker:
             return await asked(broker, lambda wire: committed(wire, "g"))
 
     assert asyncio.run(story()) == 42

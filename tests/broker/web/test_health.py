@@ -19,8 +19,9 @@ from log.filesystem import OsFileSystem
 from log.os_file import OsFile
 from protocol.buffer import Buffer
 from protocol.errors import NONE, NOT_COORDINATOR
-from tests.broker.config.served import GROUP, HandClock, config, serving
+from tests.broker.config.served import GROUP, config, serving
 from tests.broker.edge import eventually
+from tests.broker.hand_time import HandTime
 from tests.broker.seen import Seen, seeing
 
 
@@ -53,11 +54,11 @@ async def test_loading_and_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         await load(host, *more)
 
     monkeypatch.setattr(shard_keeper, "load", held)
-    broker = Broker(config(tmp_path, **{"http.listener": "127.0.0.1:0"}), clock=HandClock())
+    broker = Broker(config(tmp_path, **{"http.listener": "127.0.0.1:0"}), time=HandTime())
     broker.open()
     await broker.start()
     try:
-        seen = Seen(broker, HandClock(), None)  # type: ignore[arg-type]
+        seen = Seen(broker, HandTime(), None)  # type: ignore[arg-type]
         seen.address = await broker.start_http() or ""
         await eventually(lambda: broker.health()["partitions_loaded"] == 1)
 

@@ -237,7 +237,7 @@ async def test_a_group_that_prepares_shows_whom_it_waits_for_and_until_when(tmp_
     assert group["awaits"]["phase"] == "join"
     assert [each["member"] for each in group["awaits"]["members"]] == [member.member_id]
     assert group["awaits"]["remaining_ms"] == 55_000
-    now_ms = seen.clock.wall_ms
+    now_ms = seen.time.wall_ms
     assert group["awaits"]["deadline_ms"] == now_ms + 55_000
     waits = {each["member"]: each["waits_with"] for each in group["members"]}
     assert waits == {member.member_id: None, newcomer.member_id: "JoinGroup"}
@@ -316,7 +316,7 @@ def check(seen: Seen, after_ms: int) -> None:
 async def test_offsets_are_listed_counted_and_told_before_they_go(tmp_path: Path) -> None:
     async with seeing(tmp_path, CHECKS) as seen:
         await seen.client.commit("readers", 5)
-        committed_ms = seen.clock.wall_ms
+        committed_ms = seen.time.wall_ms
         assert (await got(seen, "/api/offsets/expiring"))["offsets"] == []
         check(seen, DAY_MS)
         assert (await seen.scrape())["muster_offsets_expiring", "within=1d"] == 0
@@ -387,8 +387,8 @@ async def test_where_fetches_count_a_restart_counts_as_one_since_the_log_keeps_n
     async with seeing(tmp_path, settings) as seen:
         await seen.client.commit("readers", 5)
     async with seeing(tmp_path, settings) as seen:
-        seen.clock.wall_ms += 2 * DAY_MS
-        start_ms = seen.clock.wall_ms
+        seen.time.wall_ms += 2 * DAY_MS
+        start_ms = seen.time.wall_ms
         shard = seen.broker.runtime.shard_for("readers")
         assert shard is not None
         (row,) = shard.expiring("readers", start_ms + 9 * DAY_MS)
@@ -403,4 +403,4 @@ async def test_where_fetches_count_a_restart_counts_as_one_since_the_log_keeps_n
         )
         assert reply["topics"][0]["partitions"][0]["committed_offset"] == 5
         (row,) = shard.expiring("readers", start_ms + 9 * DAY_MS)
-        assert row.expires_ms == seen.clock.wall_ms + 3 * DAY_MS
+        assert row.expires_ms == seen.time.wall_ms + 3 * DAY_MS

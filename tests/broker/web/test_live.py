@@ -96,7 +96,7 @@ async def test_a_group_that_comes_and_its_lag_are_told(tmp_path: Path) -> None:
 
 async def test_since_when_a_group_has_unread_records_is_told_and_told_anew(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
-        first_ms = seen.clock.wall_ms
+        first_ms = seen.time.wall_ms
         for since_ms in (first_ms, first_ms + 1000):
             records = [Record(0, since_ms, None, b"v")]
             log = seen.broker.logs.get("orders", 0)

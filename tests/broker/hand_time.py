@@ -1,0 +1,23 @@
+"""A time that stands still until a test moves it."""
+
+from __future__ import annotations
+
+from broker.time import Time
+from coordinator.calls import Now
+
+
+class HandTime(Time):
+    """Both clocks of `now`, moved by hand; the rest is the system's."""
+
+    def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
+        super().__init__()
+        self.mono_ms = 1_000_000
+        self.wall_ms = wall_ms
+
+    def now(self) -> Now:
+        return Now(self.mono_ms, self.wall_ms)
+
+    def move(self, by_ms: int) -> None:
+        """Both clocks go on."""
+        self.mono_ms += by_ms
+        self.wall_ms += by_ms
