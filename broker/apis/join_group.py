@@ -37,7 +37,7 @@ def _handle(broker: Broker, request: Request) -> None:
     ) = request.context or DECODE_REQUEST[version](request.buffer, request.position)
     request.encode = _answer
     if not group_id:
-        request(JoinReply(INVALID_GROUP_ID, member_id))
+        request.take(JoinReply(INVALID_GROUP_ID, member_id))
         return
     request.park()
     request.on_disconnect = partial(broker.runtime.disconnected, group_id, request)

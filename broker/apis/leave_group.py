@@ -23,7 +23,7 @@ def _handle(broker: Broker, request: Request) -> None:
     group_id = value["group_id"]
     request.encode = _answer
     if not group_id:
-        request(LeaveReply(INVALID_GROUP_ID))
+        request.take(LeaveReply(INVALID_GROUP_ID))
         return
     if request.api_version < 3:
         leavers = [Leaver(value["member_id"], None, None)]

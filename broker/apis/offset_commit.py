@@ -74,10 +74,10 @@ def _handle(broker: Broker, request: Request) -> Steps | None:
         offsets = _existing(broker, partly, by_id=version >= 10)
         if not offsets:
             # As in Kafka, a commit of nothing is not looked at further.
-            request(CommitReply(()))
+            request.take(CommitReply(()))
             return None
     if version >= 9 and generation_id >= 0 and _is_unknown(broker, group_id):
-        request(CommitReply(GROUP_ID_NOT_FOUND))
+        request.take(CommitReply(GROUP_ID_NOT_FOUND))
         return None
     broker.runtime.submit(
         group_id,

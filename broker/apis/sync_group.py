@@ -32,10 +32,10 @@ def _handle(broker: Broker, request: Request) -> None:
     ) = request.context or DECODE_REQUEST[request.api_version](request.buffer, request.position)
     request.encode = _answer
     if request.api_version >= 5 and (protocol_type is None or protocol_name is None):
-        request(SyncReply(INCONSISTENT_GROUP_PROTOCOL))
+        request.take(SyncReply(INCONSISTENT_GROUP_PROTOCOL))
         return
     if not group_id:
-        request(SyncReply(INVALID_GROUP_ID))
+        request.take(SyncReply(INVALID_GROUP_ID))
         return
     request.park()
     request.on_disconnect = partial(broker.runtime.disconnected, group_id, request)

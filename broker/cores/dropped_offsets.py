@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from broker.cores.shard_log import Phase, ShardLog
 from broker.loop.slices import Slices
 from broker.time import Time
-from coordinator.calls import Ticket
 from coordinator.outcome import Outcome
 from protocol.errors import NONE
 
@@ -26,6 +26,20 @@ _RETRY_S = 1.0
 
 class Superseded(Exception):
     """The shard that was being loaded is not its host's any more: it is loaded again elsewhere."""
+
+
+@dataclass(slots=True, eq=False)
+class _Dropping:
+    """The ticket of one shard's tombstones."""
+
+    dropped_offsets: DroppedOffsets
+    host: ShardLog
+    topics: Mapping[str, int]
+    done: asyncio.Future[None] | None
+
+    def take(self, error_code: int) -> None:
+        """See `Ticket`."""
+        self.dropped_offsets.answered(self.host, self.topics, self.done, error_code)
 
 
 class DroppedOffsets:
@@ -105,19 +119,19 @@ class DroppedOffsets:
 
     def _begin(self, host: ShardLog, done: asyncio.Future[None] | None) -> None:
         topics = dict(host.gone)
-        ticket: Ticket = partial(self._answered, host, topics, done)
+        ticket = _Dropping(self, host, topics, done)
         self._work(host, lambda: host.shard.topics_deleted(topics, self._time.now(), ticket))
         if host.phase is not Phase.ACTIVE and done is not None and not done.done():
             done.set_result(None)  # a bug ended the shard before it could answer
 
-    def _answered(
+    def answered(
         self,
         host: ShardLog,
         topics: Mapping[str, int],
         done: asyncio.Future[None] | None,
         error_code: int,
     ) -> None:
-        """The tombstones are stable, or the shard has failed and will be loaded again."""
+        """A shard's tombstones are stable, or it has failed and will be loaded again."""
         if error_code == NONE:
             for name, below in topics.items():
                 if host.gone.get(name) == below:

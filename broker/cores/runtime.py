@@ -108,10 +108,10 @@ class Runtime(ShardKeeper):
     # -- calls
 
     def submit(self, group_id: str, call: Call) -> None:
-        """Hands ``call`` to the shard of ``group_id``; its ticket is called once with the reply."""
+        """Hands ``call`` to the shard of ``group_id``; its ticket takes the reply, once."""
         host = self._by_group.get(group_id) or self.host_for(group_id)
         if host is None:
-            call.ticket(refusal(call, NOT_COORDINATOR))
+            call.ticket.take(refusal(call, NOT_COORDINATOR))
         else:
             self.submit_to(host, call)
 
@@ -120,7 +120,7 @@ class Runtime(ShardKeeper):
         if host.phase is not _ACTIVE:
             error = _refused(host.phase, call)
             if error is not None:
-                call.ticket(refusal(call, error))
+                call.ticket.take(refusal(call, error))
                 return
         now = self.time.now()
         replies: Sequence[tuple[Ticket, Reply]] = ()
@@ -147,7 +147,7 @@ class Runtime(ShardKeeper):
         else:
             for ticket, reply in replies:
                 try:
-                    ticket(reply)
+                    ticket.take(reply)
                 except Exception as error:  # noqa: BLE001 - `deliver`, written out
                     self.errors.caught("reply", error)
         # What the others do may set a deadline; the end of the turn looks at it.

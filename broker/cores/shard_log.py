@@ -61,7 +61,7 @@ LOADED = (Phase.ACTIVE, Phase.UNWRITABLE)
 def deliver(ticket: Ticket, reply: Reply, errors: InternalErrors) -> None:
     """Gives a reply to who waits for it; should that fail it is nobody else's harm."""
     try:
-        ticket(reply)
+        ticket.take(reply)
     except Exception as error:  # noqa: BLE001 - counted and told by `caught`
         errors.caught("reply", error)
 

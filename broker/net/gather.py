@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from broker.net.request import Steps
+from broker.topics.ticket import Ticket
 
 Reply = TypeVar("Reply")
 
@@ -27,11 +26,11 @@ class Gather(Generic[Reply]):
         self._missing = 0
         self._waiter: asyncio.Future[None] | None = None
 
-    def ticket(self) -> Callable[[Reply], None]:
+    def ticket(self) -> Ticket:
         """The ticket of the next call."""
         self._missing += 1
         self.replies.append(None)
-        return partial(self._take, len(self.replies) - 1)
+        return _Ticket(self, len(self.replies) - 1)
 
     def sent(self) -> Steps:
         """After a call: others have their turn, and too many calls are not under way."""
@@ -46,8 +45,23 @@ class Gather(Generic[Reply]):
             self._waiter = asyncio.get_running_loop().create_future()
             yield self._waiter
 
-    def _take(self, index: int, reply: Reply) -> None:
+    def put(self, index: int, reply: Reply) -> None:
+        """One of the replies has come."""
         self.replies[index] = reply
         self._missing -= 1
         if not self._missing and self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+class _Ticket(Generic[Reply]):
+    """The ticket of one of the calls."""
+
+    __slots__ = ("_gather", "_index")
+
+    def __init__(self, gather: Gather[Reply], index: int) -> None:
+        self._gather = gather
+        self._index = index
+
+    def take(self, reply: Reply) -> None:
+        """See `Ticket`."""
+        self._gather.put(self._index, reply)

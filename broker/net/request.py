@@ -150,7 +150,7 @@ class Request:
         self.on_disconnect: Callable[[], None] | None = None
         """Called once if the peer goes while the request is unanswered; it is void then."""
         self.encode: ReplyEncoder | None = None
-        """What turns the coordinator's reply into this request's end, see ``__call__``."""
+        """What turns the coordinator's reply into this request's end, see `take`."""
         self.since_ns = connection.read_ns
         """When it had arrived, by the performance counter."""
         self.context: Any = None
@@ -243,8 +243,8 @@ class Request:
         """Holds back the later requests of this connection until this one is answered."""
         self.connection.park(self)
 
-    def __call__(self, reply: Any) -> None:
-        """Takes the coordinator's reply: a request is itself the ticket of its call."""
+    def take(self, reply: Any) -> None:
+        """Takes the reply of a core: a request is itself the ticket of its call."""
         assert self.encode is not None
         try:
             self.encode(self, reply)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -39,6 +40,13 @@ async def eventually(condition: Callable[[], object], within_s: float = 10) -> N
     while not condition():
         assert monotonic() < deadline, f"not within {within_s} s"
         await asyncio.sleep(0.002)
+
+
+@dataclass(eq=False)
+class Taker:
+    """A ticket that hands its reply on."""
+
+    take: Callable[[Any], object]
 
 
 class Topics:

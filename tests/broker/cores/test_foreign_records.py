@@ -27,7 +27,7 @@ from protocol.errors import (
 )
 from protocol.records.batch import Record, assemble_batch, encode_batch
 from protocol.records.compression import GZIP, LZ4
-from tests.broker.edge import EdgeBroker
+from tests.broker.edge import EdgeBroker, Taker
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import commit, committed, create_topic, produce
 from tests.simulated_files import SimulatedFiles
@@ -217,7 +217,7 @@ async def test_it_is_written_at_the_turns_end_behind_what_the_shard_has_accepted
 
         def commit_of(offset: int) -> OffsetCommit:
             topics = [TopicOffsets("orders", [0], [offset], [-1], None, None)]
-            return OffsetCommit(replies.append, "g", -1, "", None, -1, topics)
+            return OffsetCommit(Taker(replies.append), "g", -1, "", None, -1, topics)
 
         def append() -> AppendInfo:
             assert host.accepted == host.appended == 2, "both commits are in the log"

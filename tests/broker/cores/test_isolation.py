@@ -28,7 +28,7 @@ from protocol.errors import (
 from protocol.messages.describe_groups import API as DESCRIBE_GROUPS
 from protocol.messages.join_group import API as JOIN_GROUP
 from tests.broker.cores.test_runtime import HERE, THERE, FullDisk, host_of
-from tests.broker.edge import Client, EdgeBroker, eventually
+from tests.broker.edge import Client, EdgeBroker, Taker, eventually
 from tests.broker.hand_time import HandTime
 from tests.broker.serving import asked, serving
 
@@ -107,7 +107,8 @@ async def test_a_reply_that_cannot_be_made_harms_no_other_of_its_turn(tmp_path: 
         await broker.ensure_offsets_topic()
         client = await broker.client()
         replies: list[CommitReply] = []
-        for ticket in (fails, replies.append, fails, replies.append):
+        taking, failing = Taker(replies.append), Taker(fails)
+        for ticket in (failing, taking, failing, taking):
             for group in (HERE, THERE):
                 run = [TopicOffsets("orders", (0,), (5,), (-1,), None, None)]
                 broker.runtime.submit(group, OffsetCommit(ticket, group, -1, "", None, -1, run))

@@ -213,7 +213,7 @@ def a_failed_append_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
         self._units.clear()
         while self.held:
             _, _, ticket, reply = self.held.popleft()
-            ticket(reply)
+            ticket.take(reply)
 
     patch.setattr(ShardLog, "fail_held", release_all)
 
