@@ -31,7 +31,7 @@ from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
 from broker.metrics.lag import Lags
 from broker.metrics.totals import Metrics
-from broker.net.server import Server
+from broker.net.server import Bind, Server, bind
 from broker.settings import limits, runtime_settings
 from broker.time import Time
 from broker.topics.cleaning import Cleaning
@@ -63,11 +63,17 @@ class Broker:
     """One broker over one data directory; `start`, then `stop`, in one event loop."""
 
     def __init__(
-        self, config: Config, *, fs: FileSystem | None = None, time: Time | None = None
+        self,
+        config: Config,
+        *,
+        fs: FileSystem | None = None,
+        time: Time | None = None,
+        bind: Bind = bind,
     ) -> None:
         self.config = config
         self.fs: FileSystem = fs or OsFileSystem(open_files_max())
         self.time = time or Time()
+        self._bind = bind
         self.pulse = Pulse(self.time)
         """What keeps the broker's own pauses out of the clock."""
         self.directory = os.path.abspath(config.directories[0])
@@ -140,7 +146,9 @@ class Broker:
             lambda: self.topics.on_disk(self.registry.note_files),
         )
         self.topics = TopicAdmin(self, lambda: uuid.uuid4().bytes)
-        self.server = Server(self, limits(config), internal_errors=self.internal_errors)
+        self.server = Server(
+            self, limits(config), internal_errors=self.internal_errors, bind=self._bind
+        )
         self.long_polls = LongPolls(self.time, self.internal_errors, self.watchdog)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.maintenance = Maintenance(self)

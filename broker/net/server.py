@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,35 @@ class Limits:
     """Unsent bytes of replies from which on a connection's requests wait."""
 
 
+def bind(host: str, port: int, limits: Limits) -> socket.socket:
+    """A socket for a listener on ``host`` and ``port`` (0: a free one).
+
+    OSError when the address cannot be had.
+    """
+    # One family a listener: "" and 0.0.0.0 are IPv4, :: is IPv6 with mapped IPv4 as in Java.
+    infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, proto, _, address = infos[0]
+    listening = socket.socket(family, kind, proto)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted ones too
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
+        if limits.receive_buffer_bytes != -1:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
+        if limits.send_buffer_bytes != -1:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
+        listening.bind(address)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+Bind = Callable[[str, int, Limits], socket.socket]
+"""What makes the sockets of listeners; a simulated network has its own."""
+
+
 class Server:
     """All listeners of one broker; use from the event loop's thread alone."""
 
@@ -74,8 +103,10 @@ class Server:
         limits: Limits | None = None,
         served: Mapping[int, ServedApi] = SERVED,
         internal_errors: InternalErrors | None = None,
+        bind: Bind = bind,
     ) -> None:
         self.broker = broker
+        self._bind = bind
         self.internal_errors = internal_errors or InternalErrors()
         self.limits = limits or Limits()
         self.routes: dict[int, Route] = {}
@@ -139,27 +170,7 @@ class Server:
         if self._look is None:
             self.now_s = self._whole_seconds()
             self._look = self._loop.call_later(1, self._tick)
-        # One family a listener: "" and 0.0.0.0 are IPv4, :: is IPv6 with mapped IPv4 as in Java.
-        infos = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, kind, proto, _, address = infos[0]
-        listening = socket.socket(family, kind, proto)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted ones too
-            if family == socket.AF_INET6:
-                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
-            if self.limits.receive_buffer_bytes != -1:
-                size = self.limits.receive_buffer_bytes
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
-            if self.limits.send_buffer_bytes != -1:
-                size = self.limits.send_buffer_bytes
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
-            listening.bind(address)
-        except OSError:
-            listening.close()
-            raise
+        listening = self._bind(host, port, self.limits)
         bound: Any = listening.getsockname()
         local_port = int(bound[1])
         server = await self._loop.create_server(
