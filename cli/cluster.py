@@ -19,7 +19,7 @@ _APIS = ["broker", "api", "key", "from", "to", "ours"]
 
 def cluster(
     apis: Annotated[
-        bool, typer.Option("--apis", help="The APIs and versions of each broker, instead.")
+        bool, typer.Option("--apis", help="Show each broker's APIs and versions instead.")
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
@@ -35,7 +35,7 @@ def cluster(
     }
     if apis:
         rows = [row for node, found in connections.items() for row in _apis(node, found)]
-        output.show(rows, _APIS, "no brokers", json)
+        output.show(rows, _APIS, "No brokers", json)
         return
     partitions = [p for topic in answer["topics"] for p in topic["partitions"]]
     brokers = [
@@ -66,11 +66,11 @@ def cluster(
     title = f"cluster {view['cluster'] or 'without an id'}  {'  '.join(counts)}"
     for trouble in ("without_leader", "under_replicated"):
         title += f"  {view[trouble]} {trouble.replace('_', ' ')}" if view[trouble] else ""
-    output.show_table(brokers, _BROKERS, "no brokers", title)
+    output.show_table(brokers, _BROKERS, "No brokers", title)
 
 
 def _log_bytes(connection: Connection) -> int | None:
-    """The size of all logs of a broker; None where it does not tell."""
+    """The size of all logs of a broker; None where it does not say."""
     if not connection.supports("DescribeLogDirs", 1):
         return None
     answer = connection.call("DescribeLogDirs", {"topics": None})

@@ -50,8 +50,8 @@ class Api:
 
     def _no_muster(self, status: int) -> CommandError:
         return CommandError(
-            f"{self.what} needs Muster's HTTP, and what answers at {self.address} is not Muster"
-            f" (status {status}); this works with no other broker",
+            f"{self.what} needs Muster's HTTP, but {self.address} is not Muster (status {status});"
+            " other brokers do not serve this",
             UNREACHABLE,
         )
 
@@ -66,8 +66,8 @@ class Api:
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise CommandError(
-                f"{self.what} needs Muster's HTTP, and nobody answers at {self.address}"
-                f" ({reason}); name it with --http HOST:PORT, as in `muster serve --http`",
+                f"{self.what} needs Muster's HTTP, but nothing answers at {self.address}"
+                f" ({reason}); name its address with --http HOST:PORT, as in `muster serve --http`",
                 UNREACHABLE,
             ) from error
         finally:

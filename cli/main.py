@@ -31,24 +31,24 @@ _COMMANDS = {
 
 def main() -> None:
     """The entry point of the console script."""
-    words = sys.argv[1:]
-    if words[:1] == ["serve"]:
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["serve"]:
         from cli.serve import serve
 
-        sys.exit(serve(words[1:]))
-    sys.exit(run_client(words))
+        sys.exit(serve(arguments[1:]))
+    sys.exit(run_client(arguments))
 
 
-def run_client(words: list[str]) -> int:
+def run_client(arguments: list[str]) -> int:
     """Run any command but ``serve``; its exit code, unless typer ends the process with one."""
     from typer.exceptions import Abort, TyperException
 
     from cli.errors import INTERRUPTED, CommandError
 
-    wanted = words[0] if words and words[0] in _COMMANDS else None
+    wanted = arguments[0] if arguments and arguments[0] in _COMMANDS else None
     app = _app([wanted] if wanted else list(_COMMANDS))
     try:
-        return int(app(words, prog_name="muster", standalone_mode=False) or 0)
+        return int(app(arguments, prog_name="muster", standalone_mode=False) or 0)
     except CommandError as error:
         print(f"muster: {error}", file=sys.stderr)
         return error.exit_code
@@ -60,7 +60,7 @@ def run_client(words: list[str]) -> int:
 
 
 def _wrong_use(error: Any) -> int:
-    """Say in a sentence what typer found wrong with the words; without any it showed the help."""
+    """Print what typer found wrong with the arguments; without any it showed the help."""
     sentence = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "muster"

@@ -30,7 +30,7 @@ Timeout = Annotated[
     float, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer.")
 ]
 DryRunAtBroker = Annotated[
-    bool, typer.Option("--dry-run", help="Have the broker check it, and change nothing.")
+    bool, typer.Option("--dry-run", help="Only have the broker check it; change nothing.")
 ]
 
 BOOTSTRAP = "127.0.0.1:9092"

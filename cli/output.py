@@ -50,7 +50,7 @@ def _text(value: Any) -> Any:
 def show(
     rows: Sequence[Row], columns: Iterable[str], empty: str, json: bool, title: str = ""
 ) -> None:
-    """The end of most commands: rows as JSON, every field, or as a table of some columns."""
+    """Show rows as JSON with every field, or as a table of some columns."""
     if json:
         show_json(rows)
     else:
@@ -58,7 +58,7 @@ def show(
 
 
 def show_table(rows: Sequence[Row], columns: Iterable[str], empty: str, title: str = "") -> None:
-    """Print rows as a table whose numbers stand right; ``empty`` is said where there are none."""
+    """Print rows as a table with numbers on the right, or ``empty`` where there are none."""
     console = Console(soft_wrap=False, highlight=False)
     if not rows:
         console.print(empty)
@@ -104,7 +104,7 @@ def progress(items: Iterable[Item], doing: str, total: int | None = None) -> Ite
 
 
 def counted(number: int, noun: str) -> str:
-    """So many of something, in words."""
+    """A number with its noun, such as 1 offset or 3 offsets."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

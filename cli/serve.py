@@ -32,7 +32,7 @@ INTERRUPTED = 130
 
 _EPILOG = """settings are Kafka's broker properties; see docs/configuration.md. They come from
 --config, then from the environment (MUSTER_LOG_RETENTION_MS is log.retention.ms), then --set, then
-the other options, the later the stronger."""
+the other options; a later one wins."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -64,9 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def serve(words: Sequence[str]) -> int:
+def serve(arguments: Sequence[str]) -> int:
     """Runs a broker; returns the exit code."""
-    options = _parser().parse_args(words)
+    options = _parser().parse_args(arguments)
     # Nothing of what is imported is ever freed; collecting while importing costs a third of it.
     gc.disable()
     _import_structlog()
@@ -205,9 +205,7 @@ async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
     try:
         fresh = reread()
     except BadConfig as error:
-        structlog.get_logger(__name__).error(
-            "settings read again are not taken over", reason=str(error)
-        )
+        structlog.get_logger(__name__).error("settings are not reloaded", reason=str(error))
         return
     await reload(broker, fresh)
 

@@ -71,19 +71,19 @@ class Look:
 
 def top(
     once: Annotated[
-        bool, typer.Option("--once", help="Print what two looks show, and end: for scripts.")
+        bool, typer.Option("--once", help="Print one view and end, for scripts.")
     ] = False,
     every: Annotated[
-        float, typer.Option("--every", min=0.05, help="Seconds between two looks.")
+        float, typer.Option("--every", min=0.05, help="Seconds between two views.")
     ] = 1.0,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Of each table.")] = 10,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Lines of each table.")] = 10,
     http: Http = HTTP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
     """Show the busiest groups, topics and clients until Ctrl-C. Needs Muster's HTTP.
 
-    Into a file or a pipe the tables are written again and again.
+    In a file or a pipe the tables are printed again for each view.
     """
     api = Api(http, "top", timeout)
     before = look(api, lines)
@@ -262,12 +262,12 @@ def _print(view: Value) -> None:
     output.say(_head(view))
     for name, columns in _TABLES.items():
         output.say("")
-        output.show_table(view[name], columns, f"no {name}")
+        output.show_table(view[name], columns, f"No {name}")
 
 
 def _drawn(view: Value) -> Any:
     parts: list[Any] = [Text(_head(view))]
     for name, columns in _TABLES.items():
         rows = view[name]
-        parts += [Text(""), output.table(rows, columns) if rows else Text(f"no {name}")]
+        parts += [Text(""), output.table(rows, columns) if rows else Text(f"No {name}")]
     return Lines(*parts)

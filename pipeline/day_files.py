@@ -42,7 +42,7 @@ class DayFiles:
     def __init__(
         self, folder: str, name: str, schema: pa.Schema, dictionaries: Sequence[str] | bool = True
     ) -> None:
-        """``schema`` has a column `day`, which the folders' names tell, not the files.
+        """``schema`` has a column `day`, which the folders' names have, not the files.
 
         ``dictionaries`` are the columns whose values come again and again.
         """
@@ -57,7 +57,7 @@ class DayFiles:
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows of any days. PipelineError where nothing can be written."""
-        with self._telling():
+        with self._as_sentence():
             plain = rows.select(self._schema.names)
             days = rows[DAY].dictionary_encode(null_encoding="encode")
             for place, day in enumerate(days.dictionary):
@@ -70,12 +70,12 @@ class DayFiles:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Finish all files; after an error they are left as they are, without an end."""
-        with self._telling():
+        with self._as_sentence():
             while self._open and kind is None:
                 self._finish(next(iter(self._open)))
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _as_sentence(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

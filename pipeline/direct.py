@@ -152,6 +152,6 @@ def move(written: Written, folder: str) -> None:
             os.replace(os.path.join(written.folder, file), place)
         except FileNotFoundError:
             raise PipelineError(
-                f"a task wrote {file} into {written.folder}, which is not seen from here: --out"
+                f"a task wrote {file} into {written.folder}, which this machine does not see: --out"
                 " must be a folder that all machines of the cluster share"
             ) from None

@@ -74,7 +74,7 @@ class History:
     def counts(self, inputs: Inputs, rows: int) -> tuple[int, int, int]:
         """How many events, damaged ones and unknown ones there are, ``rows`` being what was made.
 
-        What was seen on the way is told only when something was: of a history that Spark knows to
+        What was seen on the way is known only when something was: of a history that Spark knows to
         be empty nothing is seen, ever.
         """
         if self._direct:

@@ -23,7 +23,7 @@ from pipeline.history import History
 from pipeline.report.page import make_report
 from pipeline.sources.source import Source
 from pipeline.store import Store
-from pipeline.tables.figures import Figure, told
+from pipeline.tables.figures import Figure, figures_of
 from pipeline.tables.schemas import QUARANTINE
 
 QUARANTINED: Final = "quarantine"
@@ -57,7 +57,7 @@ class Step:
 
 @dataclass(frozen=True)
 class MadeTable:
-    """A table as the summary tells of it."""
+    """A table as the summary has it."""
 
     name: str
     path: str
@@ -91,8 +91,8 @@ def run_job(
     options = options or Options()
     total = len(job.tables) + 1 + job.with_report
 
-    def tell(what: str, done: int) -> None:
-        """Spark's own page names its work by the same words."""
+    def begin(what: str, done: int) -> None:
+        """Name the next step, on Spark's own page too."""
         spark.sparkContext.setJobGroup(f"muster {job.name}", what)
         if on_progress:
             on_progress(Step(what, done, total))
@@ -102,7 +102,7 @@ def run_job(
     store.check_absent(job.tables, overwrite)
     mark.put()
 
-    tell("the history", 0)
+    begin("the history", 0)
     found = History(source, job, options.topics, options.with_batches)
     direct = found.direct(spark) if store.is_local else None
     inputs = Inputs(
@@ -117,20 +117,20 @@ def run_job(
         for done, name in enumerate(job.tables):
             if name == "batches" and inputs.batches is None:
                 continue
-            tell(name, done)
+            begin(name, done)
             inputs = _make(TABLES[name], inputs, store, overwrite, direct)
             made.append(_made(name, inputs.table(name), store))
-        tell(QUARANTINED, len(job.tables))
+        begin(QUARANTINED, len(job.tables))
         events, damaged, unknown = found.counts(inputs, sum(table.rows for table in made))
         if damaged or store.has(QUARANTINED):
             store.write(QUARANTINED, quarantine(inputs.events), overwrite=True)
         if job.with_report:
-            tell(REPORT, total - 1)
+            begin(REPORT, total - 1)
             store.write_text(REPORT, make_report(inputs.table, _called(options, store), inputs.now))
     finally:
         found.release()
     mark.take_away()
-    tell("done", total)
+    begin("done", total)
     report = store.path(REPORT) if job.with_report else None
     return Summary(job.name, tuple(made), events, damaged, unknown, report)
 
@@ -164,7 +164,7 @@ def _make(
 
 
 def _made(name: str, table: DataFrame, store: Store) -> MadeTable:
-    rows, figures = told(name, table)
+    rows, figures = figures_of(name, table)
     return MadeTable(name, store.path(name), rows, figures)
 
 

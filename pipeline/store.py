@@ -71,7 +71,7 @@ class Store:
         noted = self.cluster_id()
         if noted not in (None, cluster_id):
             raise PipelineError(
-                f"{self.folder} has tables of cluster {noted} and the source is cluster"
+                f"{self.folder} has tables of cluster {noted}, but the source is cluster"
                 f" {cluster_id}: choose another --out"
             )
         if noted is None:

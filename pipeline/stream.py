@@ -66,7 +66,7 @@ def finish(query: StreamingQuery) -> None:
     except StreamingQueryException as error:
         last = str(error).strip().splitlines()[0]
         raise PipelineError(
-            f"the stream {query.name} stopped: {last}; start it again and it goes on where it was"
+            f"the stream {query.name} stopped: {last}; start it again to go on from there"
         ) from error
 
 
@@ -102,6 +102,6 @@ def _check(store: Store) -> None:
         raise PipelineError(f"{store.folder} has events that no stream wrote: choose another --out")
     if followed and store.has_file(f"{CHECKPOINT}/commits/0") and not store.has(EVENTS_TABLE):
         raise PipelineError(
-            f"{store.folder} had events up to where its {CHECKPOINT} says, and they are gone:"
-            f" delete {store.path(CHECKPOINT)} too, to begin again"
+            f"{store.folder} has the checkpoint of a stream whose events are gone: delete"
+            f" {store.path(CHECKPOINT)} too, to begin again"
         )

@@ -55,13 +55,13 @@ def _run(options: argparse.Namespace) -> None:
     store.belong_to(source.cluster_id)
     topics = options.topics.split(",") if options.topics else None
     wanted = Options(overwrite=options.overwrite, topics=topics, source=options.source)
-    summary = run_job(spark, JOBS[options.job], source, store, wanted, _tell)
+    summary = run_job(spark, JOBS[options.job], source, store, wanted, _show)
     for table in summary.tables:
         print(f"{table.path}: {table.rows} rows")
     print(f"{summary.events} records, {summary.damaged} damaged, {summary.unknown} unknown")
 
 
-def _tell(step: Step) -> None:
+def _show(step: Step) -> None:
     print(f"{step.done}/{step.total} {step.what}", flush=True)
 
 
@@ -70,12 +70,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("job", choices=[*JOBS, FOLLOW])
     parser.add_argument("--source", required=True, help="HOST:PORT, a folder, or a store")
     parser.add_argument("--out", required=True, help="the folder of the tables")
-    parser.add_argument("--overwrite", action="store_true", help="replace tables that are there")
+    parser.add_argument("--overwrite", action="store_true", help="replace tables that exist")
     parser.add_argument(
-        "--topics", help="whose records' times are read, with commas; all if absent"
+        "--topics", help="topics whose records' times are read, with commas; else all"
     )
-    parser.add_argument("--available-now", action="store_true", help="follow: end at today's end")
-    parser.add_argument("--trigger-s", type=float, default=TRIGGER_S, help="follow: pause")
+    parser.add_argument(
+        "--available-now",
+        action="store_true",
+        help="follow: end when the history so far is written",
+    )
+    parser.add_argument(
+        "--trigger-s", type=float, default=TRIGGER_S, help="follow: seconds between batches"
+    )
     parser.add_argument("--records-per-batch", type=int, default=RECORDS_PER_BATCH)
     return parser
 

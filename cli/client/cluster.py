@@ -57,7 +57,7 @@ class Connection:
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.ranges = self._handshake()
-        """Least and greatest version by API key, as the broker told them."""
+        """Least and greatest version by API key, as the broker answered."""
 
     def _handshake(self) -> dict[int, tuple[int, int]]:
         answer = self._exchange(BY_NAME["ApiVersions"], 0, {}, self.timeout_s)
@@ -196,7 +196,7 @@ class Cluster:
             if broker["node_id"] == node_id:
                 return self.connect(broker["host"], broker["port"])
         known = ", ".join(str(broker["node_id"]) for broker in brokers)
-        raise CommandError(f"there is no broker {node_id}; the cluster has {known}")
+        raise CommandError(f"the cluster has no broker {node_id}; its brokers: {known}")
 
     def leaders(self, topics: list[str]) -> dict[tuple[str, int], Connection]:
         """Return (topic, partition) -> its leader; CommandError for unknown topics."""

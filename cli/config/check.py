@@ -12,7 +12,7 @@ from cli import output
 from cli.errors import FOUND, USAGE, CommandError
 from cli.options import Json
 
-app = typer.Typer(help="Look at configuration files.", no_args_is_help=True)
+app = typer.Typer(help="Check configuration files.", no_args_is_help=True)
 
 HONOURED = "honoured"
 NO_EFFECT = "no effect"
@@ -30,17 +30,17 @@ def _config() -> None:
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Such as server.properties.")],
     strict: Annotated[
-        bool, typer.Option("--strict", help="Unknown settings are faults, too.")
+        bool, typer.Option("--strict", help="Count unknown settings as faults.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show which settings hold, which have no effect, are unknown or bad; exit with 4 if one is."""
+    """Show which settings are honoured, have no effect, are unknown or bad; exit with 4 if bad."""
     rows = sorted(rows_of(file), key=lambda row: (_ORDER.index(row["verdict"]), row["setting"]))
     output.show(rows, ["setting", "value", "verdict", "why"], f"{file} sets nothing", json)
     faults = [row for row in rows if row["verdict"] in ((BAD, UNKNOWN) if strict else (BAD,))]
     if faults:
         counted = output.counted(len(faults), "fault")
-        raise CommandError(f"{file} has {counted}; mend what is listed first", FOUND)
+        raise CommandError(f"{file} has {counted}, listed first", FOUND)
 
 
 def rows_of(file: Path) -> list[output.Row]:
@@ -74,7 +74,7 @@ def _row(name: str, text: str) -> output.Row:
     row: output.Row = {"setting": name, "value": "(hidden)" if may_be_secret(name) else text}
     wanted = asked_for(name, text)
     if wanted is not None:
-        why = f"it protects, and Muster does not have {wanted}"
+        why = f"it asks for protection that Muster does not have: {wanted}"
         return {**row, "verdict": BAD, "why": why}
     setting = BROKER.get(name)
     if setting is None:

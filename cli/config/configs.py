@@ -62,13 +62,13 @@ Broker = Annotated[
     int | None, typer.Option("--broker", metavar="ID", help="The settings of one broker.")
 ]
 EveryBroker = Annotated[
-    bool, typer.Option("--every-broker", help="What is set at run time for all brokers together.")
+    bool, typer.Option("--every-broker", help="The settings that hold for every broker.")
 ]
 
 
 def _resource(topic: str | None, broker: int | None, every_broker: bool) -> Resource:
     if (topic is not None) + (broker is not None) + every_broker != 1:
-        raise CommandError("say whose settings: --topic NAME, --broker ID or --every-broker", USAGE)
+        raise CommandError("choose one of --topic NAME, --broker ID and --every-broker", USAGE)
     if topic is not None:
         return Resource(TOPIC_RESOURCE, topic)
     return Resource(BROKER_RESOURCE, "" if broker is None else str(broker))
@@ -84,7 +84,7 @@ def _connection(cluster: Cluster, resource: Resource) -> Connection:
 def _describe(
     connection: Connection, resource: Resource, names: list[str] | None
 ) -> dict[str, dict[str, Any]]:
-    """The settings of a resource by name, as DescribeConfigs tells them."""
+    """The settings of a resource by name, as DescribeConfigs has them."""
     asked = {
         "resource_type": resource.kind,
         "resource_name": resource.name,
@@ -137,13 +137,13 @@ def get(
     broker: Broker = None,
     every_broker: EveryBroker = False,
     everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Settings at their defaults, too.")
+        bool, typer.Option("--all", "-a", help="Also show settings at their defaults.")
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show settings: those named, those that are not at their defaults, or --all."""
+    """Show the settings named, else those that are not at their defaults."""
     resource = _resource(topic, broker, every_broker)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     found = _describe(_connection(cluster, resource), resource, settings or None)
@@ -151,7 +151,7 @@ def get(
     if missing and resource != (BROKER_RESOURCE, ""):
         raise CommandError(
             f"{resource} has no setting {', '.join(missing)};"
-            " `muster configs get --all` shows those there are"
+            " `muster configs get --all` shows all settings"
         )
     rows = [_row(entry) for entry in found.values()]
     if not settings and not everything:
@@ -160,7 +160,9 @@ def get(
         output.show_json(rows)
         return
     columns = ["setting", "value", "source", *(["changeable"] if broker is not None else [])]
-    output.show_table(rows, columns, f"{resource}: everything is at its default; --all shows it")
+    output.show_table(
+        rows, columns, f"{resource}: all settings are at their defaults; --all shows them"
+    )
 
 
 def _pairs(option: str, pairs: list[str] | None, operation: int) -> list[Operation]:
@@ -181,7 +183,7 @@ def set_configs(
     every_broker: EveryBroker = False,
     delete: Annotated[
         list[str] | None,
-        typer.Option("--delete", "-d", metavar="NAME", help="Back to the default; repeatable."),
+        typer.Option("--delete", "-d", metavar="NAME", help="Set back to the default; repeatable."),
     ] = None,
     append: Annotated[
         list[str] | None,
@@ -196,7 +198,7 @@ def set_configs(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Change settings while the broker runs; shows each before and after."""
+    """Change settings while the broker runs; show each before and after."""
     operations = [
         *_pairs("", settings, SET),
         *(Operation(name, DELETE, None) for name in delete or ()),
@@ -218,14 +220,14 @@ def set_configs(
         {
             "setting": name,
             "before": _shown(before.get(name)),
-            "after": _foretold(operation, before) if dry_run else _shown(after.get(name)),
+            "after": _value_after(operation, before) if dry_run else _shown(after.get(name)),
         }
         for name, operation in zip(names, operations, strict=True)
     ]
     if json:
         output.show_json(rows)
         return
-    title = f"{resource}: nothing was changed (--dry-run)" if dry_run else f"{resource}: changed"
+    title = "Nothing is changed (--dry-run)" if dry_run else f"Changed settings of {resource}"
     output.show_table(rows, ["setting", "before", "after"], "", title)
 
 
@@ -235,7 +237,7 @@ def _shown(entry: dict[str, Any] | None) -> str | None:
     return "(hidden)" if entry["is_sensitive"] else entry["value"]
 
 
-def _foretold(operation: Operation, before: dict[str, dict[str, Any]]) -> str | None:
+def _value_after(operation: Operation, before: dict[str, dict[str, Any]]) -> str | None:
     """The value that a setting would get; for a deleted one what stands behind it."""
     entry = before.get(operation.setting)
     if operation.operation == SET:
@@ -284,7 +286,7 @@ def _settled(
             return bool(entry["is_sensitive"]) or entry["value"] == behind[1]
         if entry is None:
             return False
-        wanted = (_foretold(operation, before) or "").replace(" ", "")
+        wanted = (_value_after(operation, before) or "").replace(" ", "")
         return bool(entry["is_sensitive"]) or entry["value"] == wanted
 
     deadline = clock.monotonic_s() + SETTLED_WITHIN_S

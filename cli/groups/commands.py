@@ -37,7 +37,7 @@ def list_groups(
 ) -> None:
     """List the groups."""
     rows = group_reads.list_groups(Cluster(bootstrap, timeout_s=timeout), state or [])
-    output.show(rows, ["group", "state", "type", "protocol_type"], "no groups yet", json)
+    output.show(rows, ["group", "state", "type", "protocol_type"], "No groups yet", json)
 
 
 @app.command()
@@ -47,7 +47,7 @@ def describe(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show state, members, what each owns, committed offsets and lag."""
+    """Show state, members and their partitions, committed offsets and lag."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     described = [_describe(cluster, group) for group in groups]
     if json:
@@ -59,9 +59,9 @@ def describe(
             f"{entry['group']}  {entry['state']}{protocol}  members {len(entry['members'])}"
             f"  coordinator {entry['coordinator']}"
         )
-        output.show_table(entry["members"], _MEMBERS, "no members")
+        output.show_table(entry["members"], _MEMBERS, "No members")
         output.say("")
-        output.show_table(entry["offsets"], [*_OFFSETS, "metadata"], "no committed offsets")
+        output.show_table(entry["offsets"], [*_OFFSETS, "metadata"], "No committed offsets")
 
 
 def _describe(cluster: Cluster, group_id: str) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def members(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show who is in the groups, from which host, and what each owns."""
+    """Show the members of groups, their hosts, and what each owns."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     rows = [
         {"group": group_id, **member}
@@ -92,24 +92,26 @@ def members(
         for member in group_reads.known_group(cluster, group_id)[0].members
     ]
     several = ["group"] if len(groups) > 1 else []
-    output.show(rows, [*several, *_MEMBERS], "no members", json)
+    output.show(rows, [*several, *_MEMBERS], "No members", json)
 
 
 @app.command()
 def lag(
     groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...")] = None,
-    total: Annotated[bool, typer.Option("--total", help="One line a group.")] = False,
+    total: Annotated[bool, typer.Option("--total", help="One line for each group.")] = False,
     fail_above: Annotated[
         int | None,
         typer.Option(
-            "--fail-above", min=0, help="Exit with 4 when a line has more lag, or unknown lag."
+            "--fail-above",
+            min=0,
+            help="Exit with 4 when a line has more lag than this, or unknown lag.",
         ),
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show how far groups are behind: every partition of those named, or a line for each group."""
+    """Show the lag of each partition of the groups named, or a line for each group."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     named = groups or [row["group"] for row in group_reads.list_groups(cluster)]
     rows: list[output.Row] = []
@@ -130,7 +132,7 @@ def lag(
     columns = ["group", "state", "members", "partitions", "lag", "unknown"]
     if groups and not total:
         columns = [*(["group"] if len(groups) > 1 else []), *_OFFSETS]
-    output.show(rows, columns, "no committed offsets" if groups else "no groups yet", json)
+    output.show(rows, columns, "No committed offsets" if groups else "No groups yet", json)
     if fail_above is not None:
         _fail_above(rows, fail_above)
 
@@ -151,7 +153,7 @@ def _fail_above(rows: list[output.Row], most: int) -> None:
     behind = [row for row in rows if row["lag"] is None or row["lag"] > most or row.get("unknown")]
     if behind:
         named = ", ".join(sorted({row["group"] for row in behind})[:5])
-        raise CommandError(f"more than {most} records of lag, or lag unknown: {named}", FOUND)
+        raise CommandError(f"lag is above {most} records, or unknown: {named}", FOUND)
 
 
 app.command()(reset)

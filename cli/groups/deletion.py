@@ -10,7 +10,7 @@ from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_reads import known_group
 from cli.errors import check
-from cli.offsets.changes import Change, DryRun, Execute, agreed, refuse_members, told
+from cli.offsets.changes import Change, DryRun, Execute, agreed, refuse_members, show_json
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
 
 
@@ -22,7 +22,7 @@ def delete(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Delete groups without members and their offsets; shows what goes."""
+    """Delete groups without members, and their offsets; show the offsets first."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     rows: list[output.Row] = []
     for group_id in groups:
@@ -31,7 +31,7 @@ def delete(
         gone = sorted(committed.items())
         rows += (Change(group_id, key, found, None).row() for key, found in gone)
         if not committed:
-            rows.append({"group": group_id, "note": "it has no offsets"})
+            rows.append({"group": group_id, "note": "the group has no offsets"})
     if not agreed(rows, output.counted(len(groups), "group"), dry_run, execute, json):
         return
     for group_id in output.progress(groups, "deleting groups"):
@@ -39,6 +39,6 @@ def delete(
         [result] = cluster.coordinator(group_id).call("DeleteGroups", asked)["results"]
         check(f"group {group_id}", result)
         if not json:
-            output.say(f"deleted {group_id}")
+            output.say(f"Deleted group {group_id}")
     if json:
-        told(rows, True)
+        show_json(rows, True)

@@ -29,7 +29,7 @@ def remove_members(cluster: Cluster, group_id: str) -> int:
     coordinator = cluster.coordinator(group_id)
     if coordinator.version_of("LeaveGroup") < 3:
         raise CommandError(
-            f"the broker of group {group_id} is older than 2.4 and removes no members for others:"
+            f"the broker of group {group_id} is older than Kafka 2.4 and cannot remove members:"
             " stop them"
         )
     answer = coordinator.call(

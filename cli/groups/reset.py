@@ -29,42 +29,50 @@ from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
 from cli.times import datetime_ms, duration_ms
 
 Offsets = Mapping[Partition, int]
+ToDatetime = Annotated[
+    str | None,
+    typer.Option(
+        "--to-datetime",
+        metavar="TIME",
+        help="To the first record since 2026-01-31T12:00:00 (UTC unless it has a zone).",
+    ),
+]
+ByDuration = Annotated[
+    str | None,
+    typer.Option(
+        "--by-duration", metavar="TIME", help="To the first record of the last PT1H30M, P7D, 90m."
+    ),
+]
 
 
 def reset(
     group: Annotated[str, typer.Argument(metavar="GROUP")],
     topic: Topics = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="Every topic that the group has committed.")
+        bool, typer.Option("--all-topics", help="Every topic with offsets of the group.")
     ] = False,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the start.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
     to_current: Annotated[
-        bool, typer.Option("--to-current", help="Where it is; to the end where it is nowhere.")
+        bool,
+        typer.Option(
+            "--to-current", help="To the committed offset; to the end where there is none."
+        ),
     ] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=0)] = None,
     shift_by: Annotated[
-        int | None, typer.Option("--shift-by", metavar="N", help="N on; back when negative.")
+        int | None,
+        typer.Option("--shift-by", metavar="N", help="By N records; back when N is negative."),
     ] = None,
-    to_datetime: Annotated[
-        str | None,
-        typer.Option(
-            "--to-datetime",
-            metavar="TIME",
-            help="First record from 2026-01-31T12:00:00 (UTC unless it says) on.",
-        ),
-    ] = None,
-    by_duration: Annotated[
-        str | None,
-        typer.Option("--by-duration", metavar="TIME", help="So long ago: PT1H30M, P7D, 90m."),
-    ] = None,
+    to_datetime: ToDatetime = None,
+    by_duration: ByDuration = None,
     dry_run: DryRun = False,
     execute: Execute = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Set the offsets of a group without members to another place; shows before and after."""
+    """Move the offsets of a group without members; show before and after."""
     targets: dict[str, Callable[[], int] | int | None] = {
         "--to-earliest": EARLIEST if to_earliest else None,
         "--to-latest": LATEST if to_latest else None,
@@ -76,9 +84,9 @@ def reset(
     }
     chosen = [(name, value) for name, value in targets.items() if value is not None]
     if len(chosen) != 1:
-        raise CommandError(f"say where to, by exactly one of {', '.join(targets)}", USAGE)
+        raise CommandError(f"name exactly one target: {', '.join(targets)}", USAGE)
     if bool(topic) == all_topics:
-        raise CommandError("say which partitions: --topic TOPIC[:0,1] or --all-topics", USAGE)
+        raise CommandError("name the partitions: --topic TOPIC[:0,1] or --all-topics", USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     refuse_members(read_group(cluster, group))
     committed = committed_of(cluster, group)
@@ -122,7 +130,7 @@ def planned(
 def _wanted(
     target: str, value: int, before: Committed | None, first: int, end: int, at_time: int | None
 ) -> tuple[int, str | None]:
-    """The offset to set, and what there is to say about it."""
+    """The offset to set, and a note about it."""
     if target == "--to-earliest":
         return first, None
     if target == "--to-offset":
@@ -130,7 +138,7 @@ def _wanted(
     if target == "--to-latest":
         return end, None
     if at_time is not None:
-        return (at_time, None) if at_time >= 0 else (end, "no record is so late")
+        return (at_time, None) if at_time >= 0 else (end, "no record at or after that time")
     if before is None:
-        return end, "it had no offset"
+        return end, "the group had no offset"
     return before.offset + (value if target == "--shift-by" else 0), None

@@ -28,16 +28,16 @@ _NOT_A_CHANGE = ("lag", "last_heard_ms_ago", "remaining_ms")
 def watch(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]")] = None,
     every: Annotated[
-        float, typer.Option("--every", min=0.05, help="Seconds between two looks.")
+        float, typer.Option("--every", min=0.05, help="Seconds between two views.")
     ] = 1.0,
     http: Http = HTTP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Follow all groups, or one, until Ctrl-C; with --json a line per change. Needs Muster's HTTP.
+    """Follow all groups, or one, until Ctrl-C; --json prints a line a change. Needs Muster's HTTP.
 
-    A change is one of state, generation or members, of whom the group waits for, or a new
-    rebalance; lag alone is not. Into a file or a pipe all is written again at each change.
+    A change is a new state, generation, member or rebalance, or that the group waits for somebody
+    else; a new lag is none. In a file or a pipe the whole view is printed again at each change.
     """
     api = Api(http, "groups watch", timeout)
     with contextlib.suppress(KeyboardInterrupt):
@@ -112,7 +112,7 @@ def _drawn(groups: list[Value], group: str | None) -> Any:
     if group is not None:
         return _one(groups[0])
     if not groups:
-        return Text("no groups yet")
+        return Text("No groups yet")
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in _COLUMNS:
         table.add_column(column.upper().replace("_", "-").replace("LAST-WHY", "LAST REBALANCE"))
@@ -126,9 +126,9 @@ def _one(view: Value) -> Any:
     lines: list[Any] = [Text(head)]
     awaits = view["awaits"]
     if awaits is not None:
-        names = some(map(name_of, awaits["members"])) or "time"
+        names = some(map(name_of, awaits["members"])) or "the initial delay"
         left = span(awaits["remaining_ms"])
-        lines.append(Text(f"{awaits['phase']}: waits for {names}, at most {left} more"))
+        lines.append(Text(f"{awaits['phase']}: waits for {names}, {left} more at most"))
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("MEMBER", "CLIENT", "HOST", "HEARD", "PARTITIONS"):
         table.add_column(column, overflow="fold")
@@ -144,6 +144,6 @@ def _one(view: Value) -> Any:
             heard,
             Text(partitions_of(member["partitions"], member["assignment_bytes"])),
         )
-    lines.append(table if view["members"] else Text("no members"))
+    lines.append(table if view["members"] else Text("No members"))
     lines += [Text(line) for line in story(view["journal"])[1:]]
     return Lines(*lines)

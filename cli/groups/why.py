@@ -16,10 +16,10 @@ Value = dict[str, Any]
 
 _NAMED = 3
 _JOIN_ENDS = {
-    "all_joined": "all had joined",
-    "join_timed_out": "the rebalance timeout was over",
-    "initial_delay_ended": "the initial delay was over",
-    "nobody_left": "nobody was left",
+    "all_joined": "all members had joined",
+    "join_timed_out": "the rebalance timeout ended",
+    "initial_delay_ended": "the initial delay ended",
+    "nobody_left": "no member was left",
 }
 
 
@@ -30,7 +30,7 @@ def why(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Tell why the group rebalanced: the last times, the newest at the end. Needs Muster's HTTP."""
+    """Show why a group rebalanced, the newest rebalance last. Needs Muster's HTTP."""
     api = Api(http, "groups why", timeout)
     journal = api.get(group_path(group, "journal"), last=last)
     if json:
@@ -43,41 +43,37 @@ def why(
 def story(journal: Value) -> list[str]:
     """The lines of a journal as the API shows it."""
     lines = [f"{journal['group']}  {journal['state'] or 'is gone'}"]
-    told: list[tuple[int, list[str]]] = []
+    paragraphs: list[tuple[int, list[str]]] = []
     restored = journal["restored"]
     if restored is not None:
-        told.append((restored["at_ms"], _restored(restored)))
+        paragraphs.append((restored["at_ms"], _restored(restored)))
     rebalances = journal["rebalances"]
-    told += [(each["began_ms"], _rebalance(each)) for each in rebalances]
+    paragraphs += [(each["began_ms"], _rebalance(each)) for each in rebalances]
     since_ms = rebalances[0]["began_ms"] if rebalances else 0
     for note in journal["notes"]:
         if note["at_ms"] >= since_ms:
-            told.append((note["at_ms"], [f"{time_of_day(note['at_ms'])}  {note['text']}"]))
+            paragraphs.append((note["at_ms"], [f"{time_of_day(note['at_ms'])}  {note['text']}"]))
     for moved in journal["moved_back"]["last"]:
         if moved["at_ms"] >= since_ms:
-            told.append((moved["at_ms"], [_moved(moved)]))
-    for _, paragraph in sorted(told, key=lambda pair: pair[0]):
+            paragraphs.append((moved["at_ms"], [_moved(moved)]))
+    for _, paragraph in sorted(paragraphs, key=lambda pair: pair[0]):
         lines += paragraph
-    if not told:
-        lines.append("nothing has happened to it since the broker started")
+    if not paragraphs:
+        lines.append("nothing has happened to the group since the broker started")
     for rejected in journal["rejected_commits"]:
         example = rejected["last"]
         who = example["member"] or example["client"] or "somebody"
         lines.append(
-            f"{times(rejected['count'])} a commit was refused with {rejected['error']}, last at"
-            f" {time_of_day(rejected['last_ms'])}: {who} from {example['host']}, {example['why']}"
+            f"{output.counted(rejected['count'], 'commit')} refused with {rejected['error']}, the"
+            f" last at {time_of_day(rejected['last_ms'])}: {who} from {example['host']},"
+            f" {example['why']}"
         )
     for each in journal["flapping"]:
         lines.append(
-            f"{each['member']} from {each['host']} keeps changing what it says of itself"
-            f" ({times(each['changes'])}), last: {each['last']}"
+            f"{each['member']} from {each['host']} keeps changing its metadata"
+            f" ({output.counted(each['changes'], 'time')}), last: {each['last']}"
         )
     return lines
-
-
-def times(count: int) -> str:
-    """How often."""
-    return "once" if count == 1 else f"{count} times"
 
 
 def some(names: Iterable[str]) -> str:
@@ -115,17 +111,13 @@ def _restored(restored: Value) -> list[str]:
     line = (
         f"{time_of_day(restored['at_ms'])}  the coordinator started and loaded the group from"
         f" offset {last['log_offset']} of its log: generation {last['generation']},"
-        f" {_members(last['members'])}"
+        f" {output.counted(last['members'], 'member')}"
     )
     lines = [line]
     if earlier:
         numbers = ", ".join(f"{each['generation']} (at {each['log_offset']})" for each in earlier)
-        lines.append(f"    generations before it in the log: {numbers}")
+        lines.append(f"    earlier generations in the log: {numbers}")
     return lines
-
-
-def _members(count: int) -> str:
-    return "1 member" if count == 1 else f"{count} members"
 
 
 def _rebalance(entry: Value) -> list[str]:
@@ -136,7 +128,7 @@ def _rebalance(entry: Value) -> list[str]:
         lines[0] += ", with the same topics (clients do so when the partitions of a topic change)"
     if entry["phase"] != "ended":
         waits = "nobody" if not entry["awaited"] else some(map(name_of, entry["awaited"]))
-        lines.append(f"    {entry['phase']} goes on: waits for {waits}")
+        lines.append(f"    {entry['phase']} is running: it waits for {waits}")
         lines[-1] += f", until {time_of_day(entry['until_ms'])} at the latest"
     lines += [
         f"    {time_of_day(change['at_ms'])}  {name_of(change)} from {change['host']}"
@@ -145,13 +137,13 @@ def _rebalance(entry: Value) -> list[str]:
         if not _is_the_cause(entry, change)
     ]
     if entry["more_changes"]:
-        lines.append(f"    and {entry['more_changes']} more came or went")
+        lines.append(f"    and {entry['more_changes']} more joined or left")
     if entry["join_ms"] is not None:
         ended = _JOIN_ENDS.get(entry["join_ended_by"], entry["join_ended_by"])
         line = f"    join took {span(entry['join_ms'])}, until {ended}"
         if entry["last_member"] and entry["last_wait_ms"]:
-            line += f"; last was {entry['last_member']}, {span(entry['last_wait_ms'])} after the"
-            line += " one before"
+            line += f"; {entry['last_member']} was last, {span(entry['last_wait_ms'])} after the"
+            line += " one before it"
         if entry["sync_ms"] is not None:
             line += f"; sync took {span(entry['sync_ms'])}"
         lines.append(line)
@@ -165,9 +157,9 @@ def _is_the_cause(entry: Value, change: Value) -> bool:
 
 def _came_of_it(entry: Value) -> str:
     if entry["outcome"] == "nobody left":
-        return "    nobody was left: the group is empty"
+        return "    no member was left: the group is empty"
     if entry["outcome"] in ("interrupted", "unloaded"):
-        then = "another rebalance overtook it"
+        then = "another rebalance interrupted it"
         return f"    {then if entry['outcome'] == 'interrupted' else 'its partition was unloaded'}"
     if entry["outcome"] != "assigned":
         return ""
@@ -177,7 +169,7 @@ def _came_of_it(entry: Value) -> str:
     )
     return (
         f"    generation {entry['generation']} ({entry['protocol']}),"
-        f" {_members(entry['members'])}: {got}"
+        f" {output.counted(entry['members'], 'member')}: {got}"
     )
 
 

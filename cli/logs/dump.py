@@ -19,7 +19,7 @@ from cli.logs.entries import Content, content_of
 from cli.logs.files import Entry, kind_of, read_file
 from cli.options import Json
 
-app = typer.Typer(help="Look into log files.", no_args_is_help=True)
+app = typer.Typer(help="Show what is in log files.", no_args_is_help=True)
 
 _FILE_COLUMNS = ["file", "bytes", "first_offset", "last_offset", "batches", "entries", "damage"]
 _PARTITION_COLUMNS = ["partition", "segments", "bytes", "first_offset", "last_offset", "damage"]
@@ -34,24 +34,24 @@ def _logs() -> None:
 def dump(
     path: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="Any file of a log directory.")],
     records: Annotated[
-        bool, typer.Option("--records", "-r", help="The records of batches, too.")
+        bool, typer.Option("--records", "-r", help="Also show the records of batches.")
     ] = False,
     content: Annotated[
         Content | None,
-        typer.Option("--as", help="How to decode records; else by the directory's name."),
+        typer.Option("--as", help="How to decode records; the directory's name says it otherwise."),
     ] = None,
-    offset: Annotated[int, typer.Option("--offset", "-o", min=0, help="From here on.")] = 0,
+    offset: Annotated[int, typer.Option("--offset", "-o", min=0, help="Start at this offset.")] = 0,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="So many entries at most.")
+        int | None, typer.Option("--limit", "-n", min=1, help="At most this many entries.")
     ] = None,
     json: Json = False,
 ) -> None:
     """Show segments, records, indexes, snapshots and checkpoints; exit with 4 if one is damaged.
 
-    With --json a file is a line of JSON for each entry, a directory one list.
+    --json prints a line for each entry of a file, and one list for a directory.
     """
     if not path.exists():
-        raise CommandError(f"{path}: there is no such file or directory", USAGE)
+        raise CommandError(f"{path} does not exist", USAGE)
     try:
         damaged = (
             _dump_directory(path, json)
@@ -69,7 +69,7 @@ def _dump_file(
 ) -> bool:
     if kind_of(path) is None:
         raise CommandError(
-            f"{path} is no file of a log directory: those are *.log, *.index, *.timeindex,"
+            f"{path} is not a file of a log directory; those are *.log, *.index, *.timeindex,"
             " *.txnindex, *.snapshot, *-checkpoint, groups.image and meta.properties",
             USAGE,
         )
@@ -156,7 +156,7 @@ def line_of(entry: Entry) -> str:
     if kind == "damage":
         return f"position {entry['position']}  DAMAGED: {entry['reason']}"
     if kind == "padding":
-        return f"position {entry['position']}  {entry['bytes']} bytes of reserved room"
+        return f"position {entry['position']}  {entry['bytes']} bytes of preallocated space"
     if kind == "line":
         return str(entry["text"])
     return "  ".join(_fields({name: each for name, each in entry.items() if name != "kind"}))
@@ -164,42 +164,49 @@ def line_of(entry: Entry) -> str:
 
 def _batch_line(entry: Entry) -> str:
     first, last = entry["first_offset"], entry["last_offset"]
-    words = [
+    parts = [
         f"offset {first}" if first == last else f"offsets {first}-{last}",
         f"position {entry['position']}",
         f"{entry['bytes']} bytes",
         f"magic {entry['magic']}",
-        "a set" if entry["records"] is None else output.counted(entry["records"], "record"),
+        "message set" if entry["records"] is None else output.counted(entry["records"], "record"),
         entry["codec"],
-        f"{'appended' if entry['timestamp_type'] == 'LogAppendTime' else 'until'}"
-        f" {time_of(entry['max_timestamp_ms'])}",
+        _newest(entry),
     ]
     if entry["leader_epoch"] >= 0:
-        words.append(f"leader epoch {entry['leader_epoch']}")
+        parts.append(f"leader epoch {entry['leader_epoch']}")
     if entry["producer_id"] >= 0:
-        words.append(
+        parts.append(
             f"producer {entry['producer_id']} epoch {entry['producer_epoch']}"
             f" sequence {entry['first_sequence']}"
         )
-    words += [name for name in ("transactional", "control") if entry[name]]
-    return "  ".join(words)
+    parts += [name for name in ("transactional", "control") if entry[name]]
+    return "  ".join(parts)
+
+
+def _newest(entry: Entry) -> str:
+    """The batch's greatest timestamp."""
+    newest = time_of(entry["max_timestamp_ms"])
+    if entry["max_timestamp_ms"] < 0:
+        return newest
+    return f"{'appended' if entry['timestamp_type'] == 'LogAppendTime' else 'newest'} {newest}"
 
 
 def _record_line(entry: Entry) -> str:
-    words = [f"offset {entry['offset']}", time_of(entry["timestamp_ms"])]
+    parts = [f"offset {entry['offset']}", time_of(entry["timestamp_ms"])]
     if "control" in entry:
-        words.append(f"marker: {entry['control']}")
+        parts.append(f"marker: {entry['control']}")
     elif "record" in entry:
-        words.append(entry["record"])
-        words += _fields(entry["key"])
-        words.append("->")
-        words += ["deleted"] if entry["value"] is None else _fields(entry["value"])
+        parts.append(entry["record"])
+        parts += _fields(entry["key"])
+        parts.append("->")
+        parts += ["deleted"] if entry["value"] is None else _fields(entry["value"])
     else:
-        words += [f"{name}={_value(entry[name])}" for name in ("key", "value")]
-        words += _fields({"headers": entry["headers"]}) if entry["headers"] else []
+        parts += [f"{name}={_value(entry[name])}" for name in ("key", "value")]
+        parts += _fields({"headers": entry["headers"]}) if entry["headers"] else []
     if "undecoded" in entry:
-        words.append(f"({entry['undecoded']})")
-    return "  ".join(words)
+        parts.append(f"({entry['undecoded']})")
+    return "  ".join(parts)
 
 
 def _fields(value: dict[str, Any]) -> Iterator[str]:
@@ -223,6 +230,6 @@ def _value(value: Any) -> str:
 def time_of(wall_ms: int) -> str:
     """A time in UTC, to the millisecond; what is none as it is."""
     if not 0 <= wall_ms < 253_402_300_800_000:
-        return f"no time ({wall_ms})" if wall_ms != -1 else "no time"
+        return f"no timestamp ({wall_ms})" if wall_ms != -1 else "no timestamp"
     when = datetime.fromtimestamp(wall_ms / 1000, UTC)
     return when.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

@@ -47,7 +47,7 @@ def content_of(folder: str) -> Content:
     return _OF_TOPIC.get(folder.rpartition("-")[0], Content.BYTES)
 
 
-def told(record: Record, content: Content, is_control: bool) -> Value:
+def fields_of(record: Record, content: Content, is_control: bool) -> Value:
     """A record's fields: of an internal topic by name, else key, value and headers."""
     head: Value = {"offset": record.offset, "timestamp_ms": record.timestamp}
     if is_control:
@@ -79,14 +79,14 @@ def _internal(key: bytes, value: bytes | None, content: Content) -> Value:
     if not name:
         raise ProtocolError(f"a record of type {kind} is not known")
     # The key's type says its form; only the value has a version.
-    told: Value = {"record": name, "key": log_records.decode(f"{name}Key", 0, key, 2)}
+    fields: Value = {"record": name, "key": log_records.decode(f"{name}Key", 0, key, 2)}
     if value is None:
-        return {**told, "value": None}
+        return {**fields, "value": None}
     (version,) = _TYPE.unpack_from(value)
     decoded = log_records.decode(f"{name}Value", version, value, 2)
     if name == "GroupMetadata":
         _open_members(decoded)
-    return {**told, "version": version, "value": _shown(decoded)}
+    return {**fields, "version": version, "value": _shown(decoded)}
 
 
 def _open_members(group: Value) -> None:

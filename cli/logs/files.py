@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cli.logs.entries import Content, told
+from cli.logs.entries import Content, fields_of
 from protocol.records.batch import BatchHeader
 from protocol.records.compression import NAMES
 from protocol.records.corrupt import CorruptRecords
@@ -139,7 +139,7 @@ def _batch(
         return
     for record in found or () if records else ():
         if record.offset >= from_offset:
-            yield {"kind": "record", **told(record, content, is_control)}
+            yield {"kind": "record", **fields_of(record, content, is_control)}
 
 
 # --------------------------------------------------------------------------------- small files
@@ -163,7 +163,7 @@ def _fixed(data: bytes, form: struct.Struct, made: Callable[..., Entry]) -> Iter
     if len(data) > count * size:
         left = len(data) - count * size
         if any(data[count * size :]) or (left < size):
-            yield damage(count * size, f"{left} bytes are left, which are no entry")
+            yield damage(count * size, f"{left} bytes are left that are not an entry")
         else:
             yield {"kind": "padding", "position": count * size, "bytes": left}
 
@@ -207,15 +207,15 @@ def read_producers(path: Path) -> Iterator[Entry]:
     """The ``.snapshot`` of producers as of an offset."""
     data = read_whole(path)
     if len(data) < _PRODUCERS_HEAD.size:
-        yield damage(0, f"{len(data)} bytes are no snapshot of producers")
+        yield damage(0, f"{len(data)} bytes are not a snapshot of producers")
         return
     version, checksum, count = _PRODUCERS_HEAD.unpack_from(data)
     body = data[_PRODUCERS_HEAD.size :]
     if version != 1:
-        yield damage(0, f"version {version} where 1 is known")
+        yield damage(0, f"version {version} is not known, only 1")
         return
     if crc32c(data[_PRODUCERS_CHECKED_FROM:]) != checksum:
-        yield damage(2, "the checksum does not fit")
+        yield damage(2, "the checksum does not match")
     if count * _PRODUCER.size != len(body):
         yield damage(6, f"{count} producers are claimed; {len(body) / _PRODUCER.size:g} are there")
         return
@@ -240,19 +240,19 @@ def read_checkpoint(path: Path) -> Iterator[Entry]:
     if not lines:
         return
     if lines[0].strip() != "0":
-        yield damage(0, f"version {lines[0]!r} where 0 is known")
+        yield damage(0, f"version {lines[0]!r} is not known, only 0")
         return
     for number, line in enumerate(lines[2:], 3):
-        words = line.split()
-        if len(words) == 3 and words[1].isdecimal() and words[2].lstrip("-").isdecimal():
-            where = {"topic": words[0], "partition": int(words[1])}
-            yield {"kind": "offset", **where, "offset": int(words[2])}
-        elif len(words) == 2 and all(word.lstrip("-").isdecimal() for word in words):
-            yield {"kind": "epoch", "epoch": int(words[0]), "start_offset": int(words[1])}
+        fields = line.split()
+        if len(fields) == 3 and fields[1].isdecimal() and fields[2].lstrip("-").isdecimal():
+            where = {"topic": fields[0], "partition": int(fields[1])}
+            yield {"kind": "offset", **where, "offset": int(fields[2])}
+        elif len(fields) == 2 and all(field.lstrip("-").isdecimal() for field in fields):
+            yield {"kind": "epoch", "epoch": int(fields[0]), "start_offset": int(fields[1])}
         else:
             yield damage(0, f"line {number} is {line!r}")
     if len(lines) < 2 or not lines[1].isdecimal() or int(lines[1]) != len(lines) - 2:
-        yield damage(0, f"{max(0, len(lines) - 2)} entries, and another count is claimed")
+        yield damage(0, f"{max(0, len(lines) - 2)} entries, but the file claims another count")
 
 
 def read_image(path: Path) -> Iterator[Entry]:
@@ -261,7 +261,7 @@ def read_image(path: Path) -> Iterator[Entry]:
     position, checksum = 0, 0
     while position < len(data):
         if len(data) - position < _BLOCK.size + 4:
-            yield damage(position, f"{len(data) - position} bytes are no block")
+            yield damage(position, f"{len(data) - position} bytes are not a block")
             return
         kind, size = _BLOCK.unpack_from(data, position)
         end = position + _BLOCK.size + size
@@ -270,7 +270,7 @@ def read_image(path: Path) -> Iterator[Entry]:
             return
         checksum = crc32c(checksum.to_bytes(4, "little") + data[position:end])
         if checksum != int.from_bytes(data[end : end + 4], "little"):
-            yield damage(position, "the checksum does not fit")
+            yield damage(position, "the checksum does not match")
             return
         name = _BLOCK_NAMES.get(kind, f"of kind {kind}")
         yield {"kind": "block", "position": position, "block": name, "bytes": size}

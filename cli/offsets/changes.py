@@ -26,10 +26,12 @@ from protocol import errors
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what would change, before and after; do nothing.")
 ]
-Execute = Annotated[bool, typer.Option("--execute", "--yes", "-y", help="Do it without asking.")]
+Execute = Annotated[
+    bool, typer.Option("--execute", "--yes", "-y", help="Make the changes without asking.")
+]
 Topics = Annotated[
     list[str] | None,
-    typer.Option("--topic", "-t", metavar="TOPIC[:0,1,5-7]", help="Of this topic; repeatable."),
+    typer.Option("--topic", "-t", metavar="TOPIC[:0,1,5-7]", help="Only this topic; repeatable."),
 ]
 
 CHUNK = 2000
@@ -91,32 +93,33 @@ def refuse_members(group: Group) -> None:
 
 
 def agreed(rows: Sequence[output.Row], what: str, dry_run: bool, execute: bool, json: bool) -> bool:
-    """Show what would change; whether it is to be done. ``what`` is the count of it, in words.
+    """Show what would change, and ask; whether to do it. ``what`` is counted, such as 3 offsets.
 
-    With JSON what is done is shown by `told`, afterwards.
+    With JSON the caller prints what was done, by `show_json`.
     """
     if dry_run and execute:
         raise CommandError("--dry-run and --execute are opposites: leave one out", USAGE)
     if not json:
-        title = "" if execute else "nothing is changed yet"
-        title = "nothing is changed (--dry-run)" if dry_run else title
+        title = "" if execute else "Nothing is changed yet"
+        title = "Nothing is changed (--dry-run)" if dry_run else title
         columns = _COLUMNS + [column for column in _MORE if any(row.get(column) for row in rows)]
-        output.show_table(rows, columns, "nothing to change", title if rows else "")
+        output.show_table(rows, columns, "Nothing to change", title if rows else "")
     elif not execute or not rows:
-        told(rows, False)
+        show_json(rows, False)
     if dry_run or not rows:
         return False
     if execute:
         return True
     if json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandError(
-            "nothing was changed: add --execute to do this, or --dry-run to only look", USAGE
+            "nothing was changed: add --execute to make these changes, or --dry-run to preview",
+            USAGE,
         )
     return typer.confirm(f"Change {what}?", default=False)
 
 
-def told(rows: Sequence[output.Row], executed: bool) -> None:
-    """The JSON of changes."""
+def show_json(rows: Sequence[output.Row], executed: bool) -> None:
+    """Print changes as JSON."""
     output.show_json({"executed": executed, "changes": rows})
 
 
@@ -212,9 +215,9 @@ def finish(
         return
     make(cluster, changes)
     if json:
-        told(rows, True)
+        show_json(rows, True)
     else:
-        output.say(f"changed {output.counted(len(changes), 'offset')}")
+        output.say(f"Changed {output.counted(len(changes), 'offset')}")
 
 
 # --------------------------------------------------------------------------- naming partitions
@@ -238,14 +241,23 @@ def selected(
         missing = sorted(set(numbers or ()) - present)
         if missing or not present:
             what = f"{topic}-{missing[0]}" if missing else topic
-            where = "the cluster" if known is None else "what the group committed"
+            if known is None:
+                raise no_partition(what, topic)
             raise CommandError(
-                f"there is no {what} in {where}; `muster topics list` and"
-                " `muster offsets get GROUP` show what there is",
+                f"the group has no offset of {what}; `muster offsets get GROUP` shows its offsets",
                 REFUSED,
             )
         found += [(topic, number) for number in sorted(numbers or present)]
     return sorted(set(found))
+
+
+def no_partition(partition: str, topic: str) -> CommandError:
+    """The error for a partition that the cluster does not have."""
+    return CommandError(
+        f"the cluster has no partition {partition}; `muster topics describe {topic}` shows the"
+        f" partitions of {topic}",
+        REFUSED,
+    )
 
 
 def parse_partitions(text: str) -> tuple[str, list[int] | None]:

@@ -13,7 +13,7 @@ from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_reads import Committed, committed_of, known_group, list_groups, read_group
 from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
-from cli.errors import REFUSED, USAGE, CommandError
+from cli.errors import USAGE, CommandError
 from cli.offsets import files as offset_files
 from cli.offsets.changes import (
     Change,
@@ -21,6 +21,7 @@ from cli.offsets.changes import (
     Execute,
     Topics,
     finish,
+    no_partition,
     refuse_members,
     selected,
     with_true_epochs,
@@ -51,7 +52,7 @@ def get(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show what a group has committed."""
+    """Show the committed offsets of a group."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     committed = known_group(cluster, group)[1]
     keys = selected(cluster, topic, committed) if topic else sorted(committed)
@@ -76,7 +77,7 @@ def set_offsets(
     offsets: Annotated[list[str], typer.Argument(metavar="TOPIC:PARTITION=OFFSET...")],
     metadata: Annotated[str, typer.Option(help="Text to commit beside each offset.")] = "",
     force: Annotated[
-        bool, typer.Option("--force", help="Offsets before the log's start or after its end, too.")
+        bool, typer.Option("--force", help="Allow offsets before the log's start or after its end.")
     ] = False,
     dry_run: DryRun = False,
     execute: Execute = False,
@@ -84,7 +85,7 @@ def set_offsets(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Commit offsets for a group without members, which need not be there yet."""
+    """Commit offsets for a group without members; the group need not exist yet."""
     wanted = dict(_assignment(text) for text in offsets)
     if len(wanted) < len(offsets):
         raise CommandError("a partition is named twice; set it once", USAGE)
@@ -112,10 +113,11 @@ def delete(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Delete a group's offsets of some topics; members may be there if they read other topics."""
+    """Delete a group's offsets of some topics; its members may read other topics."""
     if not topic:
         raise CommandError(
-            "say which: --topic TOPIC[:0,1]; `muster groups delete` deletes a whole group", USAGE
+            "name the topics: --topic TOPIC[:0,1]; `muster groups delete` deletes a whole group",
+            USAGE,
         )
     cluster = Cluster(bootstrap, timeout_s=timeout)
     committed = known_group(cluster, group)[1]
@@ -127,14 +129,15 @@ def delete(
 @app.command()
 def export(
     groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...")] = None,
-    form: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.JSON,
+    form: Annotated[Format, typer.Option("--format", help="The form of the file.")] = Format.JSON,
     output_file: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write to this file, not to stdout."),
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Write the offsets of groups, or of all, as a file that `import` reads."""
+    """Write the offsets of the groups named, or of all, as a file that `import` reads."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     if groups:
         found = {group: known_group(cluster, group)[1] for group in groups}
@@ -151,14 +154,15 @@ def export(
     except OSError as error:
         raise CommandError(f"{output_file} can't be written: {error.strerror}") from None
     offsets = output.counted(sum(map(len, found.values())), "offset")
-    output.say(f"{output_file} has {offsets} of {output.counted(len(found), 'group')}")
+    groups_counted = output.counted(len(found), "group")
+    output.say(f"Exported {offsets} of {groups_counted} to {output_file}")
 
 
 @app.command("import")
 def import_offsets(
     file: Annotated[str, typer.Argument(metavar="FILE", help="- is standard input.")],
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Whom they are for, instead.")
+        str | None, typer.Option("--group", "-g", help="Import the offsets for this group instead.")
     ] = None,
     dry_run: DryRun = False,
     execute: Execute = False,
@@ -166,7 +170,7 @@ def import_offsets(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Commit the offsets of a file, JSON or CSV, of `export` or of kafka-consumer-groups."""
+    """Commit the offsets of a JSON or CSV file by `export` or kafka-consumer-groups."""
     groups = offset_files.read(_text(file), "standard input" if file == "-" else file, group)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     changes = _changes(cluster, groups, force=True)
@@ -188,11 +192,7 @@ def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list
     partitions = set(cluster.leaders(sorted({topic for topic, _ in keys})))
     for topic, partition in keys:
         if (topic, partition) not in partitions:
-            raise CommandError(
-                f"there is no {topic}-{partition} in the cluster; `muster topics describe {topic}`"
-                " shows its partitions",
-                REFUSED,
-            )
+            raise no_partition(f"{topic}-{partition}", topic)
     first, end = offsets_at(cluster, keys, EARLIEST), offsets_at(cluster, keys, LATEST)
     changes = []
     for group_id, found in groups.items():
@@ -201,9 +201,9 @@ def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list
         for key, after in sorted(found.items()):
             note = None
             if not first.get(key, 0) <= after.offset <= end.get(key, after.offset):
-                note = f"outside {key[0]}-{key[1]}, which has {first[key]} to {end[key]}"
+                note = f"outside {key[0]}-{key[1]}, which has offsets {first[key]} to {end[key]}"
                 if not force:
-                    raise CommandError(f"{after.offset} is {note}; --force commits it even so")
+                    raise CommandError(f"{after.offset} is {note}; --force commits it anyway")
             changes.append(Change(group_id, key, before.get(key), after, note))
     return with_true_epochs(cluster, changes)
 

@@ -16,7 +16,7 @@ def expiring(
     within: Annotated[
         str, typer.Option("--within", metavar="TIME", help="Such as 30m, 12h or 7d.")
     ] = "1d",
-    group: Annotated[str | None, typer.Option("--group", help="Of this group alone.")] = None,
+    group: Annotated[str | None, typer.Option("--group", help="Only this group.")] = None,
     http: Http = HTTP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
@@ -35,4 +35,4 @@ def expiring(
         row["in"] = span(row["expires_in_ms"]) if row["expires_in_ms"] else "at the next check"
         row["committed"] = time_of_day(row["committed_ms"])
     columns = ["group", "topic", "partition", "offset", "committed", "expires", "in", "why"]
-    output.show_table(rows, columns, f"no offset expires within {within}")
+    output.show_table(rows, columns, f"No offset expires within {within}")

@@ -74,7 +74,9 @@ def read(text: str, name: str, group: str | None) -> Groups:
         group_id, key, found = _entry(entry, f"{name}, {where}")
         offsets = groups.setdefault(group_id or "", {})
         if key in offsets:
-            raise CommandError(f"{name}, {where}: {key[0]}-{key[1]} comes twice; keep one", USAGE)
+            raise CommandError(
+                f"{name}, {where}: {key[0]}-{key[1]} is there twice; keep one", USAGE
+            )
         offsets[key] = found
     if group is not None:
         if len(groups) > 1:
@@ -83,7 +85,7 @@ def read(text: str, name: str, group: str | None) -> Groups:
             )
         groups = dict(zip([group], groups.values(), strict=False))
     if "" in groups:
-        raise CommandError(f"{name} names no group: say which with --group", USAGE)
+        raise CommandError(f"{name} names no group; give one with --group", USAGE)
     return groups
 
 
@@ -92,12 +94,13 @@ def _json_entries(text: str, name: str) -> Iterable[tuple[str, Any]]:
         value = json.loads(text)
     except ValueError as error:
         raise CommandError(
-            f"{name} is not JSON ({error}); export makes a file to start from", USAGE
+            f"{name} is not JSON ({error}); `muster offsets export` writes a file of this form",
+            USAGE,
         ) from None
     groups = value.get("groups")
     if value.get("version") != VERSION or not isinstance(groups, list):
         raise CommandError(
-            f'{name} is not a file of offsets: {{"version": 1, "groups": [...]}} is expected', USAGE
+            f'{name} is not a file of offsets: it must be {{"version": 1, "groups": [...]}}', USAGE
         )
     for number, group in enumerate(groups):
         offsets = group.get("offsets") if isinstance(group, dict) else None
@@ -106,7 +109,7 @@ def _json_entries(text: str, name: str) -> Iterable[tuple[str, Any]]:
         for index, entry in enumerate(offsets):
             where = f"group {number + 1}, offset {index + 1}"
             if not isinstance(entry, dict):
-                raise CommandError(f"{name}, {where}: an object is expected", USAGE)
+                raise CommandError(f"{name}, {where}: it must be an object", USAGE)
             yield where, {**entry, "group": group.get("group")}
 
 
@@ -152,6 +155,6 @@ def _number(entry: Mapping[str, Any], field: str, where: str, least: int, most: 
         number = None
     if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
         raise CommandError(
-            f"{where}: {field} is {value!r}; a number from {least} on is expected", USAGE
+            f"{where}: {field} is {value!r}; it must be a number of at least {least}", USAGE
         )
     return number

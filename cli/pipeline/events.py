@@ -35,13 +35,14 @@ def events(
     until: Until = None,
     partitions: Partitions = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on as the history grows; end with Ctrl-C.")
+        bool, typer.Option("--follow", help="Follow the history as it grows; end with Ctrl-C.")
     ] = False,
     until_now: Annotated[
-        bool, typer.Option("--until-now", help="With --follow: end when all there is is written.")
+        bool,
+        typer.Option("--until-now", help="With --follow: end when the history so far is written."),
     ] = False,
     every: Annotated[
-        float, typer.Option("--every", min=0.1, help="With --follow: seconds between looks.")
+        float, typer.Option("--every", min=0.1, help="With --follow: seconds between batches.")
     ] = 10.0,
     overwrite: Overwrite = False,
     master: Master = LOCAL,
@@ -71,7 +72,11 @@ def events(
         )
         return
     if any((group, since, until, partitions, overwrite)):
-        raise CommandError("--follow takes the whole history: leave the choices out", USAGE)
+        raise CommandError(
+            "--follow reads the whole history: leave out --group, --since, --until,"
+            " --partitions and --overwrite",
+            USAGE,
+        )
     check_source(source, timeout)
     check_out(out)
     settings = settings_of(conf)
@@ -98,7 +103,7 @@ def _follow(
         ended = waiting.submit(finish, query)
         try:
             if not until_now:
-                output.warn(f"{out} follows {source}; end with Ctrl-C")
+                output.warn(f"following {source} into {out}; end with Ctrl-C")
             ended.result()
         except KeyboardInterrupt:
             query.stop()

@@ -23,7 +23,7 @@ def needs(*packages: str) -> None:
     absent = [name for name in packages if importlib.util.find_spec(name) is None]
     if absent:
         raise CommandError(
-            f"this needs {', '.join(absent)}, which the pipeline's extra brings: {INSTALL}"
+            f"this command needs {', '.join(absent)}: install the pipeline's extra, {INSTALL}"
         )
 
 
@@ -31,8 +31,8 @@ def needs(*packages: str) -> None:
 def sentences(log: Path | None = None, interrupted: str = "nothing was done") -> Iterator[None]:
     """Turn what the pipeline, Spark and Ctrl-C raise into a `CommandError`.
 
-    ``log`` is where Spark's own words are, named where its sentence alone may not be enough;
-    ``interrupted`` says what a Ctrl-C leaves.
+    ``log`` has Spark's own output, and is named where its sentence alone may not be enough;
+    ``interrupted`` tells the user what a Ctrl-C leaves.
     """
     from pipeline.errors import PipelineError, Unreachable
 
@@ -48,7 +48,7 @@ def sentences(log: Path | None = None, interrupted: str = "nothing was done") ->
         if not _of_spark(error):
             raise
         also = f"; more is in {log}" if log is not None else ""
-        raise CommandError(f"Spark failed: {_said(error)}{also}") from error
+        raise CommandError(f"Spark failed: {_reason(error)}{also}") from error
 
 
 def _of_spark(error: Exception) -> bool:
@@ -57,10 +57,10 @@ def _of_spark(error: Exception) -> bool:
     return module.startswith(("pyspark.", "py4j.")) or isinstance(error, ConnectionError)
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """The heart of an error of Spark: the last cause, without the stacks around it.
 
-    Where Python raised it on an executor, that is what Python said: for a PipelineError a sentence.
+    Where Python raised it on an executor, it is Python's message: for a PipelineError a sentence.
     """
     java = getattr(error, "java_exception", None)
     text = str(java.toString()) if java is not None else str(error)

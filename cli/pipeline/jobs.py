@@ -43,32 +43,28 @@ JOBS = {
 Out = Annotated[str, typer.Option("--out", metavar="FOLDER", help="Where the tables are written.")]
 GroupOption = Annotated[
     list[str] | None,
-    typer.Option("--group", "-g", help="Of this group alone; * stands for anything; repeatable."),
+    typer.Option("--group", "-g", help="Only this group; * stands for anything; repeatable."),
 ]
 TopicOption = Annotated[
     list[str] | None,
     typer.Option("--topic", "-t", help="Read the times of this topic's records; repeatable."),
 ]
-NoTopics = Annotated[
-    bool, typer.Option("--no-topics", help="Read no records of topics: no lag in seconds.")
-]
+NoTopics = Annotated[bool, typer.Option("--no-topics", help="Read no topics: no lag in seconds.")]
 Since = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help="Records written from then on (UTC).")
+    str | None, typer.Option("--since", metavar="TIME", help="Only records since then (UTC).")
 ]
 Until = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Records written before (UTC).")
+    str | None, typer.Option("--until", metavar="TIME", help="Only records before (UTC).")
 ]
 Partitions = Annotated[
     str | None,
-    typer.Option("--partitions", metavar="0,1,5-7", help="Of __consumer_offsets."),
+    typer.Option("--partitions", metavar="0,1,5-7", help="Only these of __consumer_offsets."),
 ]
 Retention = Annotated[
     str,
-    typer.Option("--offsets-retention", metavar="TIME", help="The cluster's, such as 7d or 12h."),
+    typer.Option("--offsets-retention", metavar="TIME", help="The cluster's: 7d, 12h."),
 ]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace tables that are there already.")
-]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace tables that exist.")]
 
 
 class Wanted(NamedTuple):
@@ -123,7 +119,7 @@ def command_of(name: str) -> Callable[..., None]:
             ),
         )
         wanted = Wanted(source, out, selection, options, master, settings_of(conf), verbose)
-        tell(run_named(name, wanted), json)
+        show(run_named(name, wanted), json)
 
     command.__doc__ = JOBS[name]
     return command
@@ -176,15 +172,15 @@ def run_in(
     return run_job(spark, job, part, store, wanted.options, progress)
 
 
-def tell(summary: Summary, json: bool) -> None:
-    """What a job made: its tables with their rows and figures, and what could not be read."""
+def show(summary: Summary, json: bool) -> None:
+    """Show what a job made: tables with rows and figures, and what could not be read."""
     if summary.damaged:
         output.warn(
-            f"{output.counted(summary.damaged, 'stretch')} of the history could not be read:"
-            " the table quarantine says where and why".replace("stretchs", "stretches")
+            f"{output.counted(summary.damaged, 'part')} of the history could not be read;"
+            " the table quarantine has them"
         )
     if summary.unknown:
-        output.warn(f"{output.counted(summary.unknown, 'record')} of unknown kinds kept as events")
+        output.warn(f"kept {output.counted(summary.unknown, 'record')} of unknown kinds as events")
     if json:
         output.show_json(asdict(summary))
         return
@@ -197,7 +193,7 @@ def tell(summary: Summary, json: bool) -> None:
         }
         for table in summary.tables
     ]
-    title = f"{summary.job}: {output.counted(summary.events, 'record')} of the history"
-    output.show_table(rows, ["table", "rows", "what", "where"], "no tables", title)
+    title = f"{summary.job}: read {output.counted(summary.events, 'record')} of the history"
+    output.show_table(rows, ["table", "rows", "what", "where"], "No tables", title)
     if summary.report:
-        output.say(f"the report is {summary.report}")
+        output.say(f"The report is {summary.report}")

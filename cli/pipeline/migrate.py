@@ -31,7 +31,7 @@ from cli.pipeline.plans import (
     time_now,
     write_new,
 )
-from cli.pipeline.restore import AppliedAt, Groups, tell_left
+from cli.pipeline.restore import AppliedAt, Groups, warn_of
 from cli.pipeline.targets import KafkaTarget, OldWayTarget, Target, ZooKeeperTarget, bounds_of
 from pipeline.repairs.migrate import (
     ABSENT,
@@ -47,7 +47,10 @@ from pipeline.repairs.plan import OLD_WAY, ZOOKEEPER, Key, Plan, Position
 ZooKeeper = Annotated[
     str | None,
     typer.Option(
-        "--zookeeper", "-z", metavar="HOST:PORT[/CHROOT]", help="The ZooKeeper that has them."
+        "--zookeeper",
+        "-z",
+        metavar="HOST:PORT[/CHROOT]",
+        help="The ZooKeeper that has the offsets.",
     ),
 ]
 
@@ -66,20 +69,23 @@ File = Annotated[
     typer.Option("--from", metavar="FILE", help="An export: JSON, CSV, or ExportZkOffsets'."),
 ]
 OldWay = Annotated[
-    bool, typer.Option("--old-way", help="The broker's own, by version 0 of its requests.")
+    bool,
+    typer.Option(
+        "--old-way", help="What the broker keeps the old way, by its requests' version 0."
+    ),
 ]
 Back = Annotated[
-    bool, typer.Option("--back", help="From Kafka's log to where they were: the roll-back.")
+    bool, typer.Option("--back", help="Roll back: from Kafka's log to where they were.")
 ]
 Backwards = Annotated[
-    bool, typer.Option("--backwards", help="Also where the target is further on.")
+    bool, typer.Option("--backwards", help="Also move back a target that is further on.")
 ]
 SkipUnreadable = Annotated[
-    bool, typer.Option("--skip-unreadable", help="Leave out paths whose text is no offset.")
+    bool, typer.Option("--skip-unreadable", help="Leave out paths whose text is not an offset.")
 ]
 Report = Annotated[
     Path | None,
-    typer.Option("--report", metavar="FILE", help="Write each offset on both sides, as JSON."),
+    typer.Option("--report", metavar="FILE", help="Write the offsets of both sides here, as JSON."),
 ]
 
 
@@ -150,7 +156,7 @@ def _move(asked: Asked, log: KafkaTarget, old: Side, file: Path | None, manner: 
         backwards=asked.backwards,
         keeps_metadata=target is log,
     )
-    _tell(made, source, goal, asked)
+    _show_counts(made, source, goal, asked)
     about = {"source": source.name, **{name: str(n) for name, n in made.counts().items()}}
     fresh = Plan(
         "migrate", target.kind, target.where, target.cluster_id, time_now(), about, made.steps
@@ -161,7 +167,7 @@ def _move(asked: Asked, log: KafkaTarget, old: Side, file: Path | None, manner: 
 def _old_side(asked: Asked, log: KafkaTarget, timeout_s: float) -> Side:
     zookeeper, file = asked.zookeeper, asked.file
     if sum((zookeeper is not None, file is not None, asked.old_way)) != 1:
-        raise CommandError("say where they are, by one of --zookeeper, --from, --old-way", USAGE)
+        raise CommandError("name one source: --zookeeper, --from or --old-way", USAGE)
     if file is not None:
         return Side(None, str(file), _of_groups(_of_file(file), asked.groups))
     if zookeeper is not None:
@@ -170,7 +176,7 @@ def _old_side(asked: Asked, log: KafkaTarget, timeout_s: float) -> Side:
         return _of_zookeeper(paths, asked)
     if not asked.groups:
         raise CommandError(
-            "--old-way needs GROUP...: a broker does not tell who has offsets of the old way", USAGE
+            "--old-way needs GROUP...: a broker does not list who has offsets of the old way", USAGE
         )
     served = OldWayTarget(log.cluster, log.where)
     keys = [
@@ -185,7 +191,7 @@ def _old_side(asked: Asked, log: KafkaTarget, timeout_s: float) -> Side:
 def _of_zookeeper(paths: ZooKeeperTarget, asked: Asked) -> Side:
     found = paths.offsets.read(asked.groups or paths.offsets.groups())
     for path, text in found.unreadable:
-        output.warn(f"{path} has {text!r}, which is no offset")
+        output.warn(f"{path} has {text!r}, which is not an offset")
     if found.unreadable and not asked.skip_unreadable:
         raise CommandError(
             f"{output.counted(len(found.unreadable), 'path')} can't be read: nothing was changed;"
@@ -194,8 +200,8 @@ def _of_zookeeper(paths: ZooKeeperTarget, asked: Asked) -> Side:
     if not asked.back:
         for group, running in found.running.items():
             output.warn(
-                f"{group} has {output.counted(running, 'consumer')} committing in ZooKeeper now:"
-                " run this again when they have moved"
+                f"group {group} commits to ZooKeeper now, by {output.counted(running, 'consumer')}:"
+                " run this again when it has moved"
             )
     return Side(paths, f"ZooKeeper at {paths.where}", found.positions)
 
@@ -224,18 +230,18 @@ def _check_there(source: Side, groups: Iterable[str]) -> None:
                 known_group(source.target.cluster, group)
             raise CommandError(f"{source.name} has no offsets of group {group}")
     if not known:
-        raise CommandError(f"{source.name} has no offsets of groups")
+        raise CommandError(f"{source.name} has no committed offsets")
 
 
-def _tell(made: Migration, source: Side, goal: Side, asked: Asked) -> None:
-    """Say how many offsets are how, what is left and why, and write the report."""
+def _show_counts(made: Migration, source: Side, goal: Side, asked: Asked) -> None:
+    """Show how many offsets are how, what is left and why, and write the report."""
     counts = ", ".join(f"{count} {outcome}" for outcome, count in made.counts().items() if count)
     output.warn(f"from {source.name} to {goal.name}: {counts}")
-    tell_left(
-        f"{f.key}: {f.source.offset} stays behind {f.target.offset if f.target else None}"
-        " there; --backwards moves it back"
+    warn_of(
+        f"{f.key}: stays at {f.target.offset if f.target else None}, past {f.source.offset} at the"
+        " source; --backwards moves it back"
         if f.outcome == NEWER
-        else f"{f.key}: {f.source.offset}, but the cluster has no such partition"
+        else f"{f.key}: left out at {f.source.offset}, the cluster has no such partition"
         for f in made.findings
         if f.outcome == ABSENT or (f.outcome == NEWER and not asked.backwards)
     )

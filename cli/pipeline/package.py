@@ -23,7 +23,7 @@ def package(
         str, typer.Option("--master", metavar="URL", help="The cluster, for the line printed.")
     ] = "spark://HOST:7077",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files that are there already.")
+        bool, typer.Option("--overwrite", help="Replace files that exist.")
     ] = False,
     json: Json = False,
 ) -> None:

@@ -17,7 +17,7 @@ import typer
 from cli import clock, output
 from cli.client.cluster import Cluster
 from cli.errors import USAGE, CommandError
-from cli.offsets.changes import agreed, told
+from cli.offsets.changes import agreed, show_json
 from cli.pipeline.extra import needs, sentences
 from cli.pipeline.targets import KafkaTarget, OldWayTarget, Target, ZooKeeperTarget
 from pipeline.repairs.plan import (
@@ -35,21 +35,21 @@ from pipeline.repairs.plan import (
 
 PlanFile = Annotated[
     Path | None,
-    typer.Option("--plan", metavar="FILE", help="Where the plan is written; here unless said."),
+    typer.Option("--plan", metavar="FILE", help="Where to write the plan; else in this folder."),
 ]
 Undo = Annotated[
     Path | None,
-    typer.Option("--undo", metavar="PLAN", help="Put back what a plan's file says was before."),
+    typer.Option("--undo", metavar="PLAN", help="Undo a plan: put back its offsets from before."),
 ]
 Apply = Annotated[
     Path | None,
-    typer.Option("--apply", metavar="PLAN", help="Do what a plan's file says."),
+    typer.Option("--apply", metavar="PLAN", help="Carry out a plan from its file."),
 ]
 Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Remove the members of groups first; undo what others have changed since.",
+        help="Remove the members of groups first; overwrite what others have changed.",
     ),
 ]
 
@@ -73,7 +73,7 @@ def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> 
     plan = replace(plan, steps=tuple(target.settled(plan.steps)))
     path = file or Path(f"{plan.kind}-{clock.now():%Y%m%dT%H%M%S.%fZ}.json")
     write_new(path, to_json(plan), "--plan")
-    output.warn(f"the plan is in {path}")
+    output.warn(f"wrote the plan to {path}")
     if _done(target, plan.steps, manner, path):
         _rewrite(path, replace(plan, executed_at=time_now()))
 
@@ -122,12 +122,12 @@ def _steps(found: Standing, path: Path, undo: bool, manner: Manner) -> list[Step
         ]
         columns = ["group", "topic", "partition", "plan", "now"]
         if not manner.json:
-            output.show_table(rows, columns, "", "not as the plan has it")
+            output.show_table(rows, columns, "", "Offsets that differ from the plan")
         key, left = found.differing[0][0].key, "left" if undo else "found"
         raise CommandError(
             f"{output.counted(len(rows), 'offset')} of {path} differ from what the plan {left},"
             f" such as {key}: {rows[0]['now']} instead of {rows[0]['plan']};"
-            " --force changes them even so"
+            " --force changes them anyway"
         )
     forced = [each._replace(before=now, note="changed since") for each, now in found.differing]
     return sorted(found.ahead + forced)
@@ -143,12 +143,12 @@ def _done(target: Target, steps: Sequence[Step], manner: Manner, path: Path) -> 
     what = output.counted(len(rows), "offset")
     if not agreed(rows, what, manner.dry_run, manner.execute, manner.json):
         return False
-    with sentences(interrupted=f"what was done so far can be put back with --undo {path}"):
+    with sentences(interrupted=f"--undo {path} puts back what was changed so far"):
         target.write(steps, manner.force)
     if manner.json:
-        told(rows, True)
+        show_json(rows, True)
     else:
-        output.say(f"changed {what}")
+        output.say(f"Changed {what}")
     return True
 
 
@@ -180,7 +180,9 @@ def check_alone(path: Path | None, other: Path | None, named: Sequence[object]) 
     """The file of --apply or --undo; CommandError when more is said than that."""
     chosen = path or other
     if chosen is not None and ((path and other) or any(named)):
-        raise CommandError("--apply and --undo take all from the plan: leave the rest out", USAGE)
+        raise CommandError(
+            "--apply and --undo take everything from the plan: leave the rest out", USAGE
+        )
     return chosen
 
 
@@ -207,7 +209,7 @@ def write_new(path: Path, text: str, option: str) -> None:
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
-        raise CommandError(f"{path} is there already: name another with {option}", USAGE) from None
+        raise CommandError(f"{path} exists already: name another with {option}", USAGE) from None
     except OSError as error:
         raise CommandError(f"{path} can't be written: {error.strerror}") from None
 
@@ -218,4 +220,4 @@ def _rewrite(path: Path, plan: Plan) -> None:
         partial.write_text(to_json(plan))
         partial.replace(path)
     except OSError as error:
-        output.warn(f"done, but {path} could not be marked so: {error.strerror}")
+        output.warn(f"done, but {path} could not be marked as done: {error.strerror}")

@@ -26,7 +26,7 @@ from cli.pipeline.plans import (
     time_now,
 )
 from cli.pipeline.records_at import records_at
-from cli.pipeline.restore import AppliedAt, Groups, tell_left
+from cli.pipeline.restore import AppliedAt, Groups, warn_of
 from cli.pipeline.source import is_address
 from cli.pipeline.targets import KafkaTarget, bounds_of
 from pipeline.repairs.plan import KAFKA, Key, Log, Plan, Position
@@ -65,9 +65,9 @@ def replicate(
         carry_out_file(file, undo is not None, bootstrap, manner)
         return
     if bool(groups) == all_groups:
-        raise CommandError("say which groups: GROUP... or --all-groups", USAGE)
+        raise CommandError("name the groups: GROUP... or --all-groups", USAGE)
     if not is_address(source):
-        raise CommandError("say where from, a broker of it: --source HOST:PORT", USAGE)
+        raise CommandError("name a broker of the source cluster: --source HOST:PORT", USAGE)
     where = bootstrap or BOOTSTRAP
     origin = KafkaTarget(Cluster(source, timeout_s=timeout), source)
     target = KafkaTarget(Cluster(where, timeout_s=timeout), where)
@@ -81,9 +81,9 @@ def replicate(
     committed = origin.read_groups(names)
     known = what_is_known(origin.cluster, target.cluster, committed)
     made = plan_replication(committed, target.read_groups({key.group for key in committed}), known)
-    tell_left(made.left)
+    warn_of(made.left)
     if made.same:
-        output.warn(f"{output.counted(made.same, 'offset')} the same there")
+        output.warn(f"the target has {output.counted(made.same, 'offset')} already")
     about = {"source": source, "source_cluster_id": origin.cluster_id or ""}
     carry_out(
         target,
@@ -96,7 +96,7 @@ def replicate(
 def what_is_known(
     source: Cluster, target: Cluster, committed: Mapping[Key, Position]
 ) -> dict[tuple[Log, int], Known]:
-    """What both clusters tell of each partition and committed offset."""
+    """What both clusters know of each partition and committed offset."""
     wanted = sorted({(key.log, position.offset) for key, position in committed.items()})
     logs = {log for log, _ in wanted}
     bounds, there = bounds_of(source, logs), bounds_of(target, logs)

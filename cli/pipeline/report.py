@@ -21,14 +21,14 @@ def report(
         str, typer.Option("--out", metavar="FOLDER", help="The folder that `all` wrote.")
     ] = "",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a report that is there already.")
+        bool, typer.Option("--overwrite", help="Replace a report that exists.")
     ] = False,
     master: Master = LOCAL,
     conf: Conf = None,
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Write the report anew from the tables in a folder; it opens without a network."""
+    """Write the report again from the tables in a folder; it opens without a network."""
     check_out(out)
     settings = settings_of(conf)
     with spark_session(master, settings, connector=False, verbose=verbose, source=out) as spark:
@@ -52,4 +52,4 @@ def report(
     if json:
         output.show_json({"report": where})
     else:
-        output.say(f"the report is {where}")
+        output.say(f"The report is {where}")

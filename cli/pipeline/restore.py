@@ -54,7 +54,7 @@ AllGroups = Annotated[bool, typer.Option("--all-groups", help="Every group of th
 At = Annotated[
     str | None,
     typer.Option(
-        "--at", metavar="TIME", help="As it was at 2026-01-31T12:00:00 (UTC unless it says)."
+        "--at", metavar="TIME", help="Such as 2026-01-31T12:00:00 (UTC unless it has a zone)."
     ),
 ]
 Inside = Annotated[
@@ -62,10 +62,12 @@ Inside = Annotated[
 ]
 DeleteUnknown = Annotated[
     bool,
-    typer.Option("--delete-unknown", help="Delete offsets of which nothing is known from then."),
+    typer.Option(
+        "--delete-unknown", help="Delete offsets that the history does not know from then."
+    ),
 ]
 OtherCluster = Annotated[
-    bool, typer.Option("--other-cluster", help="The history is another cluster's.")
+    bool, typer.Option("--other-cluster", help="Allow the history of another cluster.")
 ]
 
 
@@ -108,12 +110,12 @@ def restore(
         carry_out_file(file, undo is not None, bootstrap, manner)
         return
     if bool(groups) == all_groups:
-        raise CommandError("say which groups: GROUP... or --all-groups", USAGE)
+        raise CommandError("name the groups: GROUP... or --all-groups", USAGE)
     then = moment(at, "--at")
     if then is None:
-        raise CommandError("say as of when: --at 2026-01-31T12:00:00", USAGE)
+        raise CommandError("name the time: --at 2026-01-31T12:00:00", USAGE)
     if then > clock.now():
-        raise CommandError(f"--at {at} is still to come: choose a time that has passed", USAGE)
+        raise CommandError(f"--at {at} is in the future: choose a time in the past", USAGE)
     check_source(source, timeout)
     asked = Asked(groups or [], then, source, other_cluster, inside, delete_unknown)
     where = bootstrap or BOOTSTRAP
@@ -128,7 +130,7 @@ def restore(
 
 
 def _planned(spark: SparkSession, asked: Asked, target: KafkaTarget) -> Plan:
-    """The plan of a restore; what it leaves as it is has been said."""
+    """The plan of a restore; warns of what it leaves as it is."""
     from pipeline.repairs.restore import as_of, collected, plan_restore
     from pipeline.sources.open import open_source
 
@@ -141,9 +143,9 @@ def _planned(spark: SparkSession, asked: Asked, target: KafkaTarget) -> Plan:
     now = target.read_groups(key.group for key in then)
     bounds = bounds_of(target.cluster, {key.log for key in {*then, *now}})
     made = plan_restore(then, now, bounds, clamp=asked.clamp, delete_unknown=asked.delete_unknown)
-    tell_left(made.left)
+    warn_of(made.left)
     if made.same:
-        output.warn(f"{output.counted(made.same, 'offset')} as then")
+        output.warn(f"{output.counted(made.same, 'offset')} unchanged since then")
     about = {"source": asked.source, "at": asked.at.isoformat()}
     return Plan("restore", KAFKA, target.where, target.cluster_id, time_now(), about, made.steps)
 
@@ -151,7 +153,7 @@ def _planned(spark: SparkSession, asked: Asked, target: KafkaTarget) -> Plan:
 def _check_cluster(history: str | None, target: KafkaTarget, other_cluster: bool) -> None:
     if history and target.cluster_id and history != target.cluster_id and not other_cluster:
         raise CommandError(
-            f"the history is of cluster {history} and {target.where} is {target.cluster_id}, where"
+            f"the history is of cluster {history}, but {target.where} is {target.cluster_id}, where"
             " its offsets may mean other records: `muster pipeline replicate` translates them,"
             " --other-cluster takes them as they are"
         )
@@ -163,15 +165,15 @@ def _check_known(then: Mapping[Key, Then], asked: Asked) -> None:
         if not any(means(group, name) for name in known):
             raise CommandError(
                 f"{asked.source} has no offsets of group {group}: `muster pipeline rates` and"
-                " `muster groups list` show which groups there are",
+                " `muster groups list` show the groups",
                 REFUSED,
             )
     if not known:
         raise CommandError(f"{asked.source} has no committed offsets", REFUSED)
 
 
-def tell_left(left: Iterable[str]) -> None:
-    """Say what is left as it is, the first of it at least."""
+def warn_of(left: Iterable[str]) -> None:
+    """Print these sentences beside the result, the first of them at least."""
     sentences = list(left)
     for sentence in sentences[:_SHOWN]:
         output.warn(sentence)

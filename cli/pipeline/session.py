@@ -1,7 +1,7 @@
 """A Spark session for one command: quiet, with bars while it works, and ended with the command.
 
 Spark and its Java write to the descriptors 1 and 2 that they were started with. Those are a file
-while Java starts, so that the terminal has the command's words alone; the file is named when
+while Java starts, so that the terminal has the output of the command alone; the file is named when
 something fails, and goes otherwise. `--verbose` leaves Spark its terminal.
 """
 
@@ -35,7 +35,10 @@ LOCAL = "local[*]"
 DONE_SO_FAR = "tables that were done are there, and none is half-written"
 
 Master = Annotated[
-    str, typer.Option("--master", metavar="URL", help="This machine, or spark://HOST:PORT.")
+    str,
+    typer.Option(
+        "--master", metavar="URL", help="Where Spark runs: this machine, or spark://HOST:PORT."
+    ),
 ]
 Conf = Annotated[
     list[str] | None,
@@ -101,7 +104,7 @@ def spark_session(
 
 
 def _stop(session: SparkSession) -> None:
-    """End the session and its Java, whose words at the end nobody needs.
+    """End the session and its Java, whose last output nobody needs.
 
     A thread of its own has a connection of its own: an interrupt leaves the main thread's in the
     middle of an answer. Java that does not end in time ends with this process.

@@ -44,7 +44,7 @@ def check_source(where: str, timeout_s: float) -> None:
     from pipeline.sources.segment_files import list_folder
 
     if not where:
-        raise CommandError("say where the history is: --source HOST:PORT or --source FOLDER", USAGE)
+        raise CommandError("name the history: --source HOST:PORT or --source FOLDER", USAGE)
     with sentences():
         addresses = addresses_of(where)
         if addresses is not None:
@@ -57,7 +57,7 @@ def check_source(where: str, timeout_s: float) -> None:
 def check_out(out: str) -> None:
     """CommandError when tables can't be written there."""
     if not out:
-        raise CommandError("say where the tables go: --out FOLDER", USAGE)
+        raise CommandError("name a folder for the tables: --out FOLDER", USAGE)
     if _REMOTE.match(out):
         return
     folder = Path(out)

@@ -119,7 +119,7 @@ class KafkaTarget:
                     raise
                 continue
             if removed:
-                output.warn(f"{output.counted(removed, 'member')} of {group} removed")
+                output.warn(f"removed {output.counted(removed, 'member')} of group {group}")
             return
         raise CommandError(
             f"the members of group {group} joined again {REMOVALS} times before its offsets were"
@@ -150,8 +150,8 @@ class ZooKeeperTarget:
         running = self.offsets.read(groups).running
         if running and not force:
             raise CommandError(
-                f"group {min(running)} has consumers that commit in ZooKeeper now: stop them first,"
-                " or say --force"
+                f"group {min(running)} has consumers that commit to ZooKeeper now: stop them first,"
+                " or add --force"
             )
 
     def write(self, steps: Sequence[Step], force: bool) -> None:  # noqa: ARG002 - as Target

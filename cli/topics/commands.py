@@ -39,12 +39,14 @@ def create(
     config: Annotated[
         list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="Repeatable.")
     ] = None,
-    if_not_exists: Annotated[bool, typer.Option(help="An existing topic is no error.")] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option(help="Succeed when the topic exists already.")
+    ] = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Make topics."""
+    """Create topics."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     controller = cluster.controller()
     if controller.version_of("CreateTopics") < 4:  # defaults by -1 came with version 4 (KIP-464)
@@ -75,7 +77,8 @@ def create(
         output.show_json(rows)
         return
     for row in rows:
-        output.say(f"{'made' if row['created'] else 'there already:'} {row['topic']}")
+        name = row["topic"]
+        output.say(f"Created topic {name}" if row["created"] else f"Topic {name} exists already")
 
 
 def _settled(cluster: Cluster, topic: str, least: int) -> None:
@@ -113,7 +116,7 @@ def list_topics(
         if internal or not topic["is_internal"]
     ]
     columns = ["topic", "partitions", "replicas", *(["internal"] if internal else [])]
-    output.show(rows, columns, "no topics yet; `muster topics create NAME` makes one", json)
+    output.show(rows, columns, "No topics yet; `muster topics create NAME` creates one", json)
 
 
 def _configs(cluster: Cluster, topic: str) -> dict[str, str]:
@@ -182,23 +185,25 @@ def describe(
     for entry in described:
         settings = ", ".join(f"{k}={v}" for k, v in sorted(entry["configs"].items()))
         title = f"{entry['topic']}  id {entry['topic_id'] or '-'}  {settings}"
-        output.show_table(entry["partitions"], columns, "no partitions", title.rstrip())
+        output.show_table(entry["partitions"], columns, "No partitions", title.rstrip())
 
 
 @app.command()
 def grow(
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="So many in all.")],
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", min=1, help="The new number of partitions.")
+    ],
     dry_run: DryRunAtBroker = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Give a topic more partitions. Records with a key may then go to another than before."""
+    """Give a topic more partitions. Records of a key may then go to another one."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     before = len(cluster.leaders([topic]))
     if partitions <= before:
-        raise CommandError(f"topic {topic} has {before} partitions; it can only get more")
+        raise CommandError(f"topic {topic} has {before} partitions; name a greater number")
     asked = {
         "topics": [{"name": topic, "count": partitions, "assignments": None}],
         "timeout_ms": int(timeout * 1000),
@@ -213,8 +218,8 @@ def grow(
             {"topic": topic, "before": before, "after": partitions, "made": not dry_run}
         )
         return
-    would = "would get" if dry_run else "has"
-    output.say(f"{topic} {would} {partitions} partitions, {before} before")
+    grew = "would grow" if dry_run else "grew"
+    output.say(f"Topic {topic} {grew} from {before} to {partitions} partitions")
 
 
 @app.command()
@@ -240,4 +245,4 @@ def delete(
         output.show_json([{"topic": topic, "deleted": True} for topic in topics])
         return
     for topic in topics:
-        output.say(f"deleted {topic}")
+        output.say(f"Deleted topic {topic}")

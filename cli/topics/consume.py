@@ -25,23 +25,29 @@ WAIT_MS = 500
 def consume(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Join this group, commit.")
+        str | None, typer.Option("--group", "-g", help="Join this group and commit its offsets.")
     ] = None,
     from_beginning: Annotated[bool, typer.Option(help="Start at the first record.")] = False,
     partition: Annotated[int | None, typer.Option("--partition", "-p", min=0)] = None,
-    offset: Annotated[int | None, typer.Option("--offset", "-o", min=0, help="With -p.")] = None,
+    offset: Annotated[
+        int | None, typer.Option("--offset", "-o", min=0, help="Start here, with -p.")
+    ] = None,
     max_messages: Annotated[int | None, typer.Option("--max-messages", "-n", min=1)] = None,
     idle: Annotated[
-        float | None, typer.Option(help="End when nothing has come for so many seconds.")
+        float | None, typer.Option(help="End after so many seconds without a record.")
     ] = None,
-    keys: Annotated[bool, typer.Option("--keys", help="Print KEY, a tab, VALUE.")] = False,
+    keys: Annotated[
+        bool, typer.Option("--keys", help="Print the key and a tab before the value.")
+    ] = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
     """Print records as they come; end with Ctrl-C, --max-messages or --idle."""
     if group is not None and (partition is not None or offset is not None):
-        raise CommandError("--group shares out the partitions itself: leave out -p and -o", USAGE)
+        raise CommandError(
+            "a group assigns partitions itself: leave out --partition and --offset", USAGE
+        )
     if offset is not None and partition is None:
         raise CommandError("--offset needs --partition", USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -103,7 +109,7 @@ class Consumer:
             return
         wanted = [key for key in self.leaders if partition is None or key[1] == partition]
         if not wanted:
-            raise CommandError(f"{', '.join(self.topics)}: there is no partition {partition}")
+            raise CommandError(f"{', '.join(self.topics)} has no partition {partition}")
         if offset is not None:
             self.positions = dict.fromkeys(wanted, offset)
         else:

@@ -27,11 +27,12 @@ Line = tuple[bytes | None, bytes]
 def produce(
     topic: Annotated[str, typer.Argument()],
     value: Annotated[
-        list[str] | None, typer.Option("--value", "-v", help="A record; repeatable. Else stdin.")
+        list[str] | None,
+        typer.Option("--value", "-v", help="A record's value; repeatable; instead of stdin."),
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="Key for each --value.")] = None,
     key_separator: Annotated[
-        str | None, typer.Option(help="Lines are KEY, this separator, VALUE.")
+        str | None, typer.Option(help="Cut each line into key and value here.")
     ] = None,
     partition: Annotated[int | None, typer.Option("--partition", "-p", min=0)] = None,
     acks: Annotated[str, typer.Option(help="1 or all.")] = "all",
@@ -40,9 +41,9 @@ def produce(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Write records: a line of standard input each, or --value."""
+    """Produce records: each line of standard input, or each --value."""
     if compression not in CODECS:
-        raise CommandError(f"--compression {compression}: choose of {', '.join(CODECS)}", USAGE)
+        raise CommandError(f"--compression {compression}: choose one of {', '.join(CODECS)}", USAGE)
     if acks not in ACKS:
         raise CommandError(f"--acks {acks}: choose 1 or all", USAGE)
     producer = Producer(bootstrap, topic, timeout, ACKS[acks], CODECS[compression], partition)
@@ -57,9 +58,9 @@ def produce(
     if json:
         output.show_json({"topic": topic, "records": producer.sent, "partitions": producer.ends})
     else:
-        where = ", ".join(f"{p} to offset {o}" for p, o in sorted(producer.ends.items()))
-        said = f" (partition {where})" if where else ""
-        output.say(f"{producer.sent} record{'' if producer.sent == 1 else 's'} to {topic}{said}")
+        ends = ", ".join(f"partition {p} ends at {o}" for p, o in sorted(producer.ends.items()))
+        sentence = f"Produced {output.counted(producer.sent, 'record')} to {topic}"
+        output.say(f"{sentence} ({ends})" if ends else sentence)
 
 
 def _lines(stream: Iterable[bytes], separator: bytes | None) -> Iterator[Line]:
@@ -106,7 +107,9 @@ class Producer:
         found = cluster.leaders([topic])
         self.leaders: dict[int, Connection] = {p: leader for (_, p), leader in found.items()}
         if partition is not None and partition not in self.leaders:
-            raise CommandError(f"{topic} has no partition {partition}; it has {len(self.leaders)}")
+            raise CommandError(
+                f"topic {topic} has no partition {partition}; it has {len(self.leaders)} partitions"
+            )
 
     def send(self, chunk: list[Line]) -> None:
         """Append one chunk; CommandError names the partition that refused."""

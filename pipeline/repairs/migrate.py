@@ -3,7 +3,7 @@
 Both sides are maps of committed offsets; where they come from is not known here. Of two offsets
 the greater one holds, as in Kafka's own migration: a consumer with `dual.commit.enabled` writes
 both places and starts from the greater (Kafka 0.8.2 to 1.1, ZookeeperConsumerConnector
-.fetchOffsets). So what is moved twice is moved once, and nothing goes backwards unless told to.
+.fetchOffsets). So what is moved twice is moved once, and nothing goes backwards unless asked to.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def read_zk_export(text: str, name: str) -> dict[Key, Position]:
             )
         key = Key(match["group"], match["topic"], int(match["partition"]))
         if key in found:
-            raise PipelineError(f"{name}, line {number}: {key} comes twice; keep one")
+            raise PipelineError(f"{name}, line {number}: {key} is there twice; keep one")
         found[key] = Position(int(offset))
     return found
 

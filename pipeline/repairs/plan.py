@@ -63,7 +63,7 @@ class Step(NamedTuple):
     """One offset: None before is none committed, None after is deleted.
 
     ``reread`` counts the records that the group reads again, ``skipped`` those that it will not
-    read; None where that can't be told, since a group without an offset starts where it likes.
+    read; None where that is not known, since a group without an offset starts where it likes.
     """
 
     key: Key
@@ -110,7 +110,8 @@ def step(
             reread, skipped = max(0, there - then), max(0, then - there)
         if not bounds.first <= after.offset <= bounds.end:
             notes.append(
-                f"outside {key.topic}-{key.partition}, which has {bounds.first} to {bounds.end}"
+                f"outside {key.topic}-{key.partition}, which has offsets"
+                f" {bounds.first} to {bounds.end}"
             )
     return Step(key, before, after, reread, skipped, "; ".join(notes) or None)
 
@@ -207,7 +208,7 @@ def from_json(text: str, name: str) -> Plan:
     known = isinstance(value, dict) and value.get("version") == VERSION
     if not known or value.get("target") not in TARGETS or not isinstance(value.get("steps"), list):
         raise PipelineError(
-            f"{name} is no plan of version {VERSION}: restore, migrate and replicate write one"
+            f"{name} is not a plan of version {VERSION}: restore, migrate and replicate write one"
         )
     texts = [value.get("kind"), value.get("where"), value.get("made_at")]
     marks = [value.get(field) for field in ("cluster_id", "executed_at", "undone_at")]
@@ -217,7 +218,7 @@ def from_json(text: str, name: str) -> Plan:
         and all(isinstance(each, str | None) for each in marks)
         and isinstance(about, dict)
     ):
-        raise PipelineError(f"{name} is damaged: what says where it came from can't be read")
+        raise PipelineError(f"{name} is damaged: its place, cluster or times can't be read")
     steps = tuple(_step(each, f"{name}, step {at}") for at, each in enumerate(value["steps"], 1))
     _check_once(steps, name)
     return Plan(
@@ -235,7 +236,7 @@ def from_json(text: str, name: str) -> Plan:
 
 def _step(value: Any, where: str) -> Step:
     if not isinstance(value, dict):
-        raise PipelineError(f"{where}: an object is expected")
+        raise PipelineError(f"{where}: it must be an object")
     group, topic = value.get("group"), value.get("topic")
     if not (isinstance(group, str) and isinstance(topic, str) and topic):
         raise PipelineError(f"{where}: it names no group and topic")
@@ -254,7 +255,7 @@ def _position(value: Any, where: str) -> Position | None:
     if value is None:
         return None
     if not isinstance(value, dict) or not isinstance(value.get("metadata", ""), str):
-        raise PipelineError(f"{where}: an offset with its metadata is expected")
+        raise PipelineError(f"{where}: it must be an offset with its metadata")
     epoch = _number(value, "leader_epoch", where, -1) if "leader_epoch" in value else -1
     return Position(_number(value, "offset", where, 0), value.get("metadata", ""), epoch)
 
@@ -262,7 +263,9 @@ def _position(value: Any, where: str) -> Position | None:
 def _number(value: Mapping[str, Any], name: str, where: str, least: int) -> int:
     number = value.get(name)
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        raise PipelineError(f"{where}: {name} is {number!r}; a number from {least} on is expected")
+        raise PipelineError(
+            f"{where}: {name} is {number!r}; it must be a number of at least {least}"
+        )
     return number
 
 
@@ -270,5 +273,5 @@ def _check_once(steps: Sequence[Step], name: str) -> None:
     seen: set[Key] = set()
     for each in steps:
         if each.key in seen:
-            raise PipelineError(f"{name}: {each.key} comes twice; keep one")
+            raise PipelineError(f"{name}: {each.key} is there twice; keep one")
         seen.add(each.key)

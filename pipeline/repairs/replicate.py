@@ -77,18 +77,23 @@ def plan_replication(
         if same(before, after):
             unchanged += 1
             continue
-        said = f"{position.offset} at the source" + (f", {note}" if note else "")
-        steps.append(step(key, before, after, facts.target, said))
+        note = f"{position.offset} at the source" + (f", {note}" if note else "")
+        steps.append(step(key, before, after, facts.target, note))
     return Replication(tuple(steps), unchanged, tuple(left))
 
 
 def translated(offset: int, facts: Known) -> tuple[int | None, str | None]:
-    """The target's offset, and what there is to say; None where there is no way to tell."""
+    """The target's offset, and a note; None where it can't be found."""
     source, target = facts.source, facts.target
     assert source is not None
     assert target is not None
     if facts.record is None:
-        return target.end, "its end" if offset >= source.end else "no record is left behind it"
+        return (
+            target.end,
+            "its end"
+            if offset >= source.end
+            else "its end, as the source has no record there any more",
+        )
     note = None
     if offset < source.first:
         note = f"before its first record {source.first}"
@@ -99,6 +104,6 @@ def translated(offset: int, facts: Known) -> tuple[int | None, str | None]:
     if record.timestamp_ms < 0:
         return None, f"record {record.offset} has no timestamp to find it by"
     if facts.by_time is None:
-        late = f"the target has no record from {record.timestamp_ms} ms on yet: its end"
+        late = f"its end, as the target has no record since {record.timestamp_ms} ms yet"
         return target.end, late
     return facts.by_time, note

@@ -9,7 +9,7 @@ for which commit wins.
 
 Cleaning never makes this wrong, only unknown: it drops a commit for the sake of a later one of the
 same key, so what is left at or before a time is the last there was. Where nothing is left of a key
-that has later records, it either came later or was cleaned away; that is told apart by whether the
+that has later records, it either came later or was cleaned away; that is known by whether the
 log is whole, from offset 0 on and without a gap.
 """
 
@@ -94,7 +94,7 @@ def _logs(events: DataFrame) -> DataFrame:
 
 
 class Then(NamedTuple):
-    """What a group's offset was, as the history tells."""
+    """What a group's offset was, as the history has it."""
 
     state: str
     position: Position | None
@@ -141,8 +141,8 @@ def plan_restore(
     """
     if not any(each.position for each in then.values()):
         raise PipelineError(
-            "none of these groups had an offset then, as far as the history goes: choose a later"
-            " --at; `muster offsets delete` deletes offsets"
+            "the history has no offset of these groups from that time: choose a later --at;"
+            " `muster offsets delete` deletes offsets"
         )
     steps: list[Step] = []
     left: list[str] = []
@@ -151,7 +151,7 @@ def plan_restore(
         was, before = then.get(key), now.get(key)
         after = was.position if was is not None else None
         if after is not None and key.log not in bounds:
-            left.append(f"{key}: {after.offset}, but the partition is not there now")
+            left.append(f"{key}: left out at {after.offset}, the cluster has no such partition")
             continue
         if after is not None and clamp:
             after = inside(after, bounds[key.log])
@@ -161,14 +161,16 @@ def plan_restore(
         if after is None and before is not None:
             certain = was is not None and (was.state == DELETED or was.log_whole)
             if not (certain or delete_unknown):
-                left.append(f"{key}: stays, the history has nothing of it from then")
+                left.append(f"{key}: stays, the history does not know it from then")
                 continue
-            note = note or ("it had none then" if certain else "nothing is known of it from then")
+            note = note or (
+                "no offset then" if certain else "the history does not know it from then"
+            )
         if same(before, after):
             unchanged += 1
             continue
         if was is not None and was.position is not None and was.position != after:
             assert after is not None
-            note = f"it was {was.position.offset}, moved to the log's nearer end"
+            note = f"{was.position.offset} then, moved to the log's nearer end"
         steps.append(step(key, before, after, bounds.get(key.log), note))
     return Restored(tuple(steps), unchanged, tuple(left))

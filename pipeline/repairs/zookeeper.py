@@ -79,7 +79,7 @@ class ZooKeeperOffsets:
             self._read_paths([(path_of(key), key) for key in keys], found)
         if found.unreadable:
             path, text = found.unreadable[0]
-            raise PipelineError(f"{path} in ZooKeeper has {text!r}, which is no offset")
+            raise PipelineError(f"{path} in ZooKeeper has {text!r}, which is not an offset")
         return found.positions
 
     def change(self, steps: Sequence[Step]) -> Iterator[Step]:
@@ -91,7 +91,7 @@ class ZooKeeperOffsets:
             with self._sentences():
                 if not self._change(each):
                     raise PipelineError(
-                        f"{path_of(each.key)} in ZooKeeper was changed meanwhile: stop what"
+                        f"{path_of(each.key)} in ZooKeeper changed meanwhile: stop what"
                         " commits there, and make a new plan"
                     )
             yield each
@@ -157,5 +157,5 @@ class ZooKeeperOffsets:
                 f"ZooKeeper at {self.hosts} does not let this client in {ROOT}: see its ACLs"
             ) from error
         except (KazooTimeoutError, KazooException) as error:
-            told: Any = str(error) or type(error).__name__
-            raise Unreachable(f"ZooKeeper at {self.hosts} did not answer ({told})") from error
+            reason: Any = str(error) or type(error).__name__
+            raise Unreachable(f"ZooKeeper at {self.hosts} did not answer ({reason})") from error

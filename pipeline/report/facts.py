@@ -112,10 +112,12 @@ def _counts(tables: Tables) -> dict[str, int]:
 
 
 def _span(tables: Tables) -> tuple[int | None, int | None, int]:
-    """From when to when the history tells, and of how many groups."""
-    told = tables("commits").select("group_id", F.col("at").alias("at"))
-    told = told.unionByName(tables("generations").select("group_id", F.col("began_at").alias("at")))
-    row = told.agg(
+    """From when to when the history goes, and how many groups it has."""
+    times = tables("commits").select("group_id", F.col("at").alias("at"))
+    times = times.unionByName(
+        tables("generations").select("group_id", F.col("began_at").alias("at"))
+    )
+    row = times.agg(
         F.unix_millis(F.min("at")), F.unix_millis(F.max("at")), F.count_distinct("group_id")
     ).collect()[0]
     return row[0], row[1], row[2]

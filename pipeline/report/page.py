@@ -60,7 +60,7 @@ def _head(facts: Facts, source: str) -> str:
         ("offsets expired", count["expired"], False),
         ("dead groups", count["dead"], False),
     ]
-    told = (
+    when = (
         "The history has neither commits nor groups."
         if facts.began_ms is None
         else f"From {clock(facts.began_ms)} to {clock(facts.ended_ms)}, "
@@ -72,7 +72,7 @@ def _head(facts: Facts, source: str) -> str:
     )
     return (
         f"<header><h1>Offsets of <bdi>{safe(source)}</bdi></h1>"
-        f'<p class="sub">{safe(told)}</p></header><ul class="figures">{listed}</ul>'
+        f'<p class="sub">{safe(when)}</p></header><ul class="figures">{listed}</ul>'
     )
 
 
@@ -269,8 +269,8 @@ def _table(
 
 
 def _section(title: str, note: str, inner: str) -> str:
-    said = f'<p class="note">{safe(note)}</p>' if note else ""
-    return f"<section><h2>{safe(title)}</h2>{said}{inner}</section>"
+    paragraph = f'<p class="note">{safe(note)}</p>' if note else ""
+    return f"<section><h2>{safe(title)}</h2>{paragraph}{inner}</section>"
 
 
 def _nothing(sentence: str) -> str:

@@ -31,7 +31,7 @@ Line = Sequence[tuple[int, float]]
 
 
 def lines(label: str, of: Mapping[str, Line], seconds: bool = False) -> str:
-    """A line for each group; pointing at a time tells all their values there."""
+    """A line for each group; pointing at a time shows all their values there."""
     shown = {name: _thinned(line) for name, line in of.items()}
     times = [ms for line in shown.values() for ms, _ in line]
     most = nice_top(max(value for line in shown.values() for _, value in line))
@@ -77,7 +77,7 @@ def timeline(bars: Sequence[Bar], groups: Sequence[str], span: Span) -> str:
         drawn.append(
             f'<rect class="bar {look}" x="{x:.1f}" y="{rows[bar.group_id] + 4}"'
             f' width="{max(width - 1, 1.5):.1f}" height="{_ROW - 8}" rx="2"'
-            f' style="fill-opacity:{shade:.2f}" data-tip="{safe(_told(bar))}"/>'
+            f' style="fill-opacity:{shade:.2f}" data-tip="{safe(_hint(bar))}"/>'
         )
     return figure("timeline", "Generations of each group over time", bottom + 26, "".join(drawn))
 
@@ -120,7 +120,7 @@ def _dot(nth: int, x: float, y: float) -> str:
 
 
 def _pointers(span: Span, shown: dict[str, Line], text: Callable[[float], str]) -> str:
-    """Unseen stripes over the plot that tell the values of their time."""
+    """Unseen stripes over the plot that show the values of their time."""
     at: dict[int, list[str]] = {}
     for name, line in shown.items():
         for ms, value in line:
@@ -135,9 +135,9 @@ def _pointers(span: Span, shown: dict[str, Line], text: Callable[[float], str]) 
     )
 
 
-def _told(bar: Bar) -> str:
+def _hint(bar: Bar) -> str:
     lasted = None if bar.ended_ms is None else (bar.ended_ms - bar.began_ms) / 1000
-    told = [
+    lines = [
         f"{bar.group_id}, generation {bar.generation}: {bar.change}",
         f"{clock(bar.began_ms)}, "
         + ("lasts still" if lasted is None else f"for {duration(lasted)}"),
@@ -145,7 +145,7 @@ def _told(bar: Bar) -> str:
     ]
     for word, names in (("joined", bar.joined), ("left", bar.left)):
         if names:
-            told.append(f"{word}: {', '.join(names)}")
+            lines.append(f"{word}: {', '.join(names)}")
     if bar.moved:
-        told.append(f"{bar.moved} partitions changed hands")
-    return "\n".join(told)
+        lines.append(f"{bar.moved} partitions changed hands")
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The report's style sheet and its script: what is pointed at tells of itself."""
+"""The report's style sheet and its script: what is pointed at shows its values."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def addresses_of(where: str) -> list[Address] | None:
     if all(found):
         return [(match["host"].strip("[]"), int(match["port"])) for match in found if match]
     if where.startswith(_SCHEME):
-        raise PipelineError(f"{where} is no address: write kafka://HOST:PORT")
+        raise PipelineError(f"{where} is not an address: write kafka://HOST:PORT")
     return None
 
 
@@ -99,7 +99,7 @@ def end_offsets(view: ClusterView, topics: Sequence[str]) -> dict[str, dict[int,
             for found in topic["partitions"]:
                 if found["error_code"]:
                     raise PipelineError(
-                        f"{topic['name']}-{found['partition_index']} does not tell its end:"
+                        f"the end of {topic['name']}-{found['partition_index']} is not known:"
                         f" {NAMES.get(found['error_code'], found['error_code'])}"
                     )
                 ends[topic["name"]][found["partition_index"]] = found["offset"]
@@ -148,7 +148,9 @@ class _Connection:
         least, most = self._ranges.get(api.key, (0, -1))
         version = min(most, api.versions[-1], _NEWEST[name])
         if version < least:
-            raise PipelineError(f"the broker at {self.address} serves no {name} that is known here")
+            raise PipelineError(
+                f"the broker at {self.address} does not serve {name} to this client"
+            )
         return self._exchange(name, version, value)
 
     def _exchange(self, name: str, version: int, value: dict[str, Any]) -> dict[str, Any]:

@@ -128,5 +128,5 @@ class Chain:
 
 
 def _times_ms(rows: NDArray[Any]) -> NDArray[np.int64]:
-    """When each reached the log; the value's own time where that is not told."""
+    """When each reached the log; the value's own time where that is not known."""
     return np.where(has_time(rows["written_ms"]), rows["written_ms"], rows["commit_ms"])

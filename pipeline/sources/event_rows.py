@@ -269,10 +269,10 @@ def times(column: NDArray[Any]) -> pa.Array:
 
 def has_time(column: NDArray[Any]) -> NDArray[np.bool_]:
     """Which milliseconds are a time that a timestamp can hold."""
-    told: NDArray[np.bool_] = (
+    known: NDArray[np.bool_] = (
         (column != NONE) & (column >= -_TIME_MAX_MS) & (column <= _TIME_MAX_MS)
     )
-    return told
+    return known
 
 
 def time_or_none(ms: int) -> int | None:

@@ -86,7 +86,7 @@ def list_folder(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))
     except FileNotFoundError:
-        raise PipelineError(f"there is no folder {folder}: see --source") from None
+        raise PipelineError(f"the folder {folder} does not exist: see --source") from None
     except NotADirectoryError:
         raise PipelineError(
             f"{folder} is a file: name a broker's data folder or a partition's folder in it, and"
@@ -94,7 +94,7 @@ def list_folder(folder: str) -> list[str]:
         ) from None
     except PermissionError:
         raise PipelineError(
-            f"{folder} may not be read: run the job as a user who may read the broker's files"
+            f"{folder} can't be read: run the job as a user who may read the broker's files"
         ) from None
 
 
@@ -139,8 +139,8 @@ def cluster_id_of(path: str) -> str | None:
                 found[cluster] = place
                 break
     if len(found) > 1:
-        said = " and ".join(f"{place} is of cluster {cluster}" for cluster, place in found.items())
-        raise PipelineError(f"{said}: read one cluster at a time")
+        each = " and ".join(f"{place} is of cluster {cluster}" for cluster, place in found.items())
+        raise PipelineError(f"{each}: read one cluster at a time")
     return next(iter(found), None)
 
 

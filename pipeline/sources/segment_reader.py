@@ -1,6 +1,6 @@
 """The entries of one segment file, in bounded memory, whatever has happened to the file.
 
-What cannot be an entry is told as `Damage`, and reading goes on behind it: at the place that its
+What cannot be an entry is given as `Damage`, and reading goes on behind it: at the place that its
 length names when something plausible is there, else at the next entry whose checksum holds, else
 the rest of the file is one damage. Only the tail of a log's last segment may be incomplete without
 being damaged: its broker is writing there, or died there.

@@ -207,7 +207,7 @@ class BatchRows:
         )
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """Has no row: `as=records` tells. A segment that is not there at all ends the job."""
+        """Has no row: `as=records` shows it. A segment that is not there at all ends the job."""
         if position is None:
             raise PipelineError(f"{self._segment.file}, from offset {offset}: {reason}")
 

@@ -225,7 +225,7 @@ def _read(segment: Segment, rows: SegmentRows, offsets: Offsets) -> Iterator[pa.
 
 
 def _size_of(segment: Segment) -> int | None:
-    """Its bytes; None when it can't be looked at, which its reader tells."""
+    """Its bytes; None when it can't be looked at, which its reader reports."""
     try:
         return os.stat(segment.file).st_size
     except OSError:
@@ -244,7 +244,7 @@ def _number(options: Mapping[str, str], name: str, default: int) -> int:
     if text is None or text == "":
         return default
     if not text.isdecimal():
-        raise PipelineError(f"{name}={text}: an offset is a number from 0")
+        raise PipelineError(f"{name}={text}: an offset is a number of at least 0")
     return int(text)
 
 

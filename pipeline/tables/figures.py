@@ -19,25 +19,25 @@ class Figure(NamedTuple):
     text: str
 
 
-class Asked(NamedTuple):
-    """What is asked of a table, and how the answer is told."""
+class Query(NamedTuple):
+    """What is asked of a table, and the figures that the answer makes."""
 
     columns: Callable[[], list[Column]]
     """Aggregates."""
-    tell: Callable[[Row], list[Figure]]
+    figures: Callable[[Row], list[Figure]]
     folded: Callable[[DataFrame], DataFrame] = lambda table: table.withColumn("_rows", F.lit(1))
     """What the aggregates are over: rows that stand for as many as `_rows` says."""
 
 
-def told(name: str, table: DataFrame) -> tuple[int, tuple[Figure, ...]]:
+def figures_of(name: str, table: DataFrame) -> tuple[int, tuple[Figure, ...]]:
     """The number of rows of a table, and its figures, in one query."""
-    asked = FIGURES.get(name)
-    if asked is None:
+    query = FIGURES.get(name)
+    if query is None:
         return table.count(), ()
-    over = asked.folded(table)
-    row = over.agg(F.coalesce(F.sum("_rows"), F.lit(0)), *asked.columns()).collect()[0]
+    over = query.folded(table)
+    row = over.agg(F.coalesce(F.sum("_rows"), F.lit(0)), *query.columns()).collect()[0]
     rows: int = row[0]
-    return rows, tuple(asked.tell(Row(*row[1:]))) if rows else ()
+    return rows, tuple(query.figures(Row(*row[1:]))) if rows else ()
 
 
 def _by_topic(table: DataFrame) -> DataFrame:
@@ -109,8 +109,8 @@ def _most(*names: str) -> Column:
     return F.min_by(F.struct("rebalances", *names), order)
 
 
-FIGURES: Final[dict[str, Asked]] = {
-    "commits": Asked(
+FIGURES: Final[dict[str, Query]] = {
+    "commits": Query(
         lambda: [
             F.count_distinct("group_id"),
             F.count_distinct("topic"),
@@ -120,19 +120,19 @@ FIGURES: Final[dict[str, Asked]] = {
         _commits,
         _by_topic,
     ),
-    "rewinds": Asked(lambda: [F.count_distinct("group_id"), F.max("rewound_records")], _rewinds),
-    "rates": Asked(lambda: [F.max("commits"), F.try_sum("advanced_records")], _rates),
-    "churn": Asked(lambda: [_most("group_id")], _churn),
-    "restless_members": Asked(
+    "rewinds": Query(lambda: [F.count_distinct("group_id"), F.max("rewound_records")], _rewinds),
+    "rates": Query(lambda: [F.max("commits"), F.try_sum("advanced_records")], _rates),
+    "churn": Query(lambda: [_most("group_id")], _churn),
+    "restless_members": Query(
         lambda: [_most("group_id", "client_id", "client_host")], _restless_members
     ),
-    "lag": Asked(lambda: [F.max("lag_records"), F.max("lag_s")], _lag),
-    "catch_up": Asked(lambda: [F.count_if("never")], _catch_up),
-    "expiring_offsets": Asked(
+    "lag": Query(lambda: [F.max("lag_records"), F.max("lag_s")], _lag),
+    "catch_up": Query(lambda: [F.count_if("never")], _catch_up),
+    "expiring_offsets": Query(
         lambda: [F.count_if("expired"), F.count_if(F.col("expires_at").isNotNull())],
         _expiring_offsets,
     ),
-    "compaction": Asked(
+    "compaction": Query(
         lambda: [
             F.sum("superseded_records"),
             F.sum("superseded_bytes_estimate"),

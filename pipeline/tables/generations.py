@@ -1,7 +1,7 @@
 """The generations of groups: who was in, what changed, for how long; and who unsettles a group.
 
 A log holds several records of one generation: Kafka writes a group anew when a static member comes
-back under a new member id. A generation's row begins with its first record and tells what its last
+back under a new member id. A generation's row begins with its first record and has what its last
 one says. A group that was deleted begins again at generation 1: its `life` counts how often it had
 been deleted. Windows and groups all hash by (log_partition, group_id), so that Spark shuffles once.
 """
@@ -87,19 +87,19 @@ def churn(generations: DataFrame) -> DataFrame:
 def restless_members(generations: DataFrame) -> DataFrame:
     """GENERATIONS to RESTLESS_MEMBERS: whose coming and going made the most generations.
 
-    A member is told by client id, host and instance id: its member id is new each time it comes.
+    A member is known by client id, host and instance id: its member id is new each time it comes.
     `share` is of all generations of the group.
     """
     whole = generations.groupBy("group_id").agg(F.count("*").alias("_all"))
-    told = generations.select(
+    changed = generations.select(
         "group_id",
         "life",
         "generation",
         "began_at",
-        F.explode(F.concat(_told("joined", True), _told("left", False))).alias("told"),
-    ).select("*", "told.joined", "told.who.*")
+        F.explode(F.concat(_changed("joined", True), _changed("left", False))).alias("changed"),
+    ).select("*", "changed.joined", "changed.who.*")
     rows = (
-        told.groupBy("group_id", "client_id", "client_host", "group_instance_id")
+        changed.groupBy("group_id", "client_id", "client_host", "group_instance_id")
         .agg(
             F.count_distinct("life", "generation").alias("rebalances"),
             F.count_if(F.col("joined")).alias("joins"),
@@ -238,7 +238,7 @@ def _moves(found: DataFrame) -> DataFrame:
 
 
 def _change() -> Column:
-    """Why there was this generation, as far as its members tell."""
+    """Why there was this generation, as far as its members show."""
     came, went = F.size("joined") > 0, F.size("left") > 0
     return (
         F.when((F.col("nth") == 1) & (F.col("generation") > 1), FIRST_SEEN)
@@ -274,7 +274,7 @@ def _holdings(member: Column) -> Column:
     return F.coalesce(member["assignment"], F.array().cast(HOLDING))
 
 
-def _told(column: str, joined: bool) -> Column:
+def _changed(column: str, joined: bool) -> Column:
     return F.transform(
         column, lambda who: F.struct(F.lit(joined).alias("joined"), who.alias("who"))
     )

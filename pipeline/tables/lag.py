@@ -117,10 +117,10 @@ def _end_of_history(events: DataFrame, batches: DataFrame | None, now: datetime)
 
     A producer's clock may be far ahead, hence ``now``.
     """
-    told = events.where(of_kind(COMMIT, COMMIT_TOMBSTONE)).select(committed_at().alias("at"))
+    times = events.where(of_kind(COMMIT, COMMIT_TOMBSTONE)).select(committed_at().alias("at"))
     if batches is not None:
-        told = told.unionByName(batches.select(F.col("max_at").alias("at")))
-    return told.agg(F.least(F.max("at"), F.lit(now)).alias("_end"))
+        times = times.unionByName(batches.select(F.col("max_at").alias("at")))
+    return times.agg(F.least(F.max("at"), F.lit(now)).alias("_end"))
 
 
 def _held_by_minute(events: DataFrame, end: DataFrame, minutes: int) -> DataFrame:

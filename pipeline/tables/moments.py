@@ -17,7 +17,7 @@ def committed_at() -> Column:
 
 
 def grouped_at() -> Column:
-    """When a group's record reached the log; else the time of the state that it tells of."""
+    """When a group's record reached the log; else the time of the state that it has."""
     return F.coalesce(F.col("written_at"), F.col("state_at"))
 
 

@@ -51,13 +51,13 @@ def test_a_topic_from_its_making_to_its_end(broker: Broker, name: str) -> None:
     deleted = muster(broker, "topics", "delete", name)
     gone = muster(broker, "topics", "describe", name, code=1)
 
-    assert made.stdout == f"made {name}\n"
+    assert made.stdout == f"Created topic {name}\n"
     assert described["configs"] == {"retention.ms": "86400000"}
     assert [p["partition"] for p in described["partitions"]] == [0, 1, 2]
     assert {p["end_offset"] for p in described["partitions"]} == {0}
     assert described["topic_id"]
     assert listed[name] == {"topic": name, "partitions": 3, "replicas": 1, "internal": False}
-    assert deleted.stdout == f"deleted {name}\n"
+    assert deleted.stdout == f"Deleted topic {name}\n"
     assert "UNKNOWN_TOPIC_OR_PARTITION" in gone.stderr
     assert "muster topics list" in gone.stderr
 
@@ -70,7 +70,7 @@ def test_a_topic_that_is_there_is_an_error_unless_that_is_said_to_be_fine(
     fine = muster(broker, "topics", "create", name, "--if-not-exists")
 
     assert "TOPIC_ALREADY_EXISTS" in again.stderr
-    assert fine.stdout == f"there already: {name}\n"
+    assert fine.stdout == f"Topic {name} exists already\n"
 
 
 def test_lines_become_records_and_records_lines(broker: Broker, name: str) -> None:
@@ -78,7 +78,7 @@ def test_lines_become_records_and_records_lines(broker: Broker, name: str) -> No
     said = muster(broker, "produce", name, "--key-separator", ":", stdin="a:one\nb:two\na:three\n")
     read = muster(broker, "consume", name, "--from-beginning", "-n", "3", "--keys")
 
-    assert said.stdout.startswith(f"3 records to {name} (partition ")
+    assert said.stdout.startswith(f"Produced 3 records to {name} (partition ")
     assert sorted(read.stdout.splitlines()) == ["a\tone", "a\tthree", "b\ttwo"]
     assert [line for line in read.stdout.splitlines() if line[0] == "a"] == ["a\tone", "a\tthree"]
 

@@ -69,7 +69,7 @@ def check(name: str, broker: Broker, *replaced: tuple[str, str]) -> None:
 def test_groups(at_shop: Broker) -> None:
     member = joined(at_shop, "live")
     line = "muster offsets set billing orders:0=4 orders:1=5 orders:2=0 --execute"
-    assert until("the group can be committed to", lambda: "changed" in sessions.typed(line))
+    assert until("the group can be committed to", lambda: "Changed" in sessions.typed(line))
     try:
         check("groups", at_shop)
     finally:
@@ -114,12 +114,12 @@ def test_a_group_of_the_new_protocol_is_shown_and_guarded_like_any(at_shop: Brok
 
     assert "NON_EMPTY_GROUP" in refused
     line = "muster groups reset modern --topic orders --to-latest --execute"
-    assert until("it can be reset", lambda: "changed 3 offsets" in sessions.typed(line))
+    assert until("it can be reset", lambda: "Changed 3 offsets" in sessions.typed(line))
 
 
 def test_cluster(at_shop: Broker) -> None:
     line = "muster offsets set billing orders:0=4 --execute"
-    assert until("the group can be committed to", lambda: "changed" in sessions.typed(line))
+    assert until("the group can be committed to", lambda: "Changed" in sessions.typed(line))
     [found] = [json.loads(sessions.typed("muster cluster --json"))]
     size = found["brokers"][0]["log_bytes"]
     assert size > 0

@@ -65,7 +65,7 @@ def test_the_image_runs_a_broker_that_is_not_root(container: str, tmp_path: Path
             f" muster topics list --bootstrap {address}; touch /opt/muster/mine || echo refused"
         )
         said = buildah("run", *run[2:], container, "--", "sh", "-c", inside).split("\n")
-        assert said[:2] == ["10001", "made orders"]
+        assert said[:2] == ["10001", "Created topic orders"]
         assert said[-1] == "refused", "the programs are not the broker's to write"
         pids = [
             int(each.name)

@@ -145,7 +145,7 @@ def test_a_followed_history_grows_and_ctrl_c_leaves_it_whole(
         said, errors = follower.communicate(timeout=200)
 
     assert follower.returncode == 0, errors
-    assert errors == f"muster: {tmp_path} follows {served.bootstrap}; end with Ctrl-C\n"
+    assert errors == f"muster: following {served.bootstrap} into {tmp_path}; end with Ctrl-C\n"
     rows = rows_of(events)
     assert said == f"{events} has {len(rows)} records\n"
     assert len({(row["log_partition"], row["log_offset"]) for row in rows}) == len(rows)

@@ -173,5 +173,5 @@ def test_every_job_on_real_clients_and_a_running_muster(
     assert (refused.code, page.read_text()) == (1, "an old one")
     assert "already has report.html: replace it with --overwrite" in refused.err
     anew = run("pipeline", "report", "--out", str(out), "--overwrite")
-    assert (anew.code, anew.out) == (0, f"the report is {page}\n"), anew.err
+    assert (anew.code, anew.out) == (0, f"The report is {page}\n"), anew.err
     assert f"<bdi>{GROUP}</bdi>" in page.read_text()

@@ -40,7 +40,7 @@ def test_what_spark_submit_needs_is_written_once_and_its_line_printed(tmp_path: 
     ("words", "says"),
     [
         (["--until-now"], "--until-now goes with --follow"),
-        (["--follow", "--group", "g"], "--follow takes the whole history"),
+        (["--follow", "--group", "g"], "--follow reads the whole history"),
     ],
 )
 def test_following_takes_everything(words: list[str], says: str) -> None:
@@ -51,20 +51,24 @@ def test_following_takes_everything(words: list[str], says: str) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["commits", "--out", "OUT"], 2, "say where the history is"),
-        (["commits", "--source", "HISTORY"], 2, "say where the tables go"),
-        (["commits", "--source", "nowhere", "--out", "OUT"], 1, "there is no folder nowhere"),
+        (["commits", "--out", "OUT"], 2, "name the history"),
+        (["commits", "--source", "HISTORY"], 2, "name a folder for the tables"),
+        (
+            ["commits", "--source", "nowhere", "--out", "OUT"],
+            1,
+            "folder nowhere does not exist",
+        ),
         (["commits", "--source", "FILE", "--out", "OUT"], 1, "unpack an archive first"),
         (["commits", "--source", "127.0.0.1:1", "--out", "OUT"], 3, "no broker answers"),
-        (["commits", "--source", "kafka://x", "--out", "OUT"], 1, "is no address"),
+        (["commits", "--source", "kafka://x", "--out", "OUT"], 1, "is not an address"),
         (["commits", "--source", "HISTORY", "--out", "FILE"], 1, "is a file: name a folder"),
         (["commits", "--source", "HISTORY", "--out", "OUT", "--since", "noon"], 2, "--since noon"),
         (["commits", "--source", "HISTORY", "--out", "OUT", "--partitions", "x"], 2, "0,1,5-7"),
         (["commits", "--source", "HISTORY", "--out", "OUT", "--conf", "x=1"], 2, "spark.NAME"),
-        (["restore", "--at", "2026-01-01"], 2, "say which groups"),
-        (["restore", "g"], 2, "say as of when"),
-        (["restore", "g", "--at", "2999-01-01"], 2, "is still to come"),
-        (["restore", "g", "--at", "2026-01-01"], 2, "say where the history is"),
+        (["restore", "--at", "2026-01-01"], 2, "name the groups"),
+        (["restore", "g"], 2, "name the time"),
+        (["restore", "g", "--at", "2999-01-01"], 2, "is in the future"),
+        (["restore", "g", "--at", "2026-01-01"], 2, "name the history"),
     ],
 )
 def test_a_bad_input_is_one_sentence_and_nothing_is_written(

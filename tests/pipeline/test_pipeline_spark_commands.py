@@ -79,7 +79,7 @@ def test_what_can_not_be_read_is_told_and_in_quarantine(
     words = ["--source", str(tmp_path / "data"), "--out", str(out), "--no-topics", "--json"]
     made = run("pipeline", "commits", *words)
     assert made.code == 0, made.err
-    assert "2 stretches of the history could not be read: the table quarantine" in made.err
+    assert "2 parts of the history could not be read; the table quarantine" in made.err
     assert made.json["damaged"] == 2
     assert spark.read.parquet(str(out / "quarantine")).count() == 2
 
@@ -125,7 +125,7 @@ def test_offsets_are_put_back_to_what_they_were_and_forth_again(
 
     looked = scene.restore(*asked, "--dry-run", "--plan", "looked.json")
     assert looked.code == 0, looked.err
-    assert "nothing is changed (--dry-run)" in looked.out
+    assert "Nothing is changed (--dry-run)" in looked.out
     assert scene.offsets("billing") == {0: 40, 1: 5}
 
     done = scene.restore(*asked, "--execute", "--plan", "plan.json", "--json")
@@ -192,7 +192,7 @@ def test_a_history_of_another_cluster_brings_no_leader_epochs_along(
 
     assert ran.code == 0, ran.err
     [change] = ran.json["changes"]
-    assert change["note"] == "without leader epoch 37, which its log does not have there"
+    assert change["note"] == "without leader epoch 37, which the log does not have at this offset"
     shown = run("offsets", "get", name, "--json", "-b", broker.bootstrap)
     assert [(row["offset"], row["leader_epoch"]) for row in shown.json] == [(0, None)]
 

@@ -46,9 +46,9 @@ def plan_of(*steps: Step) -> Plan:
         (40, 90, 0, 50, None),
         (None, 40, None, None, None),
         (90, None, None, None, None),
-        (90, 4, 80, 0, "outside orders-0, which has 10 to 100"),
+        (90, 4, 80, 0, "outside orders-0, which has offsets 10 to 100"),
         (120, 90, 10, 0, None),
-        (90, 120, 0, 10, "outside orders-0, which has 10 to 100"),
+        (90, 120, 0, 10, "outside orders-0, which has offsets 10 to 100"),
     ],
 )
 def test_a_step_counts_the_records_that_the_log_still_has(
@@ -91,17 +91,17 @@ def change(value: dict[str, Any], path: str, to: Any) -> str:
 @pytest.mark.parametrize(
     ("path", "to", "says"),
     [
-        ("version", 2, "no plan of version 1"),
-        ("target", "mongo", "no plan"),
-        ("steps", None, "no plan"),
+        ("version", 2, "not a plan of version 1"),
+        ("target", "mongo", "not a plan"),
+        ("steps", None, "not a plan"),
         ("where", 3, "damaged"),
         ("about", [], "damaged"),
         ("steps.0.group", None, "step 1: it names no group"),
         ("steps.0.partition", -1, "step 1: partition is -1"),
-        ("steps.0.before", 3, "step 1, before: an offset"),
+        ("steps.0.before", 3, "step 1, before: it must be an offset"),
         ("steps.0.before.offset", "x", "step 1, before: offset is 'x'"),
         ("steps.0.after.metadata", 3, "step 1, after"),
-        ("steps.1.partition", 0, "comes twice"),
+        ("steps.1.partition", 0, "is there twice"),
     ],
 )
 def test_a_file_that_is_no_plan_says_where(path: str, to: Any, says: str) -> None:
@@ -226,7 +226,7 @@ AT = Located(40, 1_000)
         pytest.param(
             40,
             Known(SOURCE, TARGET, AT, None, None),
-            (50, "the target has no record from 1000 ms on yet: its end"),
+            (50, "its end, as the target has no record since 1000 ms yet"),
             id="not copied yet",
         ),
         pytest.param(

@@ -260,7 +260,7 @@ def test_clear_words_for_what_cannot_be_read(
         return str(error.value)
 
     where = str(tmp_path)
-    assert f"there is no folder {where}/absent" in refused({"path": f"{where}/absent"})
+    assert f"the folder {where}/absent does not exist" in refused({"path": f"{where}/absent"})
     assert "has no partition of __consumer_offsets" in refused({"path": where})
     (tmp_path / "file.tar").write_bytes(b"")
     assert "unpack an archive first" in refused({"path": f"{where}/file.tar"})
@@ -275,7 +275,7 @@ def test_clear_words_for_what_cannot_be_read(
         raise PermissionError(13, "Permission denied", path)
 
     monkeypatch.setattr(os, "listdir", forbidden)
-    assert f"{where} may not be read" in refused({"path": where})
+    assert f"{where} can't be read" in refused({"path": where})
 
 
 def test_two_folders_are_one_broker_or_refused(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_clear_words_for_what_is_no_source(
     port = free_port()
     with pytest.raises(PipelineError, match=f"no broker answers at 127.0.0.1:{port}"):
         open_source(spark, f"127.0.0.1:{port}")
-    with pytest.raises(PipelineError, match="there is no folder"):
+    with pytest.raises(PipelineError, match="does not exist"):
         open_source(spark, str(tmp_path / "absent"))
     with pytest.raises(PipelineError, match="has no partition of __consumer_offsets"):
         open_source(spark, str(tmp_path))

@@ -78,7 +78,7 @@ def test_a_dry_run_foretells_and_changes_nothing(
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["get", "--broker", "1", "--every-broker"], 2, "say whose settings"),
+        (["get", "--broker", "1", "--every-broker"], 2, "choose one of --topic NAME"),
         (["get", "no.such", "--broker", "1"], 1, "broker 1 has no setting no.such"),
         (["set", "retention.ms=1", "--topic", "not-there"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (["set", "listeners=x", "--broker", "1"], 1, "INVALID_REQUEST"),

@@ -82,8 +82,8 @@ def test_a_rebalance_is_three_lines() -> None:
     assert story(journal(rebalances=[rebalance()])) == [
         "g  Stable",
         f"{at}  a-1 from /10.0.0.1 left: bye",
-        "    join took 2.6 s, until all had joined; last was b-2, 2.5 s after the one before;"
-        " sync took 40 ms",
+        "    join took 2.6 s, until all members had joined; b-2 was last, 2.5 s after the one"
+        " before it; sync took 40 ms",
         "    generation 2 (range), 1 member: b-2 got t:0-2,5",
     ]
 
@@ -94,7 +94,7 @@ def test_a_rebalance_that_goes_on_says_for_whom_and_until_when() -> None:
     )
     lines = story(journal(rebalances=[going_on]))
     assert lines[2:] == [
-        f"    join goes on: waits for b-2, until {time_of_day(NOW_MS + 60_000)} at the latest"
+        f"    join is running: it waits for b-2, until {time_of_day(NOW_MS + 60_000)} at the latest"
     ]
 
 
@@ -106,7 +106,7 @@ def test_who_came_and_went_meanwhile_is_told_but_not_the_cause_again() -> None:
     lines = story(journal(rebalances=[rebalance(changes=changes, more_changes=4)]))
     assert lines[2:4] == [
         f"    {time_of_day(NOW_MS + 1000)}  c-3 from /10.0.0.1 joined",
-        "    and 4 more came or went",
+        "    and 4 more joined or left",
     ]
 
 
@@ -149,21 +149,20 @@ def test_what_is_no_rebalance_stands_where_it_happened() -> None:
     assert lines[1:3] == [
         f"{time_of_day(NOW_MS - 1000)}  the coordinator started and loaded the group from offset 9"
         " of its log: generation 7, 2 members",
-        "    generations before it in the log: 6 (at 3)",
+        "    earlier generations in the log: 6 (at 3)",
     ]
     assert lines[3].endswith(f"left: bye, last heard at {time_of_day(NOW_MS - 10_000)}")
     assert lines[6:] == [
         f"{time_of_day(NOW_MS + 2000)}  something happened",
         f"{time_of_day(NOW_MS + 3000)}  reset from /10.0.0.9 moved t-1 back from 9 to 0 and 1 more",
-        f"2 times a commit was refused with ILLEGAL_GENERATION, last at {time_of_day(NOW_MS)}:"
+        f"2 commits refused with ILLEGAL_GENERATION, the last at {time_of_day(NOW_MS)}:"
         " b-2 from /10.0.0.1, late",
-        "c-3 from /10.0.0.1 keeps changing what it says of itself (5 times),"
-        " last: offers other things",
+        "c-3 from /10.0.0.1 keeps changing its metadata (5 times), last: offers other things",
     ]
 
 
 def test_a_group_to_which_nothing_happened_says_so() -> None:
-    assert story(journal())[1:] == ["nothing has happened to it since the broker started"]
+    assert story(journal())[1:] == ["nothing has happened to the group since the broker started"]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +222,7 @@ COMMANDS = [("groups", "why", "g"), ("groups", "watch"), ("offsets", "expiring")
 def test_nobody_who_answers_is_told_with_what_to_do(words: tuple[str, ...]) -> None:
     address = f"127.0.0.1:{free_port()}"
     done = run(*words, "--http", address, code=3)
-    assert f"needs Muster's HTTP, and nobody answers at {address}" in done.stderr
+    assert f"needs Muster's HTTP, but nothing answers at {address}" in done.stderr
     assert "--http HOST:PORT" in done.stderr
 
 
@@ -252,7 +251,7 @@ def stranger() -> Iterator[str]:
 
 def test_another_server_is_told_from_muster(stranger: str) -> None:
     done = run("groups", "why", "g", "--http", stranger, code=3)
-    assert f"what answers at {stranger} is not Muster (status 404)" in done.stderr
+    assert f"but {stranger} is not Muster (status 404)" in done.stderr
 
 
 def test_an_address_without_a_port_is_wrong_use() -> None:
@@ -346,7 +345,7 @@ def test_a_live_group_is_watched_explained_and_its_offsets_listed(
     assert len(states) < 40, "a line per change, not one per look"
     assert [(row["partition"], row["offset"]) for row in listed["offsets"]] == [(0, 2), (1, 2)]
     assert "the group has been without members since" in table
-    assert nothing == "no offset expires within 1d\n"
+    assert nothing == "No offset expires within 1d\n"
 
 
 def _watched_in_a_pipe(http_side: tuple[str, ...], *words: str) -> str:

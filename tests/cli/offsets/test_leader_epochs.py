@@ -201,7 +201,7 @@ class Scene:
         return "made.json"
 
 
-LEFT_OUT = "without leader epoch 37, which its log does not have there"
+LEFT_OUT = "without leader epoch 37, which the log does not have at this offset"
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_an_offset_that_is_outside_its_log_has_both_notes(scene: Scene) -> None:
     done = run("offsets", "import", str(file), "--execute", "--json", "-b", scene.bootstrap)
 
     [change] = done.json["changes"]
-    assert change["note"] == f"outside {scene.name}-0, which has 0 to 10; {LEFT_OUT}"
+    assert change["note"] == f"outside {scene.name}-0, which has offsets 0 to 10; {LEFT_OUT}"
     assert scene.committed() == {0: (99, -1)}
 
 

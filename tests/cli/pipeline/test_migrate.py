@@ -108,7 +108,7 @@ def test_zookeepers_offsets_are_moved_once_and_the_second_run_has_nothing_to_do(
     again = scene.migrate(*source, "--execute")
     assert again.code == 0
     assert "2 equal" in again.err
-    assert again.out == "nothing to change\n"
+    assert again.out == "Nothing to change\n"
     assert len(list(Path().glob("migrate-*.json"))) == 1
 
 
@@ -120,14 +120,14 @@ def test_an_offset_goes_backwards_only_when_told_to_and_undo_puts_all_back(scene
 
     left = scene.migrate(*source, scene.name, "--execute", "--plan", "first.json")
     assert left.code == 0
-    assert f"{scene.name}, {scene.name}-0: 41 stays behind 90 there" in left.err
+    assert f"{scene.name}, {scene.name}-0: stays at 90, past 41 at the source" in left.err
     assert scene.new() == {0: 90, 1: 7}
 
     told = scene.migrate(*source, "--backwards", "--execute", "--plan", "back.json", "--json")
     assert told.code == 0
     assert told.json["executed"] is True
     assert [(c["before"], c["after"], c["note"]) for c in told.json["changes"]] == [
-        (90, 41, f"goes backwards; outside {scene.name}-0, which has 0 to 0")
+        (90, 41, f"goes backwards; outside {scene.name}-0, which has offsets 0 to 0")
     ]
     assert scene.new() == {0: 41, 1: 7}
 
@@ -176,7 +176,7 @@ def test_consumers_that_still_run_the_old_way_are_told_of_and_not_overwritten(
         f"/consumers/{scene.name}/ids/{scene.name}_host-1", b"{}", ephemeral=True, makepath=True
     )
     ran = scene.migrate("--zookeeper", scene.zookeeper)
-    assert "1 consumer committing in ZooKeeper now" in ran.err
+    assert "commits to ZooKeeper now, by 1 consumer" in ran.err
     back = scene.migrate("--zookeeper", scene.zookeeper, "--back", "--execute")
     assert back.code == 1
     assert "stop them first" in back.err
@@ -188,7 +188,7 @@ def test_a_path_that_is_no_offset_stops_it_unless_it_is_left_out(scene: Scene) -
     scene.commit_old(1, "later")
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--execute")
     assert ran.code == 1
-    assert f"{scene.path(1)} has 'later', which is no offset" in ran.err
+    assert f"{scene.path(1)} has 'later', which is not an offset" in ran.err
     assert "1 path can't be read: nothing was changed" in ran.err
     assert scene.new() == {}
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--execute", "--skip-unreadable")
@@ -271,7 +271,7 @@ def test_a_file_that_is_there_is_not_written_over(scene: Scene) -> None:
     Path("plan.json").write_text("mine")
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--execute", "--plan", "plan.json")
     assert ran.code == 2
-    assert "plan.json is there already: name another with --plan" in ran.err
+    assert "plan.json exists already: name another with --plan" in ran.err
     assert Path("plan.json").read_text() == "mine"
     assert scene.new() == {}
 
