@@ -80,12 +80,12 @@ class Broker:
         self.metrics = Metrics()
         self.internal_errors = InternalErrors()
         """Bugs of ours that were caught before they harmed others."""
-        self.watchdog = Watchdog()
-        self.background = Background(self.watchdog)
+        self.watchdog = Watchdog(self.time)
+        self.background = Background(self.time, self.watchdog)
         self.spawn, self.after = self.background.spawn, self.background.after
-        self.slicer = Slicer(self.watchdog)
+        self.slicer = Slicer(self.time, self.watchdog)
         """Whose slice of long work is next."""
-        self.worker = Worker()
+        self.worker = Worker(self.time)
         """The thread for pure work that takes long."""
         self.journal = Journal()
         """Why groups rebalanced; what /api shows."""

@@ -20,7 +20,7 @@ import random
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Thread
+from threading import Condition, Thread
 from time import monotonic, perf_counter_ns, process_time, time
 from typing import TypeVar, TypeVarTuple
 from uuid import uuid4
@@ -126,6 +126,12 @@ class Time:
     def start_thread(self, work: Callable[[], None], name: str) -> None:
         """Run ``work`` in a thread that ends with the process at the latest."""
         Thread(target=work, name=name, daemon=True).start()
+
+    def wait_in_thread(
+        self, condition: Condition, until: Callable[[], bool], seconds: float
+    ) -> bool:
+        """Wait for others to make ``until`` true, not for longer; in a thread that may stand."""
+        return condition.wait_for(until, seconds)
 
     async def start_process(
         self, command: Sequence[str], env: Mapping[str, str], line_bytes_max: int

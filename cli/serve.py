@@ -25,6 +25,7 @@ from cli.version import VERSION
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.config.config import Config
+    from broker.time import Time
 
 FAILED = 1
 USAGE = 2
@@ -71,23 +72,25 @@ def serve(arguments: Sequence[str]) -> int:
     gc.disable()
     _import_structlog()
     from broker.loop.log_writer import standard_streams
+    from broker.time import Time
 
-    with standard_streams():
+    time = Time()
+    with standard_streams(time):
         try:
-            return _serve_with(options)
+            return _serve_with(options, time)
         except Exception:  # noqa: BLE001 - as Python would, but where nobody's pipe can hold it up
             traceback.print_exc()
             return FAILED
 
 
-def _serve_with(options: argparse.Namespace) -> int:
+def _serve_with(options: argparse.Namespace, time: Time) -> int:
     from broker.config.config import BadConfig
     from broker.cores.log_lines import configure
 
     try:
         config = _config(options)
-        configure(config["log.format"], config["log.level"])
-        return _run(config, lambda: _config(options))
+        configure(time, config["log.format"], config["log.level"])
+        return _run(config, time, lambda: _config(options))
     except BadConfig as error:
         return _complain(str(error))
     except KeyboardInterrupt:  # before the broker's own handling of signals is in place
@@ -132,11 +135,11 @@ def _config(options: argparse.Namespace) -> Config:
     return load(options.config, os.environ, options.set, flags)
 
 
-def _run(config: Config, reread: Callable[[], Config]) -> int:
+def _run(config: Config, time: Time, reread: Callable[[], Config]) -> int:
     from broker.broker import BadDirectory, Broker, CorruptLog, DirectoryLocked
 
     _raise_file_limit()
-    broker = Broker(config)
+    broker = Broker(config, time=time)
     try:
         broker.open()
     except (BadDirectory, CorruptLog, DirectoryLocked) as error:
@@ -170,7 +173,7 @@ async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
     from broker.broker import CannotListen
     from broker.loop.garbage import collect_seldom
 
-    collect_seldom(broker.watchdog)
+    collect_seldom(broker.time, broker.watchdog)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, broker.stopped.set)

@@ -8,11 +8,13 @@ terminal), both on standard error, which `muster serve` has a thread write
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
 from structlog.typing import EventDict, Processor
 
+from broker.time import Time
 from coordinator.events import (
     Event,
     GenerationFormed,
@@ -47,6 +49,17 @@ def _printable(text: str) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
+def _stamped(time: Time) -> Processor:
+    """What gives each line the wall clock's time, as structlog's own `TimeStamper` writes it."""
+
+    def stamp(_logger: Any, _method: str, event: EventDict) -> EventDict:
+        at = datetime.fromtimestamp(time.wall_s(), UTC)
+        event["timestamp"] = at.isoformat().replace("+00:00", "Z")
+        return event
+
+    return stamp
+
+
 def _never_failing(processors: list[Processor]) -> Processor:
     """One processor that does what these do; what can't be shown costs its line, not the work."""
 
@@ -63,7 +76,7 @@ def _never_failing(processors: list[Processor]) -> Processor:
     return render
 
 
-def configure(log_format: str, level: str = "info") -> None:
+def configure(time: Time, log_format: str, level: str = "info") -> None:
     """Send log lines to standard error; ``log_format`` is one of FORMATS."""
     renderer: Any
     if log_format == "json":
@@ -77,7 +90,7 @@ def configure(log_format: str, level: str = "info") -> None:
             _never_failing(
                 [
                     structlog.processors.add_log_level,
-                    structlog.processors.TimeStamper(fmt="iso", utc=True),
+                    _stamped(time),
                     structlog.processors.format_exc_info,
                     _escaped,
                     renderer,

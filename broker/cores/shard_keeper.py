@@ -60,7 +60,7 @@ class ShardKeeper(ABC):
         self.settings = settings
         self.time = time
         self.errors = errors or InternalErrors()
-        self.watchdog = watchdog or Watchdog()
+        self.watchdog = watchdog or Watchdog(time)
         self.hosts: list[ShardLog] = []
         """By partition; empty while ``__consumer_offsets`` does not exist."""
         self.on_event: list[Observer] = []

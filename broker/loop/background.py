@@ -1,26 +1,34 @@
-"""Work beside the requests: tasks that the watchdog measures, and what a thread does later."""
+"""Work beside the requests: what is done once, what is repeated, what a thread does later.
+
+The tasks are measured by the watchdog, under the name that the operator knows the work by.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any, NoReturn
 
 import structlog
 
 from broker.loop.watchdog import Watchdog
+from broker.time import Time
 
 logger = structlog.get_logger(__name__)
 
 STOP_S_MAX = 2
 """How long a stop waits for tasks."""
+ALTERED_S_MAX = 1.0
+"""How long it takes at most until an altered pause is seen."""
 
 
 class Background:
     """The tasks and timers of one broker; use from the event loop's thread alone."""
 
-    def __init__(self, watchdog: Watchdog) -> None:
+    def __init__(self, time: Time, watchdog: Watchdog) -> None:
         self.tasks: set[asyncio.Task[Any]] = set()
+        self._time = time
         self._watchdog = watchdog
         self._timers: dict[asyncio.TimerHandle, Callable[[], None]] = {}
 
@@ -30,28 +38,63 @@ class Background:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
+    def every(
+        self,
+        name: str,
+        pause_s: Callable[[], float],
+        work: Callable[[], Awaitable[object]],
+        failed: Callable[[Exception], None],
+    ) -> asyncio.Task[None]:
+        """`repeat`, watched under ``name``, until whoever asked for it cancels the task."""
+        work_watched = self._watchdog.watched(name, repeat(self._time, pause_s, work, failed))
+        return asyncio.get_running_loop().create_task(work_watched)
+
     def after(self, delay_ms: int, work: Callable[[], None]) -> None:
         """Runs ``work`` in a thread after ``delay_ms``, or when the broker stops."""
 
         def due() -> None:
             del self._timers[timer]
-            self.spawn(_in_thread(work))
+            self.spawn(self._in_thread(work))
 
-        timer = asyncio.get_running_loop().call_later(delay_ms / 1000, due)
+        timer = self._time.call_later(delay_ms / 1000, due)
         self._timers[timer] = work
 
     async def stop(self) -> None:
         """Waits for the tasks, not for ever, and does now what was put off."""
         if self.tasks:
-            await asyncio.wait(self.tasks, timeout=STOP_S_MAX)
+            with suppress(TimeoutError):
+                async with self._time.within(STOP_S_MAX):
+                    await asyncio.wait(self.tasks)
         for timer, work in list(self._timers.items()):
             timer.cancel()
-            await asyncio.to_thread(work)
+            await self._time.in_thread(work)
         self._timers.clear()
 
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        try:
+            await self._time.in_thread(work)
+        except OSError as error:
+            logger.warning("work beside failed", error=str(error))
 
-async def _in_thread(work: Callable[[], None]) -> None:
-    try:
-        await asyncio.to_thread(work)
-    except OSError as error:
-        logger.warning("work beside failed", error=str(error))
+
+async def repeat(
+    time: Time,
+    pause_s: Callable[[], float],
+    work: Callable[[], Awaitable[object]],
+    failed: Callable[[Exception], None],
+) -> NoReturn:
+    """Pauses and works, again and again; the one such loop of the broker.
+
+    ``pause_s`` is asked for each pause, and again while it lasts: it may be altered meanwhile. What
+    ``work`` raises is handed to ``failed``, and the repeating goes on.
+    """
+    while True:
+        paused_s = 0.0
+        while (left_s := pause_s() - paused_s) > ALTERED_S_MAX:
+            await time.sleep(ALTERED_S_MAX)
+            paused_s += ALTERED_S_MAX
+        await time.sleep(max(left_s, 0.0))
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - handed on
+            failed(error)

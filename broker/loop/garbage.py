@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from time import perf_counter_ns
 
 from broker.loop.watchdog import Watchdog
+from broker.time import Time
 
 THRESHOLDS = (2_000, 5, 500)
 """New containers before the young ones are looked through; how many such looks before one at the
 middle-aged, some 10,000 (4 ms); how many of these before one at all, some 5 million more."""
 
 
-def collect_seldom(watchdog: Watchdog) -> Callable[[], None]:
+def collect_seldom(time: Time, watchdog: Watchdog) -> Callable[[], None]:
     """Has the collector work as above; returns what undoes it."""
     before = gc.get_threshold()
     began_ns = 0
@@ -27,7 +27,7 @@ def collect_seldom(watchdog: Watchdog) -> Callable[[], None]:
     def measured(phase: str, _info: dict[str, int]) -> None:
         nonlocal began_ns
         if phase == "start":
-            began_ns = perf_counter_ns()
+            began_ns = time.ticks_ns()
         else:
             watchdog.ended("garbage collection", began_ns)
 

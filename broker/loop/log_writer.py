@@ -2,9 +2,8 @@
 
 Standard error may be a file on a full disk, a pipe whose reader is gone, or one whose reader does
 not read: the first two fail, the last one blocks, and whoever logs must feel nothing of it (law
-10).
-So lines are queued and a thread writes them. When the queue is full the oldest lines go: the last
-ones say why a broker stopped. What is lost is counted, and told once lines are written again.
+10). So lines are queued and a thread writes them. When the queue is full the oldest lines go: the
+last ones say why a broker stopped. What is lost is counted, and told once lines are written again.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from contextlib import contextmanager, suppress
 
 import structlog
 
+from broker.time import Time
+
 logger = structlog.get_logger(__name__)
 
 QUEUED_BYTES_MAX = 1 << 20
@@ -32,7 +33,8 @@ _AT_ONCE_BYTES = 1 << 16
 class LogWriter:
     """The queue and its thread, which begins with the first line; use from any thread."""
 
-    def __init__(self, queued_bytes_max: int = QUEUED_BYTES_MAX) -> None:
+    def __init__(self, time: Time, queued_bytes_max: int = QUEUED_BYTES_MAX) -> None:
+        self._time = time
         self.lost = 0
         """Lines that were not written."""
         self._told = 0
@@ -42,7 +44,7 @@ class LogWriter:
         """Descriptor and line."""
         self._queued_bytes = 0
         self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
+        self._started = False
         self._idle = True
         """The thread waits for lines."""
         self._torn: set[int] = set()
@@ -56,9 +58,9 @@ class LogWriter:
             while self._queued_bytes > self._max and len(self._queue) > 1:
                 self._queued_bytes -= len(self._queue.popleft()[1])
                 self.lost += 1
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="log", daemon=True)
-                self._thread.start()
+            if not self._started:
+                self._started = True
+                self._time.start_thread(self._run, "log")
             if self._idle:
                 self._idle = False
                 self._changed.notify_all()
@@ -66,7 +68,7 @@ class LogWriter:
     def drain(self, within_s: float = END_WITHIN_S) -> bool:
         """Wait until all that is queued was written or lost; False when that takes too long."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._idle, within_s)
+            return self._time.wait_in_thread(self._changed, lambda: self._idle, within_s)
 
     def _run(self) -> None:
         while True:
@@ -171,14 +173,14 @@ def lost_lines() -> int:
 
 
 @contextmanager
-def standard_streams() -> Iterator[LogWriter]:
+def standard_streams(time: Time) -> Iterator[LogWriter]:
     """Within the block all that goes to standard output and error is written by a `LogWriter`.
 
     That is what we log, and what Python and its libraries print. At its end what is queued is
     written, unless that takes longer than `END_WITHIN_S`.
     """
     _open_missing()
-    writer = LogWriter()
+    writer = LogWriter(time)
     _writers.append(writer)
     before = sys.stdout, sys.stderr
     encodings = [getattr(stream, "encoding", None) or "utf-8" for stream in before]

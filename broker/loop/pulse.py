@@ -50,7 +50,7 @@ class Pulse:
         self._time.run_free()
 
     def _arm(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
+        self._timer = self._time.call_later(BEAT_S, self._beat)
 
     def _beat(self) -> None:
         self._arm()

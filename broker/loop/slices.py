@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
-from time import perf_counter_ns
 from typing import Any, TypeVar
 
 from broker.loop.watchdog import Watchdog
+from broker.time import Time
 
 Result = TypeVar("Result")
 
@@ -28,15 +28,20 @@ SLICE_NS = 4_000_000
 class Slicer:
     """Whose slice is next; one for a broker, used from the event loop's thread alone."""
 
-    def __init__(self, watchdog: Watchdog | None = None) -> None:
-        self.watchdog = watchdog or Watchdog()
+    def __init__(
+        self, time: Time, watchdog: Watchdog | None = None, slice_ns: int = SLICE_NS
+    ) -> None:
+        self.time = time
+        self.watchdog = watchdog or Watchdog(time)
+        self.slice_ns = slice_ns
+        """How long one slice may hold the loop, where its work asks for nothing else."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._scheduled = False
         self._direct_until_ns = 0
 
-    def work(self, name: str) -> Slices:
+    def work(self, name: str, slice_ns: int | None = None) -> Slices:
         """The slices of a piece of work that begins now; ``name`` is what the watchdog calls it."""
-        return Slices(self, name)
+        return Slices(self, name, self.slice_ns if slice_ns is None else slice_ns)
 
     def direct_until_ns(self) -> int:
         """Until when work that a request has just brought may be done at once, without a slice.
@@ -45,7 +50,7 @@ class Slicer:
         that a hundred small pieces don't become a long one.
         """
         if not self._direct_until_ns:
-            self._direct_until_ns = perf_counter_ns() + SLICE_NS
+            self._direct_until_ns = self.time.ticks_ns() + self.slice_ns
             asyncio.get_running_loop().call_soon(self._iteration_over)
         return self._direct_until_ns
 
@@ -77,21 +82,23 @@ class Slicer:
 class Slices:
     """The slices of one piece of work; the first one runs from when this is made."""
 
-    def __init__(self, slicer: Slicer, name: str) -> None:
+    def __init__(self, slicer: Slicer, name: str, slice_ns: int) -> None:
         self.held_s = 0.0
         """How long the ended slices have held the loop, all together."""
         self._slicer = slicer
         self._name = name
-        self._since_ns = perf_counter_ns()
+        self._slice_ns = slice_ns
+        self._ticks_ns = slicer.time.ticks_ns
+        self._since_ns = self._ticks_ns()
 
     @property
     def over(self) -> bool:
         """Whether others should have their turn."""
-        return perf_counter_ns() - self._since_ns > SLICE_NS
+        return self._ticks_ns() - self._since_ns > self._slice_ns
 
     def end(self) -> float:
         """End the work, or this part of it; returns ``held_s``."""
-        now_ns = perf_counter_ns()
+        now_ns = self._ticks_ns()
         held_ns = now_ns - self._since_ns
         self._slicer.watchdog.held(self._name, held_ns)
         self.held_s += held_ns / 1e9
@@ -102,7 +109,7 @@ class Slices:
         """Let the others have their turn. Long work that begins by a request begins with this."""
         self.end()
         await self._slicer.turn()
-        self._since_ns = perf_counter_ns()
+        self._since_ns = self._ticks_ns()
 
     async def beside(self, work: Coroutine[Any, Any, Result]) -> Result:
         """What ``work`` gives; where it waits for others, that does not count as held."""
@@ -122,18 +129,18 @@ class Slices:
                 step = partial(work.send, (yield waits_for))
             except BaseException as error:  # noqa: BLE001 - it is the work's to handle
                 step = partial(work.throw, error)
-            self._since_ns = perf_counter_ns()
+            self._since_ns = self._ticks_ns()
 
     async def until(self, done: asyncio.Future[Any]) -> None:
         """Wait for others to be done with that, whether well or not; it does not count as held."""
         self.end()
         await asyncio.wait((done,))
-        self._since_ns = perf_counter_ns()
+        self._since_ns = self._ticks_ns()
 
     async def wait_for(self, what: Awaitable[object], at_most_s: float) -> None:
         """Wait for what others do, and not for longer than that; it does not count as held."""
         self.end()
         with suppress(TimeoutError):
-            async with asyncio.timeout(at_most_s):
+            async with self._slicer.time.within(at_most_s):
                 await what
-        self._since_ns = perf_counter_ns()
+        self._since_ns = self._ticks_ns()

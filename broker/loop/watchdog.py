@@ -11,10 +11,11 @@ import types
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
-from time import perf_counter_ns
 from typing import Any, TypeVar
 
 import structlog
+
+from broker.time import Time
 
 Result = TypeVar("Result")
 
@@ -29,7 +30,8 @@ LOGGED_NS = 200_000_000
 class Watchdog:
     """Counts the pieces that were too long; use from the event loop's thread alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, time: Time) -> None:
+        self._ticks_ns = time.ticks_ns
         self.counts: defaultdict[str, int] = defaultdict(int)
         """Name to how many pieces held the loop for longer than `HELD_NS_MAX`."""
         self.longest_ns: defaultdict[str, int] = defaultdict(int)
@@ -39,7 +41,7 @@ class Watchdog:
 
     def ended(self, name: str, began_ns: int) -> None:
         """Take in that the piece ``name`` ends now; not counted again if a part of it was."""
-        now_ns = perf_counter_ns()
+        now_ns = self._ticks_ns()
         if now_ns - began_ns > HELD_NS_MAX and self._told_ns < began_ns:
             self.held(name, now_ns - began_ns)
 
@@ -51,7 +53,7 @@ class Watchdog:
     def _stepped(self, name: str, work: Coroutine[Any, Any, Result]) -> Generator[Any, Any, Result]:
         step: Callable[[], Any] = partial(work.send, None)
         while True:
-            began_ns = perf_counter_ns()
+            began_ns = self._ticks_ns()
             try:
                 waits_for = step()
             except StopIteration as end:
@@ -69,7 +71,7 @@ class Watchdog:
         if held_ns <= HELD_NS_MAX:
             return
         self.counts[name] += 1
-        self._told_ns = perf_counter_ns()
+        self._told_ns = self._ticks_ns()
         self.longest_ns[name] = max(self.longest_ns[name], held_ns)
         if held_ns > LOGGED_NS:
             logger.warning(

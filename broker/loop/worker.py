@@ -11,8 +11,9 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+
+from broker.time import Time
 
 SWITCH_S = 0.001
 """For so long the thread may keep the interpreter while the loop wants it; Python's own 5 ms would
@@ -25,8 +26,8 @@ _Job = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 class Worker:
     """Runs jobs in a thread; use from the event loop's thread alone."""
 
-    def __init__(self) -> None:
-        self._executor: ThreadPoolExecutor | None = None
+    def __init__(self, time: Time) -> None:
+        self._threads = time.threads(1, "worker")
         self._queues: dict[Hashable, deque[_Job]] = {}
         """By client, those whose turn is next first."""
         self._served: Hashable = None
@@ -53,9 +54,7 @@ class Worker:
                 done.cancel()
         if self._running is not None:
             self._running.cancel()
-        if self._executor is not None:
-            self._executor.shutdown(wait=False)
-            self._executor = None
+        self._threads.stop()
 
     def _next(self) -> None:
         self._running = None
@@ -73,7 +72,7 @@ class Worker:
 
     def _start(self, client: Hashable, job: Callable[[], Any], done: asyncio.Future[Any]) -> None:
         def ended(running: asyncio.Future[Any]) -> None:
-            error = running.exception()
+            error = None if running.cancelled() else running.exception()
             if not done.done():
                 if error is None:
                     done.set_result(running.result())
@@ -82,8 +81,5 @@ class Worker:
             self._next()
 
         self._running, self._served = done, client
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix="worker")
-            sys.setswitchinterval(SWITCH_S)
-        loop = asyncio.get_running_loop()
-        loop.run_in_executor(self._executor, job).add_done_callback(ended)
+        sys.setswitchinterval(SWITCH_S)
+        self._threads.run(job).add_done_callback(ended)

@@ -117,7 +117,7 @@ class Server:
         """API key to nanoseconds from a request's arrival to its answer."""
         self.large = LargeRequests(broker.slicer, broker.worker, broker.spawn)
         """Where requests over many elements are worked off."""
-        self.disk = DiskReads()
+        self.disk = DiskReads(broker.time)
         """Reads of what the page cache has not."""
         self.clients = Clients()
         """Who sent how much."""

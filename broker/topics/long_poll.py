@@ -54,7 +54,7 @@ class LongPolls:
         watchdog: Watchdog | None = None,
     ) -> None:
         self._time = time
-        self._watchdog = watchdog or Watchdog()
+        self._watchdog = watchdog or Watchdog(time)
         self._errors = errors or InternalErrors()
         self._by_partition: defaultdict[Partition, set[Waiter]] = defaultdict(set)
         self._by_topic: Counter[str] = Counter()

@@ -88,9 +88,9 @@ class EdgeBroker:
         self.log_config = log_config or LogConfig(cleanup_policy="compact")
         self.partitions = partitions
         self.time = time or Time()
-        self.watchdog = Watchdog()
-        self.slicer = Slicer(self.watchdog)
-        self.worker = Worker()
+        self.watchdog = Watchdog(self.time)
+        self.slicer = Slicer(self.time, self.watchdog)
+        self.worker = Worker(self.time)
         self.registry = Topics({"orders": 3, "payments": 100})
         self.runtime = Runtime(settings or RuntimeSettings(GROUPS), self.time)
         more: dict[str, Any] = {} if served is None else {"served": served}

@@ -216,12 +216,13 @@ async def test_a_commit_that_moves_an_offset_back_is_a_warning(tmp_path: Path) -
 
 CONSOLE = """
 from broker.cores.log_lines import configure, observe
+from broker.time import Time
 from coordinator.events import Cause, MemberJoined, Transition
-configure("console")
+configure(Time(), "console")
 sly = {sly!r}
 observe(Transition(sly, "Empty", "PreparingRebalance", 0, Cause.MEMBER_JOINED, sly + " joined"))
 observe(MemberJoined(sly, sly, sly, sly, "/127.0.0.1", sly))
-configure("console", "warning")
+configure(Time(), "console", "warning")
 """
 
 
@@ -259,7 +260,8 @@ def test_a_level_leaves_out_what_is_less_serious(tmp_path: Path) -> None:
 
 
 def test_a_traceback_keeps_its_lines_and_nothing_else_does() -> None:
-    told = "from broker.cores.log_lines import configure, logger; configure('console')\n"
+    told = "from broker.cores.log_lines import configure, logger\n"
+    told += "from broker.time import Time; configure(Time(), 'console')\n"
     told += "try: raise ValueError('bad\x1b[2J')\n"
     told += "except ValueError: logger.exception('it\\nfailed')"
     done = subprocess.run(

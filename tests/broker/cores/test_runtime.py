@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from broker.cores.runtime import RuntimeSettings
 from broker.cores.shard_log import Phase, ShardLog
 from broker.loop.slices import Slicer
+from broker.time import Time
 from coordinator.calls import Now
 from coordinator.config import GroupConfig
 from log.config import LogConfig
@@ -551,12 +552,12 @@ async def test_offsets_of_a_deleted_topic_go_even_if_their_shard_was_loading(
         client = await broker.client()
         assert await client.commit(HERE, 5) == NONE
         assert await client.commit(HERE, 6, topic="payments") == NONE
-        await broker.runtime.dropped_offsets.drop(["payments"], Slicer().work("test"))
+        await broker.runtime.dropped_offsets.drop(["payments"], Slicer(Time()).work("test"))
         assert await client.fetch(HERE, "payments") == -1
         assert await client.fetch(HERE) == 5
     again = EdgeBroker(tmp_path)
     async with again:
-        await again.runtime.dropped_offsets.drop(["orders"], Slicer().work("test"))
+        await again.runtime.dropped_offsets.drop(["orders"], Slicer(Time()).work("test"))
         await eventually(lambda: not again.runtime.loading)
         assert await (await again.client()).fetch(HERE) == -1
 

@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 
 from broker.loop import log_writer
 from broker.loop.log_writer import LogWriter, Stream
+from broker.time import Time
 from tests.brokers import CHECKOUT
 
 
@@ -55,7 +56,7 @@ def read_until(reading: int, end: bytes) -> bytes:
 
 
 def test_lines_come_in_order_and_whole(pipe: tuple[int, int]) -> None:
-    writer = LogWriter()
+    writer = LogWriter(Time())
     stream = Stream(writer, pipe[1], "utf-8")
     print("one", end="", file=stream)
     print(", two\nthree", file=stream)
@@ -68,7 +69,7 @@ def test_a_reader_that_does_not_read_holds_nobody_up_and_costs_the_oldest_lines(
     pipe: tuple[int, int], told: list[Any]
 ) -> None:
     filled = fill(pipe[1])
-    writer = LogWriter(queued_bytes_max=1000)
+    writer = LogWriter(Time(), queued_bytes_max=1000)
     for number in range(10_000):
         writer.put(pipe[1], b"line %d\n" % number)
     assert not writer.drain(0.01)
@@ -90,7 +91,7 @@ def test_what_cannot_be_written_is_counted_and_told_when_it_can_again(
     pipe: tuple[int, int], told: list[Any]
 ) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
-    writer = LogWriter()
+    writer = LogWriter(Time())
     for _ in range(3):
         writer.put(full, b"lost\n")
         assert writer.drain()
@@ -106,7 +107,7 @@ def test_what_cannot_be_written_is_counted_and_told_when_it_can_again(
 
 def test_a_reader_that_is_gone_fails_nobody(pipe: tuple[int, int]) -> None:
     os.close(pipe[0])
-    writer = LogWriter()
+    writer = LogWriter(Time())
     writer.put(pipe[1], b"lost\n")
     assert writer.drain()
     assert writer.lost == 1
@@ -125,7 +126,7 @@ def test_a_line_after_a_torn_one_begins_anew(
         room[0] -= done
         return done
 
-    writer = LogWriter()
+    writer = LogWriter(Time())
     with monkeypatch.context() as patched:
         patched.setattr(log_writer.os, "write", short)
         writer._write(pipe[1], [b"whole\n", b"torn apart\n"])
@@ -137,11 +138,12 @@ def test_a_line_after_a_torn_one_begins_anew(
 def test_a_value_that_cannot_be_shown_costs_its_line_alone() -> None:
     program = """
 from broker.cores.log_lines import configure, logger
+from broker.time import Time
 class Bad:
     def __repr__(self):
         raise ValueError
     __str__ = __repr__
-configure({form!r})
+configure(Time(), {form!r})
 logger.info("before")
 logger.info("in the middle", value=Bad())
 try:
@@ -174,7 +176,8 @@ def test_the_end_of_the_process_waits_for_what_is_queued(how: str) -> None:
     program = f"""
 import sys
 from broker.loop.log_writer import standard_streams
-with standard_streams():
+from broker.time import Time
+with standard_streams(Time()):
     for number in range(50_000):
         print("line", number)
     print("the reason", file=sys.stderr)

@@ -12,13 +12,11 @@ from broker.loop import slices, watchdog
 from broker.loop.slices import Slicer
 from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
+from broker.time import Time
 
 
-async def test_between_two_slices_of_any_work_the_loop_has_its_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(slices, "SLICE_NS", 0)
-    slicer = Slicer()
+async def test_between_two_slices_of_any_work_the_loop_has_its_turn() -> None:
+    slicer = Slicer(Time())
     seen: list[str] = []
 
     async def long(name: str) -> None:
@@ -43,7 +41,7 @@ async def test_between_two_slices_of_any_work_the_loop_has_its_turn(
 
 
 async def test_a_slice_whose_task_was_cancelled_holds_up_nobody() -> None:
-    slicer = Slicer()
+    slicer = Slicer(Time())
     gone = asyncio.create_task(slicer.turn())
     await asyncio.sleep(0)
     stays = asyncio.create_task(slicer.turn())
@@ -54,7 +52,7 @@ async def test_a_slice_whose_task_was_cancelled_holds_up_nobody() -> None:
 async def test_pieces_that_were_too_long_are_counted_by_name_and_the_longest_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    watch = Watchdog()
+    watch = Watchdog(Time())
     watch.held("Fetch", watchdog.HELD_NS_MAX)
     assert not watch.counts
     watch.held("Fetch", watchdog.HELD_NS_MAX + 5)
@@ -63,13 +61,13 @@ async def test_pieces_that_were_too_long_are_counted_by_name_and_the_longest_is_
     assert watch.longest_ns == {"Fetch": watchdog.HELD_NS_MAX + 5}
 
     monkeypatch.setattr(watchdog, "HELD_NS_MAX", -1)
-    work = Slicer(watch).work("scrape")
+    work = Slicer(Time(), watch).work("scrape")
     await work.pause()
     assert watch.counts["scrape"] == 1
 
 
 async def test_clients_of_the_worker_take_turns() -> None:
-    worker = Worker()
+    worker = Worker(Time())
     gate = threading.Event()
     done: list[str] = []
 
@@ -92,7 +90,7 @@ async def test_clients_of_the_worker_take_turns() -> None:
 
 
 async def test_what_a_job_raises_is_its_clients_alone() -> None:
-    worker = Worker()
+    worker = Worker(Time())
 
     def fails() -> None:
         raise ValueError("no")
@@ -108,12 +106,9 @@ async def test_what_a_job_raises_is_its_clients_alone() -> None:
     worker.stop()
 
 
-async def test_what_waits_for_nobody_ends_no_slice_and_what_waits_is_not_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_what_waits_for_nobody_ends_no_slice_and_what_waits_is_not_counted() -> None:
     now_ns = 0
-    monkeypatch.setattr(slices, "perf_counter_ns", lambda: now_ns)
-    work = Slicer().work("DeleteTopics")
+    work = Slicer(Time(ticks_ns=lambda: now_ns)).work("DeleteTopics")
 
     def passes(waited_ns: int) -> None:
         nonlocal now_ns

@@ -14,6 +14,7 @@ from broker.loop.garbage import collect_seldom
 from broker.loop.watchdog import Watchdog
 from broker.net import connection
 from broker.net.dispatch import SERVED
+from broker.time import Time
 from tests.broker.serving import asked, eventually, serving
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
@@ -79,7 +80,7 @@ async def test_what_a_broker_does_is_measured_by_documented_names(
 
 
 async def test_each_step_between_two_waits_is_a_piece(every_piece: None) -> None:
-    watch = Watchdog()
+    watch = Watchdog(Time())
 
     async def work() -> str:
         await asyncio.sleep(0)
@@ -91,7 +92,7 @@ async def test_each_step_between_two_waits_is_a_piece(every_piece: None) -> None
 
 
 async def test_what_is_thrown_into_watched_work_is_the_works_to_handle(every_piece: None) -> None:
-    watch = Watchdog()
+    watch = Watchdog(Time())
     seen: list[str] = []
 
     async def work() -> None:
@@ -120,9 +121,9 @@ async def test_what_is_thrown_into_watched_work_is_the_works_to_handle(every_pie
 def test_the_collector_of_cycles_looks_at_everything_seldom_and_is_measured(
     every_piece: None,
 ) -> None:
-    watch = Watchdog()
+    watch = Watchdog(Time())
     before = gc.get_threshold()
-    undo = collect_seldom(watch)
+    undo = collect_seldom(Time(), watch)
     try:
         full = gc.get_stats()[2]["collections"]
         kept = [[number] for number in range(200_000)]
@@ -136,7 +137,7 @@ def test_the_collector_of_cycles_looks_at_everything_seldom_and_is_measured(
 
 
 def test_a_piece_within_another_is_counted_once(every_piece: None) -> None:
-    watch = Watchdog()
+    watch = Watchdog(Time())
     began_ns = perf_counter_ns()
     watch.ended("inner", perf_counter_ns())
     watch.ended("outer", began_ns)

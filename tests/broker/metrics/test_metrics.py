@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from broker.loop import slices
 from broker.metrics import text_format as families
 from broker.metrics.exposition import render
 from protocol.errors import NONE
@@ -236,9 +235,9 @@ async def test_clients_are_served_while_a_scrape_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every slice ends for whoever waits: with slices of no length, after each topic of a group."""
-    monkeypatch.setattr(slices, "SLICE_NS", 0)
     monkeypatch.setattr(families, "LINES_PER_CHUNK", 7)
     async with seeing(tmp_path) as seen:
+        seen.broker.slicer.slice_ns = 0
         for number in range(50):
             assert await seen.client.commit(f"group-{number}", 1) == NONE
         turns = 0

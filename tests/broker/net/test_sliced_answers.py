@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from broker.loop import slices
 from tests.broker.serving import asked, serving
 from tests.wire import Wire
 
@@ -77,13 +76,13 @@ def _fill(wire: Wire) -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: f"{question[0]}-{question[1]}")
 async def test_an_answer_in_many_slices_is_the_answer_in_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: tuple[str, int, dict[str, Any]]
+    tmp_path: Path, question: tuple[str, int, dict[str, Any]]
 ) -> None:
     name, version, value = question
     async with serving(tmp_path) as broker:
         await asked(broker, _fill)
         at_once = await asked(broker, lambda wire: wire.call(name, version, value))
-        monkeypatch.setattr(slices, "SLICE_NS", 0)
+        broker.slicer.slice_ns = 0
         in_slices = await asked(broker, lambda wire: wire.call(name, version, value))
     for answer in (at_once, in_slices):
         for directory in answer.get("results", ()):

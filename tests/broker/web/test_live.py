@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from broker.loop import slices
 from broker.loop.slices import Slicer
+from broker.time import Time
 from broker.web import live
 from broker.web.live import Channel, Client, Row, Source
 from protocol.messages.produce import API as PRODUCE
@@ -258,7 +258,7 @@ def told(client: Client) -> list[Any]:
 
 async def test_only_what_changed_is_made_and_told_once_for_all() -> None:
     table = Table(3)
-    channel = Channel(table, lambda: 1, Slicer())
+    channel = Channel(table, lambda: 1, Slicer(Time()))
     clients = [Client(), Client()]
     channel.clients.update(clients)
     await channel.look()
@@ -273,7 +273,7 @@ async def test_only_what_changed_is_made_and_told_once_for_all() -> None:
 
 
 async def test_many_rows_come_in_several_events() -> None:
-    channel = Channel(Table(1234), lambda: 1, Slicer())
+    channel = Channel(Table(1234), lambda: 1, Slicer(Time()))
     await channel.look()
     events = [json.loads(event.decode().removeprefix("data: ")) for event in channel.everything()]
     assert [len(event["rows"]) for event in events] == [500, 500, 234]
@@ -283,7 +283,7 @@ async def test_many_rows_come_in_several_events() -> None:
 
 async def test_a_client_that_does_not_read_is_told_everything_anew_instead() -> None:
     table = Table(1)
-    channel = Channel(table, lambda: 1, Slicer())
+    channel = Channel(table, lambda: 1, Slicer(Time()))
     client = Client()
     client.behind = False
     channel.clients.add(client)
@@ -294,8 +294,8 @@ async def test_a_client_that_does_not_read_is_told_everything_anew_instead() -> 
     assert client.queue.qsize() == live.EVENTS_QUEUED_MAX
 
 
-async def test_a_look_at_very_much_gives_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    channel = Channel(Table(50), lambda: 1, Slicer())
+async def test_a_look_at_very_much_gives_others_their_turn() -> None:
+    channel = Channel(Table(50), lambda: 1, Slicer(Time(), slice_ns=0))
     turns = 0
 
     async def other() -> None:
@@ -304,7 +304,6 @@ async def test_a_look_at_very_much_gives_others_their_turn(monkeypatch: pytest.M
             turns += 1
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(slices, "SLICE_NS", 0)
     task = asyncio.create_task(other())
     await channel.look()
     task.cancel()
