@@ -63,12 +63,12 @@ async def commit(broker: Broker, groups: int, partitions: int, turn: int) -> Non
     everywhere = list(range(partitions))
     now_ms = int(time.time() * 1000)
     for number in range(groups):
-        host = broker.runtime.host_for(f"group-{number}")
-        assert host is not None
+        hosted = broker.runtime.hosted_for(f"group-{number}")
+        assert hosted is not None
         offsets = [(number + each + turn * groups) % RECORDS for each in everywhere]
         epochs = [0] * partitions
         run = OffsetRun(f"group-{number}", "orders", everywhere, offsets, epochs, None, now_ms, -1)
-        host.accept([run])
+        hosted.accept([run])
         if number % 100 == 0:
             await asyncio.sleep(0)
 

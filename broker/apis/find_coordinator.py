@@ -33,7 +33,7 @@ def _handle(broker: Broker, request: Request) -> Steps:
     batched = request.api_version >= 4
     keys = value["coordinator_keys"]
     made = True
-    if value["key_type"] == _GROUP and not broker.runtime.hosts:
+    if value["key_type"] == _GROUP and not broker.runtime.hosted_shards:
         making = asyncio.ensure_future(broker.ensure_offsets_topic())
         yield making
         made = making.result()

@@ -24,10 +24,10 @@ def _handle(broker: Broker, request: Request) -> Steps:
     value = request.value
     states = frozenset(name.lower() for name in value["states_filter"])
     types = frozenset(name.lower() for name in value["types_filter"])
-    hosts = broker.runtime.hosts
+    hosted_shards = broker.runtime.hosted_shards
     gather: Gather[ListReply] = Gather()
-    for host in hosts:
-        broker.runtime.submit_to(host, ListGroups(gather.ticket(), states, types))
+    for hosted in hosted_shards:
+        broker.runtime.submit_to(hosted, ListGroups(gather.ticket(), states, types))
         yield from gather.sent()
     yield from gather.rest()
     codes = {reply.error_code for reply in gather.replies}

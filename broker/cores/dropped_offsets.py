@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from broker.cores.shard_log import Phase, ShardLog
+from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.slices import Slices
 from broker.time import Time
 from coordinator.outcome import Outcome
@@ -25,7 +25,7 @@ _RETRY_S = 1.0
 
 
 class Superseded(Exception):
-    """The shard that was being loaded is not its host's any more: it is loaded again elsewhere."""
+    """The shard that was being loaded is not hosted any more: it is loaded again elsewhere."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,30 +33,30 @@ class _Dropping:
     """The ticket of one shard's tombstones."""
 
     dropped_offsets: DroppedOffsets
-    host: ShardLog
+    hosted: HostedShard
     topics: Mapping[str, int]
     done: asyncio.Future[None] | None
 
     def take(self, error_code: int) -> None:
         """See `Ticket`."""
-        self.dropped_offsets.answered(self.host, self.topics, self.done, error_code)
+        self.dropped_offsets.answered(self.hosted, self.topics, self.done, error_code)
 
 
 class DroppedOffsets:
-    """What the shards of one broker have still to drop; `ShardLog.gone` has it host by host.
+    """What the shards of one broker have still to drop; `HostedShard.gone` has it, shard by shard.
 
     ``work`` takes the outcome of what a shard does by itself.
     """
 
     def __init__(
         self,
-        hosts: Sequence[ShardLog],
+        hosted_shards: Sequence[HostedShard],
         time: Time,
-        work: Callable[[ShardLog, Callable[[], Outcome]], None],
+        work: Callable[[HostedShard, Callable[[], Outcome]], None],
     ) -> None:
         self.on_dropped: Callable[[str], None] = lambda topic: None  # noqa: ARG005
         """Told of a topic of which no shard has anything left."""
-        self._hosts = hosts
+        self._hosted_shards = hosted_shards
         self._time = time
         self._work = work
 
@@ -66,15 +66,19 @@ class DroppedOffsets:
         None: all offsets of that topic, in every shard.
         """
         for name, bounds in topics.items():
-            for host in self._hosts:
+            for hosted in self._hosted_shards:
                 if bounds is None:
-                    host.gone[name] = host.log.log_end_offset
-                elif host.partition in bounds:
-                    host.gone[name] = min(bounds[host.partition], host.log.log_end_offset)
+                    hosted.gone[name] = hosted.log.log_end_offset
+                elif hosted.partition in bounds:
+                    hosted.gone[name] = min(bounds[hosted.partition], hosted.log.log_end_offset)
 
     def left(self, topic: str) -> dict[int, int]:
         """The shards that have still to drop offsets of a topic: partition to bound."""
-        return {host.partition: host.gone[topic] for host in self._hosts if topic in host.gone}
+        return {
+            hosted.partition: hosted.gone[topic]
+            for hosted in self._hosted_shards
+            if topic in hosted.gone
+        }
 
     async def drop(self, topics: Iterable[str], slices: Slices) -> None:
         """Drops the offsets of topics for which nobody can commit; returns when it is done.
@@ -82,51 +86,51 @@ class DroppedOffsets:
         Shards that do not serve now are not waited for: they do it before they serve again.
         """
         names = list(topics)
-        for host in self._hosts:
-            host.gone.update(dict.fromkeys(names, host.accepted))
+        for hosted in self._hosted_shards:
+            hosted.gone.update(dict.fromkeys(names, hosted.accepted))
         waiting = []
-        for host in self._hosts:
+        for hosted in self._hosted_shards:
             if slices.over:
                 await slices.pause()
-            if host.phase is Phase.ACTIVE:
+            if hosted.phase is Phase.ACTIVE:
                 done = asyncio.get_running_loop().create_future()
-                self._begin(host, done)
+                self._begin(hosted, done)
                 waiting.append(done)
         slices.end()
         if waiting:
             await asyncio.wait(waiting)
 
-    def catch_up(self, host: ShardLog) -> None:
+    def catch_up(self, hosted: HostedShard) -> None:
         """Begins what a shard that serves has still to do."""
-        if host.gone and host.phase is Phase.ACTIVE:
-            self._begin(host, None)
+        if hosted.gone and hosted.phase is Phase.ACTIVE:
+            self._begin(hosted, None)
 
-    async def before_serving(self, host: ShardLog) -> None:
+    async def before_serving(self, hosted: HostedShard) -> None:
         """Does all of it in a shard that is being loaded, before anybody is answered by it.
 
         Raises Superseded.
         """
-        if not host.gone:
+        if not hosted.gone:
             return
-        shard = host.shard
-        self._work(host, partial(shard.topics_deleted, dict(host.gone), self._time.now()))
-        while host.shard is shard and (shard.is_sweeping or host.appended < host.accepted):
+        shard = hosted.shard
+        self._work(hosted, partial(shard.topics_deleted, dict(hosted.gone), self._time.now()))
+        while hosted.shard is shard and (shard.is_sweeping or hosted.appended < hosted.accepted):
             await asyncio.sleep(0)  # the turn ends, and appends what there is
-            if host.shard is shard and shard.is_sweeping:
-                self._work(host, partial(shard.sweep, self._time.now(), ITEMS_PER_PIECE))
-        if host.shard is not shard:
+            if hosted.shard is shard and shard.is_sweeping:
+                self._work(hosted, partial(shard.sweep, self._time.now(), ITEMS_PER_PIECE))
+        if hosted.shard is not shard:
             raise Superseded
 
-    def _begin(self, host: ShardLog, done: asyncio.Future[None] | None) -> None:
-        topics = dict(host.gone)
-        ticket = _Dropping(self, host, topics, done)
-        self._work(host, lambda: host.shard.topics_deleted(topics, self._time.now(), ticket))
-        if host.phase is not Phase.ACTIVE and done is not None and not done.done():
+    def _begin(self, hosted: HostedShard, done: asyncio.Future[None] | None) -> None:
+        topics = dict(hosted.gone)
+        ticket = _Dropping(self, hosted, topics, done)
+        self._work(hosted, lambda: hosted.shard.topics_deleted(topics, self._time.now(), ticket))
+        if hosted.phase is not Phase.ACTIVE and done is not None and not done.done():
             done.set_result(None)  # a bug ended the shard before it could answer
 
     def answered(
         self,
-        host: ShardLog,
+        hosted: HostedShard,
         topics: Mapping[str, int],
         done: asyncio.Future[None] | None,
         error_code: int,
@@ -134,11 +138,11 @@ class DroppedOffsets:
         """A shard's tombstones are stable, or it has failed and will be loaded again."""
         if error_code == NONE:
             for name, below in topics.items():
-                if host.gone.get(name) == below:
-                    del host.gone[name]
+                if hosted.gone.get(name) == below:
+                    del hosted.gone[name]
                     if not self.left(name):
                         self.on_dropped(name)
         else:
-            asyncio.get_running_loop().call_later(_RETRY_S, self.catch_up, host)
+            asyncio.get_running_loop().call_later(_RETRY_S, self.catch_up, hosted)
         if done is not None and not done.done():
             done.set_result(None)

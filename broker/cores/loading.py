@@ -16,8 +16,8 @@ from typing import Any
 
 import structlog
 
+from broker.cores.hosted_shard import LOADED, HostedShard, Phase
 from broker.cores.pass_over import PassOver
-from broker.cores.shard_log import LOADED, Phase, ShardLog
 from broker.cores.snapshots import Snapshots
 from broker.time import Time
 from coordinator.shard import GroupShard
@@ -48,14 +48,14 @@ _COMMIT_MARKER = 1
 
 
 async def load(
-    host: ShardLog,
+    hosted: HostedShard,
     chunk_bytes: int,
     time: Time,
     snapshots: Snapshots | None,
     fresh: Callable[[], GroupShard],
-    before_serving: Callable[[ShardLog], Awaitable[None]] | None = None,
+    before_serving: Callable[[HostedShard], Awaitable[None]] | None = None,
 ) -> None:
-    """Replays the log of ``host`` into its shard, ``chunk_bytes`` read at a time.
+    """Replays the log of ``hosted`` into its shard, ``chunk_bytes`` read at a time.
 
     The newest snapshot, if it is to be believed, spares what is below its beginning; ``fresh``
     makes another shard when it turns out on the way that it is not. ``before_serving`` is awaited
@@ -65,42 +65,44 @@ async def load(
     skipped: Counter[int] = Counter()
     began_ms = time.now().mono_ms
     slices = _Slices()
-    host.loaded_records = host.loaded_bytes = 0
-    host.loaded_from = host.load_ms = -1
-    host.loaded_to = host.log.log_start_offset
-    image = None if snapshots is None else await asyncio.to_thread(snapshots.read, host.log)
+    hosted.loaded_records = hosted.loaded_bytes = 0
+    hosted.loaded_from = hosted.load_ms = -1
+    hosted.loaded_to = hosted.log.log_start_offset
+    image = None if snapshots is None else await asyncio.to_thread(snapshots.read, hosted.log)
     if snapshots is not None and image is not None:
         try:
-            await _restore(host, image, slices)
-            await _replay(host, _runs(host, chunk_bytes, skipped, image.head.begin_offset), slices)
-            host.loaded_from = image.head.begin_offset
+            await _restore(hosted, image, slices)
+            await _replay(
+                hosted, _runs(hosted, chunk_bytes, skipped, image.head.begin_offset), slices
+            )
+            hosted.loaded_from = image.head.begin_offset
         except (BadImage, KeyError) as error:
-            await asyncio.to_thread(snapshots.refuse, host.log, str(error))
-            host.shard = fresh()
-            host.loaded_records = host.loaded_bytes = 0
+            await asyncio.to_thread(snapshots.refuse, hosted.log, str(error))
+            hosted.shard = fresh()
+            hosted.loaded_records = hosted.loaded_bytes = 0
             skipped.clear()
-    if host.loaded_from < 0:
-        await _replay(host, _runs(host, chunk_bytes, skipped), slices)
+    if hosted.loaded_from < 0:
+        await _replay(hosted, _runs(hosted, chunk_bytes, skipped), slices)
     if before_serving is not None:
-        await before_serving(host)
-    while host.shard.wake(time.now(), GROUPS_AT_ONCE):
+        await before_serving(hosted)
+    while hosted.shard.wake(time.now(), GROUPS_AT_ONCE):
         if slices.over:
             await slices.pause()
-    host.load_ms = time.now().mono_ms - began_ms
+    hosted.load_ms = time.now().mono_ms - began_ms
     if skipped:
         logger.warning(
             "records of unknown kinds were passed over",
-            partition=host.partition,
+            partition=hosted.partition,
             kinds=dict(skipped),
         )
     logger.info(
         "groups loaded",
-        partition=host.partition,
-        records=host.loaded_records,
-        bytes=host.loaded_bytes,
-        groups=groups_of(host),
-        snapshot_offset=host.loaded_from,
-        ms=host.load_ms,
+        partition=hosted.partition,
+        records=hosted.loaded_records,
+        bytes=hosted.loaded_bytes,
+        groups=groups_of(hosted),
+        snapshot_offset=hosted.loaded_from,
+        ms=hosted.load_ms,
     )
 
 
@@ -121,33 +123,35 @@ class _Slices:
         self._since = perf_counter()
 
 
-async def _restore(host: ShardLog, image: Image, slices: _Slices) -> None:
+async def _restore(hosted: HostedShard, image: Image, slices: _Slices) -> None:
     """Takes over what the snapshot holds. Raises BadImage, KeyError, CorruptRecord."""
-    shard = host.shard
+    shard = hosted.shard
     at_home = ""
     for group_id, topic, columns in image.offsets():
         if group_id != at_home:
-            if partition_for(group_id, host.partitions) != host.partition:
+            if partition_for(group_id, hosted.partitions) != hosted.partition:
                 entry = columns.get(columns.partitions()[0])
-                check_owner(group_id, -1 if entry is None else entry[-1], *host.place)
+                check_owner(group_id, -1 if entry is None else entry[-1], *hosted.place)
             at_home = group_id
         shard.restore(group_id, topic, columns)
         if slices.over:
             await slices.pause()
     for record_offset, run in image.groups():
-        check_owner(run.group_id, record_offset, *host.place)
+        check_owner(run.group_id, record_offset, *hosted.place)
         shard.replay(run, record_offset)
         if slices.over:
             await slices.pause()
 
 
-async def _replay(host: ShardLog, runs: Iterator[tuple[Run | None, int]], slices: _Slices) -> None:
+async def _replay(
+    hosted: HostedShard, runs: Iterator[tuple[Run | None, int]], slices: _Slices
+) -> None:
     """Replays what ``runs`` yields; it yields None where the slice may end."""
-    take = Replay(host.shard, *host.place).take
+    take = Replay(hosted.shard, *hosted.place).take
     for run, base_offset in runs:
         if run is not None:
             take(run, base_offset)
-            host.loaded_records += len(run)
+            hosted.loaded_records += len(run)
         if slices.over:
             await slices.pause()
 
@@ -209,9 +213,9 @@ def runs_of_batch(
         raise CorruptRecord(header.base_offset, reason) from error
 
 
-def give_up(host: ShardLog, error: Exception) -> None:
-    """Notes and tells why the log of ``host`` can't be loaded, and what an operator can do."""
-    name = f"{host.log.topic}-{host.partition}"
+def give_up(hosted: HostedShard, error: Exception) -> None:
+    """Notes and tells why the log of ``hosted`` can't be loaded, and what an operator can do."""
+    name = f"{hosted.log.topic}-{hosted.partition}"
     if isinstance(error, CorruptLog):
         reason = str(error.with_advice(name))
     elif isinstance(error, CorruptRecord) and error.log_offset >= 0:
@@ -221,45 +225,45 @@ def give_up(host: ShardLog, error: Exception) -> None:
         )
     else:
         reason = str(error) or repr(error)
-    host.log.unreadable = reason
+    hosted.log.unreadable = reason
     logger.error(
         "the groups of a partition can't be read; all that is asked of them is refused",
-        partition=host.partition,
+        partition=hosted.partition,
         reason=reason,
         exc_info=None if isinstance(error, CorruptLog | CorruptRecord | OSError) else error,
     )
 
 
-def progress(hosts: Sequence[ShardLog]) -> dict[str, Any]:
+def progress(hosted_shards: Sequence[HostedShard]) -> dict[str, Any]:
     """How far the loading is: all shards together, and those under way each for itself."""
-    under_way = [host for host in hosts if host.phase is Phase.LOADING]
+    under_way = [hosted for hosted in hosted_shards if hosted.phase is Phase.LOADING]
     return {
-        "partitions": len(hosts),
-        "partitions_loaded": sum(host.phase in LOADED for host in hosts),
-        "records_loaded": sum(host.loaded_records for host in hosts),
-        "bytes_loaded": sum(host.loaded_bytes for host in hosts),
-        "groups_loaded": sum(map(groups_of, hosts)),
+        "partitions": len(hosted_shards),
+        "partitions_loaded": sum(hosted.phase in LOADED for hosted in hosted_shards),
+        "records_loaded": sum(hosted.loaded_records for hosted in hosted_shards),
+        "bytes_loaded": sum(hosted.loaded_bytes for hosted in hosted_shards),
+        "groups_loaded": sum(map(groups_of, hosted_shards)),
         "loading": {
-            str(host.partition): {
-                "records": host.loaded_records,
-                "bytes": host.loaded_bytes,
-                "groups": groups_of(host),
-                "offset": host.loaded_to,
-                "log_end_offset": host.log.log_end_offset,
+            str(hosted.partition): {
+                "records": hosted.loaded_records,
+                "bytes": hosted.loaded_bytes,
+                "groups": groups_of(hosted),
+                "offset": hosted.loaded_to,
+                "log_end_offset": hosted.log.log_end_offset,
             }
-            for host in under_way
-            if host.load_ms < 0 and host.loaded_to >= 0
+            for hosted in under_way
+            if hosted.load_ms < 0 and hosted.loaded_to >= 0
         },
     }
 
 
-def groups_of(host: ShardLog) -> int:
+def groups_of(hosted: HostedShard) -> int:
     """How many groups a shard has so far, those of offsets alone included."""
-    cached = host.shard.cache.groups()
-    return len(cached) + sum(group not in cached for group in host.shard.recorded)
+    cached = hosted.shard.cache.groups()
+    return len(cached) + sum(group not in cached for group in hosted.shard.recorded)
 
 
-async def wait_until_writable(host: ShardLog) -> None:
+async def wait_until_writable(hosted: HostedShard) -> None:
     """Tries, ever less often, whether the log takes writes again; returns when it does.
 
     Raises LogPoisoned when it never will.
@@ -268,22 +272,22 @@ async def wait_until_writable(host: ShardLog) -> None:
     while True:
         await asyncio.sleep(wait_ms / 1000)
         try:
-            host.log.probe()
+            hosted.log.probe()
         except OSError as error:
             wait_ms = min(2 * wait_ms, PROBE_MS_MAX)
             logger.warning(
                 "the log still takes no writes",
-                partition=host.partition,
+                partition=hosted.partition,
                 error=str(error),
                 next_try_ms=wait_ms,
             )
         else:
-            logger.info("the log takes writes again", partition=host.partition)
+            logger.info("the log takes writes again", partition=hosted.partition)
             return
 
 
 def _runs(
-    host: ShardLog, chunk_bytes: int, skipped: Counter[int], begin: int | None = None
+    hosted: HostedShard, chunk_bytes: int, skipped: Counter[int], begin: int | None = None
 ) -> Iterator[tuple[Run | None, int]]:
     """The committed runs of the log in order; None where a slice may end.
 
@@ -293,20 +297,20 @@ def _runs(
     """
     transactions = OpenTransactions()
     due = begin
-    for data, header in host.log.scan(begin, max(chunk_bytes, HEADER_BYTES)):
-        host.loaded_bytes += header.size_bytes
-        host.loaded_to = header.last_offset + 1
+    for data, header in hosted.log.scan(begin, max(chunk_bytes, HEADER_BYTES)):
+        hosted.loaded_bytes += header.size_bytes
+        hosted.loaded_to = header.last_offset + 1
         if due is not None:
             due = _next_due(due, header)
         if header.is_control:
-            if host.told is not None and host.told.takes(header):
+            if hosted.told is not None and hosted.told.takes(header):
                 continue
             committed = _is_commit(data, header)
-            for offset, run in transactions.end(header.producer_id, committed, host.shard.cache):
+            for offset, run in transactions.end(header.producer_id, committed, hosted.shard.cache):
                 yield run, offset
             continue
         yield None, header.base_offset
-        runs = runs_of_batch(data, header, skipped, host.told)
+        runs = runs_of_batch(data, header, skipped, hosted.told)
         if header.is_transactional:
             transactions.add(header.producer_id, runs)
             continue
@@ -314,8 +318,8 @@ def _runs(
             yield run, offset
             if isinstance(run, OffsetTombstones):
                 transactions.deleted(run)
-    if due is not None and due != host.log.log_end_offset:
-        raise BadImage(f"the log ends at {host.log.log_end_offset}, its last batch at {due}")
+    if due is not None and due != hosted.log.log_end_offset:
+        raise BadImage(f"the log ends at {hosted.log.log_end_offset}, its last batch at {due}")
 
 
 def _next_due(due: int, header: BatchHeader) -> int:

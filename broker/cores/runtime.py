@@ -13,10 +13,10 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
+from broker.cores.hosted_shard import HostedShard, Phase, deliver
 from broker.cores.refusals import write_failed
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.shard_keeper import Observer, ShardKeeper
-from broker.cores.shard_log import Phase, ShardLog, deliver
 from broker.loop.histogram import Histogram
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import SLICE_NS
@@ -46,8 +46,8 @@ __all__ = ["Observer", "Runtime", "RuntimeSettings"]
 
 EXPIRE_BUDGET = 100
 """Items of one shard's due work, 40 us each, that are done before others get a turn."""
-_HOSTS_KEPT = 8192
-_HOSTS_KEPT_CHARACTERS = 1_000_000
+_GROUPS_KEPT = 8192
+_GROUPS_KEPT_CHARACTERS = 1_000_000
 """Group ids whose shard is remembered, and how long all of them may be: some megabytes at most. To
 look one of 32,767 characters up takes 10 us, to hash it as Kafka does 800."""
 _ACTIVE = Phase.ACTIVE
@@ -70,9 +70,9 @@ class Runtime(ShardKeeper):
         """OffsetCommits handled."""
         self.turns = Histogram()
         """Nanoseconds of each turn's end: its appends and replies."""
-        self._by_group: dict[str, ShardLog] = {}
+        self._by_group: dict[str, HostedShard] = {}
         self._by_group_characters = 0
-        self._touched: list[ShardLog] = []
+        self._touched: list[HostedShard] = []
         self._turn: Handle | None = None
         self._timer: TimerHandle | None = None
         self._timer_at_ms = 0
@@ -88,10 +88,10 @@ class Runtime(ShardKeeper):
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None
-        if not self.hosts:
+        if not self.hosted_shards:
             return
-        for host in self.hosts:
-            host.refuse_foreign()
+        for hosted in self.hosted_shards:
+            hosted.refuse_foreign()
         if self.fatal is None:
             self._end_turn()
             if self._flushes:
@@ -100,8 +100,8 @@ class Runtime(ShardKeeper):
             self._timer.cancel()
         self.before_replies()
         try:
-            for host in self.hosts:
-                self._unload(host, Phase.UNLOADED)
+            for hosted in self.hosted_shards:
+                self._unload(hosted, Phase.UNLOADED)
         finally:
             self.after_replies()
 
@@ -109,27 +109,27 @@ class Runtime(ShardKeeper):
 
     def submit(self, group_id: str, call: Call) -> None:
         """Hands ``call`` to the shard of ``group_id``; its ticket takes the reply, once."""
-        host = self._by_group.get(group_id) or self.host_for(group_id)
-        if host is None:
+        hosted = self._by_group.get(group_id) or self.hosted_for(group_id)
+        if hosted is None:
             call.ticket.take(refusal(call, NOT_COORDINATOR))
         else:
-            self.submit_to(host, call)
+            self.submit_to(hosted, call)
 
-    def submit_to(self, host: ShardLog, call: Call) -> None:
-        """Hands ``call`` to the shard of ``host``."""
-        if host.phase is not _ACTIVE:
-            error = _refused(host.phase, call)
+    def submit_to(self, hosted: HostedShard, call: Call) -> None:
+        """Hands ``call`` to the shard of ``hosted``."""
+        if hosted.phase is not _ACTIVE:
+            error = _refused(hosted.phase, call)
             if error is not None:
                 call.ticket.take(refusal(call, error))
                 return
         now = self.time.now()
         replies: Sequence[tuple[Ticket, Reply]] = ()
         try:
-            records, replies, events = host.shard.handle(call, now)
+            records, replies, events = hosted.shard.handle(call, now)
             if records:
-                host.accept(records)
+                hosted.accept(records)
         except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
-            self._call_failed(host, call, replies, error)
+            self._call_failed(hosted, call, replies, error)
             return
         kind = type(call)
         if kind is OffsetCommit:
@@ -138,9 +138,9 @@ class Runtime(ShardKeeper):
                 for ticket, reply in replies:
                     deliver(ticket, reply, self.errors)
                 replies = ()
-        accepted = host.accepted
-        if accepted > host.stable:
-            held = host.held
+        accepted = hosted.accepted
+        if accepted > hosted.stable:
+            held = hosted.held
             mono_ms = now.mono_ms
             for ticket, reply in replies:
                 held.append((accepted, mono_ms, ticket, reply))
@@ -151,14 +151,14 @@ class Runtime(ShardKeeper):
                 except Exception as error:  # noqa: BLE001 - `deliver`, written out
                     self.errors.caught("reply", error)
         # What the others do may set a deadline; the end of the turn looks at it.
-        if not host.touched and kind is not Heartbeat and kind is not OffsetFetch:
-            self._touch(host)
+        if not hosted.touched and kind is not Heartbeat and kind is not OffsetFetch:
+            self._touch(hosted)
         if events:
-            self._tell(host, events)
+            self._tell(hosted, events)
 
     def _call_failed(
         self,
-        host: ShardLog,
+        hosted: HostedShard,
         call: Call,
         replies: Sequence[tuple[Ticket, Reply]],
         error: Exception,
@@ -169,9 +169,9 @@ class Runtime(ShardKeeper):
         """
         answered = set()
         if isinstance(call, _READS):
-            self.errors.caught("shard", error, partition=host.partition)
+            self.errors.caught("shard", error, partition=hosted.partition)
         else:
-            answered.update(self._break_down(host, error))
+            answered.update(self._break_down(hosted, error))
             for ticket, reply in replies:
                 answered.add(ticket)
                 deliver(ticket, write_failed(reply), self.errors)
@@ -180,52 +180,52 @@ class Runtime(ShardKeeper):
 
     def disconnected(self, group_id: str, ticket: Ticket) -> None:
         """The peer of a request that may be parked under ``ticket`` is gone."""
-        host = self.host_for(group_id)
-        if host is not None and host.phase is Phase.ACTIVE:
-            self._work(host, lambda: host.shard.disconnected(ticket, self.time.now()))
+        hosted = self.hosted_for(group_id)
+        if hosted is not None and hosted.phase is Phase.ACTIVE:
+            self._work(hosted, lambda: hosted.shard.disconnected(ticket, self.time.now()))
 
-    def host_for(self, group_id: str) -> ShardLog | None:
+    def hosted_for(self, group_id: str) -> HostedShard | None:
         """The shard that keeps ``group_id``, None while the offsets topic does not exist."""
-        host = self._by_group.get(group_id)
-        if host is not None or not self.hosts:
-            return host
-        host = self.hosts[partition_for(group_id, len(self.hosts))]
+        hosted = self._by_group.get(group_id)
+        if hosted is not None or not self.hosted_shards:
+            return hosted
+        hosted = self.hosted_shards[partition_for(group_id, len(self.hosted_shards))]
         self._by_group_characters += len(group_id)
-        full = self._by_group_characters > _HOSTS_KEPT_CHARACTERS
-        if full or len(self._by_group) >= _HOSTS_KEPT:
+        full = self._by_group_characters > _GROUPS_KEPT_CHARACTERS
+        if full or len(self._by_group) >= _GROUPS_KEPT:
             self._by_group.clear()
             self._by_group_characters = len(group_id)
-        self._by_group[group_id] = host
-        return host
+        self._by_group[group_id] = hosted
+        return hosted
 
     def active_shard(self, group_id: str) -> GroupShard | None:
         """The shard of ``group_id`` if it is loaded and serves."""
-        host = self.host_for(group_id)
-        return host.shard if host is not None and host.phase is Phase.ACTIVE else None
+        hosted = self.hosted_for(group_id)
+        return hosted.shard if hosted is not None and hosted.phase is Phase.ACTIVE else None
 
     def shard_for(self, group_id: str) -> GroupShard | None:
         """The core's shard for ``group_id``; for views and tests."""
-        host = self.host_for(group_id)
-        return None if host is None else host.shard
+        hosted = self.hosted_for(group_id)
+        return None if hosted is None else hosted.shard
 
     # -- the turn
 
-    def _take(self, host: ShardLog, outcome: Outcome) -> None:
+    def _take(self, hosted: HostedShard, outcome: Outcome) -> None:
         """Takes an outcome that no call is waiting for."""
         if outcome.records:
-            host.accept(outcome.records)
+            hosted.accept(outcome.records)
         if outcome.replies:
             mono_ms = self.time.now().mono_ms
             for ticket, reply in outcome.replies:
-                host.held.append((host.accepted, mono_ms, ticket, reply))
-        self._touch(host)
+                hosted.held.append((hosted.accepted, mono_ms, ticket, reply))
+        self._touch(hosted)
         if outcome.events:
-            self._tell(host, outcome.events)
+            self._tell(hosted, outcome.events)
 
-    def _touch(self, host: ShardLog) -> None:
-        if not host.touched:
-            host.touched = True
-            self._touched.append(host)
+    def _touch(self, hosted: HostedShard) -> None:
+        if not hosted.touched:
+            hosted.touched = True
+            self._touched.append(hosted)
             if self._turn is None:
                 linger_ms = self.settings.append_linger_ms
                 self._turn = (
@@ -242,34 +242,34 @@ class Runtime(ShardKeeper):
         wall_ms = self.time.now().wall_ms
         self.before_replies()
         try:
-            for host in touched:
-                host.touched = False
+            for hosted in touched:
+                hosted.touched = False
                 try:
-                    if host.accepted > host.appended:
-                        if not self._append(host, wall_ms):
+                    if hosted.accepted > hosted.appended:
+                        if not self._append(hosted, wall_ms):
                             continue
-                        self._settle(host)
-                    host.release()
-                    if host.foreign:
-                        self._append_foreign(host)
-                    self._arm(host)
+                        self._settle(hosted)
+                    hosted.release()
+                    if hosted.foreign:
+                        self._append_foreign(hosted)
+                    self._arm(hosted)
                 except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
-                    self._break_down(host, error, write=False)
+                    self._break_down(hosted, error, write=False)
         finally:
             self.after_replies()
         self.turns.add(perf_counter_ns() - began_ns)
         self.watchdog.ended("turn", began_ns)
 
-    def _append(self, host: ShardLog, wall_ms: int) -> bool:
+    def _append(self, hosted: HostedShard, wall_ms: int) -> bool:
         """Appends what a shard has accepted; False when that failed, which is dealt with."""
-        before, began_ns = host.appended, perf_counter_ns()
+        before, began_ns = hosted.appended, perf_counter_ns()
         try:
-            host.append(wall_ms, self.settings.groups.max_record_bytes)
+            hosted.append(wall_ms, self.settings.groups.max_record_bytes)
         except Exception as error:  # noqa: BLE001 - whatever the disk says, the shard stops
-            self._append_failed(host, error)
+            self._append_failed(hosted, error)
             return False
         self.writes.append.add(perf_counter_ns() - began_ns)
-        self.writes.records.add(host.appended - before)
+        self.writes.records.add(hosted.appended - before)
         return True
 
     async def append_foreign(self, partition: int, append: Callable[[], AppendInfo]) -> AppendInfo:
@@ -278,18 +278,18 @@ class Runtime(ShardKeeper):
         That is at the end of the turn, behind what the shard itself has accepted. Raises NotActive,
         nothing written, and what ``append`` raises.
         """
-        host = self.hosts[partition]
+        hosted = self.hosted_shards[partition]
         done: Future[AppendInfo] = self._loop.create_future()
-        host.foreign.append((append, done))
-        if host.phase is Phase.ACTIVE:
-            self._touch(host)
+        hosted.foreign.append((append, done))
+        if hosted.phase is Phase.ACTIVE:
+            self._touch(hosted)
         else:
-            host.refuse_foreign()
+            hosted.refuse_foreign()
         return await done
 
-    def _append_foreign(self, host: ShardLog) -> None:
+    def _append_foreign(self, hosted: HostedShard) -> None:
         """What `append_foreign` has put off until now."""
-        foreign, host.foreign = host.foreign, []
+        foreign, hosted.foreign = hosted.foreign, []
         written = False
         for append, done in foreign:
             if done.done():
@@ -301,22 +301,22 @@ class Runtime(ShardKeeper):
             else:
                 done.set_result(info)
                 written = written or not info.duplicate
-        if host.log.poisoned is not None:
-            self._append_failed(host, LogPoisoned(host.log.poisoned))
+        if hosted.log.poisoned is not None:
+            self._append_failed(hosted, LogPoisoned(hosted.log.poisoned))
         elif written:
-            self._unload(host, Phase.LOADING)
-            host.reset(GroupShard(self.settings.groups))
-            self._spawn("load", self._load([host], writable=True), self._loads)
+            self._unload(hosted, Phase.LOADING)
+            hosted.reset(GroupShard(self.settings.groups))
+            self._spawn("load", self._load([hosted], writable=True), self._loads)
 
     # -- time
 
-    def _arm(self, host: ShardLog) -> None:
-        """Sets the one timer for ``host`` where it is due before what is set."""
-        if host.phase is not Phase.ACTIVE:
+    def _arm(self, hosted: HostedShard) -> None:
+        """Sets the one timer for ``hosted`` where it is due before what is set."""
+        if hosted.phase is not Phase.ACTIVE:
             return
-        deadline = host.shard.next_deadline()
-        if host.held:
-            held = host.held[0][1] + self.settings.commit_timeout_ms
+        deadline = hosted.shard.next_deadline()
+        if hosted.held:
+            held = hosted.held[0][1] + self.settings.commit_timeout_ms
             deadline = held if deadline is None else min(deadline, held)
         if deadline is None or (self._timer is not None and self._timer_at_ms <= deadline):
             return
@@ -335,19 +335,19 @@ class Runtime(ShardKeeper):
         now = self.time.now()
         began_ns = perf_counter_ns()
         first, self._first_due = self._first_due, 0
-        for host in [*self.hosts[first:], *self.hosts[:first]]:
+        for hosted in [*self.hosted_shards[first:], *self.hosted_shards[:first]]:
             if perf_counter_ns() - began_ns > SLICE_NS:
-                self._first_due = host.partition
+                self._first_due = hosted.partition
                 break
-            if host.phase is not Phase.ACTIVE:
+            if hosted.phase is not Phase.ACTIVE:
                 continue
-            if host.held:
-                host.expire_held(now.mono_ms - self.settings.commit_timeout_ms)
-            deadline = host.shard.next_deadline()
+            if hosted.held:
+                hosted.expire_held(now.mono_ms - self.settings.commit_timeout_ms)
+            deadline = hosted.shard.next_deadline()
             if deadline is not None and deadline <= now.mono_ms:
-                self._work(host, partial(host.shard.expire, now, EXPIRE_BUDGET))
-        for host in self.hosts:
-            self._arm(host)
+                self._work(hosted, partial(hosted.shard.expire, now, EXPIRE_BUDGET))
+        for hosted in self.hosted_shards:
+            self._arm(hosted)
         self.watchdog.ended("tick", began_ns)
 
 

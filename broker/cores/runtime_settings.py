@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from broker.cores.hosted_shard import HostedShard
 from broker.cores.pass_over import PassOver
-from broker.cores.shard_log import ShardLog
 from coordinator.config import GroupConfig
 
 
@@ -34,9 +34,9 @@ class RuntimeSettings:
     loads_at_once: int = 1
     """group.coordinator.threads"""
 
-    def write_as(self, host: ShardLog) -> None:
-        """Has the host write batches in the form that these settings say."""
-        host.write_as(self.compression, self.compression_level, self.timestamp_type)
+    def write_as(self, hosted: HostedShard) -> None:
+        """Has the shard write batches in the form that these settings say."""
+        hosted.write_as(self.compression, self.compression_level, self.timestamp_type)
 
     def told(self, partition: int) -> PassOver | None:
         """What a load of this partition is to pass over."""

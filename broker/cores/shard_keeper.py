@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.cores.dropped_offsets import DroppedOffsets, Superseded
+from broker.cores.hosted_shard import LOADED, HostedShard, Phase, deliver
 from broker.cores.loading import give_up, load, wait_until_writable
 from broker.cores.refusals import write_failed
 from broker.cores.runtime_settings import RuntimeSettings
-from broker.cores.shard_log import LOADED, Phase, ShardLog, deliver
 from broker.cores.snapshots import NEEDED_BY_NONE, Snapshots
 from broker.loop.histogram import Writes
 from broker.loop.internal_errors import InternalErrors
@@ -61,7 +61,7 @@ class ShardKeeper(ABC):
         self.time = time
         self.errors = errors or InternalErrors()
         self.watchdog = watchdog or Watchdog(time)
-        self.hosts: list[ShardLog] = []
+        self.hosted_shards: list[HostedShard] = []
         """By partition; empty while ``__consumer_offsets`` does not exist."""
         self.on_event: list[Observer] = []
         """Called with each fact of the core, in order, once its records are accepted and its
@@ -77,7 +77,7 @@ class ShardKeeper(ABC):
         """What appends to the offsets topic cost."""
         self.cleaned_to: Callable[[int], int] = lambda partition: 0  # noqa: ARG005
         """Told by the cleaner: partition to the offset below which it has been at its log."""
-        self.dropped_offsets = DroppedOffsets(self.hosts, time, self._work)
+        self.dropped_offsets = DroppedOffsets(self.hosted_shards, time, self._work)
         self._settled_ms = 0
         """When the first rush after the last load is over (monotonic)."""
         self._loads: set[Task[None]] = set()
@@ -94,38 +94,40 @@ class ShardKeeper(ABC):
 
         With the id of their topic there are snapshots too; ``deleted``: DroppedOffsets.resume.
         """
-        assert not self.hosts, "the offsets topic has its shards already"
+        assert not self.hosted_shards, "the offsets topic has its shards already"
         self._loop = asyncio.get_running_loop()
         for partition, log in enumerate(logs):
             shard = GroupShard(self.settings.groups)
-            host = ShardLog(partition, shard, log, len(logs), self.errors)
-            self.settings.write_as(host)
-            host.told = self.settings.told(partition)
-            self.hosts.append(host)
+            hosted = HostedShard(partition, shard, log, len(logs), self.errors)
+            self.settings.write_as(hosted)
+            hosted.told = self.settings.told(partition)
+            self.hosted_shards.append(hosted)
         if topic_id is not None:
             self.snapshots = Snapshots(topic_id, self.cleaned_to)
             self._spawn(
-                "snapshot", self.snapshots.run(self.hosts, lambda: self.settling), self._loads
+                "snapshot",
+                self.snapshots.run(self.hosted_shards, lambda: self.settling),
+                self._loads,
             )
         self.dropped_offsets.resume(deleted or {})
         waiting = []
-        for host in self.hosts:
-            if host.log.log_start_offset == host.log.log_end_offset:
+        for hosted in self.hosted_shards:
+            if hosted.log.log_start_offset == hosted.log.log_end_offset:
                 if self.snapshots is not None:
-                    self.snapshots.read(host.log)  # if there is one it is deleted
-                host.load_ms = 0
-                self._loaded(host)
+                    self.snapshots.read(hosted.log)  # if there is one it is deleted
+                hosted.load_ms = 0
+                self._loaded(hosted)
             else:
-                waiting.append(host)
+                waiting.append(hosted)
         if waiting:
             self._spawn("load", self._load(waiting, writable=True), self._loads)
 
     def configure(self, settings: RuntimeSettings) -> None:
         """Other settings, from the next call on."""
         self.settings = settings
-        for host in self.hosts:
-            host.shard.configure(settings.groups)
-            settings.write_as(host)
+        for hosted in self.hosted_shards:
+            hosted.shard.configure(settings.groups)
+            settings.write_as(hosted)
 
     def oldest_needed(self, log: PartitionLog) -> int:
         """The offset at and above which no tombstone of an offsets log may go."""
@@ -136,22 +138,22 @@ class ShardKeeper(ABC):
     async def before_exchange(self, log: PartitionLog) -> None:
         """Sees to it that a cleaner's exchange below the active segment leaves a good snapshot."""
         if self.snapshots is not None and log.topic == OFFSETS_TOPIC:
-            await self.snapshots.cover(self.hosts[log.partition], log.active.base_offset)
+            await self.snapshots.cover(self.hosted_shards[log.partition], log.active.base_offset)
 
     async def save(self) -> None:
         """Writes the snapshots that a restart would miss."""
         if self.snapshots is not None and self.fatal is None:
-            await self.snapshots.write_all(self.hosts)
+            await self.snapshots.write_all(self.hosted_shards)
 
     def unreadable(self) -> dict[str, str]:
         """Why the groups of a partition can't be served, by partition, for /healthz."""
-        logs = [host.log for host in self.hosts]
+        logs = [hosted.log for hosted in self.hosted_shards]
         return {f"{log.topic}-{log.partition}": log.unreadable for log in logs if log.unreadable}
 
     @property
     def loading(self) -> bool:
         """Whether any shard is still being loaded."""
-        return any(host.phase is Phase.LOADING for host in self.hosts)
+        return any(hosted.phase is Phase.LOADING for hosted in self.hosted_shards)
 
     @property
     def settling(self) -> bool:
@@ -164,168 +166,170 @@ class ShardKeeper(ABC):
     # -- what the turn does
 
     @abstractmethod
-    def _take(self, host: ShardLog, outcome: Outcome) -> None:
+    def _take(self, hosted: HostedShard, outcome: Outcome) -> None:
         """Takes an outcome that no call is waiting for."""
 
     @abstractmethod
-    def _arm(self, host: ShardLog) -> None:
-        """Sets the timer for ``host``."""
+    def _arm(self, hosted: HostedShard) -> None:
+        """Sets the timer for ``hosted``."""
 
-    def _tell(self, host: ShardLog, events: Iterable[Event]) -> None:
+    def _tell(self, hosted: HostedShard, events: Iterable[Event]) -> None:
         for event in events:
             for observe in self.on_event:
                 try:
-                    observe(host.shard, event)
+                    observe(hosted.shard, event)
                 except Exception as error:  # noqa: BLE001 - counted and told by `caught`
                     self.errors.caught("observer", error, event=type(event).__name__)
 
-    def _release(self, host: ShardLog) -> None:
+    def _release(self, hosted: HostedShard) -> None:
         """Delivers what is stable by now, each connection written to once."""
         self.before_replies()
         try:
-            host.release()
+            hosted.release()
         finally:
             self.after_replies()
 
     # -- flushing
 
-    def _settle(self, host: ShardLog) -> None:
+    def _settle(self, hosted: HostedShard) -> None:
         """Moves *stable*: to what is appended, or to what the flush that begins now will cover."""
-        if not host.log.flush_due:
-            host.stable = host.appended
-        elif not host.flushing:
-            host.flushing = True
-            self._spawn("flush", self._flush(host), self._flushes)
+        if not hosted.log.flush_due:
+            hosted.stable = hosted.appended
+        elif not hosted.flushing:
+            hosted.flushing = True
+            self._spawn("flush", self._flush(hosted), self._flushes)
 
-    async def _flush(self, host: ShardLog) -> None:
+    async def _flush(self, hosted: HostedShard) -> None:
         """Flushes in a thread; what is appended meanwhile shares the next flush."""
         try:
-            while host.stable < host.appended:
+            while hosted.stable < hosted.appended:
                 began_ns = perf_counter_ns()
-                await asyncio.to_thread(host.log.flush)
+                await asyncio.to_thread(hosted.log.flush)
                 self.writes.fsync.add(perf_counter_ns() - began_ns)
-                host.log.advance_high_watermark()
-                host.stable = max(host.stable, min(host.log.high_watermark, host.appended))
-                self._release(host)
+                hosted.log.advance_high_watermark()
+                hosted.stable = max(hosted.stable, min(hosted.log.high_watermark, hosted.appended))
+                self._release(hosted)
         except LogPoisoned as error:
-            self._stop_for_good(host, error)
+            self._stop_for_good(hosted, error)
         except Exception:
             # No thread or no memory to be had: nothing was said about the disk. Whoever waits for
             # this flush is told to try again, and the next append asks for another.
-            host.expire_held(self.time.now().mono_ms)
+            hosted.expire_held(self.time.now().mono_ms)
             logger.exception(
-                "a flush could not be made", topic=OFFSETS_TOPIC, partition=host.partition
+                "a flush could not be made", topic=OFFSETS_TOPIC, partition=hosted.partition
             )
         finally:
-            host.flushing = False
+            hosted.flushing = False
 
     # -- failures
 
-    def _append_failed(self, host: ShardLog, error: Exception) -> None:
+    def _append_failed(self, hosted: HostedShard, error: Exception) -> None:
         """Law 6: replies that depend on the write become errors, and the shard is loaded again."""
-        host.fail_held()
-        self._unload(host, Phase.LOADING)
-        if host.log.failed_for_good:
-            self._stop_for_good(host, error)
+        hosted.fail_held()
+        self._unload(hosted, Phase.LOADING)
+        if hosted.log.failed_for_good:
+            self._stop_for_good(hosted, error)
             return
-        host.reset(GroupShard(self.settings.groups))
-        self._spawn("load", self._load([host], writable=False), self._loads)
+        hosted.reset(GroupShard(self.settings.groups))
+        self._spawn("load", self._load([hosted], writable=False), self._loads)
         logger.error(
             "an append failed; the shard is loaded again, and refuses commits until a write works",
             topic=OFFSETS_TOPIC,
-            partition=host.partition,
+            partition=hosted.partition,
             error=str(error),
         )
 
-    def _work(self, host: ShardLog, work: Callable[[], Outcome]) -> None:
+    def _work(self, hosted: HostedShard, work: Callable[[], Outcome]) -> None:
         """Takes the outcome of what a shard does by itself; a bug in it harms that shard alone."""
         outcome = NOTHING
         try:
             outcome = work()
-            self._take(host, outcome)
+            self._take(hosted, outcome)
         except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
-            answered = self._break_down(host, error)
+            answered = self._break_down(hosted, error)
             for ticket, reply in outcome.replies:
                 if ticket not in answered:
                     deliver(ticket, write_failed(reply), self.errors)
 
-    def _break_down(self, host: ShardLog, error: Exception, write: bool = True) -> list[Ticket]:
-        """A bug of ours: what ``host`` has in memory may be half changed; it is loaded again.
+    def _break_down(
+        self, hosted: HostedShard, error: Exception, write: bool = True
+    ) -> list[Ticket]:
+        """A bug of ours: what ``hosted`` has in memory may be half changed; it is loaded again.
 
         What it had accepted before is written. The first load is at once; when it happens again
         and again they come ever more seldom, so that no request can keep a shard loading. Returns
         the tickets that were answered.
         """
-        writable = host.phase is Phase.ACTIVE
+        writable = hosted.phase is Phase.ACTIVE
         failed: Exception | None = None
-        if write and host.accepted > host.appended:
+        if write and hosted.accepted > hosted.appended:
             try:
-                host.append(self.time.now().wall_ms, self.settings.groups.max_record_bytes)
-                self._settle(host)
+                hosted.append(self.time.now().wall_ms, self.settings.groups.max_record_bytes)
+                self._settle(hosted)
             except Exception as why:  # noqa: BLE001 - the probe after the load sees to it
                 writable, failed = False, why
-        answered = self._unload(host, Phase.LOADING)
-        if failed is not None and host.log.failed_for_good:
-            self._stop_for_good(host, failed)
+        answered = self._unload(hosted, Phase.LOADING)
+        if failed is not None and hosted.log.failed_for_good:
+            self._stop_for_good(hosted, failed)
             return answered
         now_ms = self.time.now().mono_ms
-        again = host.breakdowns and now_ms - host.broke_down_ms < 2 * RELOAD_MS_MAX
-        host.breakdowns = host.breakdowns + 1 if again else 1
-        host.broke_down_ms = now_ms
-        wait_ms = 0 if not again else min(1000 << min(host.breakdowns - 2, 6), RELOAD_MS_MAX)
-        host.reset(GroupShard(self.settings.groups))
-        self._spawn("load", self._reload(host, wait_ms, writable), self._loads)
-        self.errors.caught("shard", error, partition=host.partition, loaded_again_in_ms=wait_ms)
+        again = hosted.breakdowns and now_ms - hosted.broke_down_ms < 2 * RELOAD_MS_MAX
+        hosted.breakdowns = hosted.breakdowns + 1 if again else 1
+        hosted.broke_down_ms = now_ms
+        wait_ms = 0 if not again else min(1000 << min(hosted.breakdowns - 2, 6), RELOAD_MS_MAX)
+        hosted.reset(GroupShard(self.settings.groups))
+        self._spawn("load", self._reload(hosted, wait_ms, writable), self._loads)
+        self.errors.caught("shard", error, partition=hosted.partition, loaded_again_in_ms=wait_ms)
         return answered
 
-    async def _reload(self, host: ShardLog, wait_ms: int, writable: bool) -> None:
+    async def _reload(self, hosted: HostedShard, wait_ms: int, writable: bool) -> None:
         if wait_ms:
             await asyncio.sleep(wait_ms / 1000)
-        await self._load([host], writable)
+        await self._load([hosted], writable)
 
-    def _stop_for_good(self, host: ShardLog, error: Exception) -> None:
+    def _stop_for_good(self, hosted: HostedShard, error: Exception) -> None:
         if self.fatal is None:
-            name = f"{OFFSETS_TOPIC}-{host.partition}"
+            name = f"{OFFSETS_TOPIC}-{hosted.partition}"
             self.fatal = f"{name} can't be relied on any more: {error}"
             self.on_fatal(self.fatal)
             logger.critical("the broker stops", reason=self.fatal)
-        self._shut(host, Phase.UNLOADED)
+        self._shut(hosted, Phase.UNLOADED)
 
-    def _shut(self, host: ShardLog, phase: Phase) -> None:
+    def _shut(self, hosted: HostedShard, phase: Phase) -> None:
         """Unloads a shard that does not come back."""
         self.before_replies()
         try:
-            self._unload(host, phase)
+            self._unload(hosted, phase)
         finally:
             self.after_replies()
 
-    def _unload(self, host: ShardLog, phase: Phase) -> list[Ticket]:
+    def _unload(self, hosted: HostedShard, phase: Phase) -> list[Ticket]:
         """Answers every parked request NOT_COORDINATOR, and what was held before them.
 
         Returns the tickets of the parked.
         """
-        loaded = host.phase in LOADED
-        host.phase = phase
-        host.refuse_foreign()
-        host.release()
-        host.fail_held()
+        loaded = hosted.phase in LOADED
+        hosted.phase = phase
+        hosted.refuse_foreign()
+        hosted.release()
+        hosted.fail_held()
         if not loaded:
             return []
         try:
-            outcome = host.shard.unload(NOT_COORDINATOR)
+            outcome = hosted.shard.unload(NOT_COORDINATOR)
         except Exception as error:  # noqa: BLE001 - counted and told by `caught`
-            self.errors.caught("shard", error, partition=host.partition)
+            self.errors.caught("shard", error, partition=hosted.partition)
             return []
         for ticket, reply in outcome.replies:
             deliver(ticket, reply, self.errors)
-        self._tell(host, outcome.events)
+        self._tell(hosted, outcome.events)
         return [ticket for ticket, _ in outcome.replies]
 
-    async def _load(self, hosts: Sequence[ShardLog], writable: bool) -> None:
+    async def _load(self, hosted_shards: Sequence[HostedShard], writable: bool) -> None:
         """Loads shards, so many at a time; those that are not writable are probed afterwards."""
         gc.disable()  # what loads stays: looking through it would only make turns long
-        waiting = iter(hosts)
-        at_once = min(self.settings.loads_at_once, len(hosts))
+        waiting = iter(hosted_shards)
+        at_once = min(self.settings.loads_at_once, len(hosted_shards))
         try:
             loaded = await asyncio.gather(
                 *(self._load_in_turn(waiting, writable) for _ in range(at_once))
@@ -334,19 +338,19 @@ class ShardKeeper(ABC):
             gc.freeze()
             gc.enable()
         if not writable and all(loaded):
-            for host in hosts:
-                if host.phase is Phase.UNWRITABLE:
-                    await self._probe(host)
+            for hosted in hosted_shards:
+                if hosted.phase is Phase.UNWRITABLE:
+                    await self._probe(hosted)
 
-    async def _load_in_turn(self, waiting: Iterator[ShardLog], writable: bool) -> bool:
+    async def _load_in_turn(self, waiting: Iterator[HostedShard], writable: bool) -> bool:
         """Loads one shard after the other; False when the broker stops.
 
         A log that can't be read is never served as empty: its shard refuses all from then on.
         """
-        for host in waiting:
+        for hosted in waiting:
             try:
                 await load(
-                    host,
+                    hosted,
                     self.settings.load_buffer_bytes,
                     self.time,
                     self.snapshots,
@@ -354,34 +358,34 @@ class ShardKeeper(ABC):
                     self.dropped_offsets.before_serving if writable else None,
                 )
                 self._settled_ms = self.time.now().mono_ms + SETTLING_MS
-                self._loaded(host, writable)
+                self._loaded(hosted, writable)
             except Superseded:
                 continue
             except Exception as error:  # noqa: BLE001 - whatever it is, it is this shard's alone
-                give_up(host, error)
-                self._shut(host, Phase.FAILED)
-                host.shard = GroupShard(self.settings.groups)
+                give_up(hosted, error)
+                self._shut(hosted, Phase.FAILED)
+                hosted.shard = GroupShard(self.settings.groups)
             if self.fatal is not None:
                 return False
         return True
 
-    async def _probe(self, host: ShardLog) -> None:
-        """Makes ``host`` whole again once its log takes writes."""
+    async def _probe(self, hosted: HostedShard) -> None:
+        """Makes ``hosted`` whole again once its log takes writes."""
         try:
-            await wait_until_writable(host)
+            await wait_until_writable(hosted)
         except LogPoisoned as error:
-            self._stop_for_good(host, error)
+            self._stop_for_good(hosted, error)
             return
-        if host.phase is Phase.UNWRITABLE:  # it may be loading again, and is probed again then
-            host.phase = Phase.ACTIVE
-            self.dropped_offsets.catch_up(host)
-            self._arm(host)
+        if hosted.phase is Phase.UNWRITABLE:  # it may be loading again, and is probed again then
+            hosted.phase = Phase.ACTIVE
+            self.dropped_offsets.catch_up(hosted)
+            self._arm(hosted)
 
-    def _loaded(self, host: ShardLog, writable: bool = True) -> None:
-        host.phase = Phase.ACTIVE if writable else Phase.UNWRITABLE
-        self._settle(host)
-        self._take(host, host.shard.loaded(self.time.now()))
-        self.dropped_offsets.catch_up(host)
+    def _loaded(self, hosted: HostedShard, writable: bool = True) -> None:
+        hosted.phase = Phase.ACTIVE if writable else Phase.UNWRITABLE
+        self._settle(hosted)
+        self._take(hosted, hosted.shard.loaded(self.time.now()))
+        self.dropped_offsets.catch_up(hosted)
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None], tasks: set[Task[None]]) -> None:
         task = self._loop.create_task(self.watchdog.watched(name, work))

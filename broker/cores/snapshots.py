@@ -16,7 +16,7 @@ from time import perf_counter
 
 import structlog
 
-from broker.cores.shard_log import Phase, ShardLog
+from broker.cores.hosted_shard import HostedShard, Phase
 from coordinator.shard import GroupShard
 from log.filesystem import File, read_whole
 from log.partition_log import PartitionLog
@@ -133,7 +133,7 @@ class Snapshots:
 
     # -- writing
 
-    async def run(self, hosts: Sequence[ShardLog], busy: Callable[[], bool]) -> None:
+    async def run(self, hosted_shards: Sequence[HostedShard], busy: Callable[[], bool]) -> None:
         """Writes what is due, the heaviest first, until `write_all` is called or it is cancelled.
 
         None while the broker is ``busy`` with a load.
@@ -146,7 +146,7 @@ class Snapshots:
             pause_s = POLL_S
             if busy():
                 continue  # who waits for a shard, or for its first answer, goes first
-            due = [host for host in hosts if self._is_due(host, BYTES_DUE)]
+            due = [hosted for hosted in hosted_shards if self._is_due(hosted, BYTES_DUE)]
             if due and not self._closing:
                 began, before_s = perf_counter(), self._cost_s
                 heaviest = nlargest(AT_ONCE, due, key=self._bytes_missed)
@@ -154,29 +154,29 @@ class Snapshots:
                 rest_s = PAUSE_PER_COST * (self._cost_s - before_s) - (perf_counter() - began)
                 pause_s = max(POLL_S, rest_s)
 
-    async def write_all(self, hosts: Sequence[ShardLog]) -> None:
+    async def write_all(self, hosted_shards: Sequence[HostedShard]) -> None:
         """Writes those that a restart would miss; afterwards `run` writes none."""
         self._closing = True
         while self._under_way:
             await asyncio.sleep(0.001)
-        waiting = [host for host in hosts if self._is_due(host, BYTES_DUE_AT_STOP)]
+        waiting = [hosted for hosted in hosted_shards if self._is_due(hosted, BYTES_DUE_AT_STOP)]
         for start in range(0, len(waiting), AT_ONCE):
             await asyncio.gather(*map(self.write, waiting[start : start + AT_ONCE]))
 
-    def _is_due(self, host: ShardLog, bytes_due: int) -> bool:
+    def _is_due(self, hosted: HostedShard, bytes_due: int) -> bool:
         if bytes_due == BYTES_DUE:
-            bytes_due = max(bytes_due, self._bytes.get(host.partition, 0))
-        return self._bytes_missed(host) >= bytes_due
+            bytes_due = max(bytes_due, self._bytes.get(hosted.partition, 0))
+        return self._bytes_missed(hosted) >= bytes_due
 
-    def _bytes_missed(self, host: ShardLog) -> int:
+    def _bytes_missed(self, hosted: HostedShard) -> int:
         """How much of the log a start would have to replay; 0 where nothing can be done now."""
-        partition, log = host.partition, host.log
+        partition, log = hosted.partition, hosted.log
         begin = self._begin.get(partition, log.log_start_offset)
-        if host.phase is not Phase.ACTIVE or host.appended <= begin:
+        if hosted.phase is not Phase.ACTIVE or hosted.appended <= begin:
             return 0
         if partition in self._under_way or self._not_before.get(partition, 0.0) > perf_counter():
             return 0
-        if host.told is not None and host.told.met:
+        if hosted.told is not None and hosted.told.met:
             return CLEANED  # the next load must not meet what this one was told to pass over
         if self._cleaned_to(partition) > begin:
             return CLEANED  # records are missing behind the one that is there: it is of no use
@@ -185,25 +185,25 @@ class Snapshots:
             return log.active.size - position
         return _bytes_from(log, begin)
 
-    async def cover(self, host: ShardLog, offset: int) -> None:
+    async def cover(self, hosted: HostedShard, offset: int) -> None:
         """Has the snapshot, if there is one, begin behind ``offset``, as far as the log goes.
 
         Before a cleaner's work below there counts: what it does to older ones makes them useless.
         """
-        while host.partition in self._under_way:
+        while hosted.partition in self._under_way:
             await asyncio.sleep(0.001)
-        old = self.oldest_needed(host.partition) <= offset < host.appended
-        if old and host.phase is Phase.ACTIVE and not self._closing:
-            await self.write(host)
+        old = self.oldest_needed(hosted.partition) <= offset < hosted.appended
+        if old and hosted.phase is Phase.ACTIVE and not self._closing:
+            await self.write(hosted)
 
-    async def write(self, host: ShardLog) -> bool:
+    async def write(self, hosted: HostedShard) -> bool:
         """Writes one; False where that was not possible now, which is told if it is a failure."""
-        shard, partition = host.shard, host.partition
+        shard, partition = hosted.shard, hosted.partition
         if partition in self._under_way:
             return False  # somebody else's began between the look and this turn
         self._under_way.add(partition)
         try:
-            done = await self._write(host, shard)
+            done = await self._write(hosted, shard)
         except (OSError, UnwritableRun, BadImage) as error:
             self._not_before[partition] = perf_counter() + RETRY_S
             logger.warning(
@@ -216,35 +216,35 @@ class Snapshots:
             self.written += 1
         return done
 
-    async def _write(self, host: ShardLog, shard: GroupShard) -> bool:
-        log, partition = host.log, host.partition
+    async def _write(self, hosted: HostedShard, shard: GroupShard) -> bool:
+        log, partition = hosted.log, hosted.partition
         output, writer = _Output(log), ImageWriter()
         async with self._encoding:
-            if not _same(host, shard):
+            if not _same(hosted, shard):
                 return False
-            begin = host.appended
+            begin = hosted.appended
             place = log.active.base_offset, log.active.size
             mark = mark_below(log, begin)
             if mark is None:
                 self._not_before[partition] = perf_counter() + 20 * POLL_S
                 return False  # nothing is below, or a cleaner took it; the next append changes that
             head = ImageHead(self.topic_id, partition, log.log_start_offset, begin, mark)
-            if not await self._encode(host, shard, blocks_of(shard, writer, head), output):
+            if not await self._encode(hosted, shard, blocks_of(shard, writer, head), output):
                 return False
-        accepted = host.accepted
-        while host.appended < accepted:
+        accepted = hosted.accepted
+        while hosted.appended < accepted:
             await asyncio.sleep(0)
-            if not _same(host, shard):
+            if not _same(hosted, shard):
                 return False
-        end_mark = mark_below(log, host.appended)
+        end_mark = mark_below(log, hosted.appended)
         if end_mark is None:
             return False
-        output.add(writer.end(host.appended, end_mark))
+        output.add(writer.end(hosted.appended, end_mark))
         await asyncio.to_thread(output.finish)
         self._begin[partition], self._bytes[partition] = begin, output.size
         self._place[partition] = place
-        if host.told is not None and host.told.met:
-            host.told.met = False
+        if hosted.told is not None and hosted.told.met:
+            hosted.told.met = False
             logger.info(
                 "the snapshot is behind what was passed over; offsets.load.skip.records may go",
                 partition=partition,
@@ -252,7 +252,7 @@ class Snapshots:
         return True
 
     async def _encode(
-        self, host: ShardLog, shard: GroupShard, blocks: Iterator[bytes], output: _Output
+        self, hosted: HostedShard, shard: GroupShard, blocks: Iterator[bytes], output: _Output
     ) -> bool:
         """Take the pieces, others having their turn between them; False if the shard has gone."""
         since = perf_counter()
@@ -266,7 +266,7 @@ class Snapshots:
                 await asyncio.to_thread(output.write)
             else:
                 await asyncio.sleep(0)
-            if not _same(host, shard):
+            if not _same(hosted, shard):
                 return False
             since = perf_counter()
         self._spent(perf_counter() - since)
@@ -363,9 +363,9 @@ def _bytes_from(log: PartitionLog, offset: int) -> int:
     return left + sum(later.size for later in segments[index + 1 :])
 
 
-def _same(host: ShardLog, shard: GroupShard) -> bool:
+def _same(hosted: HostedShard, shard: GroupShard) -> bool:
     """Whether ``shard`` still is what serves; else what it says may never have been written."""
-    return host.shard is shard and host.phase is Phase.ACTIVE
+    return hosted.shard is shard and hosted.phase is Phase.ACTIVE
 
 
 def _path(log: PartitionLog) -> str:

@@ -21,7 +21,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from broker.cores.shard_log import Phase
+from broker.cores.hosted_shard import Phase
 from broker.loop.log_writer import lost_lines
 from broker.metrics.labelled_series import NativeView
 from broker.metrics.other_exporters import compat_views, wants_owners
@@ -172,33 +172,36 @@ class BrokerCollector(Collector):
             labels=["within"],
         )
         soon: Counter[int] = Counter()
-        for host in self.broker.runtime.hosts:
-            soon.update(host.shard.expiring_counts())
+        for hosted in self.broker.runtime.hosted_shards:
+            soon.update(hosted.shard.expiring_counts())
         for within, within_ms in (("1d", DAY_MS), ("1h", HOUR_MS)):
             expiring.add_metric([within], soon[within_ms])
         yield expiring
         yield GaugeMetricFamily(
             "muster_offsets_cached",
             "Committed offsets in the cache.",
-            value=sum(host.shard.cache.offsets() for host in self.broker.runtime.hosts),
+            value=sum(hosted.shard.cache.offsets() for hosted in self.broker.runtime.hosted_shards),
         )
 
     def _shards(self) -> Iterator[Metric]:
-        hosts = self.broker.runtime.hosts
+        hosted_shards = self.broker.runtime.hosted_shards
         phases = Counter({phase.value: 0 for phase in Phase})
-        phases.update(host.phase.value for host in hosts)
+        phases.update(hosted.phase.value for hosted in hosted_shards)
         shards = GaugeMetricFamily(
             "muster_shards", "Partitions of the offsets topic by state.", labels=["state"]
         )
         for phase, count in phases.items():
             shards.add_metric([phase], count)
         yield shards
-        ends = [(host.log.log_start_offset, host.log.log_end_offset, host) for host in hosts]
+        ends = [
+            (hosted.log.log_start_offset, hosted.log.log_end_offset, hosted)
+            for hosted in hosted_shards
+        ]
         total = sum(end - start for start, end, _ in ends)
         left = sum(
-            end - max(start, host.loaded_to)
-            for start, end, host in ends
-            if host.phase is Phase.LOADING
+            end - max(start, hosted.loaded_to)
+            for start, end, hosted in ends
+            if hosted.phase is Phase.LOADING
         )
         yield GaugeMetricFamily(
             "muster_load_progress_ratio",
@@ -208,12 +211,12 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily(
             "muster_load_seconds",
             "How long it took to load the groups at start.",
-            value=sum(max(0, host.load_ms) for host in hosts) / 1000,
+            value=sum(max(0, hosted.load_ms) for hosted in hosted_shards) / 1000,
         )
         yield GaugeMetricFamily(
             "muster_load_records",
             "Records read to load the groups at start.",
-            value=sum(host.loaded_records for host in hosts),
+            value=sum(hosted.loaded_records for hosted in hosted_shards),
         )
 
     def _conversions(self) -> Iterator[Metric]:

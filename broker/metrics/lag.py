@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.cores.shard_log import ShardLog
+from broker.cores.hosted_shard import HostedShard
 from broker.metrics.record_times import Key, RecordTimes
 from coordinator.expiring import condition_of
 from coordinator.group import CONSUMER, Group
@@ -90,40 +90,42 @@ class Lags:
         self.times = RecordTimes(self._live)
 
     def _live(self) -> int:
-        return sum(host.shard.cache.offsets() for host in self.broker.runtime.hosts)
+        return sum(hosted.shard.cache.offsets() for hosted in self.broker.runtime.hosted_shards)
 
     # -- what is asked
 
-    def of_group(self, host: ShardLog, group_id: str) -> Iterator[PartitionLag]:
+    def of_group(self, hosted: HostedShard, group_id: str) -> Iterator[PartitionLag]:
         """Every committed offset of a group, topic by topic, partitions ascending."""
-        for topic in list(host.shard.cache.topics(group_id)):
-            yield from self.of_topic(host, group_id, topic)
+        for topic in list(hosted.shard.cache.topics(group_id)):
+            yield from self.of_topic(hosted, group_id, topic)
 
-    def of_topic(self, host: ShardLog, group_id: str, topic: str) -> Iterator[PartitionLag]:
+    def of_topic(self, hosted: HostedShard, group_id: str, topic: str) -> Iterator[PartitionLag]:
         """Those in one topic."""
-        for block in self.blocks(host, group_id, topic):
+        for block in self.blocks(hosted, group_id, topic):
             yield from block
 
-    def blocks(self, host: ShardLog, group_id: str, topic: str) -> Iterator[list[PartitionLag]]:
+    def blocks(
+        self, hosted: HostedShard, group_id: str, topic: str
+    ) -> Iterator[list[PartitionLag]]:
         """Those in one topic, at most BLOCK at a time; what changes between two is seen so.
 
         Ages that are not known are looked up from now on.
         """
-        for block in self.blocks_or_none(host, group_id, topic, ask=True, whole=True):
+        for block in self.blocks_or_none(hosted, group_id, topic, ask=True, whole=True):
             assert block is not None
             yield block
 
     def blocks_or_none(
-        self, host: ShardLog, group_id: str, topic: str, *, ask: bool, whole: bool
+        self, hosted: HostedShard, group_id: str, topic: str, *, ask: bool, whole: bool
     ) -> Iterator[list[PartitionLag] | None]:
         """The same; unless ``whole``, None at an age that is not known, and that is the end.
 
         Unless ``ask``, which is for who has called `ask` before, none is looked up.
         """
-        rule = expiry_rule(host.shard.groups.get(group_id))
+        rule = expiry_rule(hosted.shard.groups.get(group_id))
         if rule is not None and topic in rule.kept_topics:
             rule = None
-        for commits in _commits(host, group_id, topic):
+        for commits in _commits(hosted, group_id, topic):
             rows = list(commits) if ask else commits
             if ask:
                 self._ask(group_id, topic, rows)
@@ -134,13 +136,13 @@ class Lags:
             if block:
                 yield block
 
-    def ask(self, host: ShardLog, group_id: str) -> Iterator[int]:
+    def ask(self, hosted: HostedShard, group_id: str) -> Iterator[int]:
         """Has the ages of a group looked up that are not known; ``times.settled()`` awaits them.
 
         A fifth of what `blocks` costs. Yields how many offsets each step looked at, at most BLOCK.
         """
-        for topic in list(host.shard.cache.topics(group_id)):
-            for commits in _commits(host, group_id, topic):
+        for topic in list(hosted.shard.cache.topics(group_id)):
+            for commits in _commits(hosted, group_id, topic):
                 yield self._ask(group_id, topic, commits)
 
     def _ask(self, group_id: str, topic: str, commits: Commits) -> int:
@@ -267,9 +269,9 @@ def expiry_rule(group: Group | None) -> ExpiryRule | None:
     return rule_for(GroupCondition() if group is None else condition_of(group))
 
 
-def _commits(host: ShardLog, group_id: str, topic: str) -> Iterator[Commits]:
+def _commits(hosted: HostedShard, group_id: str, topic: str) -> Iterator[Commits]:
     """What a group has committed in a topic, at most BLOCK at a time."""
-    columns = dict(host.shard.cache.columns(group_id)).get(topic)
+    columns = dict(hosted.shard.cache.columns(group_id)).get(topic)
     if columns is not None:
         partitions = columns.partitions()
         for first in range(0, len(partitions), BLOCK):

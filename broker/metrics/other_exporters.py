@@ -274,7 +274,7 @@ class Jmx(_View):
     def end(self, walk: Walk) -> None:
         """Groups by state, and the requests."""
         manager = "kafka_coordinator_group_groupmetadatamanager_num"
-        offsets = sum(host.shard.cache.offsets() for host in self.broker.runtime.hosts)
+        offsets = sum(hosted.shard.cache.offsets() for hosted in self.broker.runtime.hosted_shards)
         counts = {"offsets": offsets, "groups": sum(walk.states.values())}
         counts |= {f"groups{state.lower()}": count for state, count in walk.states.items()}
         for name, count in counts.items():

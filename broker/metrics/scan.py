@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.cores.shard_log import ShardLog
+from broker.cores.hosted_shard import HostedShard
 from broker.metrics.lag import BLOCK, MemberLag, PartitionLag, TopicPartition
 from broker.topics.logs import TopicLogs
 from coordinator.group import CONSUMER, Group
@@ -35,7 +35,7 @@ ASSIGNMENT_BYTES_MAX = 64 * 1024
 class Seen(NamedTuple):
     """A group as a walk shows it; ``group`` is None where only its offsets are there."""
 
-    host: ShardLog
+    hosted: HostedShard
     group_id: str
     group: Group | None
 
@@ -113,29 +113,31 @@ class Walk:
 
     def steps(self) -> Iterator[int]:
         """Does it step by step; yields how much each looked at, at most STEP or one member."""
-        for host in list(self.broker.runtime.hosts):
-            alone = [each for each in host.shard.cache.groups() if each not in host.shard.groups]
+        for hosted in list(self.broker.runtime.hosted_shards):
+            alone = [
+                each for each in hosted.shard.cache.groups() if each not in hosted.shard.groups
+            ]
             yield 1
-            for group in list(host.shard.groups.values()):
+            for group in list(hosted.shard.groups.values()):
                 self.states[group.state.value] += 1
                 self.everybody += len(group.members)
-                yield from self._group(Seen(host, group.group_id, group))
+                yield from self._group(Seen(hosted, group.group_id, group))
             for group_id in alone:
-                yield from self._group(Seen(host, group_id, None))
+                yield from self._group(Seen(hosted, group_id, None))
         for entry in list(self.broker.logs.topics.values()):
             yield from self._topic(entry)
 
     def _group(self, seen: Seen, late: bool = False) -> Iterator[int]:
         lags = self.broker.lags
         blocks: list[tuple[str, list[list[PartitionLag]]]] = []
-        for topic in list(seen.host.shard.cache.topics(seen.group_id)):
+        for topic in list(seen.hosted.shard.cache.topics(seen.group_id)):
             of_topic: list[list[PartitionLag]] = []
             blocks.append((topic, of_topic))
             for block in lags.blocks_or_none(
-                seen.host, seen.group_id, topic, ask=False, whole=late
+                seen.hosted, seen.group_id, topic, ask=False, whole=late
             ):
                 if block is None:
-                    yield from lags.ask(seen.host, seen.group_id)
+                    yield from lags.ask(seen.hosted, seen.group_id)
                     self._late.append(seen)
                     return
                 of_topic.append(block)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from broker.cores.shard_log import Phase, ShardLog
+from broker.cores.hosted_shard import HostedShard, Phase
 from broker.topics.cleaner_worker import CleanerWorker, CleaningFailed
 from broker.topics.registry import OFFSETS_TOPIC
 from broker.topics.segment_swaps import Abandoned, SegmentSwaps
@@ -148,37 +148,37 @@ class Cleaning:
 
     async def clean_offsets(self) -> bool:
         """Rolls and cleans the offsets partition that weighs most, if any weighs too much."""
-        heaviest: ShardLog | None = None
         if self.broker.runtime.settling:
             return False
-        for host in self.broker.runtime.hosts:
-            if not (host.phase is Phase.ACTIVE and self._may_try(host.log) and self._is_due(host)):
-                continue
-            if heaviest is None or host.log.size_bytes > heaviest.log.size_bytes:
-                heaviest = host
-        if heaviest is None:
+        due = [
+            each
+            for each in self.broker.runtime.hosted_shards
+            if each.phase is Phase.ACTIVE and self._may_try(each.log) and self._is_due(each)
+        ]
+        if not due:
             return False
+        heaviest = max(due, key=lambda each: each.log.size_bytes)
         self._heavy_since.pop(heaviest.partition, None)
         return await self._clean(heaviest.log, self.workers[0], roll=True)
 
-    def _is_due(self, host: ShardLog) -> bool:
-        if not self.is_heavy(host):
-            self._heavy_since.pop(host.partition, None)
+    def _is_due(self, hosted: HostedShard) -> bool:
+        if not self.is_heavy(hosted):
+            self._heavy_since.pop(hosted.partition, None)
             return False
         now_ms = self.broker.time.now().mono_ms
-        since_ms = self._heavy_since.setdefault(host.partition, now_ms)
+        since_ms = self._heavy_since.setdefault(hosted.partition, now_ms)
         return (
             now_ms - since_ms >= OFFSETS_WAIT_MS
-            or self.dirty_bytes(host.log) >= OFFSETS_DIRTY_BYTES_AT_ONCE
+            or self.dirty_bytes(hosted.log) >= OFFSETS_DIRTY_BYTES_AT_ONCE
         )
 
-    def is_heavy(self, host: ShardLog) -> bool:
+    def is_heavy(self, hosted: HostedShard) -> bool:
         """Whether the dead records of a partition weigh more than the live, and at least 1 MiB.
 
         What is live is estimated: as many records as the cache has offsets and groups, each of the
         mean size of what was appended since the last cleaning.
         """
-        log = host.log
+        log = hosted.log
         size = log.size_bytes
         if size < OFFSETS_DEAD_BYTES_MIN:
             return False
@@ -186,7 +186,7 @@ class Cleaning:
         records = log.log_end_offset - self._first_dirty(log)
         if dirty_bytes < OFFSETS_DEAD_BYTES_MIN or records <= 0:
             return False
-        live = host.shard.cache.offsets() + len(host.shard.groups)
+        live = hosted.shard.cache.offsets() + len(hosted.shard.groups)
         return weighs_too_much(
             size, dirty_bytes, live * dirty_bytes // records, OFFSETS_DEAD_BYTES_MIN
         )

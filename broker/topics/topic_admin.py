@@ -211,7 +211,7 @@ class TopicAdmin:
     def _show(self, topic: Topic, entry: TopicLogs) -> None:
         self.broker.logs.show(entry)
         self.broker.registry.show(topic)
-        if topic.name == OFFSETS_TOPIC and not self.broker.runtime.hosts:
+        if topic.name == OFFSETS_TOPIC and not self.broker.runtime.hosted_shards:
             self.broker.settings_changed()
             self.broker.runtime.start(entry.logs, topic.topic_id)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.cores.shard_log import LOADED, ShardLog
+from broker.cores.hosted_shard import LOADED, HostedShard
 from broker.metrics.lag import PartitionLag
 from coordinator.calls import Now
 from coordinator.deadlines import NEVER
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 
 
-def summary(broker: Broker, host: ShardLog, group: Group, lag: int | None = None) -> View:
+def summary(broker: Broker, hosted: HostedShard, group: Group, lag: int | None = None) -> View:
     """A group in a line; ``lag`` where it is known already."""
     journal = broker.journal.group(group.group_id)
     last = journal.rebalances[-1] if journal is not None and journal.rebalances else None
@@ -39,30 +39,30 @@ def summary(broker: Broker, host: ShardLog, group: Group, lag: int | None = None
         "protocol": group.protocol_name,
         "generation": group.generation_id,
         "members": len(group.members),
-        "lag": lag_of(broker, host, group.group_id) if lag is None else lag,
+        "lag": lag_of(broker, hosted, group.group_id) if lag is None else lag,
         "rebalances": 0 if journal is None else journal.count - 1,
         "last_rebalance_ms": None if last is None else last.began_ms,
         "last_why": None if last is None else last.detail,
     }
 
 
-def readable(broker: Broker) -> list[ShardLog]:
+def readable(broker: Broker) -> list[HostedShard]:
     """The shards whose groups can be read now."""
-    return [each for each in broker.runtime.hosts if each.phase in LOADED]
+    return [each for each in broker.runtime.hosted_shards if each.phase in LOADED]
 
 
-def lag_of(broker: Broker, host: ShardLog, group_id: str) -> int:
+def lag_of(broker: Broker, hosted: HostedShard, group_id: str) -> int:
     """Records that a group has not read: the sum over its committed offsets."""
-    return sum([_lag(broker, each) for each in host.shard.cache.fetch_all(group_id)])
+    return sum([_lag(broker, each) for each in hosted.shard.cache.fetch_all(group_id)])
 
 
 def lag_in_topic(
-    broker: Broker, host: ShardLog, group_id: str, topic: str
+    broker: Broker, hosted: HostedShard, group_id: str, topic: str
 ) -> tuple[int, int] | None:
     """(committed partitions, records of lag) of a group in one topic; None if it has none there."""
-    if topic not in host.shard.cache.topics(group_id):
+    if topic not in hosted.shard.cache.topics(group_id):
         return None
-    for fetched in host.shard.cache.fetch_all(group_id):
+    for fetched in hosted.shard.cache.fetch_all(group_id):
         if fetched.topic == topic:
             return len(fetched.partitions), _lag(broker, fetched)
     return None
@@ -80,7 +80,7 @@ def _lag(broker: Broker, fetched: FetchedColumns) -> int:
     return behind
 
 
-def group_head(broker: Broker, host: ShardLog, group: Group) -> View:
+def group_head(broker: Broker, hosted: HostedShard, group: Group) -> View:
     """A group as it is now, without its members and offsets."""
     now = broker.time.now()
     return {
@@ -91,20 +91,20 @@ def group_head(broker: Broker, host: ShardLog, group: Group) -> View:
         "protocol": group.protocol_name,
         "generation": group.generation_id,
         "leader": group.leader_id,
-        "coordinator_partition": host.partition,
+        "coordinator_partition": hosted.partition,
         "awaits": _awaits(group, now),
     }
 
 
-def group_view(broker: Broker, host: ShardLog | None, group_id: str) -> View | None:
+def group_view(broker: Broker, hosted: HostedShard | None, group_id: str) -> View | None:
     """A group as it is now; None if there is none."""
-    group = None if host is None else host.shard.groups.get(group_id)
-    if host is None or group is None:
+    group = None if hosted is None else hosted.shard.groups.get(group_id)
+    if hosted is None or group is None:
         return None
     now = broker.time.now()
-    offsets = list(offset_rows(broker, host, group_id))
+    offsets = list(offset_rows(broker, hosted, group_id))
     return {
-        **group_head(broker, host, group),
+        **group_head(broker, hosted, group),
         "members": [member_view(group, member, now) for member in group.members.values()],
         "pending_members": list(group.pending),
         "lag": _sum_of_lags(iter(offsets)),
@@ -113,19 +113,21 @@ def group_view(broker: Broker, host: ShardLog | None, group_id: str) -> View | N
     }
 
 
-def journal_view(broker: Broker, host: ShardLog | None, group_id: str, last: int) -> View | None:
+def journal_view(
+    broker: Broker, hosted: HostedShard | None, group_id: str, last: int
+) -> View | None:
     """A group's journal, the last rebalances only; None where neither it nor the group exists."""
-    view = journal_head(broker, host, group_id)
+    view = journal_head(broker, hosted, group_id)
     if view is not None:
-        view["rebalances"] = [make() for _, make in rebalances(broker, host, group_id, last)]
+        view["rebalances"] = [make() for _, make in rebalances(broker, hosted, group_id, last)]
     return view
 
 
-def journal_head(broker: Broker, host: ShardLog | None, group_id: str) -> View | None:
+def journal_head(broker: Broker, hosted: HostedShard | None, group_id: str) -> View | None:
     """A group's journal with no rebalances in it; None where neither it nor the group exists."""
     journal = broker.journal.group(group_id)
     restored = broker.journal.restored(group_id)
-    group = None if host is None else host.shard.groups.get(group_id)
+    group = None if hosted is None else hosted.shard.groups.get(group_id)
     if journal is None and restored is None and group is None:
         return None
     return {
@@ -147,13 +149,13 @@ def journal_head(broker: Broker, host: ShardLog | None, group_id: str) -> View |
 
 
 def rebalances(
-    broker: Broker, host: ShardLog | None, group_id: str, last: int
+    broker: Broker, hosted: HostedShard | None, group_id: str, last: int
 ) -> list[tuple[Rebalance, Callable[[], View]]]:
     """A group's last rebalances, the oldest first, each with what makes its view."""
     journal = broker.journal.group(group_id)
     if journal is None or not last:
         return []
-    group = None if host is None else host.shard.groups.get(group_id)
+    group = None if hosted is None else hosted.shard.groups.get(group_id)
     now = broker.time.now()
     return [
         (each, partial(_rebalance, each, journal, group, now))
@@ -161,10 +163,10 @@ def rebalances(
     ]
 
 
-def offset_rows(broker: Broker, host: ShardLog, group_id: str) -> Iterator[View]:
+def offset_rows(broker: Broker, hosted: HostedShard, group_id: str) -> Iterator[View]:
     """The committed offsets of a group, with the lag of each."""
-    for lag in broker.lags.of_group(host, group_id):
-        entry = host.shard.cache.get(group_id, lag.topic, lag.partition)
+    for lag in broker.lags.of_group(hosted, group_id):
+        entry = hosted.shard.cache.get(group_id, lag.topic, lag.partition)
         yield offset_view(lag, entry)
 
 

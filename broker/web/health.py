@@ -34,4 +34,4 @@ def health(broker: Broker) -> dict[str, Any]:
         }
     if not broker.runtime.loading:
         return {"state": "ready", **beside}
-    return {**beside, "state": "loading", **progress(broker.runtime.hosts)}
+    return {**beside, "state": "loading", **progress(broker.runtime.hosted_shards)}

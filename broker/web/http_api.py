@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from broker.cores.shard_log import Phase
+from broker.cores.hosted_shard import Phase
 from broker.loop.slices import Slicer
 from broker.web.group_views import group_view, journal_view, readable, summary
 from broker.web.topic_views import (
@@ -61,9 +61,9 @@ class GroupsApi:
         """Every group in a line."""
 
         def rows() -> Iterator[dict[str, Any] | None]:
-            for host in readable(self.broker):
-                for group in list(host.shard.groups.values()):
-                    yield summary(self.broker, host, group)
+            for hosted in readable(self.broker):
+                for group in list(hosted.shard.groups.values()):
+                    yield summary(self.broker, hosted, group)
 
         runtime = self.broker.runtime
         head = {"loading": runtime.loading, "unreadable": runtime.unreadable()}
@@ -77,19 +77,19 @@ class GroupsApi:
         if not (parts[0] and (len(parts) == 1 or is_journal)):
             return _error(404, f"{request.url.path}: there are /api/groups/GROUP and .../journal")
         group_id = parts[0]
-        host = self.broker.runtime.host_for(group_id)
-        if host is not None and host.phase is Phase.LOADING:
+        hosted = self.broker.runtime.hosted_for(group_id)
+        if hosted is not None and hosted.phase is Phase.LOADING:
             return _error(503, f"group {group_id}: its partition is being loaded; try again")
-        if host is not None and host.log.unreadable is not None:
+        if hosted is not None and hosted.log.unreadable is not None:
             return _error(503, f"group {group_id}: its partition can't be read")
         if is_journal:
             try:
                 last = int(request.query_params.get("last", "64"))
             except ValueError:
                 return _error(400, "last: write a number")
-            view = journal_view(self.broker, host, group_id, max(last, 0))
+            view = journal_view(self.broker, hosted, group_id, max(last, 0))
         else:
-            view = group_view(self.broker, host, group_id)
+            view = group_view(self.broker, hosted, group_id)
         if view is None:
             return _error(404, f"group {group_id}: there is none; /api/groups lists them")
         return JSONResponse(view)
@@ -105,11 +105,11 @@ class GroupsApi:
         until_ms = now.wall_ms + within_ms
 
         def rows() -> Iterator[dict[str, Any] | None]:
-            for host in readable(self.broker):
-                for group_id in list(host.shard.groups) if only is None else [only]:
+            for hosted in readable(self.broker):
+                for group_id in list(hosted.shard.groups) if only is None else [only]:
                     yield None
-                    for each in list(host.shard.expiring(group_id, until_ms)):
-                        kept = host.shard.cache.get(group_id, each.topic, each.partition)
+                    for each in list(hosted.shard.expiring(group_id, until_ms)):
+                        kept = hosted.shard.cache.get(group_id, each.topic, each.partition)
                         yield {
                             "group": group_id,
                             "topic": each.topic,

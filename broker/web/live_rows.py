@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.cores.shard_log import Phase, ShardLog
+from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.slices import Slices
 from broker.metrics.lag import PartitionLag
 from broker.web.group_views import (
@@ -62,7 +62,7 @@ class Groups(Source):
         self.broker = broker
         self._unread: dict[str, tuple[Any, int | None]] = {}
         """By group: since when its oldest unread record is unread, and what that was found for."""
-        self._stale: dict[str, tuple[ShardLog, Any]] | None = None
+        self._stale: dict[str, tuple[HostedShard, Any]] | None = None
         """Groups whose lag was another at the last look; None before the first."""
 
     async def prepare(self, slices: Slices) -> None:
@@ -74,8 +74,8 @@ class Groups(Source):
         stale, self._stale = self._stale or {}, {}
         lags = self.broker.lags
         unknown = lags.times.unknown
-        for group_id, (host, _) in stale.items():
-            for _ in lags.ask(host, group_id):
+        for group_id, (hosted, _) in stale.items():
+            for _ in lags.ask(hosted, group_id):
                 if slices.over:
                     await slices.pause()
         if lags.times.unknown != unknown:
@@ -83,13 +83,13 @@ class Groups(Source):
         for group_id, found in stale.items():
             await self._look(slices, group_id, *found)
 
-    async def _look(self, slices: Slices, group_id: str, host: ShardLog, stamp: Any) -> None:
+    async def _look(self, slices: Slices, group_id: str, hosted: HostedShard, stamp: Any) -> None:
         """Since when a group is behind; if an age is not known, the group stays stale."""
         lags = self.broker.lags
         unknown = lags.times.unknown
         since_ms: list[int] = []
-        for topic in list(host.shard.cache.topics(group_id)):
-            for block in lags.blocks(host, group_id, topic):
+        for topic in list(hosted.shard.cache.topics(group_id)):
+            for block in lags.blocks(hosted, group_id, topic):
                 ages = [lag.age_ms for lag in block if lag.records and lag.age_ms is not None]
                 if ages:
                     since_ms.append(self.broker.time.now().wall_ms - max(ages))
@@ -110,13 +110,13 @@ class Groups(Source):
         trends = broker.trends
         before, self._unread = self._unread, {}
         stale = self._stale = self._stale or {}
-        for host in readable(broker):
-            for group in list(host.shard.groups.values()):
-                lag = lag_of(broker, host, group.group_id)
+        for hosted in readable(broker):
+            for group in list(hosted.shard.groups.values()):
+                lag = lag_of(broker, hosted, group.group_id)
                 stamp = (lag, trends.taken)
                 found = before.get(group.group_id)
                 if lag and (found is None or found[0] != stamp):
-                    stale[group.group_id] = (host, stamp)
+                    stale[group.group_id] = (hosted, stamp)
                 if lag and found is not None:
                     self._unread[group.group_id] = found
                 since_ms = found[1] if lag and found is not None else None
@@ -130,11 +130,11 @@ class Groups(Source):
                     trends.taken,
                     since_ms,
                 )
-                make = partial(self._row, host, group, lag, since_ms)
+                make = partial(self._row, hosted, group, lag, since_ms)
                 yield Row("group", group.group_id, token, make)
 
-    def _row(self, host: ShardLog, group: Group, lag: int, since_ms: int | None) -> View:
-        row = summary(self.broker, host, group, lag)
+    def _row(self, hosted: HostedShard, group: Group, lag: int, since_ms: int | None) -> View:
+        row = summary(self.broker, hosted, group, lag)
         row["unread_since_ms"] = since_ms
         row["trend"] = self.broker.trends.of_group(group.group_id)
         return row
@@ -156,22 +156,22 @@ class OneGroup(Source):
                     await slices.pause()
             await slices.wait_for(self.broker.lags.times.settled(), LOOKUP_S_MAX)
 
-    def _host(self) -> ShardLog | None:
-        return self.broker.runtime.host_for(self.group_id)
+    def _hosted(self) -> HostedShard | None:
+        return self.broker.runtime.hosted_for(self.group_id)
 
-    def _group(self) -> tuple[ShardLog, Group] | None:
-        host = self._host()
-        group = None if host is None else host.shard.groups.get(self.group_id)
-        return None if host is None or group is None else (host, group)
+    def _group(self) -> tuple[HostedShard, Group] | None:
+        hosted = self._hosted()
+        group = None if hosted is None else hosted.shard.groups.get(self.group_id)
+        return None if hosted is None or group is None else (hosted, group)
 
     def head(self) -> View:
         """The group without its tables; ``exists`` is false for one that is not there."""
-        found, host = self._group(), self._host()
+        found, hosted = self._group(), self._hosted()
         head: View = {
             "group": self.group_id,
             "exists": found is not None,
-            "loading": host is not None and host.phase is Phase.LOADING,
-            "unreadable": None if host is None else host.log.unreadable,
+            "loading": hosted is not None and hosted.phase is Phase.LOADING,
+            "unreadable": None if hosted is None else hosted.log.unreadable,
         }
         if found is not None:
             awaited = group_head(self.broker, *found)
@@ -187,13 +187,13 @@ class OneGroup(Source):
     def rows(self) -> Iterator[Row | None]:
         """Members, offsets, rebalances, and the rest of the journal."""
         found = self._group()
-        journal = journal_head(self.broker, self._host(), self.group_id)
+        journal = journal_head(self.broker, self._hosted(), self.group_id)
         if journal is not None:
             yield Row("journal", "", None, _given(journal))
         if found is not None:
             yield from self._members(found[1])
             yield from self._offsets(found[0])
-        for entry, make in rebalances(self.broker, self._host(), self.group_id, REBALANCES_SHOWN):
+        for entry, make in rebalances(self.broker, self._hosted(), self.group_id, REBALANCES_SHOWN):
             ended = entry.ended_ms or None
             yield Row("rebalance", str(entry.number), ended and (ended, entry.outcome), make)
 
@@ -216,10 +216,10 @@ class OneGroup(Source):
         row["last_heard_ms"] = None if silent_ms is None else now.wall_ms - silent_ms
         return row
 
-    def _offsets(self, host: ShardLog) -> Iterator[Row]:
-        cache = host.shard.cache
+    def _offsets(self, hosted: HostedShard) -> Iterator[Row]:
+        cache = hosted.shard.cache
         wall_ms = self.broker.time.now().wall_ms
-        for lag in self.broker.lags.of_group(host, self.group_id):
+        for lag in self.broker.lags.of_group(hosted, self.group_id):
             since_ms = None
             if lag.records and lag.seconds is not None:
                 since_ms = _steady(wall_ms - round(lag.seconds * 1000))

@@ -53,9 +53,9 @@ def partition_view(log: PartitionLog) -> View:
 
 def readers(broker: Broker, topic: str) -> Iterator[View | None]:
     """The groups that have committed offsets in ``topic``; None for each that has not."""
-    for host in readable(broker):
-        for group in list(host.shard.groups.values()):
-            found = lag_in_topic(broker, host, group.group_id, topic)
+    for hosted in readable(broker):
+        for group in list(hosted.shard.groups.values()):
+            found = lag_in_topic(broker, hosted, group.group_id, topic)
             if found is None:
                 yield None
                 continue
@@ -71,7 +71,7 @@ def readers(broker: Broker, topic: str) -> Iterator[View | None]:
 
 def broker_view(broker: Broker) -> View:
     """The broker as it is now."""
-    hosts = broker.runtime.hosts
+    hosted_shards = broker.runtime.hosted_shards
     host, port = broker.advertised
     server, trends = broker.server, broker.trends
     health = broker.health()
@@ -82,19 +82,19 @@ def broker_view(broker: Broker) -> View:
         "state": health["state"],
         "reason": health.get("reason"),
         "unreadable": health.get("unreadable", {}),
-        "load": progress(hosts) if broker.runtime.loading else None,
-        "load_ms": sum(max(0, each.load_ms) for each in hosts),
-        "shards": dict(Counter(each.phase.value for each in hosts)),
+        "load": progress(hosted_shards) if broker.runtime.loading else None,
+        "load_ms": sum(max(0, each.load_ms) for each in hosted_shards),
+        "shards": dict(Counter(each.phase.value for each in hosted_shards)),
         "connections": len(server.connections),
         "connections_refused": server.refused,
         "protocol_errors": server.protocol_errors,
         "requests": server.answered(),
         "commits": broker.runtime.commits,
         "rebalances": dict(broker.metrics.rebalances),
-        "groups": sum(len(each.shard.groups) for each in hosts),
+        "groups": sum(len(each.shard.groups) for each in hosted_shards),
         "members": trends.members,
         "lag": trends.lag,
-        "offsets": sum(each.shard.cache.offsets() for each in hosts),
+        "offsets": sum(each.shard.cache.offsets() for each in hosted_shards),
         "topics": len(broker.logs.topics),
         "memory_bytes": memory_bytes(),
         "cpu_ms": int(process_time() * 1000),

@@ -94,9 +94,9 @@ class Trends:
         slices = self.broker.slicer.work("trends")
         members = total = 0
         seen: set[str] = set()
-        for host in readable(self.broker):
-            for group in list(host.shard.groups.values()):
-                lag = lag_of(self.broker, host, group.group_id)
+        for hosted in readable(self.broker):
+            for group in list(hosted.shard.groups.values()):
+                lag = lag_of(self.broker, hosted, group.group_id)
                 members += len(group.members)
                 total += lag
                 ring = self.lags.get(group.group_id)

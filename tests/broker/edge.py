@@ -104,7 +104,7 @@ class EdgeBroker:
         self.tasks: set[asyncio.Task[Any]] = set()
 
     async def ensure_offsets_topic(self) -> bool:
-        if not self.runtime.hosts:
+        if not self.runtime.hosted_shards:
             self.runtime.start(self.open_logs())
         return True
 

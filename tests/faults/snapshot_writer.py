@@ -25,7 +25,7 @@ class Broker(EdgeBroker):
     """One shard with snapshots."""
 
     async def ensure_offsets_topic(self) -> bool:
-        if not self.runtime.hosts:
+        if not self.runtime.hosted_shards:
             self.runtime.start(self.open_logs(), TOPIC_ID)
         return True
 
@@ -36,18 +36,18 @@ async def main(directory: Path) -> None:
     async with Broker(directory, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         await eventually(lambda: not broker.runtime.loading)
-        host = broker.runtime.hosts[0]
+        hosted = broker.runtime.hosted_shards[0]
         written = broker.runtime.snapshots
         assert written is not None
         found: dict[str, Any] = {
-            group: host.shard.cache.fetch(group, "orders", [0, 1, 2]).offsets[:]
-            for group in host.shard.cache.groups()
+            group: hosted.shard.cache.fetch(group, "orders", [0, 1, 2]).offsets[:]
+            for group in hosted.shard.cache.groups()
         }
-        tell({"from": host.loaded_from, "found": {g: list(o) for g, o in found.items()}})
+        tell({"from": hosted.loaded_from, "found": {g: list(o) for g, o in found.items()}})
         number = max((offsets[0] for offsets in found.values()), default=0)
         committing = asyncio.create_task(commit(broker, number))
         while not committing.done():
-            await written.write(host)
+            await written.write(hosted)
             await asyncio.sleep(0)
         await committing
 

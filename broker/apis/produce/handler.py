@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.apis.produce.response import Appended, Done, failed, finish
 from broker.cores import foreign_records
-from broker.cores.shard_log import NotActive
+from broker.cores.hosted_shard import NotActive
 from broker.loop.slices import SLICE_NS, Slices
 from broker.net.request import ELEMENTS_MAX, Request, ServedApi
 from broker.topics.logs import TopicLogs
@@ -270,7 +270,7 @@ class _Producing:
             foreign_records.check,
             produced.data,
             log.partition,
-            len(runtime.hosts),
+            len(runtime.hosted_shards),
             runtime.settings.groups,
             self.broker.time.now(),
         )

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from broker.broker import Broker
 from broker.config.config import Config
-from broker.cores.shard_log import ShardLog
+from broker.cores.hosted_shard import HostedShard
 from log.filesystem import FileSystem
 from protocol.messages.describe_configs import API as DESCRIBE_CONFIGS
 from protocol.messages.join_group import API as JOIN_GROUP
@@ -66,9 +66,9 @@ class Served:
         self.client = client
 
     @property
-    def host(self) -> ShardLog:
+    def hosted(self) -> HostedShard:
         """The shard of GROUP beside its log."""
-        found = self.broker.runtime.host_for(GROUP)
+        found = self.broker.runtime.hosted_for(GROUP)
         assert found is not None
         return found
 
@@ -118,7 +118,7 @@ class Served:
     @contextmanager
     def held_flush(self) -> Iterator[None]:
         """Has flushes of GROUP's log wait until the block ends."""
-        gate, log = threading.Event(), self.host.log
+        gate, log = threading.Event(), self.hosted.log
         flush = log.flush
 
         def held() -> int:

@@ -165,10 +165,10 @@ async def test_the_offsets_topic_is_written_in_its_compression_type(tmp_path: Pa
         await orders.alter({"compression.type": "lz4"}, OFFSETS)
         assert await client.commit(GROUP, 2) == NONE
 
-        assert [header.compression for _, header in orders.served.host.log.scan()] == [1, 3]
+        assert [header.compression for _, header in orders.served.hosted.log.scan()] == [1, 3]
     async with orders_of(tmp_path, offsets_topic_compression_codec=1) as orders:
         assert await orders.served.client.commit(GROUP, 3) == NONE
-        *_, (_, last) = orders.served.host.log.scan()
+        *_, (_, last) = orders.served.hosted.log.scan()
         assert last.compression == 3, "it is kept"
 
 
@@ -182,7 +182,7 @@ async def test_the_offsets_topic_has_the_times_that_its_timestamp_type_says(
         await orders.alter({"message.timestamp.type": "LogAppendTime"}, OFFSETS)
         assert await client.commit(GROUP, 2) == NONE
 
-        log = orders.served.host.log
+        log = orders.served.hosted.log
         assert [header.timestamp_type for _, header in log.scan()] == [CREATE_TIME, LOG_APPEND_TIME]
     async with orders_of(tmp_path) as orders:
         assert await orders.served.client.fetch(GROUP) == 2

@@ -49,10 +49,10 @@ async def test_the_first_join_of_an_empty_group_waits_for_others(tmp_path: Path)
     settings = {"group.initial.rebalance.delay.ms": 20_000}
     async with serving(tmp_path, settings) as served:
         join = served.send_join()
-        await eventually(served.host.shard.parked)
+        await eventually(served.hosted.shard.parked)
 
         served.pass_ms(19_999)
-        assert served.host.shard.parked(), "it still waits"
+        assert served.hosted.shard.parked(), "it still waits"
         served.pass_ms(1)
         assert (await served.client.receive(join))["error_code"] == NONE
 
@@ -76,14 +76,14 @@ async def test_a_turn_lingers_for_more_records_before_it_appends(tmp_path: Path)
     settings = {"group.coordinator.append.linger.ms": 1_000}
     async with serving(tmp_path, settings) as served:
         first = served.client.send_commit(GROUP, 1)
-        await eventually(lambda: served.host.accepted == 1)
+        await eventually(lambda: served.hosted.accepted == 1)
         second = served.client.send_commit(GROUP, 2)
-        await eventually(lambda: served.host.accepted == 2)
-        assert served.host.appended == 0, "nothing is written yet"
+        await eventually(lambda: served.hosted.accepted == 2)
+        assert served.hosted.appended == 0, "nothing is written yet"
 
         await served.client.receive(first)
         await served.client.receive(second)
-        assert [header.record_count for _, header in served.host.log.scan()] == [2]
+        assert [header.record_count for _, header in served.hosted.log.scan()] == [2]
 
 
 @shows("group.coordinator.append.linger.ms")
@@ -91,7 +91,7 @@ async def test_unset_there_is_no_linger(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         for offset in (1, 2):
             assert await served.client.commit(GROUP, offset) == NONE
-        assert [header.record_count for _, header in served.host.log.scan()] == [1, 1]
+        assert [header.record_count for _, header in served.hosted.log.scan()] == [1, 1]
 
 
 class ReadingOrder(OsFileSystem):
@@ -131,7 +131,7 @@ async def test_so_many_partitions_are_loaded_at_the_same_time(
         for group_id in ("group-a", "group-b"):
             for offset in range(20):
                 assert await served.client.commit(group_id, offset) == NONE
-        assert all(host.appended == 20 for host in served.broker.runtime.hosts)
+        assert all(hosted.appended == 20 for hosted in served.broker.runtime.hosted_shards)
 
     monkeypatch.setattr(loading, "SLICE_S", 0)
     # A thread that is late to look for a snapshot must not let the other partition get ahead.

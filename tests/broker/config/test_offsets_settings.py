@@ -94,7 +94,7 @@ async def test_the_offsets_topic_is_made_with_so_many_partitions(tmp_path: Path)
         reply = await served.client.call(METADATA.key, 1, topics=[{"name": "__consumer_offsets"}])
 
         assert len(reply["topics"][0]["partitions"]) == 7
-        assert len(served.broker.runtime.hosts) == 7, "groups are spread over all of them"
+        assert len(served.broker.runtime.hosted_shards) == 7, "groups are spread over all of them"
         assert len(list(tmp_path.glob("__consumer_offsets-*"))) == 7
 
 
@@ -118,7 +118,7 @@ async def test_a_segment_of_the_offsets_topic_ends_at_so_many_bytes(tmp_path: Pa
         for offset in range(30):
             assert await served.client.commit(GROUP, offset) == NONE
 
-        sizes = [segment.size for segment in served.host.log.segments]
+        sizes = [segment.size for segment in served.hosted.log.segments]
         assert len(sizes) > 2
         assert max(sizes) <= 1000
         assert await served.client.fetch(GROUP) == 29
@@ -150,7 +150,7 @@ async def test_a_replication_factor_of_one_needs_no_line(tmp_path: Path, lines: 
 async def test_batches_of_the_offsets_topic_carry_the_codec(codec: int, tmp_path: Path) -> None:
     async with serving(tmp_path, {"offsets.topic.compression.codec": codec}) as served:
         assert await served.client.commit(GROUP, 5) == NONE
-        ((_, header),) = served.host.log.scan()
+        ((_, header),) = served.hosted.log.scan()
         assert header.compression == codec
     async with serving(tmp_path) as served:
         assert await served.client.fetch(GROUP) == 5, "whatever the codec, it is read back"
@@ -169,10 +169,10 @@ async def test_a_commit_waits_so_long_for_its_flush(tmp_path: Path) -> None:
         assert await served.client.commit(GROUP, 1) == NONE
         with served.held_flush():
             late = served.client.send_commit(GROUP, 2)
-            await eventually(lambda: served.host.held)
+            await eventually(lambda: served.hosted.held)
 
             served.pass_ms(699)
-            assert served.host.held, "it still waits"
+            assert served.hosted.held, "it still waits"
             served.pass_ms(1)
             reply = await served.client.receive(late)
             assert reply["topics"][0]["partitions"][0]["error_code"] == COORDINATOR_NOT_AVAILABLE
@@ -184,8 +184,8 @@ async def test_a_commit_is_answered_when_its_record_is_stable(acks: int, tmp_pat
     async with serving(tmp_path, {**FLUSHED, "offsets.commit.required.acks": acks}) as served:
         with served.held_flush():
             commit = served.client.send_commit(GROUP, 2)
-            await eventually(lambda: served.host.appended == 1)
-            assert served.host.held, "written, not flushed, not answered"
+            await eventually(lambda: served.hosted.appended == 1)
+            assert served.hosted.held, "written, not flushed, not answered"
         reply = await served.client.receive(commit)
         assert reply["topics"][0]["partitions"][0]["error_code"] == NONE
 
@@ -195,7 +195,7 @@ async def test_with_no_acks_a_commit_is_answered_at_once(tmp_path: Path) -> None
     async with serving(tmp_path, {**FLUSHED, "offsets.commit.required.acks": 0}) as served:
         with served.held_flush():
             assert await served.client.commit(GROUP, 2) == NONE
-            assert served.host.stable == 0
+            assert served.hosted.stable == 0
         assert await served.client.fetch(GROUP) == 2, "and it is kept all the same"
 
 
@@ -234,7 +234,7 @@ async def test_groups_are_loaded_so_many_bytes_at_a_time(tmp_path: Path) -> None
     async with serving(tmp_path) as served:
         for offset in range(50):
             assert await served.client.commit(GROUP, offset) == NONE
-        size = served.host.log.size_bytes
+        size = served.hosted.log.size_bytes
 
     disk = ReadSizes()
     settings = {"offsets.load.buffer.size": 500}

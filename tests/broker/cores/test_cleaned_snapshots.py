@@ -16,9 +16,9 @@ import pytest
 
 from broker.broker import Broker
 from broker.cores import snapshots
+from broker.cores.hosted_shard import HostedShard
 from broker.cores.loading import load
 from broker.cores.shard_keeper import SETTLING_MS
-from broker.cores.shard_log import ShardLog
 from broker.cores.snapshots import IMAGE, Snapshots
 from broker.time import Time
 from broker.topics import cleaning
@@ -56,10 +56,10 @@ def open_copy(directory: Path) -> PartitionLog:
 
 async def loaded(directory: Path, topic_id: bytes | None) -> tuple[Content, int]:
     """What a start finds there, and where its snapshot began; without an id it has none."""
-    host = ShardLog(0, GroupShard(GROUPS), open_copy(directory), 1)
+    hosted = HostedShard(0, GroupShard(GROUPS), open_copy(directory), 1)
     found = None if topic_id is None else Snapshots(topic_id, lambda _: 0)
-    await load(host, 1 << 20, Time(), found, lambda: GroupShard(GROUPS))
-    return content(host.shard), host.loaded_from
+    await load(hosted, 1 << 20, Time(), found, lambda: GroupShard(GROUPS))
+    return content(hosted.shard), hosted.loaded_from
 
 
 class Copies:
@@ -71,13 +71,13 @@ class Copies:
         self.made: list[tuple[Path, Content | None]] = []
 
     def make(self) -> None:
-        host = self.broker.runtime.hosts[0]
-        settled = host.accepted == host.appended
+        hosted = self.broker.runtime.hosted_shards[0]
+        settled = hosted.accepted == hosted.appended
         there = self.directory / str(len(self.made))
         # What threads and the cleaner make or remove just now; a start would drop it, too.
         not_yet_or_no_more = shutil.ignore_patterns("*.cleaned", "*.swap", "*.deleted", "*.tmp")
-        shutil.copytree(host.log.directory, there, ignore=not_yet_or_no_more)
-        self.made.append((there, content(host.shard) if settled else None))
+        shutil.copytree(hosted.log.directory, there, ignore=not_yet_or_no_more)
+        self.made.append((there, content(hosted.shard) if settled else None))
 
     def make_after(self, patch: pytest.MonkeyPatch) -> None:
         """Make one after each cleaning and each snapshot from now on."""
@@ -89,8 +89,8 @@ class Copies:
             succeeded(*args)
             self.make()
 
-        async def written(host: ShardLog) -> bool:
-            done = await write(host)
+        async def written(hosted: HostedShard) -> bool:
+            done = await write(hosted)
             if done:
                 self.make()
             return done
@@ -106,7 +106,7 @@ async def ready(broker: Broker) -> Client:
     made = await client.call(CREATE_TOPICS.key, 4, topics=[topic], timeout_ms=10_000)
     assert made["topics"][0]["error_code"] == NONE
     await client.call(FIND_COORDINATOR.key, 2, key="any", key_type=0)
-    await eventually(lambda: broker.runtime.hosts and not broker.runtime.loading)
+    await eventually(lambda: broker.runtime.hosted_shards and not broker.runtime.loading)
     return client
 
 
@@ -133,8 +133,8 @@ async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
     monkeypatch.setattr(snapshots, "POLL_S", 0.01)
     async with serving(tmp_path / "data", SETTINGS) as broker:
         client = await ready(broker)
-        [host], [entry] = broker.runtime.hosts, [broker.logs.topics[OFFSETS_TOPIC]]
-        host.log.config = replace(host.log.config, delete_retention_ms=delete_retention_ms)
+        [hosted], [entry] = broker.runtime.hosted_shards, [broker.logs.topics[OFFSETS_TOPIC]]
+        hosted.log.config = replace(hosted.log.config, delete_retention_ms=delete_retention_ms)
         copies = Copies(broker, tmp_path)
         copies.make_after(monkeypatch)
         async with asyncio.timeout(WITHIN_S):
@@ -144,7 +144,7 @@ async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
                 await churn(client, number)
         topic_id = entry.topic.topic_id
         assert broker.cleaning.failures == 0
-        alive = content(host.shard)
+        alive = content(hosted.shard)
 
     begins = []
     compared = 0
@@ -159,8 +159,8 @@ async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
     assert max(begins) >= 0, "some snapshot was of use"
     assert compared
 
-    quick, begin = await loaded(Path(host.log.directory), topic_id)
-    assert quick == (await loaded(Path(host.log.directory), None))[0] == alive, "after the stop"
+    quick, begin = await loaded(Path(hosted.log.directory), topic_id)
+    assert quick == (await loaded(Path(hosted.log.directory), None))[0] == alive, "after the stop"
     assert begin >= 0
 
 
@@ -174,10 +174,10 @@ async def test_a_cleaning_finds_a_snapshot_that_begins_behind_its_work(
     monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # none is written but those asked for
     async with serving(tmp_path / "data", SETTINGS) as broker:
         client = await ready(broker)
-        [host], images = broker.runtime.hosts, broker.runtime.snapshots
+        [hosted], images = broker.runtime.hosted_shards, broker.runtime.snapshots
         assert images is not None
         await client.commit("a", 1)
-        assert await images.write(host)
+        assert await images.write(hosted)
         copies = Copies(broker, tmp_path)
         succeeded = broker.cleaning._succeeded
 
@@ -206,16 +206,16 @@ async def test_a_foreign_cleaner_that_went_past_its_beginning_is_seen(tmp_path: 
         await client.commit("a", 1, partitions=3)
         await client.commit("b", 1, partitions=3)
         await client.commit("d", 4)  # what lies right below the snapshot's beginning stays as it is
-        [host], images = broker.runtime.hosts, broker.runtime.snapshots
+        [hosted], images = broker.runtime.hosted_shards, broker.runtime.snapshots
         assert images is not None
-        assert await images.write(host)
-        image = (Path(host.log.directory) / IMAGE).read_bytes()
+        assert await images.write(hosted)
+        image = (Path(hosted.log.directory) / IMAGE).read_bytes()
         topic_id = broker.logs.topics[OFFSETS_TOPIC].topic.topic_id
         await client.call(DELETE_GROUPS.key, 2, groups_names=["a"])
         await client.commit("b", 2, partitions=3)
         await client.commit("c", 3, partitions=3)
 
-    directory = Path(host.log.directory)
+    directory = Path(hosted.log.directory)
     (directory / IMAGE).write_bytes(image)
     assert (await loaded(directory, topic_id))[1] >= 0, "so far it is good"
     log = open_copy(directory)
@@ -237,7 +237,7 @@ async def test_snapshots_and_cleanings_wait_until_the_rush_after_a_load_is_over(
         client = await ready(broker)
         for number in range(100):
             await churn(client, number)
-    image = Path(broker.runtime.hosts[0].log.directory) / IMAGE
+    image = Path(broker.runtime.hosted_shards[0].log.directory) / IMAGE
     image.unlink(missing_ok=True)
 
     monkeypatch.setattr(cleaning, "OFFSETS_DEAD_BYTES_MIN", 2000)

@@ -10,7 +10,7 @@ import pytest
 
 from broker.broker import Broker
 from broker.cores.dropped_offsets import DroppedOffsets
-from broker.cores.shard_log import Phase, ShardLog
+from broker.cores.hosted_shard import HostedShard, Phase
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import create_topic
@@ -116,9 +116,11 @@ async def test_a_new_topic_keeps_its_offsets_though_shards_still_have_those_of_t
     fs = SimulatedFiles()
     begin = DroppedOffsets._begin
 
-    def only_some(self: DroppedOffsets, host: ShardLog, done: asyncio.Future[None] | None) -> None:
-        if host.partition % 2:
-            begin(self, host, done)
+    def only_some(
+        self: DroppedOffsets, hosted: HostedShard, done: asyncio.Future[None] | None
+    ) -> None:
+        if hosted.partition % 2:
+            begin(self, hosted, done)
         elif done is not None:
             done.set_result(None)
 
@@ -126,7 +128,7 @@ async def test_a_new_topic_keeps_its_offsets_though_shards_still_have_those_of_t
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.ensure_offsets_topic()
         await asked(broker, make)
-        ends = [host.log.log_end_offset for host in broker.runtime.hosts]
+        ends = [hosted.log.log_end_offset for hosted in broker.runtime.hosted_shards]
 
         def again(wire: Wire) -> None:
             assert delete(wire, "t") == {"t": NONE}
@@ -176,7 +178,7 @@ async def test_a_shard_that_could_not_drop_them_on_a_full_disk_does_so_later() -
         await asked(broker, lambda wire: create_topic(wire, "t"))
         await eventually(
             "every shard takes writes again",
-            lambda: all(host.phase is Phase.ACTIVE for host in broker.runtime.hosts),
+            lambda: all(hosted.phase is Phase.ACTIVE for hosted in broker.runtime.hosted_shards),
         )
         await eventually("nothing is left of it", lambda: forgotten(broker))
         found = await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
@@ -202,26 +204,26 @@ async def test_a_heartbeat_passes_while_a_topic_with_many_offsets_is_deleted() -
             until_done(lambda: commit(wire, "group", 1), 10)
 
         await asked(broker, fill)
-        host = broker.runtime.host_for("group")
-        assert host is not None
+        hosted = broker.runtime.hosted_for("group")
+        assert hosted is not None
         topic = broker.registry.topics["t"]
         broker.registry.topics["t"] = topic.with_partitions(partitions)
         await asked(broker, lambda wire: commit(wire, "group", 2, partitions=partitions))
         broker.registry.topics["t"] = topic
         appends: list[int] = []
-        append = host.append
+        append = hosted.append
 
         def counted(*args: Any) -> None:
-            before = host.appended
+            before = hosted.appended
             append(*args)
-            appends.append(host.appended - before)
+            appends.append(hosted.appended - before)
 
-        host.append = counted  # type: ignore[method-assign]
+        hosted.append = counted  # type: ignore[method-assign]
         assert await asked(broker, lambda wire: delete(wire, "t")) == {"t": NONE}
 
         assert sum(appends) == partitions
         assert max(appends) <= 500
-        assert not host.shard.cache.offsets()
+        assert not hosted.shard.cache.offsets()
 
 
 async def test_an_offset_delete_of_many_partitions_is_done_in_pieces_and_answered_once() -> None:
@@ -238,9 +240,9 @@ async def test_an_offset_delete_of_many_partitions_is_done_in_pieces_and_answere
         await asked(broker, fill)
         broker.registry.topics["u"] = broker.registry.topics["u"].with_partitions(partitions)
         await asked(broker, lambda wire: commit(wire, "group", 2, "u", partitions))
-        host = broker.runtime.host_for("group")
-        assert host is not None
-        before = host.log.log_end_offset
+        hosted = broker.runtime.hosted_for("group")
+        assert hosted is not None
+        before = hosted.log.log_end_offset
 
         def drop(wire: Wire) -> list[int]:
             topics = [("t", range(2)), ("none", range(1)), ("u", range(partitions + 1))]
@@ -259,7 +261,7 @@ async def test_an_offset_delete_of_many_partitions_is_done_in_pieces_and_answere
 
         unknown = UNKNOWN_TOPIC_OR_PARTITION
         assert codes == [NONE, NONE, unknown, *[NONE] * partitions, unknown]
-        assert host.shard.cache.offsets() == 1
-        sizes = [header.record_count for _, header in host.log.scan(before)]
+        assert hosted.shard.cache.offsets() == 1
+        sizes = [header.record_count for _, header in hosted.log.scan(before)]
         assert sum(sizes) == partitions + 2
         assert max(sizes) <= 500

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.broker import Broker
-from broker.cores.shard_log import NotActive, Phase
+from broker.cores.hosted_shard import NotActive, Phase
 from coordinator.calls import OffsetCommit, TopicOffsets
 from coordinator.outcome import CommitReply
 from log.values import AppendInfo
@@ -123,7 +123,7 @@ async def test_a_record_that_no_load_could_read_is_refused_and_the_log_is_as_it_
     data = records((KEY, VALUE), (key, value), compression=compression)
     async with serving(tmp_path, SETTINGS) as broker:
         await begin(broker)
-        before = broker.runtime.hosts[HERE].log.read(0, 10_000).data
+        before = broker.runtime.hosted_shards[HERE].log.read(0, 10_000).data
 
         answer = await put(broker, data)
 
@@ -132,9 +132,11 @@ async def test_a_record_that_no_load_could_read_is_refused_and_the_log_is_as_it_
         [blamed] = answer["record_errors"]
         assert blamed["batch_index"] == 1
         assert why in blamed["batch_index_error_message"]
-        host = broker.runtime.hosts[HERE]
-        assert host.log.read(0, 10_000).data == before
-        assert (host.phase, host.log.log_end_offset) == (Phase.ACTIVE, 1), "and loads nothing anew"
+        hosted = broker.runtime.hosted_shards[HERE]
+        assert hosted.log.read(0, 10_000).data == before
+        assert (hosted.phase, hosted.log.log_end_offset) == (Phase.ACTIVE, 1), (
+            "and loads nothing anew"
+        )
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
     async with serving(tmp_path, SETTINGS) as broker:
         await eventually("the load", lambda: not broker.runtime.loading)
@@ -166,7 +168,7 @@ async def test_what_a_load_takes_is_taken(tmp_path: Path, data: bytes, code: int
         await begin(broker)
         assert (await put(broker, data))["error_code"] == code
         await eventually("the load", lambda: not broker.runtime.loading)
-        assert broker.runtime.hosts[HERE].log.log_end_offset == (1 if code else 2)
+        assert broker.runtime.hosted_shards[HERE].log.log_end_offset == (1 if code else 2)
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
 
 
@@ -212,7 +214,7 @@ async def test_it_is_written_at_the_turns_end_behind_what_the_shard_has_accepted
     """And by no handler: what others of the same turn were promised is kept."""
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
-        (host,) = edge.runtime.hosts
+        (hosted,) = edge.runtime.hosted_shards
         replies: list[Any] = []
 
         def commit_of(offset: int) -> OffsetCommit:
@@ -220,30 +222,30 @@ async def test_it_is_written_at_the_turns_end_behind_what_the_shard_has_accepted
             return OffsetCommit(Taker(replies.append), "g", -1, "", None, -1, topics)
 
         def append() -> AppendInfo:
-            assert host.accepted == host.appended == 2, "both commits are in the log"
+            assert hosted.accepted == hosted.appended == 2, "both commits are in the log"
             data = commits_of(OffsetRun("g", "orders", [0], [41], [-1], None, 1))
-            return host.log.append(data, 0, 1_000)
+            return hosted.log.append(data, 0, 1_000)
 
         ends: list[int] = []
         foreign = asyncio.ensure_future(edge.runtime.append_foreign(0, append))
         for offset in (1, 2):  # both behind it, in the same turn
-            asyncio.get_running_loop().call_soon(edge.runtime.submit_to, host, commit_of(offset))
-            asyncio.get_running_loop().call_soon(lambda: ends.append(host.log.log_end_offset))
+            asyncio.get_running_loop().call_soon(edge.runtime.submit_to, hosted, commit_of(offset))
+            asyncio.get_running_loop().call_soon(lambda: ends.append(hosted.log.log_end_offset))
         info = await foreign
 
         assert ends == [0, 0], "nothing is written before the turn ends"
         assert (info.first_offset, replies) == (2, [CommitReply(0)] * 2)
-        await eventually("the load", lambda: host.phase is Phase.ACTIVE)
+        await eventually("the load", lambda: hosted.phase is Phase.ACTIVE)
         assert await (await edge.client()).fetch("g") == 41
 
 
 async def test_while_a_shard_loads_nobody_writes_its_log(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
-        (host,) = edge.runtime.hosts
+        (hosted,) = edge.runtime.hosted_shards
         foreign = asyncio.ensure_future(edge.runtime.append_foreign(0, pytest.fail))
         await asyncio.sleep(0)
-        edge.runtime._unload(host, Phase.LOADING)
+        edge.runtime._unload(hosted, Phase.LOADING)
         with pytest.raises(NotActive, match="loading"):
             await foreign
         with pytest.raises(NotActive, match="loading"):
@@ -260,9 +262,9 @@ async def test_a_full_disk_under_a_foreign_record_is_the_shards_failed_append() 
         answer = await put(broker, records((KEY, VALUE)))
 
         assert answer["error_code"] == KAFKA_STORAGE_ERROR
-        host = broker.runtime.hosts[HERE]
-        assert host.log.log_end_offset == 1
-        await eventually("the shard is whole again", lambda: host.phase is Phase.ACTIVE)
+        hosted = broker.runtime.hosted_shards[HERE]
+        assert hosted.log.log_end_offset == 1
+        await eventually("the shard is whole again", lambda: hosted.phase is Phase.ACTIVE)
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
 
 
@@ -271,5 +273,5 @@ async def test_it_is_acknowledged_when_it_is_on_the_disk(tmp_path: Path) -> None
     async with serving(tmp_path, settings) as broker:
         await begin(broker)
         assert (await put(broker, records((KEY, VALUE))))["error_code"] == NONE
-        log = broker.runtime.hosts[HERE].log
+        log = broker.runtime.hosted_shards[HERE].log
         assert (log.log_end_offset, log.recovery_point) == (2, 2)

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from broker.broker import Broker
 from broker.cores import shard_keeper
-from broker.cores.shard_log import Phase
+from broker.cores.hosted_shard import Phase
 from coordinator import rebalance
 from coordinator import shard as core
 from coordinator.calls import OffsetCommit, TopicOffsets
@@ -27,7 +27,7 @@ from protocol.errors import (
 )
 from protocol.messages.describe_groups import API as DESCRIBE_GROUPS
 from protocol.messages.join_group import API as JOIN_GROUP
-from tests.broker.cores.test_runtime import HERE, THERE, FullDisk, host_of
+from tests.broker.cores.test_runtime import HERE, THERE, FullDisk, hosted_of
 from tests.broker.edge import Client, EdgeBroker, Taker, eventually
 from tests.broker.hand_time import HandTime
 from tests.broker.serving import asked, serving
@@ -80,7 +80,7 @@ async def test_an_observer_that_fails_each_time_changes_no_answer_and_no_other_o
         assert await client.commit(HERE, 3, **who) == NONE, "moved back: that is told too"
 
         assert await client.fetch(HERE) == 3
-        assert broker.logs[host_of(broker, HERE).partition].log_end_offset == 3, "all is recorded"
+        assert broker.logs[hosted_of(broker, HERE).partition].log_end_offset == 3, "all is recorded"
         assert seen[0] == "MemberJoined"
         assert seen[-1] == "OffsetsMovedBack"
         assert broker.runtime.errors.counts["observer"] == len(seen)
@@ -92,11 +92,11 @@ async def test_facts_are_told_when_records_are_accepted_and_answers_on_their_way
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
-        host = host_of(broker, HERE)
+        hosted = hosted_of(broker, HERE)
         client = await broker.client()
         assert await client.commit(HERE, 7) == NONE
         seen: list[tuple[int, int]] = []
-        broker.runtime.on_event.append(lambda *_: seen.append((host.accepted, len(host.held))))
+        broker.runtime.on_event.append(lambda *_: seen.append((hosted.accepted, len(hosted.held))))
 
         assert await client.commit(HERE, 3) == NONE
         assert seen == [(2, 1)]
@@ -129,7 +129,7 @@ async def test_a_bug_in_the_middle_of_a_step_answers_all_and_the_shard_is_loaded
         assert await one.commit("plain", 5) == await one.commit(HERE, 6) == NONE
         member_id, _ = await one.join_alone(HERE)
         again = other.send(JOIN_GROUP.key, 3, **joining(HERE))
-        await eventually(host_of(broker, HERE).shard.parked)
+        await eventually(hosted_of(broker, HERE).shard.parked)
         monkeypatch.setattr(where, bug, fails)
 
         last = one.send(JOIN_GROUP.key, 3, **joining(HERE, member_id=member_id))
@@ -139,7 +139,7 @@ async def test_a_bug_in_the_middle_of_a_step_answers_all_and_the_shard_is_loaded
 
         assert all(code in (NOT_COORDINATOR, UNKNOWN_SERVER_ERROR) for code in codes), codes
         monkeypatch.undo()
-        await eventually(lambda: host_of(broker, HERE).phase is Phase.ACTIVE)
+        await eventually(lambda: hosted_of(broker, HERE).phase is Phase.ACTIVE)
         assert await one.fetch(HERE) == 6
         assert await one.fetch("plain") == 5
         joined = await other.call(JOIN_GROUP.key, 3, **joining("another"))
@@ -154,8 +154,8 @@ async def test_a_bug_takes_nothing_back_that_was_accepted_before_it(
         await broker.ensure_offsets_topic()
         one, other = await broker.client(), await broker.client()
         await one.fetch(HERE)
-        host = host_of(broker, HERE)
-        handle = host.shard.handle
+        hosted = hosted_of(broker, HERE)
+        handle = hosted.shard.handle
 
         class Broken:
             """The next call but one of this turn meets a bug."""
@@ -166,13 +166,13 @@ async def test_a_bug_takes_nothing_back_that_was_accepted_before_it(
             def handle(self, call: Any, now: Any) -> Any:
                 return fails() if call.group_id == THERE else handle(call, now)
 
-        real, host.shard = host.shard, Broken()  # type: ignore[assignment]
+        real, hosted.shard = hosted.shard, Broken()  # type: ignore[assignment]
         kept = one.send_commit(HERE, 5)
         lost = one.send_commit(THERE, 6)
         assert (await one.receive(kept))["topics"][0]["partitions"][0]["error_code"] == NONE
         refused = (await one.receive(lost))["topics"][0]["partitions"][0]["error_code"]
         assert refused == UNKNOWN_SERVER_ERROR
-        await eventually(lambda: host.phase is Phase.ACTIVE)
+        await eventually(lambda: hosted.phase is Phase.ACTIVE)
         assert (await other.fetch(HERE), await other.fetch(THERE)) == (5, -1)
 
 
@@ -183,13 +183,13 @@ async def test_a_read_that_meets_a_bug_fails_alone(
         await broker.ensure_offsets_topic()
         client = await broker.client()
         member_id, generation_id = await client.join_alone(HERE)
-        shard = host_of(broker, HERE).shard
+        shard = hosted_of(broker, HERE).shard
         monkeypatch.setattr(Group, "awaited", fails)
         monkeypatch.setitem(core._HANDLERS, core.DescribeGroup, fails)
 
         described = await client.call(DESCRIBE_GROUPS.key, 1, groups=[HERE])
         assert described["groups"][0]["error_code"] == UNKNOWN_SERVER_ERROR
-        assert host_of(broker, HERE).shard is shard, "it goes on as it is"
+        assert hosted_of(broker, HERE).shard is shard, "it goes on as it is"
         assert await client.heartbeat(HERE, member_id, generation_id) == NONE
 
 
@@ -202,23 +202,23 @@ async def test_a_deadline_that_fails_each_time_stops_its_shard_for_a_while_and_n
         client = await broker.client()
         await client.join_alone(HERE, session_timeout_ms=10_000)
         member_id, generation_id = await client.join_alone(THERE, session_timeout_ms=25_000)
-        host = host_of(broker, HERE)
+        hosted = hosted_of(broker, HERE)
         monkeypatch.setattr(core, "session_due", fails)
 
         time.move(11_000)
         broker.runtime.tick()
-        await eventually(lambda: host.phase is Phase.ACTIVE)
-        assert host.breakdowns == 1
+        await eventually(lambda: hosted.phase is Phase.ACTIVE)
+        assert hosted.breakdowns == 1
         assert await client.heartbeat(THERE, member_id, generation_id) == NONE
 
         time.move(11_000)
         broker.runtime.tick()
-        assert host.breakdowns == 2
+        assert hosted.breakdowns == 2
         assert await client.commit(HERE, 5) == COORDINATOR_LOAD_IN_PROGRESS, "it waits a second"
         assert await client.heartbeat(THERE, member_id, generation_id) == NONE
         assert await client.commit(THERE, 5, member_id=member_id, generation_id=generation_id) == 0
         monkeypatch.undo()
-        await eventually(lambda: host.phase is Phase.ACTIVE)
+        await eventually(lambda: hosted.phase is Phase.ACTIVE)
         assert await client.commit("plain", 5) == NONE
 
 

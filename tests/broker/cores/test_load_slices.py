@@ -29,7 +29,7 @@ class SavingBroker(EdgeBroker):
     """An edge whose offsets topic has an id, and so snapshots."""
 
     async def ensure_offsets_topic(self) -> bool:
-        if not self.runtime.hosts:
+        if not self.runtime.hosted_shards:
             self.runtime.start(self.open_logs(), bytes([9]) * 16)
         return True
 
@@ -107,11 +107,11 @@ async def load(directory: Path, clock: WorkClock) -> int:
     async with broker:
         await eventually(lambda: not broker.runtime.loading)
         clock.paused()
-        (host,) = broker.runtime.hosts
-        assert len(host.shard.groups) == GROUPS
+        (hosted,) = broker.runtime.hosted_shards
+        assert len(hosted.shard.groups) == GROUPS
         assert broker.runtime.snapshots is not None
-        assert await broker.runtime.snapshots.write(host)
-        return host.loaded_from
+        assert await broker.runtime.snapshots.write(hosted)
+        return hosted.loaded_from
 
 
 async def test_no_slice_of_a_load_holds_the_loop(tmp_path: Path, clock: WorkClock) -> None:

@@ -11,7 +11,7 @@ import structlog
 from structlog.testing import capture_logs
 
 import broker.cores.loading
-from broker.cores.shard_log import Phase
+from broker.cores.hosted_shard import Phase
 from log.partition_log import PartitionLog
 from offsets.cache import OffsetCache
 from offsets.open_transactions import OpenTransactions
@@ -178,7 +178,7 @@ async def test_records_of_unknown_kinds_are_passed_over_with_a_warning(
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await eventually(lambda: not broker.runtime.loading)
         assert await (await broker.client()).fetch("g") == 5
-        assert broker.runtime.hosts[0].loaded_records == 1
+        assert broker.runtime.hosted_shards[0].loaded_records == 1
     (warning,) = [line for line in logs if line["log_level"] == "warning"]
     assert warning["kinds"] == {3: 1, 0x7FFF: 1}
 
@@ -190,7 +190,7 @@ async def test_a_value_of_an_unknown_version_is_refused_with_its_groups_rather_t
     writer.record(b"\x00\x01\x00\x01g\x00\x06orders\x00\x00\x00\x00", b"\x00\x63later")
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await eventually(lambda: not broker.runtime.loading)
-        assert broker.runtime.hosts[0].phase is Phase.FAILED
+        assert broker.runtime.hosted_shards[0].phase is Phase.FAILED
         assert not broker.fatal
         assert await (await broker.client()).fetch("g") == -1000 - NOT_COORDINATOR
 
@@ -211,7 +211,7 @@ async def test_damage_in_the_middle_is_never_read_as_empty(tmp_path: Path, write
     reason = broker.runtime.unreadable()["__consumer_offsets-0"]
     assert "damaged at byte" in reason
     assert "log.recovery.truncate=__consumer_offsets-0 " in reason
-    assert broker.runtime.hosts[0].phase is Phase.FAILED
+    assert broker.runtime.hosted_shards[0].phase is Phase.FAILED
     assert not broker.fatal
     await broker.runtime.stop()
 
@@ -225,7 +225,7 @@ async def test_offsets_deleted_while_a_transaction_was_open_stay_deleted(
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await eventually(lambda: not broker.runtime.loading)
         assert await (await broker.client()).fetch("g") == -1
-        entry = broker.runtime.hosts[0].shard.cache.get("g", "orders", 1)
+        entry = broker.runtime.hosted_shards[0].shard.cache.get("g", "orders", 1)
         assert entry is not None
         assert entry.offset == 11
 
@@ -239,7 +239,7 @@ async def test_shards_are_served_as_soon_as_each_is_loaded(tmp_path: Path) -> No
         assert await client.commit("group-b", 2) == 0
     again = EdgeBroker(tmp_path)
     async with again:
-        one, two = again.runtime.hosts
+        one, two = again.runtime.hosted_shards
         assert one.phase is two.phase is Phase.LOADING
         client = await again.client()
         await eventually(lambda: one.phase is Phase.ACTIVE)
@@ -275,5 +275,5 @@ async def test_the_chunk_in_which_a_log_is_read_is_the_setting(
         broker.runtime.start([log])
         await eventually(lambda broker=broker: not broker.runtime.loading)
         assert asked == [max(size, 61)], "never less than a batch's header"
-        assert broker.runtime.hosts[0].loaded_records == 200
+        assert broker.runtime.hosted_shards[0].loaded_records == 200
         await broker.runtime.stop()

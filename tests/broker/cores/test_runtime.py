@@ -13,8 +13,8 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from broker.cores.hosted_shard import HostedShard, Phase
 from broker.cores.runtime import RuntimeSettings
-from broker.cores.shard_log import Phase, ShardLog
 from broker.loop.slices import Slicer
 from broker.time import Time
 from coordinator.calls import Now
@@ -79,10 +79,10 @@ def logs() -> Iterator[list[Any]]:
         yield lines
 
 
-def host_of(broker: EdgeBroker, group_id: str) -> ShardLog:
-    host = broker.runtime.host_for(group_id)
-    assert host is not None
-    return host
+def hosted_of(broker: EdgeBroker, group_id: str) -> HostedShard:
+    hosted = broker.runtime.hosted_for(group_id)
+    assert hosted is not None
+    return hosted
 
 
 def batches(log: PartitionLog) -> list[tuple[int, int]]:
@@ -110,14 +110,14 @@ async def test_a_reply_leaves_after_its_record_is_written(tmp_path: Path) -> Non
     async with EdgeBroker(tmp_path, fs=disk) as broker:
         await broker.ensure_offsets_topic()
         seen: list[tuple[int, int]] = []
-        host = host_of(broker, HERE)
-        release = host.release
+        hosted = hosted_of(broker, HERE)
+        release = hosted.release
 
         def spy() -> None:
-            seen.append((len(disk.writes), len(host.held)))
+            seen.append((len(disk.writes), len(hosted.held)))
             release()
 
-        host.release = spy  # type: ignore[method-assign]
+        hosted.release = spy  # type: ignore[method-assign]
         client = await broker.client()
         assert await client.commit(HERE, 5) == NONE
 
@@ -194,7 +194,7 @@ async def test_while_one_partition_flushes_its_own_wait_and_others_do_not(tmp_pa
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     async with EdgeBroker(tmp_path, log_config=config) as broker:
         await broker.ensure_offsets_topic()
-        slow, other = host_of(broker, HERE), host_of(broker, THERE)
+        slow, other = hosted_of(broker, HERE), hosted_of(broker, THERE)
         assert slow is not other
         gate, flushes = threading.Event(), []
         flush = slow.log.flush
@@ -231,29 +231,29 @@ async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     async with EdgeBroker(tmp_path, settings=settings, time=time, log_config=config) as broker:
         await broker.ensure_offsets_topic()
-        host = host_of(broker, HERE)
+        hosted = hosted_of(broker, HERE)
         gate = threading.Event()
-        flush = host.log.flush
+        flush = hosted.log.flush
 
         def held() -> int:
             assert gate.wait(10)
             return flush()
 
-        host.log.flush = held  # type: ignore[method-assign]
+        hosted.log.flush = held  # type: ignore[method-assign]
         client, member = await broker.client(), await broker.client()
         commit = client.send_commit(HERE, 1)
-        await eventually(lambda: len(host.held) == 1)
+        await eventually(lambda: len(hosted.held) == 1)
 
         time.move(1999)
         broker.runtime.tick()
-        assert len(host.held) == 1
+        assert len(hosted.held) == 1
         time.move(1)
         broker.runtime.tick()
 
         reply = await client.receive(commit)
         assert reply["topics"][0]["partitions"][0]["error_code"] == COORDINATOR_NOT_AVAILABLE
         gate.set()
-        await eventually(lambda: host.stable == host.appended)
+        await eventually(lambda: hosted.stable == hosted.appended)
         gate.clear()
         joined = await member.call(
             JOIN_GROUP.key,
@@ -273,13 +273,13 @@ async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path
             member_id=joined["member_id"],
             assignments=[],
         )
-        await eventually(lambda: len(host.held) == 1)
+        await eventually(lambda: len(hosted.held) == 1)
         time.move(2000)
         broker.runtime.tick()
 
         assert (await member.receive(sync))["error_code"] == REBALANCE_IN_PROGRESS
         gate.set()
-        await eventually(lambda: host.stable == host.appended)
+        await eventually(lambda: hosted.stable == hosted.appended)
         assert await client.fetch(HERE) == 1, "the record was kept all the same"
 
 
@@ -291,17 +291,17 @@ async def test_required_acks_of_0_answer_a_commit_before_it_is_written(tmp_path:
         directory.mkdir()
         async with EdgeBroker(directory, settings=settings, log_config=config) as broker:
             await broker.ensure_offsets_topic()
-            host = host_of(broker, HERE)
+            hosted = hosted_of(broker, HERE)
             gate = threading.Event()
-            flush = host.log.flush
-            host.log.flush = lambda gate=gate, flush=flush: gate.wait(10) and flush()  # type: ignore
+            flush = hosted.log.flush
+            hosted.log.flush = lambda gate=gate, flush=flush: gate.wait(10) and flush()  # type: ignore
             client = await broker.client()
             commit = client.send_commit(HERE, 1)
             if waits:
-                await eventually(lambda host=host: len(host.held) == 1)
+                await eventually(lambda hosted=hosted: len(hosted.held) == 1)
             else:
                 await client.receive(commit)
-                assert host.stable < host.accepted
+                assert hosted.stable < hosted.accepted
             gate.set()
             if waits:
                 await client.receive(commit)
@@ -327,8 +327,8 @@ async def test_a_failed_append_unloads_once_then_reads_go_on_and_commits_when_it
             protocol_type="consumer",
             protocols=[{"name": "range", "metadata": b""}],
         )
-        host = host_of(broker, HERE)
-        await eventually(lambda: len(host.shard.parked()) == 1)
+        hosted = hosted_of(broker, HERE)
+        await eventually(lambda: len(hosted.shard.parked()) == 1)
         disk.full = True
 
         commit = client.send_commit(HERE, 6, member_id=member_id, generation_id=generation_id)
@@ -337,7 +337,7 @@ async def test_a_failed_append_unloads_once_then_reads_go_on_and_commits_when_it
         assert reply["topics"][0]["partitions"][0]["error_code"] == NOT_COORDINATOR
         assert (await client.receive(fetch))["error_code"] == NOT_COORDINATOR
         assert (await joiner.receive(parked))["error_code"] == NOT_COORDINATOR
-        await eventually(lambda: host.phase is Phase.UNWRITABLE)
+        await eventually(lambda: hosted.phase is Phase.UNWRITABLE)
 
         assert await client.fetch(HERE) == 5, "what was acknowledged, not what failed"
         assert await member.heartbeat(HERE, member_id, generation_id) == NONE
@@ -347,7 +347,7 @@ async def test_a_failed_append_unloads_once_then_reads_go_on_and_commits_when_it
         assert not broker.fatal
 
         disk.full = False
-        await eventually(lambda: host.phase is Phase.ACTIVE)
+        await eventually(lambda: hosted.phase is Phase.ACTIVE)
         done = await client.commit(HERE, 7, member_id=member_id, generation_id=generation_id)
         assert done == NONE
         assert await client.fetch(HERE) == 7
@@ -379,8 +379,8 @@ async def test_while_loading_every_request_is_told_so(tmp_path: Path) -> None:
         await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit(HERE, 5) == NONE
-        host = host_of(broker, HERE)
-        host.phase = Phase.LOADING
+        hosted = hosted_of(broker, HERE)
+        hosted.phase = Phase.LOADING
 
         assert await client.fetch(HERE) == -1000 - COORDINATOR_LOAD_IN_PROGRESS
         assert await client.commit(HERE, 6) == COORDINATOR_LOAD_IN_PROGRESS
@@ -400,7 +400,7 @@ async def test_while_loading_every_request_is_told_so(tmp_path: Path) -> None:
             for step in path:
                 found = found[step]
             assert found == COORDINATOR_LOAD_IN_PROGRESS, key
-        host.phase = Phase.ACTIVE
+        hosted.phase = Phase.ACTIVE
         assert await client.fetch(HERE) == 5
 
 
@@ -455,7 +455,7 @@ async def test_loading_a_big_shard_keeps_no_turn_long(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         longest = max(longest, time.thread_time() - began)
 
-    assert again.runtime.hosts[0].loaded_records == 60_000
+    assert again.runtime.hosted_shards[0].loaded_records == 60_000
     assert longest < 0.020
     async with again:
         assert await (await again.client()).fetch("group-99", "payments") == 5
@@ -581,7 +581,7 @@ async def test_a_bug_in_the_core_is_answered_and_harms_no_other_shard(tmp_path: 
         await broker.ensure_offsets_topic()
         shard = broker.runtime.shard_for(HERE)
         client: Client = await broker.client()
-        handle = host_of(broker, HERE).shard.handle
+        handle = hosted_of(broker, HERE).shard.handle
 
         class Broken:
             def handle(self, call: object, now: Now) -> None:
@@ -594,8 +594,8 @@ async def test_a_bug_in_the_core_is_answered_and_harms_no_other_shard(tmp_path: 
                 assert shard is not None
                 return shard.unload(error_code)
 
-        host = host_of(broker, HERE)
-        host.shard = Broken()  # type: ignore[assignment]
+        hosted = hosted_of(broker, HERE)
+        hosted.shard = Broken()  # type: ignore[assignment]
         assert (await client.call(12, 0, group_id=HERE, generation_id=1, member_id="m"))[
             "error_code"
         ] == -1

@@ -35,7 +35,7 @@ class Broker(EdgeBroker):
     topic_id = TOPIC_ID
 
     async def ensure_offsets_topic(self) -> bool:
-        if not self.runtime.hosts:
+        if not self.runtime.hosted_shards:
             self.runtime.start(self.open_logs(), self.topic_id)
         return True
 
@@ -45,7 +45,7 @@ class Broker(EdgeBroker):
         return self.runtime.snapshots
 
     async def write(self, partition: int = 0) -> bool:
-        return await self.snapshots.write(self.runtime.hosts[partition])
+        return await self.snapshots.write(self.runtime.hosted_shards[partition])
 
 
 def partition_folder(directory: Path, partition: int = 0) -> Path:
@@ -100,7 +100,7 @@ async def loaded(directory: Path, topic_id: bytes = TOPIC_ID) -> tuple[dict[str,
         await eventually(lambda: not broker.runtime.loading)
         client = await broker.client()
         found = {group_id: await client.fetch(group_id) for group_id in "abcd"}
-        return found, broker.runtime.hosts[0].loaded_from
+        return found, broker.runtime.hosted_shards[0].loaded_from
 
 
 async def test_a_start_takes_the_snapshot_and_the_log_behind_it(tmp_path: Path) -> None:
@@ -119,13 +119,13 @@ async def test_members_are_restored_from_a_snapshot(tmp_path: Path) -> None:
 
     async with Broker(tmp_path, partitions=1) as again:
         await eventually(lambda: not again.runtime.loading)
-        host = again.runtime.hosts[0]
-        assert (host.loaded_from, host.loaded_records) == (host.log.log_end_offset, 0)
+        hosted = again.runtime.hosted_shards[0]
+        assert (hosted.loaded_from, hosted.loaded_records) == (hosted.log.log_end_offset, 0)
         client = await again.client()
         assert await client.heartbeat("solo", member_id, generation_id) == NONE
         commit = {"member_id": member_id, "generation_id": generation_id}
         assert await client.commit("solo", 7, **commit) == NONE
-        assert host.shard.groups["solo"].record_offset == 0
+        assert hosted.shard.groups["solo"].record_offset == 0
 
 
 # ------------------------------------------------------------- ways to bring back what is gone
@@ -277,17 +277,17 @@ async def test_commits_go_on_while_a_snapshot_is_written(
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         await commit_meanwhile(broker, monkeypatch)
-        live = {g: list(broker.runtime.hosts[0].shard.cache.entries(g))
-                for g in broker.runtime.hosts[0].shard.cache.groups()}  # fmt: skip
+        live = {g: list(broker.runtime.hosted_shards[0].shard.cache.entries(g))
+                for g in broker.runtime.hosted_shards[0].shard.cache.groups()}  # fmt: skip
     image = read_image(image_file(tmp_path).read_bytes())
     assert image.head.begin_offset == 300
     assert image.end.end_offset > 300, "no commit came in between"
 
     async with Broker(tmp_path, partitions=1) as again:
         await eventually(lambda: not again.runtime.loading)
-        host = again.runtime.hosts[0]
-        assert host.loaded_from == 300
-        cache = host.shard.cache
+        hosted = again.runtime.hosted_shards[0]
+        assert hosted.loaded_from == 300
+        cache = hosted.shard.cache
         assert {g: list(cache.entries(g)) for g in cache.groups()} == live
 
 
@@ -319,7 +319,7 @@ async def test_a_shard_that_is_loaded_anew_leaves_no_half_snapshot(
             await client.commit(f"g-{number}", number)
         writing = asyncio.create_task(broker.write())
         await asyncio.sleep(0)
-        broker.runtime.hosts[0].shard = GroupShard(GROUPS)
+        broker.runtime.hosted_shards[0].shard = GroupShard(GROUPS)
 
         assert not await writing
         assert not image_file(tmp_path).exists()
@@ -406,7 +406,7 @@ async def test_one_is_written_when_enough_of_the_log_has_come_and_after_a_cleani
         begin = broker.snapshots.oldest_needed(0)
         assert 0 < begin <= 180
         await client.commit("a", 99)
-        end = broker.runtime.hosts[0].log.log_end_offset
+        end = broker.runtime.hosted_shards[0].log.log_end_offset
         cleaned[0] = end
         await eventually(lambda: broker.snapshots.oldest_needed(0) == end)
 
@@ -446,8 +446,8 @@ async def test_no_turn_is_long_while_a_big_snapshot_is_written_and_loaded(
     again = Broker(tmp_path, partitions=1)
     await again.ensure_offsets_topic()
     longest_load = await longest_turn(lambda: not again.runtime.loading)
-    assert again.runtime.hosts[0].loaded_from == 60_000
-    assert again.runtime.hosts[0].shard.cache.offsets() == 60_000
+    assert again.runtime.hosted_shards[0].loaded_from == 60_000
+    assert again.runtime.hosted_shards[0].shard.cache.offsets() == 60_000
     assert longest_write < 0.020
     assert longest_load < 0.020
     async with again:
@@ -492,7 +492,7 @@ async def test_a_snapshot_may_begin_behind_messages_of_an_old_kafka(
 
     async with Broker(tmp_path, partitions=1) as broker:
         await eventually(lambda: not broker.runtime.loading)
-        assert broker.runtime.hosts[0].loaded_records == 2
+        assert broker.runtime.hosted_shards[0].loaded_records == 2
         assert await broker.write()
         client = await broker.client()
         assert await client.commit("c", 3) == NONE

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from broker.broker import Broker
 from broker.config.config import BadConfig
 from broker.cores import shard_keeper
-from broker.cores.shard_log import Phase
+from broker.cores.hosted_shard import Phase
 from broker.cores.snapshots import IMAGE
 from coordinator.shard import GroupShard
 from log.config import LogConfig
@@ -133,7 +133,7 @@ async def test_a_record_that_cannot_be_read_fails_its_partition_alone(
         assert refused["error_code"] == KAFKA_STORAGE_ERROR
         assert why in refused["error_message"]
         assert broker.runtime.snapshots is not None
-        await broker.runtime.snapshots.write_all(broker.runtime.hosts)
+        await broker.runtime.snapshots.write_all(broker.runtime.hosted_shards)
         await broker.cleaning.clean_offsets()
         await broker.maintenance.run_retention()
         assert everything_in(tmp_path) == before, "nothing is done to its log"
@@ -144,9 +144,9 @@ def planted(error: Exception) -> Callable[..., Coroutine[None, None, None]]:
     """A load that ends like that in one partition."""
     real = shard_keeper.load
 
-    async def load(host: Any, *more: Any) -> None:
-        await real(host, *more)
-        if host.partition == ILL:
+    async def load(hosted: Any, *more: Any) -> None:
+        await real(hosted, *more)
+        if hosted.partition == ILL:
             raise error
 
     return load
@@ -163,9 +163,9 @@ async def test_whatever_ends_a_load_is_its_partitions_alone(
     monkeypatch.setattr(shard_keeper, "load", planted(error))
     async with serving(tmp_path, SETTINGS) as broker:
         assert await all_committed(broker) == [5, -1000 - NOT_COORDINATOR, 5]
-        assert broker.runtime.hosts[ILL].phase is Phase.FAILED
+        assert broker.runtime.hosted_shards[ILL].phase is Phase.FAILED
         assert str(error) in broker.runtime.unreadable()[f"{TOPIC}-{ILL}"]
-        assert not broker.runtime.hosts[ILL].shard.groups, "nothing half loaded is shown"
+        assert not broker.runtime.hosted_shards[ILL].shard.groups, "nothing half loaded is shown"
 
 
 async def test_a_replay_that_fails_names_the_record(
@@ -262,13 +262,13 @@ async def test_a_failed_shard_is_not_tried_again(tmp_path: Path) -> None:
     write(tmp_path, (KEY, b""))
     async with serving(tmp_path, SETTINGS) as broker:
         await eventually("the load", lambda: not broker.runtime.loading)
-        host = broker.runtime.hosts[ILL]
-        loaded = host.loaded_to
-        assert host.phase is Phase.FAILED
+        hosted = broker.runtime.hosted_shards[ILL]
+        loaded = hosted.loaded_to
+        assert hosted.phase is Phase.FAILED
         await eventually("nothing runs", lambda: len(broker.runtime._loads) <= 1)
         [snapshots] = broker.runtime._loads
         assert not snapshots.done()
-        broker.runtime.dropped_offsets.catch_up(host)
+        broker.runtime.dropped_offsets.catch_up(hosted)
         broker.runtime.tick()
         await asyncio.sleep(0)
-        assert (host.phase, host.loaded_to) == (Phase.FAILED, loaded)
+        assert (hosted.phase, hosted.loaded_to) == (Phase.FAILED, loaded)

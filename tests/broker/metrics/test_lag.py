@@ -39,9 +39,9 @@ def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, Record
 
 
 def of_group(served: Served, group_id: str = GROUP) -> list[PartitionLag]:
-    host = served.broker.runtime.host_for(group_id)
-    assert host is not None
-    return list(served.broker.lags.of_group(host, group_id))
+    hosted = served.broker.runtime.hosted_for(group_id)
+    assert hosted is not None
+    return list(served.broker.lags.of_group(hosted, group_id))
 
 
 async def known(served: Served) -> list[PartitionLag]:
@@ -234,7 +234,7 @@ async def test_what_each_member_is_behind(tmp_path: Path) -> None:
         assignment = encode_assignment({"orders": [0, 1, 2]})
         member_id, _ = await served.client.join_alone(GROUP, assignment=assignment)
         lags = {"orders": {lag.partition: lag for lag in await known(served)}}
-        group = served.host.shard.groups[GROUP]
+        group = served.hosted.shard.groups[GROUP]
         (member,) = list(served.broker.lags.of_members(group, lags))
 
     assert member.member.member_id == member_id
@@ -245,7 +245,7 @@ async def test_what_each_member_is_behind(tmp_path: Path) -> None:
 async def test_members_of_other_protocols_have_none(tmp_path: Path) -> None:
     async with serving(tmp_path, AT_ONCE) as served:
         await served.client.join_alone(GROUP)
-        group = served.host.shard.groups[GROUP]
+        group = served.hosted.shard.groups[GROUP]
         assert list(served.broker.lags.of_members(group, {})) == [], "their bytes are their own"
 
 

@@ -25,9 +25,9 @@ async def test_kafka_exporter(tmp_path: Path) -> None:
         scrape = await seen.scrape()
         groups = {
             (group_id, topic, partition)
-            for host in seen.broker.runtime.hosts
-            for group_id in host.shard.cache.groups()
-            for topic, partition in host.shard.cache.keys(group_id)
+            for hosted in seen.broker.runtime.hosted_shards
+            for group_id in hosted.shard.cache.groups()
+            for topic, partition in hosted.shard.cache.keys(group_id)
         }
         logs = {(log.topic, log.partition) for log in seen.broker.logs.all()}
 

@@ -18,7 +18,7 @@ import pytest
 from broker.broker import Broker
 from broker.cores import dropped_offsets, loading
 from broker.cores.dropped_offsets import DroppedOffsets
-from broker.cores.shard_log import Phase, ShardLog
+from broker.cores.hosted_shard import HostedShard, Phase
 from broker.topics import deletions, maintenance
 from broker.topics.logs import LogManager
 from log.segment import Segment
@@ -117,7 +117,7 @@ async def with_room(fs: FillingFiles, broker: Broker) -> None:
         "every log takes writes, and nothing is left of the deleted topics",
         lambda: (
             not any(log.poisoned for log in broker.logs.all())
-            and all(host.phase is Phase.ACTIVE for host in broker.runtime.hosts)
+            and all(hosted.phase is Phase.ACTIVE for hosted in broker.runtime.hosted_shards)
             and not broker.registry.dying
         ),
     )
@@ -209,13 +209,13 @@ async def test_a_disk_that_is_full_at_each_write_in_turn(full_calls: int, kills:
 
 
 def a_failed_append_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
-    def release_all(self: ShardLog) -> None:
+    def release_all(self: HostedShard) -> None:
         self._units.clear()
         while self.held:
             _, _, ticket, reply = self.held.popleft()
             ticket.take(reply)
 
-    patch.setattr(ShardLog, "fail_held", release_all)
+    patch.setattr(HostedShard, "fail_held", release_all)
 
 
 def the_new_topic_lies_in_the_old_directory(patch: pytest.MonkeyPatch) -> None:

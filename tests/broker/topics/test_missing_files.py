@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.cores.shard_log import Phase
+from broker.cores.hosted_shard import Phase
 from broker.topics.missing import VOUCHED_FOR
 from broker.topics.registry import BadDirectory, uuid_text
 from log.errors import CorruptLog
@@ -272,10 +272,10 @@ def test_with_nothing_to_tell_how_many_there_were_no_group_is_told_that_it_has_n
 
     async def story() -> list[int]:
         async with serving(data) as broker:
-            hosts = broker.runtime.hosts
-            held = {host for host in hosts if host.log.log_end_offset}
+            hosted_shards = broker.runtime.hosted_shards
+            held = {hosted for hosted in hosted_shards if hosted.log.log_end_offset}
             await eventually("the loads end", lambda: not broker.runtime.loading or broker.fatal)
-            return [host.partition for host in held if host.phase is Phase.ACTIVE]
+            return [hosted.partition for hosted in held if hosted.phase is Phase.ACTIVE]
 
     with capture_logs() as lines:
         assert asyncio.run(story()) == []

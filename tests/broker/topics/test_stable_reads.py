@@ -230,8 +230,8 @@ async def test_commits_are_read_when_they_are_acknowledged(tmp_path: Path) -> No
                 ],
             )
         ]
-        host = broker.runtime.hosts[0]
-        await eventually("four answers wait", lambda: len(host.held) == 4)
+        hosted = broker.runtime.hosted_shards[0]
+        await eventually("four answers wait", lambda: len(hosted.held) == 4)
         assert await asked(broker, end) == 1
         assert not any(answer.done() for answer in asking)
 

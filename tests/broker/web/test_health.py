@@ -48,10 +48,10 @@ async def test_loading_and_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     gate, load = asyncio.Event(), shard_keeper.load
 
-    async def held(host: Any, *more: Any) -> None:
-        if host.partition == 1:
+    async def held(hosted: Any, *more: Any) -> None:
+        if hosted.partition == 1:
             await gate.wait()
-        await load(host, *more)
+        await load(hosted, *more)
 
     monkeypatch.setattr(shard_keeper, "load", held)
     broker = Broker(config(tmp_path, **{"http.listener": "127.0.0.1:0"}), time=HandTime())
@@ -69,8 +69,8 @@ async def test_loading_and_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "partitions": 2,
             "partitions_loaded": 1,
             "records_loaded": 1,
-            "bytes_loaded": broker.runtime.hosts[0].loaded_bytes
-            + broker.runtime.hosts[1].loaded_bytes,
+            "bytes_loaded": broker.runtime.hosted_shards[0].loaded_bytes
+            + broker.runtime.hosted_shards[1].loaded_bytes,
             "groups_loaded": 1,
             "loading": {},
         }

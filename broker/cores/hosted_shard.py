@@ -78,7 +78,7 @@ class NotActive(Exception):
     """A shard that does not serve now takes no foreign records; the text says why."""
 
 
-class ShardLog:
+class HostedShard:
     """A `GroupShard`, the log of its partition, and what lies between the two."""
 
     def __init__(
