@@ -10,25 +10,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from weakref import ref
 
 from log.clean_job import CleanedGroup
 from log.filesystem import FileSystem
 from log.leftovers import CLEANED, SWAP, Leaving
+from log.partition_log import PartitionLog
 from log.segment import DELETED, INDEX, LOG, TIME_INDEX, Segment, file_name
-from log.transactions import overlook_cleaned
-
-if TYPE_CHECKING:
-    from log.partition_log import PartitionLog
+from log.transactions import still_there
 
 _INDEXES = (INDEX, TIME_INDEX)
 
 
 def sources_of(log: PartitionLog, group: CleanedGroup) -> list[Segment] | None:
     """The segments that ``group`` was made from; None when the log has them no more."""
-    first = log.segment_index(group.base_offset)
-    found = log.segments[first : first + len(group.sources)]
+    found = log.segments.from_offset(group.base_offset)[: len(group.sources)]
     if [segment.base_offset for segment in found] != group.sources or log.active in found:
         return None
     return found
@@ -68,10 +64,8 @@ def exchange(log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment])
         segment.seal()
     segment.release_indexes()
     segment.unsynced = False
-    segments = log.segments
-    first = segments.index(sources[0])
-    log.segments = [*segments[:first], segment, *segments[first + len(sources) :]]
-    overlook_cleaned(log)
+    log.segments.exchange(sources, segment)
+    log.aborted = still_there(log.segments, log.aborted, log.log_end_offset)
     return old
 
 

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from log.batch_scan import Header, headers
 from log.errors import CorruptLog
 from log.segment import Segment
+from log.segments import Segments
 from log.values import TimestampOffset
 from protocol.records.batch import Record
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import read_stored, stored_records
 
-if TYPE_CHECKING:
-    from log.partition_log import PartitionLog
-
 LATEST = -1
 EARLIEST = -2
 
 
-def offset_for_timestamp(log: PartitionLog, timestamp_ms: int) -> TimestampOffset | None:
-    """See PartitionLog.offset_for_timestamp."""
-    start_offset, limit = log.log_start_offset, log.high_watermark
-    for segment in log.segments:
+def offset_for_timestamp(
+    segments: Segments, timestamp_ms: int, start_offset: int, limit: int
+) -> TimestampOffset | None:
+    """The first record at or after ``timestamp_ms`` from ``start_offset`` to below ``limit``."""
+    for segment in segments:
         if segment.max_timestamp_ms < timestamp_ms:
             continue
         known = max(segment.time_index.lookup(timestamp_ms), start_offset)
@@ -38,22 +36,21 @@ def offset_for_timestamp(log: PartitionLog, timestamp_ms: int) -> TimestampOffse
     return None
 
 
-def offset_of_max_timestamp(log: PartitionLog) -> TimestampOffset | None:
-    """See PartitionLog.offset_of_max_timestamp."""
-    limit = log.high_watermark
-    segments = log.segments[: log.segment_index(limit) + 1]
-    newest = [_largest_timestamp(segment, limit) for segment in segments]
+def offset_of_max_timestamp(segments: Segments, limit: int) -> TimestampOffset | None:
+    """The first record that has the largest timestamp of those below ``limit``."""
+    looked_at = segments.up_to(limit)
+    newest = [_largest_timestamp(segment, limit) for segment in looked_at]
     largest, offset = max(newest, key=_timestamp)
     if largest < 0:
         return None
-    segment = segments[newest.index((largest, offset))]
+    segment = looked_at[newest.index((largest, offset))]
     for batch in headers(segment.file, segment.index.lookup(offset), segment.size):
         if batch.max_timestamp != largest:
             continue
         for record in _records(segment, batch):
             if record.timestamp == largest:
                 return TimestampOffset(largest, record.offset, batch.leader_epoch)
-    return _newest_record(log)
+    return _newest_record(looked_at, limit)
 
 
 def _largest_timestamp(segment: Segment, limit: int) -> tuple[int, int]:
@@ -74,12 +71,12 @@ def _largest_timestamp(segment: Segment, limit: int) -> tuple[int, int]:
     return largest, offset
 
 
-def _newest_record(log: PartitionLog) -> TimestampOffset | None:
+def _newest_record(segments: Sequence[Segment], limit: int) -> TimestampOffset | None:
     """The same by looking at all batches: the newest one was emptied by a cleaning."""
     newest: TimestampOffset | None = None
-    for segment in log.segments:
+    for segment in segments:
         for batch in headers(segment.file, 0, segment.size):
-            if batch.last_offset >= log.high_watermark:
+            if batch.last_offset >= limit:
                 return newest
             if newest is None or batch.max_timestamp > newest.timestamp_ms:
                 for record in _records(segment, batch):
@@ -94,15 +91,22 @@ def _timestamp(entry: tuple[int, int]) -> int:
 
 
 def segment_offsets_before(
-    log: PartitionLog, timestamp_ms: int, max_offsets: int, now_ms: int
+    segments: Segments,
+    timestamp_ms: int,
+    max_offsets: int,
+    *,
+    start_offset: int,
+    end_offset: int,
+    limit: int,
+    now_ms: int,
 ) -> list[int]:
-    """See PartitionLog.segment_offsets_before."""
+    """See PartitionLog.segment_offsets_before; offsets above ``limit`` are cut to it."""
     starts = [
-        (max(segment.base_offset, log.log_start_offset), log.fs.modified_ms(segment.file.path))
-        for segment in log.segments
+        (max(segment.base_offset, start_offset), segments.fs.modified_ms(segment.file.path))
+        for segment in segments
     ]
-    if log.active.size:
-        starts.append((log.log_end_offset, now_ms))
+    if segments.active.size:
+        starts.append((end_offset, now_ms))
     if timestamp_ms == LATEST:
         count = len(starts)
     elif timestamp_ms == EARLIEST:
@@ -112,9 +116,9 @@ def segment_offsets_before(
             (index for index, (_, time) in enumerate(starts, 1) if time <= timestamp_ms), default=0
         )
     newest_first = [offset for offset, _ in reversed(starts[:count])][: max(0, max_offsets)]
-    visible = [offset for offset in newest_first if offset <= log.high_watermark]
+    visible = [offset for offset in newest_first if offset <= limit]
     if len(visible) < len(newest_first):
-        visible.insert(0, log.high_watermark)
+        visible.insert(0, limit)
     return visible
 
 

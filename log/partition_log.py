@@ -7,22 +7,23 @@ list of segments is replaced, never changed, and a file stays open as long as so
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from threading import Lock
 
-from log import flushing, lookup, produce, reading, retention, rolling
+from log import lookup, produce, retention, transactions
 from log.batch_scan import CHUNK_BYTES
 from log.config import LogConfig
-from log.errors import LogPoisoned
+from log.errors import LogPoisoned, OffsetOutOfRange
 from log.filesystem import FileSystem
-from log.fold import fold
+from log.fold import fold, remove_snapshots, save_producers
 from log.leader_epochs import LeaderEpochs
-from log.leftovers import Leaving, deleted
+from log.leftovers import deleted
 from log.missed import Expected
-from log.producer_state import ProducerStates
+from log.producer_state import Appended, ProducerStates
 from log.recovery import RecoveryReport, open_segments
 from log.segment import Segment
+from log.segments import Chance, Segments
 from log.transactions import Aborted
 from log.values import AppendInfo, ReadInfo, TimestampOffset
 from protocol.buffer import Buffer
@@ -30,6 +31,14 @@ from protocol.records.batch import LOG_APPEND_TIME, BatchHeader
 
 PROBE_BYTES = 4096
 NOTHING_EXPECTED = Expected()
+
+TO_HIGH_WATERMARK = -1
+"""Given for an offset in DeleteRecords it means all that consumers see."""
+
+
+def no_jitter(below: int) -> int:  # noqa: ARG001
+    """The `Chance` of whoever has no other: segments end at their full age."""
+    return 0
 
 
 class PartitionLog:
@@ -43,19 +52,17 @@ class PartitionLog:
         partition: int,
         config: LogConfig,
         segments: list[Segment],
+        chance: Chance = no_jitter,
     ) -> None:
         self.fs = fs
         self.directory = directory
         self.topic = topic
         self.partition = partition
         self.config = config
-        self.segments = segments
-        """Ascending, at least one; replaced whole, so that other threads see one state of it."""
-        self.active = segments[-1]
-        """The last segment, the only one that grows."""
+        self.segments = Segments(fs, directory, segments, chance)
         self.log_start_offset = segments[0].base_offset
         """First offset that is served; at or above the first segment's base offset."""
-        self.log_end_offset = self.active.base_offset
+        self.log_end_offset = segments[-1].base_offset
         """The offset that the next record gets."""
         self.high_watermark = self.log_end_offset
         """End of what readers see: of what is stable. Appended is enough for that; where a flush is
@@ -73,16 +80,6 @@ class PartitionLog:
         """Why its owner can't make use of it; nothing is added or cleaned away until a restart."""
         self.failed_for_good = False
         """No probe will help: a flush, or the cut after a failed write, has failed."""
-        self.pending_deletes: list[Leaving] = []
-        """Segments that were deleted, whose files are to be removed later."""
-        self.undeleted: OSError | None = None
-        """Why what the last retention run should have removed is still there; the next one tries
-        again."""
-        self.swapping = False
-        """A cleaner is exchanging segments: none may be deleted just now."""
-        self.unsynced_directories: set[str] = set()
-        """Directories with names that no fsync has seen. Never replaced: the thread that appends
-        adds to it while the one that flushes takes from it."""
         self._final_reason: str | None = None
         self._flushing = Lock()
 
@@ -99,14 +96,15 @@ class PartitionLog:
         clean: bool = False,
         truncate: bool = False,
         missing: bool = False,
+        chance: Chance = no_jitter,
     ) -> PartitionLog:
         """Open the log in ``directory``, which is made if it is missing.
 
         ``expected`` comes from the data directory's checkpoints; ``clean`` says that the last
         process stopped in order. Damage that no crash explains is refused, or with ``truncate`` cut
         off with all behind it; what is gone is missed, unless ``missing`` says that it is known.
-        What was found is in ``recovery``, segments deleted before and still to be removed are in
-        ``pending_deletes``. Raises CorruptLog, OSError.
+        What was found is in ``recovery``. ``chance`` is what `segment.jitter.ms` is drawn by.
+        Raises CorruptLog, OSError.
         """
         fs.make_directory(directory)
         segments, end_offset, report = open_segments(
@@ -118,19 +116,50 @@ class PartitionLog:
             truncate=truncate,
             missing=missing,
         )
-        log = cls(fs, directory, topic, partition, config, segments)
+        log = cls(fs, directory, topic, partition, config, segments, chance)
         log.recovery = report
-        log.pending_deletes = deleted(fs, directory)
         log.log_start_offset = max(expected.log_start_offset, segments[0].base_offset)
         log.log_end_offset = end_offset
         log.high_watermark = log.log_start_offset
         log.recovery_point = min(expected.recovery_point, end_offset)
+        log.segments.pending_deletes = deleted(fs, directory)
         if not clean or not log.active.size:  # made just now, or by a process that did not end
-            log.unsynced_directories.update((directory, os.path.dirname(directory)))
-        rolling.prepare(log.active, config)
-        fold(log)
-        flushing.flush_opened(log)
+            log.segments.unsynced_directories.update((directory, os.path.dirname(directory)))
+        log.segments.prepare(log.active, config)
+        log._fold()
+        log._flush_opened()
         return log
+
+    @property
+    def active(self) -> Segment:
+        """The last segment, the only one that grows."""
+        return self.segments.active
+
+    def _fold(self) -> None:
+        """Learn anew what the batches' headers say of producers, epochs and transactions."""
+        known = self.recovery.epochs_without_producers
+        met = fold(
+            self.segments,
+            self.producers,
+            self.epochs,
+            known,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+        )
+        known.clear()  # of the segments as they were; what is appended from now on is not in it
+        self.aborted = transactions.load(self.segments, met, self.log_end_offset)
+
+    def _flush_opened(self) -> None:
+        """Let readers have what the log is opened with: flushed first, where a flush is due.
+
+        The process that wrote it may have been killed before its own. Raises OSError.
+        """
+        if self.flush_due:
+            try:
+                self.flush()
+            except LogPoisoned as error:
+                raise OSError(error.reason) from error
+        self.advance_high_watermark()
 
     # -- appending
 
@@ -150,10 +179,20 @@ class PartitionLog:
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
-        placed = produce.place(self, batches, leader_epoch, now_ms, headers)
-        if isinstance(placed, AppendInfo):
-            return placed
         first_offset = self.log_end_offset
+        config = self.config
+        placed = produce.place(
+            batches, first_offset, leader_epoch, now_ms, config, self.producers, headers
+        )
+        stamps = config.timestamp_type == LOG_APPEND_TIME
+        if isinstance(placed, Appended):
+            return AppendInfo(
+                placed.first_offset,
+                placed.last_offset,
+                placed.timestamp_ms if stamps else -1,
+                self.log_start_offset,
+                duplicate=True,
+            )
         if placed.headers:
             if leader_epoch > self.epochs.latest:
                 self._assign_epoch(leader_epoch, first_offset)
@@ -163,7 +202,7 @@ class PartitionLog:
         return AppendInfo(
             first_offset,
             placed.last_offset,
-            now_ms if self.config.timestamp_type == LOG_APPEND_TIME else -1,
+            now_ms if stamps else -1,
             self.log_start_offset,
         )
 
@@ -184,7 +223,7 @@ class PartitionLog:
         self._write(buffer, last_offset, max_timestamp_ms, max_timestamp_ms)
 
     def _write(self, buffer: Buffer, last_offset: int, max_timestamp_ms: int, now_ms: int) -> None:
-        segment = self.active
+        segment = self.segments.active
         config = self.config
         try:
             if segment.size:
@@ -222,15 +261,16 @@ class PartitionLog:
 
         What it leaves to be fsynced is the next flush's. Raises OSError.
         """
-        return rolling.roll(self)
+        sealed = self.active
+        if not sealed.size:
+            return sealed
+        sealed.seal()
+        with suppress(OSError):  # it only saves time at the next start
+            self._save_producers()
+        return self.segments.add(self.log_end_offset, self.config)
 
-    def new_segment(self, base_offset: int) -> Segment:
-        """Make the files of an empty segment. Raises OSError."""
-        index_bytes = self.config.segment_index_bytes
-        segment = Segment(self.fs, self.directory, base_offset, index_bytes, create=True)
-        rolling.prepare(segment, self.config)
-        self.unsynced_directories.add(self.directory)
-        return segment
+    def _save_producers(self) -> None:
+        save_producers(self.fs, self.directory, self.producers, self.log_end_offset)
 
     # -- failed writes (DESIGN law 6)
 
@@ -282,13 +322,28 @@ class PartitionLog:
         if self.failed_for_good:
             raise LogPoisoned(self.poisoned or "", final=True)
         with self._flushing:
-            return flushing.flush(self)
+            return self._flush()
+
+    def _flush(self, closing: bool = False) -> int:
+        """The same for who has the lock; with ``closing`` the active segment's indexes too.
+
+        An OSError is final. Anything else that ends it, such as a lack of memory, leaves noted what
+        is still to be done, and another flush may do it.
+        """
+        end_offset = self.log_end_offset
+        try:
+            self.segments.fsync(self.recovery_point, end_offset, closing)
+        except OSError as error:
+            self.fail_for_good(f"flushing {self.directory} failed: {error}")
+            raise LogPoisoned(self.poisoned or "", final=True) from error
+        self.recovery_point = max(self.recovery_point, min(end_offset, self.log_end_offset))
+        return end_offset
 
     def sync_names(self) -> None:
         """Bring the names of the log's files to the disk, in any thread. Raises OSError."""
-        if self.unsynced_directories:
+        if self.segments.unsynced_directories:
             with self._flushing:
-                flushing.sync_directories(self)
+                self.segments.sync_names()
 
     def close(self, clean: bool = True) -> None:
         """Stop using the log; with ``clean`` its indexes and producers are written and all flushed.
@@ -298,9 +353,19 @@ class PartitionLog:
         try:
             if clean and not self.failed_for_good:
                 with self._flushing:
-                    flushing.finish(self)
+                    self._finish()
         finally:
             self.fail_for_good(f"{self.directory} is closed")  # the next who opens it writes alone
+
+    def _finish(self) -> None:
+        """Write what is in memory alone, and flush all."""
+        if not self.fs.exists(self.active.index.path):
+            self.segments.unsynced_directories.add(self.directory)
+        self.active.seal()
+        self._save_producers()
+        if self.size_bytes:  # an empty log is made again as it was
+            self._flush(closing=True)
+        self.recovery_point = self.high_watermark = self.log_end_offset
 
     # -- reading
 
@@ -319,7 +384,16 @@ class PartitionLog:
         CorruptLog, and unless ``wait`` is set NotInMemory where the disk must be waited for. In any
         thread.
         """
-        return reading.read(self, offset, max_bytes, min_one_batch, max_offset, wait)
+        start_offset, end_offset = self.log_start_offset, self.log_end_offset
+        if not start_offset <= offset <= end_offset:
+            raise OffsetOutOfRange(offset, start_offset, end_offset)
+        high_watermark = self.high_watermark
+        limit = high_watermark if max_offset is None else max_offset
+        found, incomplete = self.segments.read(
+            offset, max_bytes, limit, end_offset, min_one_batch, wait
+        )
+        slices = () if found is None else (found,)
+        return ReadInfo(slices, start_offset, end_offset, high_watermark, incomplete)
 
     def scan(
         self, from_offset: int | None = None, chunk_bytes: int = CHUNK_BYTES
@@ -330,34 +404,47 @@ class PartitionLog:
         ``chunk_bytes`` is how much is read at once, more only for a longer batch. Each step reads
         at most one chunk, so that a loader can stop between any two. Raises CorruptLog.
         """
-        return reading.scan(self, from_offset, chunk_bytes)
+        offset = self.log_start_offset if from_offset is None else from_offset
+        return self.segments.scan(offset, chunk_bytes)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record at or after ``timestamp_ms`` below the high watermark; None without.
 
         Raises CorruptLog.
         """
-        return lookup.offset_for_timestamp(self, timestamp_ms)
+        return lookup.offset_for_timestamp(
+            self.segments, timestamp_ms, self.log_start_offset, self.high_watermark
+        )
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first record that has the largest timestamp of those below the high watermark.
 
         None in a log without timestamps. Raises CorruptLog.
         """
-        return lookup.offset_of_max_timestamp(self)
+        return lookup.offset_of_max_timestamp(self.segments, self.high_watermark)
 
     def segment_offsets_before(self, timestamp_ms: int, max_offsets: int, now_ms: int) -> list[int]:
         """What ListOffsets v0 answers: where segments begin, newest first, and the log's end.
 
         Those of segments last written at or before ``timestamp_ms``; -1 means all, -2 the first.
         """
-        return lookup.segment_offsets_before(self, timestamp_ms, max_offsets, now_ms)
+        return lookup.segment_offsets_before(
+            self.segments,
+            timestamp_ms,
+            max_offsets,
+            start_offset=self.log_start_offset,
+            end_offset=self.log_end_offset,
+            limit=self.high_watermark,
+            now_ms=now_ms,
+        )
 
-    def segment_index(self, offset: int) -> int:
-        """Index of the segment that has ``offset``, the first one for an offset before it."""
-        if offset >= self.active.base_offset:
-            return len(self.segments) - 1
-        return max(0, bisect_right(self.segments, offset, key=_base_offset) - 1)
+    def aborted_from(self, offset: int) -> Sequence[tuple[int, int]]:
+        """What a reader at ``offset`` must know, who reads one segment at a time.
+
+        Producer ids and first offsets of the aborted transactions that reach ``offset`` and begin
+        before that segment's end. Raises CorruptLog.
+        """
+        return transactions.seen_from(self.segments, self.aborted, offset, self.log_end_offset)
 
     # -- what leaves
 
@@ -365,20 +452,81 @@ class PartitionLog:
         """Delete what the topic's limits, and the log's start, let go; base offsets of segments.
 
         Also forgets producers and removes files deleted before. What can't be deleted keeps nothing
-        else back: `undeleted` says why, and the next run tries again. Raises OSError.
+        else back: ``segments.undeleted`` says why, and the next run tries again. Raises OSError.
         """
-        return retention.apply_retention(self, now_ms)
+        segments = self.segments
+        segments.undeleted = None
+        segments.purge(now_ms)
+        self.producers.expire(now_ms - self.config.producer_id_expiration_ms)
+        if segments.swapping:
+            return []
+        count = retention.count_leaving(
+            segments,
+            self.config,
+            start_offset=self.log_start_offset,
+            end_offset=self.log_end_offset,
+            high_watermark=self.high_watermark,
+            now_ms=now_ms,
+        )
+        if count == len(segments):
+            try:
+                self.roll()
+            except OSError as error:  # of a full disk, say: the others' room is wanted all the more
+                segments.note_undeleted(error)
+                count -= 1
+        return self._delete_first(count, now_ms) if count else []
+
+    def _delete_first(self, count: int, now_ms: int) -> list[int]:
+        segments = self.segments
+        gone = segments.take_first(count)
+        self.log_start_offset = max(self.log_start_offset, segments[0].base_offset)
+        for segment in gone:
+            segments.hide(segment, now_ms + self.config.file_delete_delay_ms)
+        try:
+            self.epochs.truncate_from_start(self.log_start_offset)
+            remove_snapshots(self.fs, self.directory, segments[0].base_offset)
+        except OSError as error:
+            segments.note_undeleted(error)
+        return [segment.base_offset for segment in gone]
 
     def delete_records(self, offset: int) -> int:
         """Move the log's start up to ``offset`` (-1: the high watermark); return the new start.
 
         Segments below it go with the next retention run. Raises OffsetOutOfRange.
         """
-        return retention.delete_records(self, offset)
+        target = self.high_watermark if offset == TO_HIGH_WATERMARK else offset
+        if not 0 <= target <= self.high_watermark:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.high_watermark)
+        if target > self.log_start_offset:
+            self.epochs.truncate_from_start(target)
+            self.log_start_offset = target
+        return self.log_start_offset
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop all batches that reach ``offset`` or lie above; return the new end. LogPoisoned."""
-        return retention.truncate_to(self, offset, now_ms)
+        if offset >= self.log_end_offset:
+            return self.log_end_offset
+        try:
+            end_offset, gone = self.segments.cut(offset, self.config)
+        except OSError as error:
+            reason = f"truncating {self.directory} to offset {offset} failed: {error}"
+            self.fail_for_good(reason)
+            raise LogPoisoned(reason, final=True) from error
+        self.log_end_offset = end_offset
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.high_watermark = min(self.high_watermark, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        for segment in gone:
+            self.segments.hide(segment, now_ms + self.config.file_delete_delay_ms)
+        self.epochs.truncate_from_end(end_offset)
+        self._fold()
+        try:  # what was cut must not come back behind new batches when power is lost
+            self.active.file.fsync()
+            self.fs.fsync_directory(self.directory)
+        except OSError as error:
+            self.fail_for_good(f"truncating {self.directory} failed: {error}")
+            raise LogPoisoned(str(self.poisoned), final=True) from error
+        return end_offset
 
     @property
     def last_stable_offset(self) -> int:
@@ -388,8 +536,4 @@ class PartitionLog:
     @property
     def size_bytes(self) -> int:
         """Bytes of all segments' batches."""
-        return sum(segment.size for segment in self.segments)
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset
+        return self.segments.size_bytes

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from log.config import LogConfig
 from log.errors import AppendRefused
-from log.values import AppendInfo
+from log.producer_state import Appended, ProducerStates
 from protocol.buffer import Buffer
 from protocol.errors import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 from protocol.records.batch import (
@@ -18,9 +19,6 @@ from protocol.records.batch import (
 from protocol.records.message_set import placed
 from protocol.records.stored import MAGIC_POSITION, iter_stored
 
-if TYPE_CHECKING:
-    from log.partition_log import PartitionLog
-
 
 class Placed(NamedTuple):
     """Batches with their offsets, ready to be written."""
@@ -32,37 +30,32 @@ class Placed(NamedTuple):
 
 
 def place(
-    log: PartitionLog,
     batches: Buffer,
+    offset: int,
     leader_epoch: int,
     now_ms: int,
+    config: LogConfig,
+    producers: ProducerStates,
     headers: list[BatchHeader] | None = None,
-) -> Placed | AppendInfo:
-    """Give batches the log's next offsets; the AppendInfo of a duplicate instead.
+) -> Placed | Appended:
+    """Give batches the offsets from ``offset`` on; of a duplicate, the batch that it repeats.
 
     A ``bytearray`` is changed in its place. ``headers`` are read here unless given. Raises
     AppendRefused.
     """
     if batches and batches[MAGIC_POSITION] < 2:
-        return _place_set(log, batches, now_ms)
+        return _place_set(batches, offset, now_ms, config)
     buffer = batches if isinstance(batches, bytearray) else bytearray(batches)
     if headers is None:
         headers = [header for header, _ in iter_batches(buffer)]
-    _check_sizes(log, headers, len(buffer))
-    stamps = log.config.timestamp_type == LOG_APPEND_TIME
+    _check_sizes(config, headers, len(buffer))
+    stamps = config.timestamp_type == LOG_APPEND_TIME
     for header in headers:
         if header.producer_id >= 0:
-            known = log.producers.duplicate_of(header)
+            known = producers.duplicate_of(header)
             if known is not None:
-                return AppendInfo(
-                    known.first_offset,
-                    known.last_offset,
-                    known.timestamp_ms if stamps else -1,
-                    log.log_start_offset,
-                    duplicate=True,
-                )
-            log.producers.check(header)
-    offset = log.log_end_offset
+                return known
+            producers.check(header)
     max_timestamp_ms = -1
     for header in headers:
         patch_offset_and_epoch(buffer, header.position, offset, leader_epoch)
@@ -75,18 +68,17 @@ def place(
     return Placed(buffer, headers, offset - 1, max_timestamp_ms)
 
 
-def _place_set(log: PartitionLog, messages: Buffer, now_ms: int) -> Placed:
+def _place_set(messages: Buffer, offset: int, now_ms: int, config: LogConfig) -> Placed:
     """The same for a message set of magic 0 or 1 whose offsets count from 0."""
-    stamps = log.config.timestamp_type == LOG_APPEND_TIME
-    buffer = placed(messages, log.log_end_offset, now_ms if stamps else None)
+    stamps = config.timestamp_type == LOG_APPEND_TIME
+    buffer = placed(messages, offset, now_ms if stamps else None)
     headers = [header for header, _ in iter_stored(buffer)]
-    _check_sizes(log, headers, len(buffer))
+    _check_sizes(config, headers, len(buffer))
     max_timestamp_ms = max(header.max_timestamp for header in headers)
     return Placed(buffer, headers, headers[-1].last_offset, max_timestamp_ms)
 
 
-def _check_sizes(log: PartitionLog, headers: list[BatchHeader], size: int) -> None:
-    config = log.config
+def _check_sizes(config: LogConfig, headers: list[BatchHeader], size: int) -> None:
     for header in headers:
         if header.size_bytes > config.max_message_bytes:
             raise AppendRefused(

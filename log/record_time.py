@@ -12,18 +12,16 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from log.batch_scan import Header, headers
 from log.errors import CorruptLog
 from log.segment import Segment
+from log.segments import Segments
 from protocol.buffer import Buffer
 from protocol.records.batch import HEADER_BYTES, section_of
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import read_stored, stored_records
-
-if TYPE_CHECKING:
-    from log.partition_log import PartitionLog
 
 COMPRESSED_BYTES_MAX = 16 * 1024
 PLAIN_BYTES_MAX = 1024 * 1024
@@ -48,23 +46,14 @@ class RecordTime(NamedTuple):
     approximate: bool
 
 
-def first_record_time(log: PartitionLog, offset: int) -> RecordTime | None:
-    """Of the first record at or above ``offset`` that a consumer would see; in any thread.
-
-    None when there is none, or when its format has no timestamps (magic 0). Raises CorruptLog and
-    OSError.
-    """
-    return TimeReader(log).first_at(offset)
-
-
 class TimeReader:
     """Times of records of one log, read in one go: what is cut or replaced meanwhile is not seen.
 
     Offsets that ascend cost least: a batch is opened once, and its records are stepped over once.
     """
 
-    def __init__(self, log: PartitionLog) -> None:
-        self._log = log
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
         self._opened: _Section | None = None
         """The batch that was opened last."""
         self._segment: Segment | None = None
@@ -73,7 +62,11 @@ class TimeReader:
         self._passed = -1
 
     def first_at(self, offset: int) -> RecordTime | None:
-        """As `first_record_time`; may be called again after any error."""
+        """Of the first record at or above ``offset`` that a consumer would see; in any thread.
+
+        None when there is none, or when its format has no timestamps (magic 0). Raises CorruptLog
+        and OSError; may be called again after any error.
+        """
         opened = self._opened
         if opened is not None and opened.base_offset <= offset <= opened.last_offset:
             with suppress(IndexError):  # raised below, with the place
@@ -85,7 +78,7 @@ class TimeReader:
             if found:
                 return time
         self._segment = None
-        for segment in self._log.segments[self._log.segment_index(offset) :]:
+        for segment in self._segments.from_offset(offset):
             place = segment.locate(offset)
             if place is None:
                 continue

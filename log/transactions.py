@@ -10,22 +10,19 @@ consumer that was given it would wait for the marker and drop what the producer 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from log import reading
 from log.batch_scan import Header, headers
 from log.errors import CorruptLog
 from log.filesystem import File, read_whole, write_whole
 from log.leftovers import base_offsets
 from log.segment import Segment
+from log.segments import Segments
 from protocol.records.batch import CONTROL_BIT, read_header, records_of
 from protocol.records.corrupt import CorruptRecords
-
-if TYPE_CHECKING:
-    from log.partition_log import PartitionLog
 
 TXN_INDEX = ".txnindex"
 _VERSION = 0
@@ -54,55 +51,47 @@ def is_abort(file: File, position: int, end: int) -> bool:
     return bool(markers) and (markers[0].key or b"")[2:4] == _ABORT
 
 
-def load(log: PartitionLog, met: Iterable[Aborted]) -> None:
-    """Take over what the files know; those ``met`` in the log that they do not are written down.
+def load(segments: Segments, met: Iterable[Aborted], end_offset: int) -> list[Aborted]:
+    """What the files know, and those ``met`` in the log that they do not: these are written down.
 
-    Raises CorruptLog.
+    By the offsets of their markers. Raises CorruptLog.
     """
     indexed = set[Aborted]()
-    for base_offset in base_offsets(log.fs, log.directory, TXN_INDEX):
-        data = read_whole(log.fs, _path(log, base_offset))
+    for base_offset in base_offsets(segments.fs, segments.directory, TXN_INDEX):
+        data = read_whole(segments.fs, _path(segments, base_offset))
         whole = len(data) // _ENTRY.size * _ENTRY.size
         indexed.update(Aborted(*entry[1:4]) for entry in _ENTRY.iter_unpack(data[:whole]))
-    log.aborted = sorted(indexed.union(met), key=_last)
-    overlook_cleaned(log)
-    missing = set(log.aborted) - indexed
-    for segment in {log.segments[log.segment_index(entry.last_offset)] for entry in missing}:
-        _write(log, segment)
+    aborted = still_there(segments, sorted(indexed.union(met), key=_last), end_offset)
+    missing = set(aborted) - indexed
+    for segment in {segments.at(entry.last_offset) for entry in missing}:
+        _write(segments, segment, aborted, end_offset)
+    return aborted
 
 
-def overlook_cleaned(log: PartitionLog) -> None:
-    """Forget the transactions whose marker is in the log no more."""
-    log.aborted = [entry for entry in log.aborted if _has_marker(log, entry)]
+def still_there(segments: Segments, aborted: Iterable[Aborted], end_offset: int) -> list[Aborted]:
+    """Those of ``aborted`` whose marker a cleaner has left in the log."""
+    return [entry for entry in aborted if _has_marker(segments, entry, end_offset)]
 
 
-def seen_from(log: PartitionLog, offset: int) -> Sequence[tuple[int, int]]:
-    """What a reader at ``offset`` must know, who reads one segment at a time.
-
-    Producer ids and first offsets of the aborted transactions that reach ``offset`` and begin
-    before that segment's end. Raises CorruptLog.
-    """
-    found = reading.find(log, offset)
+def seen_from(
+    segments: Segments, aborted: Sequence[Aborted], offset: int, end_offset: int
+) -> Sequence[tuple[int, int]]:
+    """See PartitionLog.aborted_from."""
+    found = segments.find(offset)
     if found is None:
         return ()
-    end_offset = _end_offset(log, found[0])
+    end = segments.end_of(found[0], end_offset)
     return [
         (entry.producer_id, entry.first_offset)
-        for entry in log.aborted[bisect_left(log.aborted, offset, key=_last) :]
-        if entry.first_offset < end_offset
+        for entry in aborted[bisect_left(aborted, offset, key=_last) :]
+        if entry.first_offset < end
     ]
 
 
-def _end_offset(log: PartitionLog, segment: Segment) -> int:
-    """Where the next segment begins."""
-    index = bisect_right(log.segments, segment.base_offset, key=_base_offset)
-    return log.segments[index].base_offset if index < len(log.segments) else log.log_end_offset
-
-
-def _has_marker(log: PartitionLog, entry: Aborted) -> bool:
-    if not log.segments[0].base_offset <= entry.last_offset < log.log_end_offset:
+def _has_marker(segments: Segments, entry: Aborted, end_offset: int) -> bool:
+    if not segments[0].base_offset <= entry.last_offset < end_offset:
         return False
-    segment = log.segments[log.segment_index(entry.last_offset)]
+    segment = segments.at(entry.last_offset)
     with suppress(CorruptLog):
         place = segment.locate(entry.last_offset)
         if place is not None and place.base_offset == entry.last_offset:
@@ -111,22 +100,20 @@ def _has_marker(log: PartitionLog, entry: Aborted) -> bool:
     return False
 
 
-def _write(log: PartitionLog, segment: Segment) -> None:
+def _write(
+    segments: Segments, segment: Segment, aborted: Sequence[Aborted], end_offset: int
+) -> None:
     """Write down what is known of a segment's markers; a lost file costs a scan, never data."""
-    end = _end_offset(log, segment)
-    entries = [e for e in log.aborted if segment.base_offset <= e.last_offset < end]
+    end = segments.end_of(segment, end_offset)
+    entries = [e for e in aborted if segment.base_offset <= e.last_offset < end]
     data = b"".join(_ENTRY.pack(_VERSION, *entry, entry.last_offset + 1) for entry in entries)
     with suppress(OSError):
-        write_whole(log.fs, _path(log, segment.base_offset), data, durable=False)
+        write_whole(segments.fs, _path(segments, segment.base_offset), data, durable=False)
 
 
-def _path(log: PartitionLog, base_offset: int) -> str:
-    return f"{log.directory}/{base_offset:020d}{TXN_INDEX}"
+def _path(segments: Segments, base_offset: int) -> str:
+    return f"{segments.directory}/{base_offset:020d}{TXN_INDEX}"
 
 
 def _last(entry: Aborted) -> int:
     return entry.last_offset
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset

@@ -355,12 +355,10 @@ def mark_below(log: PartitionLog, offset: int) -> BatchMark | None:
 
 def _bytes_from(log: PartitionLog, offset: int) -> int:
     """Bytes of the batches from ``offset`` on."""
-    index = log.segment_index(offset)
-    segments = log.segments
-    segment = segments[index]
+    segment, *later = log.segments.from_offset(offset)
     place = segment.locate(offset)
     left = 0 if place is None else segment.size - place.position
-    return left + sum(later.size for later in segments[index + 1 :])
+    return left + sum(each.size for each in later)
 
 
 def _same(hosted: HostedShard, shard: GroupShard) -> bool:

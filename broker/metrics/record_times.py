@@ -220,7 +220,7 @@ def _look_up(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime
     found: list[tuple[Key, RecordTime]] = []
     end = perf_counter() + STEP_S
     for topic_id, partition, log, offsets in step:
-        reader = TimeReader(log)
+        reader = TimeReader(log.segments)
         for offset in sorted(offsets):
             if tried and perf_counter() > end:
                 return tried, found

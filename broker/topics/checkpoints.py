@@ -129,11 +129,11 @@ class Checkpoints:
 
     def _sync_names(self, logs: Collection[PartitionLog]) -> None:
         """Has the names of the logs' files on the disk, before anything vouches for them."""
-        ours = [log for log in logs if self._directory in log.unsynced_directories]
+        ours = [log for log in logs if self._directory in log.segments.unsynced_directories]
         if ours:  # one for all of them; only opening a log enters it
             self._fs.fsync_directory(self._directory)
             for log in ours:
-                log.unsynced_directories.discard(self._directory)
+                log.segments.unsynced_directories.discard(self._directory)
         for log in logs:
             with suppress(FileNotFoundError):  # its topic is being deleted
                 log.sync_names()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -255,9 +255,8 @@ class Cleaning:
 
     def dirty_bytes(self, log: PartitionLog) -> int:
         """Bytes of the segments that no cleaning has seen, the active one included."""
-        first_dirty = self._first_dirty(log)
-        segments = log.segments
-        return sum(segment.size for segment in segments[log.segment_index(first_dirty) :])
+        dirty = log.segments.from_offset(self._first_dirty(log))
+        return sum(segment.size for segment in dirty)
 
     def _first_dirty(self, log: PartitionLog) -> int:
         checkpoint = self.checkpoints.get((log.topic, log.partition), 0)
@@ -379,7 +378,7 @@ class Cleaning:
                 logger.warning("the cleaner's checkpoint can't be written", error=str(error))
 
 
-def _facts(segments: Sequence[Segment]) -> list[SegmentFacts]:
+def _facts(segments: Iterable[Segment]) -> list[SegmentFacts]:
     return [
         SegmentFacts(
             segment.base_offset,

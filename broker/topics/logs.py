@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,6 @@ from log.config import LogConfig
 from log.errors import CorruptLog, LogPoisoned
 from log.filesystem import FileSystem, read_whole, write_whole
 from log.partition_log import PartitionLog
-from log.retention import purge
 from log.segment import LOG
 from protocol.records.produce import ProduceRules
 
@@ -124,6 +124,7 @@ class LogManager:
                     clean=self.was_clean,
                     truncate=name in told,
                     missing=name in missing,
+                    chance=random.randrange,
                 )
             except CorruptLog as damage:
                 raise damage.with_advice(name) from None
@@ -170,12 +171,12 @@ class LogManager:
     def _finish_deletions(self, logs: Iterable[PartitionLog]) -> None:
         """Removes the segments that the last process deleted and had still to remove."""
         for log in logs:
-            purge(log, now_ms=0)
-            if log.undeleted is not None:
+            log.segments.purge(now_ms=0)
+            if log.segments.undeleted is not None:
                 logger.error(
                     "files of deleted segments are still there; the next retention run tries again",
                     partition=partition_name(log.topic, log.partition),
-                    error=str(log.undeleted),
+                    error=str(log.segments.undeleted),
                 )
 
     def make(self, topic: Topic, first: int = 0) -> TopicLogs:
@@ -214,7 +215,9 @@ class LogManager:
         metadata = os.path.join(directory, PARTITION_METADATA_FILE)
         write_whole(self.fs, metadata, partition_metadata(topic.topic_id), durable=False)
         config = self.log_config(entry.settings)
-        return PartitionLog.open(self.fs, directory, topic.name, partition, config)
+        return PartitionLog.open(
+            self.fs, directory, topic.name, partition, config, chance=random.randrange
+        )
 
     def _unmake(self, made: Iterable[str], error: OSError) -> None:
         """Removes what `make` made before it failed. Raises LeftBehind."""

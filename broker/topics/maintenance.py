@@ -95,11 +95,11 @@ class Maintenance:
             except OSError as error:
                 logger.error("retention failed", partition=_name(log), error=str(error))
                 continue
-            if log.undeleted is not None:
+            if log.segments.undeleted is not None:
                 logger.error(
                     "files of deleted segments are still there; the next retention run tries again",
                     partition=_name(log),
-                    error=str(log.undeleted),
+                    error=str(log.segments.undeleted),
                 )
             if deleted:
                 logger.info(

@@ -44,7 +44,8 @@ class SegmentSwaps:
             if self.is_ours(log):
                 await asyncio.to_thread(abandon, log, group)
             raise Abandoned("its segments have gone meanwhile")
-        log.swapping = True  # from now on: the task begins later, and retention may come before it
+        # From now on: the task begins later, and retention may come before it.
+        log.segments.swapping = True
         swap = asyncio.get_running_loop().create_task(self._swap(log, group, sources))
         self._swaps.add(swap)
         swap.add_done_callback(self._swaps.discard)
@@ -62,9 +63,9 @@ class SegmentSwaps:
             self._swap_failed(log, group, error)
             raise
         finally:
-            log.swapping = False
+            log.segments.swapping = False
         left = await asyncio.to_thread(discard, log.fs, old, sources)
-        log.pending_deletes = [*log.pending_deletes, *left]  # the next retention run tries again
+        log.segments.pending_deletes += left  # the next retention run tries again
 
     def _swap_failed(self, log: PartitionLog, group: CleanedGroup, error: Exception) -> None:
         """Before the new files count, nothing has happened; afterwards only a new start helps."""

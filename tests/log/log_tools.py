@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 import tarfile
 from pathlib import Path
 
@@ -67,6 +68,7 @@ def open_log(
         clean=clean,
         truncate=truncate,
         missing=missing,
+        chance=random.randrange,
     )
 
 

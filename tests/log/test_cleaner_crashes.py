@@ -15,7 +15,6 @@ from log.clean_job import CleanedGroup
 from log.clean_swap import commit, discard, exchange, sources_of
 from log.cleaner import clean
 from log.partition_log import PartitionLog
-from log.retention import purge
 from tests.log.cleaning_tools import (
     SETTINGS,
     RandomLog,
@@ -128,7 +127,7 @@ def test_a_crash_at_every_step_leaves_the_old_log_or_the_new_one(seed: int, powe
         assert {k: r for k, r in last_by_key(committed(again)).items() if r.value is not None} == {
             k: r for k, r in visible.items() if r.value is not None
         }
-        purge(again, now_ms)
+        again.segments.purge(now_ms)
         names = crashing.list(DIRECTORY)
         assert not [n for n in names if n.endswith((".cleaned", ".swap", ".deleted"))]
         if step % 5:
@@ -192,7 +191,7 @@ def test_segments_that_went_meanwhile_are_not_brought_back() -> None:
 def test_nothing_is_deleted_while_segments_are_exchanged() -> None:
     _, log, _, now_ms = prepared(3)
     log.delete_records(-1)
-    log.swapping = True
+    log.segments.swapping = True
     assert log.apply_retention(now_ms) == []
-    log.swapping = False
+    log.segments.swapping = False
     assert log.apply_retention(now_ms) != []

@@ -252,7 +252,7 @@ def test_a_directory_named_while_a_flush_begins_is_fsynced_by_this_one_or_the_ne
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
-    looked_up = log.unsynced_directories
+    looked_up = log.segments.unsynced_directories
 
     log.flush()
     looked_up.add(DIRECTORY)
@@ -271,4 +271,4 @@ def test_a_directory_whose_fsync_failed_is_not_forgotten() -> None:
     with pytest.raises(LogPoisoned):
         log.flush()
 
-    assert DIRECTORY in log.unsynced_directories
+    assert DIRECTORY in log.segments.unsynced_directories

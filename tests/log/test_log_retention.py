@@ -237,10 +237,10 @@ def test_a_file_that_cannot_be_removed_keeps_no_other_and_is_tried_again() -> No
     log.apply_retention(4500)
 
     assert leftovers(fs) == ["00000000000000000000.log.deleted"]
-    assert "Input/output error" in str(log.undeleted)
+    assert "Input/output error" in str(log.segments.undeleted)
     log.apply_retention(4500)
     assert leftovers(fs) == []
-    assert log.undeleted is None
+    assert log.segments.undeleted is None
 
 
 def test_a_file_that_cannot_be_renamed_keeps_no_other_and_goes_by_the_name_it_has() -> None:
@@ -248,12 +248,12 @@ def test_a_file_that_cannot_be_renamed_keeps_no_other_and_goes_by_the_name_it_ha
     fs.fail("rename", "0.log.deleted")
 
     assert log.apply_retention(4500) == [0, 1]
-    assert log.undeleted is not None
+    assert log.segments.undeleted is not None
     log.apply_retention(4500)
 
     assert not [name for name in fs.list(DIRECTORY) if name < f"{2:020d}"]
     assert bases(log) == [2, 3]
-    assert log.undeleted is None
+    assert log.segments.undeleted is None
 
 
 def test_leader_epochs_that_cannot_be_written_keep_no_file() -> None:
@@ -281,6 +281,6 @@ def test_on_a_full_disk_the_segments_before_the_active_one_go_all_the_same() -> 
 
     assert log.apply_retention(DAY_MS) == [0, 1, 2]
     assert bases(log) == [3]
-    assert log.undeleted is not None
+    assert log.segments.undeleted is not None
     assert log.apply_retention(DAY_MS) == [3]
     assert bases(log) == [4]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from log import record_time
 from log.errors import CorruptLog
 from log.partition_log import PartitionLog
-from log.record_time import RecordTime, TimeReader, first_record_time
+from log.record_time import RecordTime, TimeReader
 from protocol.records.batch import LOG_APPEND_TIME, Record, encode_batch
 from protocol.records.message_set import Record as OldRecord
 from protocol.records.message_set import encode as encode_set
@@ -22,6 +22,11 @@ GZIP = 1
 def records(count: int) -> list[Record]:
     """One a second."""
     return [Record(index, NOW_MS + 1000 * index, None, b"v" * 10) for index in range(count)]
+
+
+def first_record_time(log: PartitionLog, offset: int) -> RecordTime | None:
+    """What a reader says that has read nothing yet."""
+    return TimeReader(log.segments).first_at(offset)
 
 
 def test_every_record_of_every_segment() -> None:
@@ -129,7 +134,7 @@ def mixed_log() -> PartitionLog:
 @given(wanted=st.lists(st.integers(0, 125), max_size=40))
 def test_one_reader_for_many_offsets_finds_what_a_new_one_for_each_does(wanted: list[int]) -> None:
     """In whatever order they come."""
-    reader = TimeReader(LOG)
+    reader = TimeReader(LOG.segments)
     assert [reader.first_at(each) for each in wanted] == [ALONE[each] for each in wanted]
 
 
@@ -141,7 +146,7 @@ def test_a_reader_that_met_damage_may_be_asked_again() -> None:
     cut[61 + 40 :] = b"\xfe" * (len(whole) - 61 - 40)  # each length leads beyond the end
     log.append_encoded(bytes(cut), 0, 8, NOW_MS)
     append_values(log, b"v", timestamp_ms=NOW_MS + 77)
-    reader = TimeReader(log)
+    reader = TimeReader(log.segments)
 
     assert reader.first_at(1) == (NOW_MS + 1000, False)
     for _ in range(2):

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from log.partition_log import PartitionLog
-from log.transactions import seen_from
 from protocol.records.batch import ABORT, records_of
 from protocol.records.stored import iter_stored
 from tests.log.cleaning_tools import RandomLog, clean_log, committed
@@ -35,7 +34,7 @@ def consumed(log: PartitionLog, max_bytes: int = 400) -> list[int]:
 def _consumed(log: PartitionLog, max_bytes: int) -> Iterator[int]:
     offset = log.log_start_offset
     while data := log.read(offset, max_bytes, max_offset=log.last_stable_offset).data:
-        begun = sorted(seen_from(log, offset), key=lambda entry: entry[1])
+        begun = sorted(log.aborted_from(offset), key=lambda entry: entry[1])
         aborted: set[int] = set()
         for header, _ in iter_stored(data, partial=True):
             while begun and begun[0][1] <= header.last_offset:
@@ -108,9 +107,7 @@ def test_transactions_are_found_in_kafkas_files(seed: int) -> None:
     written = open_log(fs, **SMALL)
     RandomLog(written, random.Random(seed)).append(60)
     for segment in written.segments[:-1]:  # of the last one the killed broker had written nothing
-        entries = [
-            e for e in aborted(written) if written.segments[written.segment_index(e[2])] is segment
-        ]
+        entries = [e for e in aborted(written) if written.segments.at(e[2]) is segment]
         path = segment.path(".txnindex")
         data = b"".join(INDEX_ENTRY.pack(0, *entry, entry[2] + 1) for entry in entries)
         fs.open(path, create=True).write(0, data)

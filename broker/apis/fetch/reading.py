@@ -18,7 +18,6 @@ from log.batch_scan import headers
 from log.cached_file import CachedFile
 from log.errors import CorruptLog, NotInMemory, OffsetOutOfRange
 from log.partition_log import PartitionLog
-from log.transactions import seen_from
 from log.values import ReadInfo, Slice
 from protocol.errors import (
     CORRUPT_MESSAGE,
@@ -214,7 +213,7 @@ class Reader:
             return self._for_old_client(topic, log, info, wanted.fetch_offset, limit)
         fetched = self._fetched(log, 0)
         if self.read_committed and log.aborted:
-            fetched.aborted_transactions = seen_from(log, wanted.fetch_offset)
+            fetched.aborted_transactions = log.aborted_from(wanted.fetch_offset)
         fetched.records = [FileSlice(*piece) for piece in info.slices]
         fetched.size_bytes = info.size_bytes
         return fetched
