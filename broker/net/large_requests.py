@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -49,6 +48,7 @@ class LargeRequests:
         spawn: Callable[[Coroutine[Any, Any, None], str], None],
     ) -> None:
         self._slicer = slicer
+        self._ticks_ns = slicer.time.ticks_ns
         self._worker = worker
         self._spawn = spawn
         self._room = asyncio.Semaphore(AT_A_TIME)
@@ -81,13 +81,13 @@ class LargeRequests:
 
     def work_off(self, request: Request, steps: Steps) -> None:
         """Work ``steps`` off, at once as far as this turn of the loop has time for them."""
-        until_ns = self._slicer.direct_until_ns()
-        if perf_counter_ns() < until_ns:
+        until_ns, ticks_ns = self._slicer.direct_until_ns(), self._ticks_ns
+        if ticks_ns() < until_ns:
             for waits_for in steps:
                 if waits_for is not None:
                     self._later(request, self._rest(request, steps, waits_for))
                     return
-                if perf_counter_ns() >= until_ns:
+                if ticks_ns() >= until_ns:
                     break
             else:
                 return

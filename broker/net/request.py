@@ -13,7 +13,6 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker.loop.histogram import Histogram
@@ -227,11 +226,11 @@ class Request:
         route = self.route
         route.errors[error_code] += 1
         # A third of a microsecond: Histogram.add, written out.
-        waited_ns = perf_counter_ns() - self.since_ns
+        connection = self.connection
+        waited_ns = connection.ticks_ns() - self.since_ns
         times = route.times
         times.counts[waited_ns.bit_length()] += 1
         times.total += waited_ns
-        connection = self.connection
         if connection.handling is not self:
             connection.answered(self)
 

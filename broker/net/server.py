@@ -12,7 +12,6 @@ import socket
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -106,6 +105,7 @@ class Server:
         bind: Bind = bind,
     ) -> None:
         self.broker = broker
+        self.time = broker.time
         self._bind = bind
         self.internal_errors = internal_errors or InternalErrors()
         self.limits = limits or Limits()
@@ -117,7 +117,7 @@ class Server:
         """API key to nanoseconds from a request's arrival to its answer."""
         self.large = LargeRequests(broker.slicer, broker.worker, broker.spawn)
         """Where requests over many elements are worked off."""
-        self.disk = DiskReads(broker.time)
+        self.disk = DiskReads(self.time)
         """Reads of what the page cache has not."""
         self.clients = Clients()
         """Who sent how much."""
@@ -134,7 +134,7 @@ class Server:
         self.unread: set[Connection] = set()
         """Connections whose socket is not read for now."""
         self.now_s = 0
-        """Whole seconds of the loop's clock without the broker's own pauses, moved each second."""
+        """Whole seconds of the monotonic clock, moved each second."""
         queued = self.limits.queued_bytes
         self.partials = PartialRequests(queued) if queued >= 0 else None
         self._per_ip: Counter[str] = Counter()
@@ -168,8 +168,8 @@ class Server:
         """
         self._loop = asyncio.get_running_loop()
         if self._look is None:
-            self.now_s = self._whole_seconds()
-            self._look = self._loop.call_later(1, self._tick)
+            self.now_s = self.time.now().mono_ms // 1000
+            self._look = self.time.call_later(1, self._tick)
         listening = self._bind(host, port, self.limits)
         bound: Any = listening.getsockname()
         local_port = int(bound[1])
@@ -194,11 +194,11 @@ class Server:
         for _ in range(20):
             if not self.connections:
                 break
-            await asyncio.sleep(0.1)
+            await self.time.sleep(0.1)
         for connection in list(self.connections):
             connection.abort()
         self.disk.stop()
-        await asyncio.sleep(0)
+        await self.time.sleep(0)
 
     # -- what connections call
 
@@ -261,7 +261,7 @@ class Server:
                 self.internal_errors.caught("connection", error)
 
     def _flush_scheduled(self) -> None:
-        began_ns = perf_counter_ns()
+        began_ns = self.time.ticks_ns()
         self._scheduled = False
         self.flush()
         self.broker.watchdog.ended("replies", began_ns)
@@ -269,16 +269,11 @@ class Server:
     # -- once a second
 
     def _tick(self) -> None:
-        began_ns = perf_counter_ns()
-        self._look = self._loop.call_later(1, self._tick)
-        self.now_s = self._whole_seconds()
+        began_ns = self.time.ticks_ns()
+        self._look = self.time.call_later(1, self._tick)
+        self.now_s = self.time.now().mono_ms // 1000
         self.look_around()
         self.broker.watchdog.ended("connections", began_ns)
-
-    def _whole_seconds(self) -> int:
-        time = self.broker.time
-        time.now()  # a pause that nobody has noticed yet is left out too
-        return int(self._loop.time() - time.left_out_ms / 1000)
 
     def look_around(self) -> None:
         """Closes whom nobody needs to wait for: idle, unreading, gone, or stalled."""

@@ -12,7 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from itertools import count
-from time import perf_counter_ns
 
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.watchdog import Watchdog
@@ -138,7 +137,7 @@ class LongPolls:
             asyncio.get_running_loop().call_soon(self._wake_all)
 
     def _wake_all(self) -> None:
-        began_ns = perf_counter_ns()
+        began_ns = self._time.ticks_ns()
         self._scheduled = False
         woken, self._woken = self._woken, {}
         for waiter in woken:
@@ -163,11 +162,10 @@ class LongPolls:
             self._stale -= 1
         if self._heap:
             delay_ms = max(0, self._heap[0][0] - self._time.now().mono_ms)
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(delay_ms / 1000, self._time_passed)
+            self._timer = self._time.call_later(delay_ms / 1000, self._time_passed)
 
     def _time_passed(self) -> None:
-        began_ns = perf_counter_ns()
+        began_ns = self._time.ticks_ns()
         self._timer = None
         now_ms = self._time.now().mono_ms
         while self._heap and (self._heap[0][2].done or self._heap[0][0] <= now_ms):
