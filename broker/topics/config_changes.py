@@ -137,11 +137,11 @@ async def reload(broker: Broker, fresh: Config) -> None:
             changed = config.with_static(fresh, taken)
             _check_topics(broker, changed)
         except ValueError as error:
-            logger.error("settings read again are not taken over", reason=str(error))
+            logger.error("settings are not reloaded", reason=str(error))
             return
         _take(broker, changed)
     told = {name: _text(BROKER[name], config[name]) for name in taken}
-    logger.info("settings were read again", changed=told, wait_for_a_restart=waiting)
+    logger.info("settings are reloaded", changed=told, wait_for_a_restart=waiting)
 
 
 def _take(broker: Broker, changed: Config) -> None:

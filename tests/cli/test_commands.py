@@ -217,7 +217,7 @@ def test_members_share_a_topic_and_describe_shows_who_owns_what(broker: Broker, 
         (["produce", "no-such-topic", "-v", "x"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (["produce", "x", "--compression", "rar"], 2, "none, gzip, snappy, lz4, zstd"),
         (["consume", "x", "--offset", "3"], 2, "--partition"),
-        (["consume", "x", "--group", "g", "-p", "0"], 2, "leave out -p and -o"),
+        (["consume", "x", "--group", "g", "-p", "0"], 2, "leave out --partition and --offset"),
     ],
 )
 def test_errors_are_one_sentence_that_says_what_to_do(

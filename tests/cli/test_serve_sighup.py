@@ -42,7 +42,7 @@ def hangup(broker: Broker, tmp_path: Path) -> Hangup:
         os.kill(broker.pid, signal.SIGHUP)
 
         def said() -> list[str]:
-            return [line for line in list(broker.log)[known:] if "read again" in line]
+            return [line for line in list(broker.log)[known:] if "reloaded" in line]
 
         return until("the broker says what it made of it", said)[0]
 

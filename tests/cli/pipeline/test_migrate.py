@@ -243,15 +243,15 @@ def test_offsets_that_the_broker_keeps_the_old_way_are_moved_and_back(scene: Sce
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        ([], 2, "by one of --zookeeper, --from, --old-way"),
+        ([], 2, "name one source: --zookeeper, --from or --old-way"),
         (["--old-way"], 2, "--old-way needs GROUP"),
         (["--old-way", "nobody"], 1, "has no offsets of group nobody"),
         (["--zookeeper", "127.0.0.1:1", "--timeout", "1"], 3, "no ZooKeeper answers"),
         (["--from", "nowhere.json"], 2, "nowhere.json can't be read"),
         (["--from", "bad.txt"], 1, "bad.txt, line 2: write it as /consumers/"),
         (["--undo", "bad.txt"], 1, "bad.txt is not JSON"),
-        (["--undo", "bad.txt", "--old-way"], 2, "take all from the plan"),
-        (["--undo", "a", "--apply", "b"], 2, "take all from the plan"),
+        (["--undo", "bad.txt", "--old-way"], 2, "take everything from the plan"),
+        (["--undo", "a", "--apply", "b"], 2, "take everything from the plan"),
         (["--old-way", "g", "-b", "127.0.0.1:1"], 3, "no broker answers"),
     ],
 )
