@@ -47,7 +47,7 @@ async def filled(directory: str, partitions: int) -> Broker:
     broker.open()
     await broker.start()
     await broker.topics.create("orders", partitions, {})
-    await broker.ensure_offsets_topic()
+    await broker.topics.ensure_offsets_topic()
     now_ms = int(time.time() * 1000)
     for log in broker.logs.topics["orders"].logs:
         for batch in range(BATCHES):

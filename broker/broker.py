@@ -11,19 +11,19 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from broker.apis.fetch.sessions import FetchSessions
-from broker.apis.old_offsets import OldCommits
+from broker.apis.services import Services
 from broker.config.config import DEFAULT_BROKER_ID, Config
-from broker.config.config_value import BadValue
 from broker.config.listeners import Endpoint, parse_host_and_port
 from broker.cores.log_lines import observe as write_line
 from broker.cores.runtime import Runtime
 from broker.loop.background import Background
+from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.pulse import Pulse
 from broker.loop.slices import Slicer
@@ -31,17 +31,21 @@ from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
 from broker.metrics.lag import Lags
 from broker.metrics.totals import Metrics
+from broker.net.advertised import Advertised
+from broker.net.large_requests import LargeRequests
 from broker.net.server import Bind, Server, bind
+from broker.net.turn_writes import TurnWrites
 from broker.settings import limits, runtime_settings
 from broker.time import Time
 from broker.topics.cleaning import Cleaning
-from broker.topics.config_changes import restore
+from broker.topics.config_changes import ConfigChanges, restore
 from broker.topics.embedded_registry import EmbeddedRegistry
 from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
 from broker.topics.offsets_topic import offsets_topic_configs
-from broker.topics.registry import OFFSETS_TOPIC, BadDirectory, BrokerNode, Topic
+from broker.topics.old_commits import OldCommits
+from broker.topics.registry import OFFSETS_TOPIC, BadDirectory, Topic
 from broker.topics.topic_admin import TopicAdmin
 from broker.web.health import health
 from broker.web.trends import Trends
@@ -50,7 +54,6 @@ from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 
 if TYPE_CHECKING:
-    from broker.net.request import Request
     from broker.web.http import HttpServer
     from broker.web.live import Live
     from coordinator.events import Event
@@ -90,8 +93,6 @@ class Broker:
         self.journal = Journal()
         """Why groups rebalanced; what /api shows."""
         self.lags = Lags(self)
-        self.endpoints: list[Endpoint] = []
-        """What clients of each listener are told, in the order of the listeners."""
         self.addresses: list[tuple[str, int]] = []
         """Where each listener listens."""
         self.http: HttpServer | None = None
@@ -103,7 +104,6 @@ class Broker:
         self.on_topic_gone: list[Callable[[Topic], None]] = []
         """Called when a topic has been deleted."""
         self._lock: Lock | None = None
-        self._by_port: dict[int, BrokerNode] = {}
 
     # -- life
 
@@ -124,7 +124,7 @@ class Broker:
             {OFFSETS_TOPIC: offsets_topic_configs(config["offsets.topic.segment.bytes"])},
             config["log.recovery.missing"],
         )
-        restore(self)
+        restore(config, self.registry, self.directory)
         self.logs = LogManager(self.fs, self.directory, config)
         self._finish_deletions()
         self.logs.open_all(self.registry.topics.values())
@@ -133,6 +133,11 @@ class Broker:
             highest = max((log.producers.highest_id for log in self.logs.all()), default=-1)
             self.registry.raise_producer_ids(highest)
             logger.info("topics found on disk were taken in", topics=len(found))
+        self._make_parts()
+
+    def _make_parts(self) -> None:
+        """Makes the parts that stand on the logs."""
+        config = self.config
         self.runtime = Runtime(
             runtime_settings(config, self.offsets_settings()),
             self.time,
@@ -146,9 +151,6 @@ class Broker:
             lambda: self.topics.on_disk(self.registry.note_files),
         )
         self.topics = TopicAdmin(self, lambda: uuid.uuid4().bytes)
-        self.server = Server(
-            self, limits(config), internal_errors=self.internal_errors, bind=self._bind
-        )
         self.long_polls = LongPolls(self.time, self.internal_errors, self.watchdog)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.maintenance = Maintenance(self)
@@ -157,6 +159,45 @@ class Broker:
         self.cleaning.keep_tombstones_from = self.runtime.oldest_needed
         self.runtime.cleaned_to = lambda partition: self.cleaning.checkpoints.get(
             (OFFSETS_TOPIC, partition), 0
+        )
+        self._make_server()
+
+    def _make_server(self) -> None:
+        """Makes what answers requests, of all the rest."""
+        config = self.config
+        self.disk_reads = DiskReads(self.time)
+        self.advertised = Advertised(config, self.registry.node_id)
+        self.services = Services(
+            config=config,
+            time=self.time,
+            advertised=self.advertised,
+            groups=self.runtime,
+            registry=self.registry,
+            logs=self.logs,
+            topics=self.topics,
+            config_changes=ConfigChanges(
+                config, self.registry, self.logs, self.topics, self.settings_changed
+            ),
+            long_polls=self.long_polls,
+            maintenance=self.maintenance,
+            old_commits=self.old_commits,
+            fetch_sessions=self.fetch_sessions,
+            metrics=self.metrics,
+            slicer=self.slicer,
+            worker=self.worker,
+            disk_reads=self.disk_reads,
+        )
+        self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
+        self.server = Server(
+            self.services,
+            limits(config),
+            writes=self.writes,
+            large=LargeRequests(self.slicer, self.worker, self.spawn),
+            disk_reads=self.disk_reads,
+            time=self.time,
+            watchdog=self.watchdog,
+            internal_errors=self.internal_errors,
+            bind=self._bind,
         )
 
     def _finish_deletions(self) -> None:
@@ -174,7 +215,7 @@ class Broker:
         self.pulse.start()
         self.runtime.on_event += [self._count, self._remember, _write_line, self._show]
         self.runtime.on_fatal = self.fail
-        self.runtime.before_replies = self.server.hold_writes
+        self.runtime.before_replies = self.writes.hold
         self.runtime.after_replies = self._turn_ended
         offsets = self.logs.topics.get(OFFSETS_TOPIC)
         if offsets is not None:
@@ -190,11 +231,7 @@ class Broker:
                     f"{listener.address} can't be listened on: {error.strerror or error};"
                     " free it or choose another with --listen"
                 ) from None
-        self.endpoints = self.config.advertised(port for _, port in self.addresses)
-        self._by_port = {
-            port: self._node(endpoint)
-            for (_, port), endpoint in zip(self.addresses, self.endpoints, strict=True)
-        }
+        self.advertised.listening([port for _, port in self.addresses])
         self.maintenance.start()
         self.cleaning.start()
 
@@ -220,7 +257,7 @@ class Broker:
         host, port = parse_host_and_port(where)
         live = Live(lambda watch: find(self, watch), lambda: self.time.now().wall_ms, self.slicer)
         more = [*PageFiles().routes(), *routes(self), Route("/api/live", live)]
-        names = [socket.gethostname(), *(endpoint.host for endpoint in self.endpoints)]
+        names = [socket.gethostname(), *(endpoint.host for endpoint in self.advertised.endpoints)]
         hosts = Hosts(host, names, self.config["http.allowed.hosts"])
         served = timed(application(self.health, lambda: render(self), more), self.watchdog)
         try:
@@ -282,27 +319,13 @@ class Broker:
         self.fatal = self.fatal or reason
         self.stopped.set()
 
+    async def reload(self, fresh: Config) -> None:
+        """Takes over what may change at run time of properties that were read again."""
+        await self.services.config_changes.reload(fresh)
+
     def health(self) -> dict[str, Any]:
         """What /healthz says."""
         return health(self)
-
-    # -- what handlers ask
-
-    def node(self, request: Request) -> BrokerNode:
-        """This broker as the client behind ``request`` is told of it, on its own listener."""
-        if len(self._by_port) == 1:
-            return next(iter(self._by_port.values()))
-        return self._by_port[request.connection.local_port]
-
-    def endpoint(self, request: Request) -> tuple[int, str, int]:
-        """Id, host and port of `node`."""
-        node = self.node(request)
-        return node.node_id, node.host, node.port
-
-    @property
-    def advertised(self) -> tuple[str, int]:
-        """Host and port that clients of the first listener are told."""
-        return self.endpoints[0].host, self.endpoints[0].port
 
     def offsets_settings(self) -> dict[str, Any] | None:
         """The settings of ``__consumer_offsets``, None while there is no such topic."""
@@ -314,15 +337,6 @@ class Broker:
         self.server.limits = limits(self.config)
         self.runtime.configure(runtime_settings(self.config, self.offsets_settings()))
 
-    async def ensure_offsets_topic(self) -> bool:
-        """Makes ``__consumer_offsets`` if it is not there; False, with a log line, if it cannot."""
-        try:
-            await self.topics.ensure_offsets_topic()
-        except (BadValue, OSError) as error:
-            logger.error("__consumer_offsets can't be made", error=str(error))
-            return False
-        return True
-
     def topic_is_gone(self, topic: Topic) -> None:
         """Tells everyone who remembers a topic that it was deleted."""
         self.long_polls.wake_topic(topic.name)
@@ -332,29 +346,7 @@ class Broker:
             except Exception as error:  # noqa: BLE001 - counted and told by `caught`
                 self.internal_errors.caught("topic_gone", error, topic=topic.name)
 
-    # -- work besides
-
-    def answer_later(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
-        """Runs ``work``, which answers ``request``; a bug in it is told and answered.
-
-        What the same client asks for next is handled after it, as in Kafka: it may want to write
-        to the topic that is just being made.
-        """
-        request.park()
-
-        async def guarded() -> None:
-            try:
-                await work
-            except Exception:  # noqa: BLE001 - told in the log, with its traceback
-                request.fail()
-
-        self.spawn(guarded(), request.served.api.name)
-
     # -- inside
-
-    def _node(self, endpoint: Endpoint) -> BrokerNode:
-        rack = self.config["broker.rack"]
-        return BrokerNode(self.registry.node_id, endpoint.host, endpoint.port, rack)
 
     def _count(self, _: GroupShard, event: Event) -> None:
         self.metrics.observe(event, self.time.now())
@@ -368,7 +360,7 @@ class Broker:
 
     def _turn_ended(self) -> None:
         try:
-            self.server.flush()
+            self.writes.flush()
         finally:
             self.long_polls.wake_topic(OFFSETS_TOPIC)
 

@@ -203,14 +203,13 @@ async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
     import structlog
 
     from broker.config.config import BadConfig
-    from broker.topics.config_changes import reload
 
     try:
         fresh = reread()
     except BadConfig as error:
         structlog.get_logger(__name__).error("settings are not reloaded", reason=str(error))
         return
-    await reload(broker, fresh)
+    await broker.reload(fresh)
 
 
 def _ready_line(broker: Broker) -> str:

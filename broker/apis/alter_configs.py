@@ -9,39 +9,40 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.error_message import shortened
 from broker.net.request import Request, ServedApi
-from broker.topics.config_changes import ConfigRefused, Current, Edit, Rows, change
+from broker.topics.config_changes import ConfigRefused, Current, Edit, Rows
 from protocol.errors import INVALID_REQUEST, NONE
 from protocol.messages.alter_configs import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> None:
-    alter_all(broker, request, _edit)
+def _handle(services: Services, request: Request) -> None:
+    alter_all(services, request, _edit)
 
 
 def alter_all(
-    broker: Broker, request: Request, edit_of: Callable[[list[dict[str, Any]]], Edit]
+    services: Services, request: Request, edit_of: Callable[[list[dict[str, Any]]], Edit]
 ) -> None:
     """Answers a request whose resources have ``configs``, of which ``edit_of`` makes an edit.
 
     Resources are changed one after the other; what is wrong with one keeps no other back.
     """
     request.value  # noqa: B018 - nonsense ends the connection before any work is begun
-    broker.answer_later(request, _alter_all(broker, request, edit_of))
+    request.answer_later(_alter_all(services, request, edit_of))
 
 
 async def _alter_all(
-    broker: Broker, request: Request, edit_of: Callable[[list[dict[str, Any]]], Edit]
+    services: Services, request: Request, edit_of: Callable[[list[dict[str, Any]]], Edit]
 ) -> None:
     value = request.value
     resources = value["resources"]
     times = Counter((each["resource_type"], each["resource_name"]) for each in resources)
     answers = request.array("responses")
     worst = NONE
-    slices = broker.slicer.work(request.served.api.name)
+    slices = services.slicer.work(request.served.api.name)
     await slices.pause()
     for resource in resources:
         kind, name = resource["resource_type"], resource["resource_name"]
@@ -53,9 +54,11 @@ async def _alter_all(
             if max(Counter(entry["name"] for entry in configs).values(), default=0) > 1:
                 raise ConfigRefused(INVALID_REQUEST, "Error due to duplicate config keys.")
             edit = edit_of(configs)
-            await slices.beside(change(broker, kind, name, edit, value["validate_only"]))
+            await slices.beside(
+                services.config_changes.change(kind, name, edit, value["validate_only"])
+            )
         except ConfigRefused as refused:
-            error_code, message = refused.error_code, refused.message
+            error_code, message = refused.error_code, shortened(refused.message)
         worst = worst or error_code
         answers.append(
             {

@@ -18,13 +18,13 @@ from protocol.headers import response_header
 from protocol.messages.api_versions import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What a client's name and version must look like (KIP-511)."""
 
 
-def _handle(broker: Broker, request: Request) -> None:  # noqa: ARG001
+def _handle(services: Services, request: Request) -> None:  # noqa: ARG001
     version = request.api_version
     if version >= 3:
         value = request.value

@@ -26,32 +26,32 @@ from protocol.errors import (
 from protocol.messages.create_partitions import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 logger = structlog.get_logger(__name__)
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(services: Services, request: Request) -> None:
     request.value  # noqa: B018 - nonsense ends the connection before any work is begun
-    broker.answer_later(request, _grow_all(broker, request))
+    request.answer_later(_grow_all(services, request))
 
 
-async def _grow_all(broker: Broker, request: Request) -> None:
+async def _grow_all(services: Services, request: Request) -> None:
     value = request.value
     times = Counter(topic["name"] for topic in value["topics"])
     topics = {topic["name"]: topic for topic in value["topics"]}
     results = request.array("results")
     worst = NONE
-    slices = broker.slicer.work(API.name)
+    slices = services.slicer.work(API.name)
     await slices.pause()
     for name, wanted in topics.items():
         error_code, message = NONE, None
         try:
             if times[name] > 1:
                 raise Refused(INVALID_REQUEST, "Duplicate topic name.")
-            check(broker, wanted)
+            check(services, wanted)
             if not value["validate_only"]:
-                await slices.beside(_grow(broker, name, wanted["count"]))
+                await slices.beside(_grow(services, name, wanted["count"]))
         except Refused as refused:
             error_code, message = refused.error_code, refused.message
         worst = worst or error_code
@@ -62,10 +62,10 @@ async def _grow_all(broker: Broker, request: Request) -> None:
     request.respond({"results": results}, worst)
 
 
-def check(broker: Broker, wanted: dict[str, Any]) -> None:
+def check(services: Services, wanted: dict[str, Any]) -> None:
     """Refused where the topic cannot grow as asked."""
     name, count = wanted["name"], wanted["count"]
-    topic = broker.registry.topic(name)
+    topic = services.registry.topic(name)
     if topic is None:
         raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     if name == OFFSETS_TOPIC:
@@ -92,12 +92,12 @@ def check(broker: Broker, wanted: dict[str, Any]) -> None:
                 f" {len(wanted['assignments'])} assignment(s) were specified.",
             )
         for index, assignment in enumerate(wanted["assignments"], topic.partitions):
-            check_replicas(broker, index, assignment["broker_ids"])
+            check_replicas(services, index, assignment["broker_ids"])
 
 
-async def _grow(broker: Broker, name: str, count: int) -> None:
+async def _grow(services: Services, name: str, count: int) -> None:
     try:
-        await broker.topics.add_partitions(name, count)
+        await services.topics.add_partitions(name, count)
     except NoSuchTopic:
         raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "The topic has just been deleted.") from None
     except OSError as error:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.apis.error_message import shortened
 from broker.config.config import topic_settings
 from broker.config.config_value import BadValue
 from broker.config.described_configs import topic_entries
 from broker.loop.slices import Slices
-from broker.net.request import Request, ServedApi, shortened
+from broker.net.request import Request, ServedApi
 from broker.topics.registry import INTERNAL_TOPICS, BadTopicName
 from broker.topics.topic_admin import PARTITIONS_MAX, TopicExists
 from protocol.errors import (
@@ -37,7 +38,7 @@ from protocol.messages.create_topics import API
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 logger = structlog.get_logger(__name__)
 
@@ -53,25 +54,25 @@ class Refused(Exception):
         self.message = shortened(message)
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(services: Services, request: Request) -> None:
     request.value  # noqa: B018 - nonsense ends the connection before any work is begun
-    broker.answer_later(request, _create_all(broker, request))
+    request.answer_later(_create_all(services, request))
 
 
-async def _create_all(broker: Broker, request: Request) -> None:
+async def _create_all(services: Services, request: Request) -> None:
     value = request.value
     names = Counter(topic["name"] for topic in value["topics"])
     topics = {topic["name"]: topic for topic in value["topics"]}
     answers = request.array("topics")
     worst = NONE
     room = PARTITIONS_MAX
-    slices = broker.slicer.work(API.name)
+    slices = services.slicer.work(API.name)
     await slices.pause()
     for name, wanted in topics.items():
         try:
             if names[name] > 1:
                 raise Refused(INVALID_REQUEST, "Duplicate topic name.")
-            answer = await _create(broker, slices, wanted, value["validate_only"], room)
+            answer = await _create(services, slices, wanted, value["validate_only"], room)
             room -= answer["num_partitions"]
         except Refused as refused:
             worst = worst or refused.error_code
@@ -90,31 +91,31 @@ async def _create_all(broker: Broker, request: Request) -> None:
 
 
 async def _create(
-    broker: Broker, slices: Slices, wanted: dict[str, Any], validate_only: bool, room: int
+    services: Services, slices: Slices, wanted: dict[str, Any], validate_only: bool, room: int
 ) -> dict[str, Any]:
     name = wanted["name"]
     try:
-        broker.topics.check_new(name)
+        services.topics.check_new(name)
     except BadTopicName as error:
         raise Refused(INVALID_TOPIC_EXCEPTION, str(error)) from None
     except TopicExists as error:
         raise Refused(TOPIC_ALREADY_EXISTS, str(error)) from None
     if name in INTERNAL_TOPICS:
         raise Refused(INVALID_TOPIC_EXCEPTION, f"{name} is made by the broker when it is needed.")
-    same = broker.topics.collisions(name)
+    same = services.topics.collisions(name)
     if same:
         raise Refused(
             INVALID_TOPIC_EXCEPTION,
             f"Topic '{name}' collides with existing topic: {', '.join(same)}",
         )
-    configs = _configs(broker, wanted["configs"])
-    partitions = _partitions(broker, wanted)
+    configs = _configs(services, wanted["configs"])
+    partitions = _partitions(services, wanted)
     if partitions > room:
         raise Refused(POLICY_VIOLATION, "Excessively large number of partitions per request.")
     topic_id = ZERO_UUID
     if not validate_only:
         try:
-            made = await slices.beside(broker.topics.create(name, partitions, configs))
+            made = await slices.beside(services.topics.create(name, partitions, configs))
             topic_id = made.topic_id
         except TopicExists as error:
             raise Refused(TOPIC_ALREADY_EXISTS, str(error)) from None
@@ -132,7 +133,7 @@ async def _create(
         "replication_factor": 1,
         "configs": [
             {key: entry[key] for key in _ENTRY_FIELDS}
-            for entry in topic_entries(broker.config, configs)
+            for entry in topic_entries(services.config, configs)
         ],
     }
 
@@ -140,7 +141,7 @@ async def _create(
 _ENTRY_FIELDS = ("name", "value", "read_only", "config_source", "is_sensitive")
 
 
-def _configs(broker: Broker, given: list[dict[str, Any]]) -> Mapping[str, str]:
+def _configs(services: Services, given: list[dict[str, Any]]) -> Mapping[str, str]:
     nulls = [entry["name"] for entry in given if entry["value"] is None]
     if nulls:
         raise Refused(
@@ -148,13 +149,13 @@ def _configs(broker: Broker, given: list[dict[str, Any]]) -> Mapping[str, str]:
         )
     configs = {entry["name"]: entry["value"] for entry in given}
     try:
-        topic_settings(broker.config, configs)
+        topic_settings(services.config, configs)
     except BadValue as error:
         raise Refused(INVALID_CONFIG, str(error)) from None
     return configs
 
 
-def _partitions(broker: Broker, wanted: dict[str, Any]) -> int:
+def _partitions(services: Services, wanted: dict[str, Any]) -> int:
     """How many partitions the topic gets; Refused where numbers or assignment make no sense."""
     count, factor = wanted["num_partitions"], wanted["replication_factor"]
     if wanted["assignments"]:
@@ -164,15 +165,15 @@ def _partitions(broker: Broker, wanted: dict[str, Any]) -> int:
                 "Both numPartitions or replicationFactor and replicasAssignments were set."
                 " Both cannot be used at the same time.",
             )
-        return _assigned(broker, wanted["assignments"])
+        return _assigned(services, wanted["assignments"])
     if count == LEFT_TO_BROKER:
-        count = broker.config["num.partitions"]
+        count = services.config["num.partitions"]
     if count <= 0:
         raise Refused(INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if count > PARTITIONS_MAX:
         raise Refused(INVALID_PARTITIONS, f"Number of partitions must be at most {PARTITIONS_MAX}.")
     if factor == LEFT_TO_BROKER:
-        if broker.config["default.replication.factor"] > 1:
+        if services.config["default.replication.factor"] > 1:
             logger.info("default.replication.factor is lowered to 1, the number of brokers")
         factor = 1
     if factor <= 0:
@@ -186,7 +187,7 @@ def _partitions(broker: Broker, wanted: dict[str, Any]) -> int:
     return int(count)
 
 
-def _assigned(broker: Broker, assignments: list[dict[str, Any]]) -> int:
+def _assigned(services: Services, assignments: list[dict[str, Any]]) -> int:
     indexes = sorted(entry["partition_index"] for entry in assignments)
     if indexes != list(range(len(indexes))):
         raise Refused(
@@ -194,20 +195,20 @@ def _assigned(broker: Broker, assignments: list[dict[str, Any]]) -> int:
             "partitions should be a consecutive 0-based integer sequence",
         )
     for entry in assignments:
-        check_replicas(broker, entry["partition_index"], entry["broker_ids"])
+        check_replicas(services, entry["partition_index"], entry["broker_ids"])
     if len(indexes) > PARTITIONS_MAX:
         raise Refused(INVALID_PARTITIONS, f"Number of partitions must be at most {PARTITIONS_MAX}.")
     return len(indexes)
 
 
-def check_replicas(broker: Broker, partition: int, broker_ids: list[int]) -> None:
+def check_replicas(services: Services, partition: int, broker_ids: list[int]) -> None:
     """Refused unless this broker alone is named."""
     if not broker_ids:
         problem = f"Partition {partition} has no replicas."
     elif len(set(broker_ids)) < len(broker_ids):
         problem = f"Partition {partition} names a broker twice: {broker_ids}."
-    elif broker_ids != [broker.registry.node_id]:
-        unknown = [other for other in broker_ids if other != broker.registry.node_id]
+    elif broker_ids != [services.registry.node_id]:
+        unknown = [other for other in broker_ids if other != services.registry.node_id]
         problem = f"Partition {partition} is given to unknown brokers: {unknown}."
     else:
         return

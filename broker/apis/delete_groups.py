@@ -13,15 +13,15 @@ from coordinator.calls import DeleteGroup
 from protocol.messages.delete_groups import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> Steps:
+def _handle(services: Services, request: Request) -> Steps:
     # A group named twice is deleted once and answered once, as Kafka's set of names has it.
     groups = list(dict.fromkeys(request.value["groups_names"]))
     gather: Gather[int] = Gather()
     for group_id in groups:
-        broker.runtime.submit(group_id, DeleteGroup(gather.ticket(), group_id))
+        services.groups.submit(group_id, DeleteGroup(gather.ticket(), group_id))
         yield from gather.sent()
     yield from gather.rest()
     results = request.array("results")

@@ -24,27 +24,27 @@ from protocol.errors import (
 from protocol.messages.delete_records import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 logger = structlog.get_logger(__name__)
 
 _NO_LOW_WATERMARK = -1
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(services: Services, request: Request) -> None:
     request.value  # noqa: B018 - nonsense ends the connection before any work is begun
-    broker.answer_later(request, _delete_all(broker, request))
+    request.answer_later(_delete_all(services, request))
 
 
-async def _delete_all(broker: Broker, request: Request) -> None:
+async def _delete_all(services: Services, request: Request) -> None:
     answers = []
-    slices = broker.slicer.work(API.name)
+    slices = services.slicer.work(API.name)
     await slices.pause()
     for topic in request.value["topics"]:
         partitions = []
         for wanted in topic["partitions"]:
             partitions.append(
-                _delete(broker, topic["name"], wanted["partition_index"], wanted["offset"])
+                _delete(services, topic["name"], wanted["partition_index"], wanted["offset"])
             )
             if slices.over:
                 await slices.pause()
@@ -53,7 +53,7 @@ async def _delete_all(broker: Broker, request: Request) -> None:
     entries = [entry for topic in answers for entry in topic["partitions"]]
     if any(entry["error_code"] == NONE for entry in entries):
         try:
-            await broker.maintenance.write_checkpoints()
+            await services.maintenance.write_checkpoints()
         except OSError as error:
             logger.error("the start of logs can't be written down", error=str(error))
             for entry in entries:
@@ -63,9 +63,9 @@ async def _delete_all(broker: Broker, request: Request) -> None:
     request.respond({"topics": answers}, worst)
 
 
-def _delete(broker: Broker, name: str, partition: int, offset: int) -> dict[str, Any]:
+def _delete(services: Services, name: str, partition: int, offset: int) -> dict[str, Any]:
     error_code, low_watermark = NONE, _NO_LOW_WATERMARK
-    entry = broker.logs.topics.get(name)
+    entry = services.logs.topics.get(name)
     log = None if entry is None else entry.log(partition)
     if entry is None or log is None:
         error_code = UNKNOWN_TOPIC_OR_PARTITION

@@ -27,7 +27,7 @@ from protocol.messages.delete_topics import API
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 logger = structlog.get_logger(__name__)
 
@@ -35,30 +35,30 @@ Target = tuple[str | None, bytes]
 """A topic's name, and its id or zero."""
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(services: Services, request: Request) -> None:
     request.value  # noqa: B018 - nonsense ends the connection before any work is begun
-    broker.answer_later(request, _delete_all(broker, request))
+    request.answer_later(_delete_all(services, request))
 
 
-async def _delete_all(broker: Broker, request: Request) -> None:
+async def _delete_all(services: Services, request: Request) -> None:
     value = request.value
     if request.api_version >= 6:
         asked = [(topic["name"], topic["topic_id"]) for topic in value["topics"]]
     else:
         asked = [(name, ZERO_UUID) for name in value["topic_names"]]
-    slices = broker.slicer.work(API.name)
+    slices = services.slicer.work(API.name)
     await slices.pause()
     times: Counter[str | None] = Counter()
     for target in asked:
-        times[_resolved(broker, target)[0]] += 1
+        times[_resolved(services, target)[0]] += 1
         if slices.over:
             await slices.pause()
     answers = []
     for target in dict.fromkeys(asked):
         if slices.over:
             await slices.pause()
-        name, topic_id = _resolved(broker, target)
-        if not broker.config["delete.topic.enable"]:
+        name, topic_id = _resolved(services, target)
+        if not services.config["delete.topic.enable"]:
             old = request.api_version < 3
             answers.append(
                 _answer(
@@ -81,26 +81,26 @@ async def _delete_all(broker: Broker, request: Request) -> None:
         elif times[name] > 1:
             answers.append(_answer(target, INVALID_REQUEST, "Duplicate topic name."))
         else:
-            answers.append(await slices.beside(_delete(broker, name, topic_id)))
+            answers.append(await slices.beside(_delete(services, name, topic_id)))
     slices.end()
     worst = next((answer["error_code"] for answer in answers if answer["error_code"]), NONE)
     request.respond({"responses": answers}, worst)
 
 
-def _resolved(broker: Broker, target: Target) -> Target:
+def _resolved(services: Services, target: Target) -> Target:
     """Name and id of what is asked for, as far as they are known."""
     name, topic_id = target
     if name is None and topic_id != ZERO_UUID:
-        return broker.registry.topic_name(topic_id), topic_id
-    return name, topic_id if name is None else (broker.registry.topic_id(name) or ZERO_UUID)
+        return services.registry.topic_name(topic_id), topic_id
+    return name, topic_id if name is None else (services.registry.topic_id(name) or ZERO_UUID)
 
 
-async def _delete(broker: Broker, name: str, topic_id: bytes) -> dict[str, Any]:
+async def _delete(services: Services, name: str, topic_id: bytes) -> dict[str, Any]:
     if name == OFFSETS_TOPIC:
         message = f"{OFFSETS_TOPIC} belongs to the group coordinator and is not deleted."
         return _answer((name, topic_id), INVALID_TOPIC_EXCEPTION, message)
     try:
-        await broker.topics.delete(name)
+        await services.topics.delete(name)
     except NoSuchTopic:
         return _answer(
             (name, ZERO_UUID),

@@ -13,13 +13,13 @@ from protocol.errors import MISMATCHED_ENDPOINT_TYPE, NONE, UNSUPPORTED_ENDPOINT
 from protocol.messages.describe_cluster import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 _BROKERS = 1
 _CONTROLLERS = 2
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(services: Services, request: Request) -> None:
     value = request.value
     kind = value["endpoint_type"]
     if kind != _BROKERS:
@@ -35,13 +35,13 @@ def _handle(broker: Broker, request: Request) -> None:
             {"error_code": error_code, "error_message": message, "cluster_id": "", "brokers": []}
         )
         return
-    node = broker.node(request)
+    node = services.advertised.node(request)
     wanted = value["include_cluster_authorized_operations"]
     request.respond(
         {
             "error_code": NONE,
             "endpoint_type": _BROKERS,
-            "cluster_id": broker.registry.cluster_id,
+            "cluster_id": services.registry.cluster_id,
             "controller_id": node.node_id,
             "brokers": [
                 {

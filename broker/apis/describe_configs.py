@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.error_message import shortened
 from broker.config.described_configs import broker_entries, cluster_entries, topic_entries
-from broker.net.request import Request, ServedApi, Steps, shortened
+from broker.net.request import Request, ServedApi, Steps
 from broker.topics.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE, wrong_broker
 from broker.topics.registry import BadTopicName, check_topic_name
 from protocol.errors import (
@@ -22,17 +23,17 @@ from protocol.errors import (
 from protocol.messages.describe_configs import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> Steps:
+def _handle(services: Services, request: Request) -> Steps:
     value = request.value
     results = request.array("results")
     worst = NONE
     seen: set[tuple[int, str]] = set()
     for resource in value["resources"]:
         kind, name = resource["resource_type"], resource["resource_name"]
-        error_code, message, entries = _describe(broker, kind, name)
+        error_code, message, entries = _describe(services, kind, name)
         if (kind, name) in seen:
             # Kafka repeats all of it, and no client asks so.
             error_code, message, entries = INVALID_REQUEST, "Named before in this request.", ()
@@ -59,24 +60,24 @@ def _handle(broker: Broker, request: Request) -> Steps:
 
 
 def _describe(
-    broker: Broker, kind: int, name: str
+    services: Services, kind: int, name: str
 ) -> tuple[int, str | None, Iterable[dict[str, Any]]]:
     if kind == TOPIC_RESOURCE:
         try:
             check_topic_name(name)
         except BadTopicName as error:
             return INVALID_TOPIC_EXCEPTION, str(error), ()
-        topic = broker.registry.topic(name)
+        topic = services.registry.topic(name)
         if topic is None:
             return UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}.", ()
-        return NONE, None, topic_entries(broker.config, topic.configs)
+        return NONE, None, topic_entries(services.config, topic.configs)
     if kind == BROKER_RESOURCE:
         if not name:
-            return NONE, None, cluster_entries(broker.config)
-        problem = wrong_broker(str(broker.registry.node_id), name)
+            return NONE, None, cluster_entries(services.config)
+        problem = wrong_broker(str(services.registry.node_id), name)
         if problem:
             return INVALID_REQUEST, problem, ()
-        return NONE, None, broker_entries(broker.config)
+        return NONE, None, broker_entries(services.config)
     return INVALID_REQUEST, f"Resources of type {kind} have no settings here.", ()
 
 

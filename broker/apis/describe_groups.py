@@ -19,7 +19,7 @@ from protocol.errors import GROUP_ID_NOT_FOUND
 from protocol.messages.describe_groups import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 _NOT_ASKED = -(1 << 31)
 """What authorized_operations holds unless it was asked for."""
@@ -30,7 +30,7 @@ GROUP_OPERATIONS = sum(
 """All operations on a group, which is what Kafka allows without an authoriser."""
 
 
-def _handle(broker: Broker, request: Request) -> Steps:
+def _handle(services: Services, request: Request) -> Steps:
     value = request.value
     # Kafka describes a group that is named twice twice, and no client names one twice: the first
     # time is enough, or a small request could ask for any number of copies of a large group.
@@ -38,7 +38,7 @@ def _handle(broker: Broker, request: Request) -> Steps:
     operations = GROUP_OPERATIONS if value["include_authorized_operations"] else _NOT_ASKED
     gather: Gather[DescribeReply] = Gather()
     for group_id in groups:
-        broker.runtime.submit(group_id, DescribeGroup(gather.ticket(), group_id))
+        services.groups.submit(group_id, DescribeGroup(gather.ticket(), group_id))
         yield from gather.sent()
     yield from gather.rest()
     described = request.array("groups")

@@ -14,17 +14,17 @@ from protocol.errors import NONE
 from protocol.messages.describe_log_dirs import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> Steps:
+def _handle(services: Services, request: Request) -> Steps:
     asked = request.value["topics"]
-    wanted: dict[str, set[int] | None] = dict.fromkeys(broker.logs.topics)
+    wanted: dict[str, set[int] | None] = dict.fromkeys(services.logs.topics)
     if asked is not None:
         wanted = {topic["topic"]: set(topic["partitions"]) for topic in asked}
     topics = request.array("results", "topics")
     for name, partitions in wanted.items():
-        entry = broker.logs.topics.get(name)
+        entry = services.logs.topics.get(name)
         told = request.array("results", "topics", "partitions")
         for log in () if entry is None else list(entry.logs):
             if partitions is None or log.partition in partitions:
@@ -42,9 +42,9 @@ def _handle(broker: Broker, request: Request) -> Steps:
         yield None
     result: dict[str, Any] = {
         "error_code": NONE,
-        "log_dir": broker.directory,
+        "log_dir": services.logs.directory,
         "topics": topics,
-        **_room(broker.directory),
+        **_room(services.logs.directory),
         "is_cordoned": False,
     }
     request.respond({"error_code": NONE, "results": [result]})

@@ -18,10 +18,10 @@ from protocol.errors import (
 from protocol.messages.describe_producers import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> Steps:
+def _handle(services: Services, request: Request) -> Steps:
     answers = request.array("topics")
     worst = NONE
     seen: set[tuple[str, int]] = set()
@@ -32,7 +32,7 @@ def _handle(broker: Broker, request: Request) -> Steps:
             if (name, partition) in seen:
                 entry = _failed(partition, INVALID_REQUEST, "Named before in this request.")
             else:
-                entry = yield from _described(broker, request, name, partition)
+                entry = yield from _described(services, request, name, partition)
             seen.add((name, partition))
             worst = worst or entry["error_code"]
             partitions.append(entry)
@@ -43,14 +43,14 @@ def _handle(broker: Broker, request: Request) -> Steps:
 
 
 def _described(
-    broker: Broker, request: Request, name: str, partition: int
+    services: Services, request: Request, name: str, partition: int
 ) -> Generator[Future[str | None] | None, None, dict[str, Any]]:
     yield None
     try:
         check_topic_name(name)
     except BadTopicName as error:
         return _failed(partition, INVALID_TOPIC_EXCEPTION, str(error))
-    log = broker.logs.get(name, partition)
+    log = services.logs.get(name, partition)
     if log is None:
         return _failed(
             partition,
@@ -72,7 +72,7 @@ def _described(
         yield None
     if log.high_watermark < log.log_end_offset:  # nobody hears of a batch before it is stable
         flushed: Future[str | None] = get_running_loop().create_future()
-        broker.maintenance.when_flushed(log, log.log_end_offset, flushed.set_result)
+        services.maintenance.when_flushed(log, log.log_end_offset, flushed.set_result)
         yield flushed
         if (reason := flushed.result()) is not None:
             return _failed(partition, KAFKA_STORAGE_ERROR, reason)

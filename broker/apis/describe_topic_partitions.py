@@ -22,14 +22,14 @@ from protocol.errors import (
 from protocol.messages.describe_topic_partitions import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> Steps:
+def _handle(services: Services, request: Request) -> Steps:
     value = request.value
     cursor = value["cursor"]
     asked = sorted({topic["name"] for topic in value["topics"]})
-    names = asked or sorted(broker.registry.topics)
+    names = asked or sorted(services.registry.topics)
     if cursor is not None:
         absent = bool(asked) and cursor["topic_name"] not in asked
         if absent or cursor["partition_index"] < 0:
@@ -40,7 +40,7 @@ def _handle(broker: Broker, request: Request) -> Steps:
             request.respond({"topics": refused, "next_cursor": None}, INVALID_REQUEST)
             return
         names = [name for name in names if name >= cursor["topic_name"]]
-    limit = broker.config["max.request.partition.size.limit"]
+    limit = services.config["max.request.partition.size.limit"]
     room = max(1, min(limit, value["response_partition_limit"]))
     topics = request.array("topics")
     worst = NONE
@@ -52,7 +52,7 @@ def _handle(broker: Broker, request: Request) -> Steps:
         if room <= 0:
             next_cursor = {"topic_name": name, "partition_index": 0}
             break
-        topic, told, left = yield from _topic(broker, request, name, first, room)
+        topic, told, left = yield from _topic(services, request, name, first, room)
         worst = worst or topic["error_code"]
         topics.append(topic)
         room -= told
@@ -63,12 +63,12 @@ def _handle(broker: Broker, request: Request) -> Steps:
 
 
 def _topic(
-    broker: Broker, request: Request, name: str, first: int, room: int
+    services: Services, request: Request, name: str, first: int, room: int
 ) -> Generator[None, None, tuple[dict[str, Any], int, int]]:
     """The entry of a topic, how many of its partitions it tells, and how many are left."""
     yield None
-    topic = broker.registry.topic(name)
-    there = broker.logs.topics.get(name)
+    topic = services.registry.topic(name)
+    there = services.logs.topics.get(name)
     if topic is None or there is None:
         try:
             check_topic_name(name)
@@ -78,7 +78,7 @@ def _topic(
     partitions = request.array("topics", "partitions")
     logs = list(there.logs)[first:]
     for log in logs[:room]:
-        entry = partition_entry(broker, log)
+        entry = partition_entry(services, log)
         entry["eligible_leader_replicas"] = entry["last_known_elr"] = []
         partitions.append(entry)
         yield None

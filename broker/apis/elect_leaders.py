@@ -18,12 +18,12 @@ from protocol.errors import (
 from protocol.messages.elect_leaders import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 _PREFERRED, _UNCLEAN = 0, 1
 
 
-def _handle(broker: Broker, request: Request) -> Steps:
+def _handle(services: Services, request: Request) -> Steps:
     value = request.value
     if value["election_type"] not in (_PREFERRED, _UNCLEAN):
         request.respond({"error_code": INVALID_REQUEST, "replica_election_results": []})
@@ -32,15 +32,15 @@ def _handle(broker: Broker, request: Request) -> Steps:
     for topic in value["topic_partitions"] or ():
         partitions = request.array("replica_election_results", "partition_result")
         for partition in topic["partitions"]:
-            partitions.append(_result(broker, topic["topic"], partition))
+            partitions.append(_result(services, topic["topic"], partition))
             yield None
         results.append({"topic": topic["topic"], "partition_result": partitions})
         yield None
     request.respond({"error_code": NONE, "replica_election_results": results})
 
 
-def _result(broker: Broker, name: str, partition: int) -> dict[str, Any]:
-    if broker.logs.get(name, partition) is None:
+def _result(services: Services, name: str, partition: int) -> dict[str, Any]:
+    if services.logs.get(name, partition) is None:
         error_code, message = UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition."
     else:
         error_code, message = ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."

@@ -12,6 +12,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
+from broker.config.config_value import BadValue
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
@@ -22,39 +25,52 @@ from protocol.errors import (
 from protocol.messages.find_coordinator import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
+
+logger = structlog.get_logger(__name__)
 
 _GROUP = 0
 _KEY_TYPES = {1: "transaction", 2: "share group"}
 
 
-def _handle(broker: Broker, request: Request) -> Steps:
+def _handle(services: Services, request: Request) -> Steps:
     value = request.value
     batched = request.api_version >= 4
     keys = value["coordinator_keys"]
     made = True
-    if value["key_type"] == _GROUP and not broker.runtime.hosted_shards:
-        making = asyncio.ensure_future(broker.ensure_offsets_topic())
+    if value["key_type"] == _GROUP and not services.groups.hosted_shards:
+        making = asyncio.ensure_future(_offsets_topic_is_made(services))
         yield making
         made = making.result()
     if batched:
         answers = request.array("coordinators")
         worst = NONE
         for key in keys:
-            answer = _find(broker, request, value["key_type"], key, made)
+            answer = _find(services, request, value["key_type"], key, made)
             worst = max(worst, answer["error_code"])
             answers.append(answer)
             yield None
         request.respond({"throttle_time_ms": 0, "coordinators": answers}, worst)
     else:
-        answer = _find(broker, request, value["key_type"], value["key"], made)
+        answer = _find(services, request, value["key_type"], value["key"], made)
         del answer["key"]
         if answer["error_code"] == NONE:
             answer["error_message"] = "NONE"  # what Kafka says there, and in v4 and up ""
         request.respond({"throttle_time_ms": 0, **answer})
 
 
-def _find(broker: Broker, request: Request, key_type: int, key: str, made: bool) -> dict[str, Any]:
+async def _offsets_topic_is_made(services: Services) -> bool:
+    try:
+        await services.topics.ensure_offsets_topic()
+    except (BadValue, OSError) as error:
+        logger.error("__consumer_offsets can't be made", error=str(error))
+        return False
+    return True
+
+
+def _find(
+    services: Services, request: Request, key_type: int, key: str, made: bool
+) -> dict[str, Any]:
     if key_type != _GROUP:
         kind = _KEY_TYPES.get(key_type, f"type {key_type}")
         code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED if key_type == 1 else INVALID_REQUEST
@@ -62,12 +78,12 @@ def _find(broker: Broker, request: Request, key_type: int, key: str, made: bool)
     if not made:
         message = "The offsets topic could not be created; see the broker's log."
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
-    node_id, host, port = broker.endpoint(request)
+    node = services.advertised.node(request)
     return {
         "key": key,
-        "node_id": node_id,
-        "host": host,
-        "port": port,
+        "node_id": node.node_id,
+        "host": node.host,
+        "port": node.port,
         "error_code": NONE,
         "error_message": "",
     }

@@ -14,10 +14,10 @@ from protocol.generated.heartbeat import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.heartbeat import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(services: Services, request: Request) -> None:
     group_id, generation_id, member_id, group_instance_id = DECODE_REQUEST[request.api_version](
         request.buffer, request.position
     )
@@ -25,7 +25,7 @@ def _handle(broker: Broker, request: Request) -> None:
         _answer(request, INVALID_GROUP_ID)
         return
     request.encode = _answer
-    broker.runtime.submit(
+    services.groups.submit(
         group_id, Heartbeat(request, group_id, generation_id, member_id, group_instance_id)
     )
 

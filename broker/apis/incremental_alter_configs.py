@@ -16,11 +16,11 @@ from protocol.errors import INVALID_REQUEST
 from protocol.messages.incremental_alter_configs import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> None:
-    alter_all(broker, request, _edit)
+def _handle(services: Services, request: Request) -> None:
+    alter_all(services, request, _edit)
 
 
 def _edit(configs: list[dict[str, Any]]) -> Edit:

@@ -17,22 +17,22 @@ from protocol.errors import NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNKNOWN
 from protocol.messages.init_producer_id import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 logger = structlog.get_logger(__name__)
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(services: Services, request: Request) -> None:
     if request.value["transactional_id"] is not None:
         code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         request.respond({"error_code": code, "producer_id": -1, "producer_epoch": -1})
         return
-    broker.answer_later(request, _answer(broker, request))
+    request.answer_later(_answer(services, request))
 
 
-async def _answer(broker: Broker, request: Request) -> None:
+async def _answer(services: Services, request: Request) -> None:
     try:
-        producer_id = await broker.topics.new_producer_id()
+        producer_id = await services.topics.new_producer_id()
     except OSError as error:
         logger.error("producer ids can't be reserved", error=str(error))
         request.respond(

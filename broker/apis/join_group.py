@@ -20,10 +20,10 @@ from protocol.generated.join_group import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.join_group import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(services: Services, request: Request) -> None:
     version = request.api_version
     (
         group_id,
@@ -40,8 +40,8 @@ def _handle(broker: Broker, request: Request) -> None:
         request.take(JoinReply(INVALID_GROUP_ID, member_id))
         return
     request.park()
-    request.on_disconnect = partial(broker.runtime.disconnected, group_id, request)
-    broker.runtime.submit(
+    request.on_disconnect = partial(services.groups.disconnected, group_id, request)
+    services.groups.submit(
         group_id,
         JoinGroup(
             request,

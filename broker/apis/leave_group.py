@@ -15,10 +15,10 @@ from protocol.errors import INVALID_GROUP_ID
 from protocol.messages.leave_group import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(services: Services, request: Request) -> None:
     value = request.value
     group_id = value["group_id"]
     request.encode = _answer
@@ -32,7 +32,7 @@ def _handle(broker: Broker, request: Request) -> None:
             Leaver(member["member_id"], member["group_instance_id"], member["reason"])
             for member in value["members"]
         ]
-    broker.runtime.submit(group_id, LeaveGroup(request, group_id, leavers))
+    services.groups.submit(group_id, LeaveGroup(request, group_id, leavers))
 
 
 def _answer(request: Request, reply: LeaveReply) -> None:

@@ -13,13 +13,13 @@ from protocol.errors import NONE, UNSUPPORTED_VERSION
 from protocol.messages.list_config_resources import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 _WITHOUT_SETTINGS = (8, 16, 32)
 """Broker loggers, client metrics, groups."""
 
 
-def _handle(broker: Broker, request: Request) -> Steps:
+def _handle(services: Services, request: Request) -> Steps:
     known = (TOPIC_RESOURCE, BROKER_RESOURCE, *_WITHOUT_SETTINGS)
     asked = request.value["resource_types"] or (known if request.api_version else ())
     if not set(asked) <= set(known):
@@ -28,9 +28,9 @@ def _handle(broker: Broker, request: Request) -> Steps:
     found = request.array("config_resources")
     for kind in dict.fromkeys(asked):
         if kind == TOPIC_RESOURCE:
-            names = list(broker.registry.topics)
+            names = list(services.registry.topics)
         elif kind == BROKER_RESOURCE:
-            names = [str(broker.registry.node_id)]
+            names = [str(services.registry.node_id)]
         else:
             names = []
         for name in names:

@@ -17,17 +17,16 @@ from protocol.errors import NONE, NOT_COORDINATOR
 from protocol.messages.list_groups import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> Steps:
+def _handle(services: Services, request: Request) -> Steps:
     value = request.value
     states = frozenset(name.lower() for name in value["states_filter"])
     types = frozenset(name.lower() for name in value["types_filter"])
-    hosted_shards = broker.runtime.hosted_shards
     gather: Gather[ListReply] = Gather()
-    for hosted in hosted_shards:
-        broker.runtime.submit_to(hosted, ListGroups(gather.ticket(), states, types))
+    for hosted in services.groups.hosted_shards:
+        services.groups.submit_to(hosted, ListGroups(gather.ticket(), states, types))
         yield from gather.sent()
     yield from gather.rest()
     codes = {reply.error_code for reply in gather.replies}

@@ -31,7 +31,7 @@ from protocol.errors import (
 from protocol.messages.list_offsets import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 logger = structlog.get_logger(__name__)
 
@@ -69,7 +69,7 @@ class Found(NamedTuple):
     leader_epoch: int = -1
 
 
-def _handle(broker: Broker, request: Request) -> Steps:
+def _handle(services: Services, request: Request) -> Steps:
     value = request.value
     asked = Counter(
         (topic["name"], partition["partition_index"])
@@ -84,7 +84,7 @@ def _handle(broker: Broker, request: Request) -> Steps:
     for topic in value["topics"]:
         name = topic["name"]
         partitions = request.array("topics", "partitions")
-        look = partial(_partition, broker, version, twice, committed, name)
+        look = partial(_partition, services, version, twice, committed, name)
         for first in range(0, len(topic["partitions"]), LOOKUPS_AT_ONCE):
             piece = topic["partitions"][first : first + LOOKUPS_AT_ONCE]
             if version and all(wanted["timestamp"] in _KNOWN for wanted in piece):
@@ -107,7 +107,7 @@ def _each(look: Callable[[Entry], Entry], wanted: Sequence[Entry]) -> list[Entry
 
 
 def _partition(
-    broker: Broker,
+    services: Services,
     version: int,
     asked_twice: frozenset[tuple[str, int]],
     committed: bool,
@@ -115,7 +115,7 @@ def _partition(
     wanted: dict[str, Any],
 ) -> dict[str, Any]:
     partition = wanted["partition_index"]
-    log = broker.logs.get(topic, partition)
+    log = services.logs.get(topic, partition)
     if version and (topic, partition) in asked_twice:
         return _error(partition, INVALID_REQUEST)
     if log is None:
@@ -130,7 +130,7 @@ def _partition(
         return _error(partition, UNSUPPORTED_FOR_MESSAGE_FORMAT)
     try:
         if version == 0:
-            now_ms = broker.time.now().wall_ms
+            now_ms = services.time.now().wall_ms
             offsets = log.segment_offsets_before(timestamp, wanted["max_num_offsets"], now_ms)
             return {
                 "partition_index": partition,

@@ -9,10 +9,10 @@ from protocol.errors import NONE
 from protocol.messages.list_partition_reassignments import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> None:  # noqa: ARG001
+def _handle(services: Services, request: Request) -> None:  # noqa: ARG001
     request.value  # noqa: B018 - nonsense ends the connection
     request.respond({"error_code": NONE, "error_message": None, "topics": []})
 

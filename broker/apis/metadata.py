@@ -41,7 +41,7 @@ from protocol.messages.metadata import API
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 logger = structlog.get_logger(__name__)
 
@@ -50,47 +50,47 @@ Found = Topic | dict[str, Any]
 """A topic, or the whole entry of one of which nothing can be told but an error."""
 
 
-def _handle(broker: Broker, request: Request) -> Steps | None:
+def _handle(services: Services, request: Request) -> Steps | None:
     value = request.value
     version = request.api_version
     asked = value["topics"]
     if asked is None or (version == 0 and not asked):
-        return _answer(broker, request, list(broker.registry.topics.values()))
+        return _answer(services, request, list(services.registry.topics.values()))
     if 10 <= version < 12 and any(
         entry["name"] is None or entry["topic_id"] != ZERO_UUID for entry in asked
     ):
-        return _answer(broker, request, (_refused(entry, INVALID_REQUEST) for entry in asked))
+        return _answer(services, request, (_refused(entry, INVALID_REQUEST) for entry in asked))
     ids = [entry["topic_id"] for entry in asked if entry["topic_id"] != ZERO_UUID]
     if ids:
-        return _answer(broker, request, map(partial(_by_id, broker), dict.fromkeys(ids)))
+        return _answer(services, request, map(partial(_by_id, services), dict.fromkeys(ids)))
     names = list(dict.fromkeys(entry["name"] for entry in asked if entry["name"] is not None))
-    allowed = value["allow_auto_topic_creation"] and broker.config["auto.create.topics.enable"]
-    if allowed and any(broker.registry.topic(name) is None for name in names):
-        broker.answer_later(request, _create_and_answer(broker, request, names))
+    allowed = value["allow_auto_topic_creation"] and services.config["auto.create.topics.enable"]
+    if allowed and any(services.registry.topic(name) is None for name in names):
+        request.answer_later(_create_and_answer(services, request, names))
         return None
-    return _answer(broker, request, map(partial(_by_name, broker), names))
+    return _answer(services, request, map(partial(_by_name, services), names))
 
 
-async def _create_and_answer(broker: Broker, request: Request, names: Sequence[str]) -> None:
-    slices = broker.slicer.work(API.name)
+async def _create_and_answer(services: Services, request: Request, names: Sequence[str]) -> None:
+    slices = services.slicer.work(API.name)
     topics: list[Found] = []
     for name in names:
-        topics.append(await slices.beside(_ensured(broker, name)))
+        topics.append(await slices.beside(_ensured(services, name)))
         if slices.over:
             await slices.pause()
     slices.end()
-    broker.server.large.work_off(request, _answer(broker, request, topics))
+    request.work_off(_answer(services, request, topics))
 
 
-async def _ensured(broker: Broker, name: str) -> Found:
-    if broker.registry.topic(name) is None:
+async def _ensured(services: Services, name: str) -> Found:
+    if services.registry.topic(name) is None:
         try:
             check_topic_name(name)
             if name in INTERNAL_TOPICS and name != OFFSETS_TOPIC:
                 return missing(UNKNOWN_TOPIC_OR_PARTITION, name)
-            if broker.topics.collisions(name):
+            if services.topics.collisions(name):
                 return missing(INVALID_TOPIC_EXCEPTION, name)
-            await broker.topics.ensure(name)
+            await services.topics.ensure(name)
         except BadTopicName:
             return missing(INVALID_TOPIC_EXCEPTION, name)
         except TopicExists:  # it is being deleted
@@ -98,11 +98,11 @@ async def _ensured(broker: Broker, name: str) -> Found:
         except OSError as error:
             logger.error("a topic can't be made", topic=name, error=str(error))
             return missing(KAFKA_STORAGE_ERROR, name)
-    return _by_name(broker, name)
+    return _by_name(services, name)
 
 
-def _by_name(broker: Broker, name: str) -> Found:
-    topic = broker.registry.topic(name)
+def _by_name(services: Services, name: str) -> Found:
+    topic = services.registry.topic(name)
     if topic is not None:
         return topic
     try:
@@ -112,8 +112,8 @@ def _by_name(broker: Broker, name: str) -> Found:
     return missing(UNKNOWN_TOPIC_OR_PARTITION, name)
 
 
-def _by_id(broker: Broker, topic_id: bytes) -> Found:
-    return broker.registry.topic_by_id(topic_id) or missing(UNKNOWN_TOPIC_ID, None, topic_id)
+def _by_id(services: Services, topic_id: bytes) -> Found:
+    return services.registry.topic_by_id(topic_id) or missing(UNKNOWN_TOPIC_ID, None, topic_id)
 
 
 def _refused(entry: dict[str, Any], error_code: int) -> dict[str, Any]:
@@ -142,9 +142,9 @@ def described(topic: Topic) -> dict[str, Any]:
     }
 
 
-def partition_entry(broker: Broker, log: PartitionLog) -> dict[str, Any]:
+def partition_entry(services: Services, log: PartitionLog) -> dict[str, Any]:
     """What is told of a partition: this broker leads it, and has the only replica."""
-    me = [broker.registry.node_id]
+    me = [services.registry.node_id]
     return {
         "error_code": NONE,
         "partition_index": log.partition,
@@ -156,13 +156,13 @@ def partition_entry(broker: Broker, log: PartitionLog) -> dict[str, Any]:
     }
 
 
-def _answer(broker: Broker, request: Request, found: Iterable[Found]) -> Steps:
+def _answer(services: Services, request: Request, found: Iterable[Found]) -> Steps:
     value = request.value
     wanted = value["include_topic_authorized_operations"]
     worst = NONE
     topics = request.array("topics")
     for each in found:
-        entry = each if isinstance(each, dict) else (yield from _described(broker, request, each))
+        entry = each if isinstance(each, dict) else (yield from _described(services, request, each))
         entry["topic_authorized_operations"] = (
             TOPIC_OPERATIONS if wanted and entry["error_code"] == NONE else NOT_ASKED
         )
@@ -172,9 +172,9 @@ def _answer(broker: Broker, request: Request, found: Iterable[Found]) -> Steps:
     cluster_wanted = value["include_cluster_authorized_operations"]
     request.respond(
         {
-            "brokers": [broker.node(request)._asdict()],
-            "cluster_id": broker.registry.cluster_id,
-            "controller_id": broker.registry.node_id,
+            "brokers": [services.advertised.node(request)._asdict()],
+            "cluster_id": services.registry.cluster_id,
+            "controller_id": services.registry.node_id,
             "topics": topics,
             "cluster_authorized_operations": CLUSTER_OPERATIONS if cluster_wanted else NOT_ASKED,
         },
@@ -183,15 +183,15 @@ def _answer(broker: Broker, request: Request, found: Iterable[Found]) -> Steps:
 
 
 def _described(
-    broker: Broker, request: Request, topic: Topic
+    services: Services, request: Request, topic: Topic
 ) -> Generator[None, None, dict[str, Any]]:
     """The entry of a topic, unless it was deleted while others were being described."""
-    there = broker.logs.topics.get(topic.name)
+    there = services.logs.topics.get(topic.name)
     if there is None:
         return missing(UNKNOWN_TOPIC_OR_PARTITION, topic.name)
     partitions = request.array("topics", "partitions")
     for log in list(there.logs):
-        partitions.append(partition_entry(broker, log))
+        partitions.append(partition_entry(services, log))
         yield None
     return {**described(topic), "partitions": partitions}
 

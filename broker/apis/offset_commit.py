@@ -26,7 +26,7 @@ from protocol.generated.offset_commit import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.offset_commit import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 Errors = int | Sequence[int]
 
@@ -44,14 +44,14 @@ class _Partly:
         """The topics handed to the coordinator, as indexes into ``topics``."""
 
 
-def _handle(broker: Broker, request: Request) -> Steps | None:
+def _handle(services: Services, request: Request) -> Steps | None:
     version = request.api_version
     if version == 0:
-        return old_offsets.commit(broker, request)
+        return old_offsets.commit(services, request)
     group_id, generation_id, member_id, group_instance_id, retention_time_ms, topics = (
         request.context or DECODE_REQUEST[version](request.buffer, request.position)
     )
-    known = broker.registry.topics
+    known = services.registry.topics
     whole = version < 10 and bool(topics)
     for topic in topics if whole else ():
         found = known.get(topic[0])
@@ -71,15 +71,15 @@ def _handle(broker: Broker, request: Request) -> Steps | None:
     else:
         partly = request.context = _Partly(topics)
         request.encode = _answer_partly
-        offsets = _existing(broker, partly, by_id=version >= 10)
+        offsets = _existing(services, partly, by_id=version >= 10)
         if not offsets:
             # As in Kafka, a commit of nothing is not looked at further.
             request.take(CommitReply(()))
             return None
-    if version >= 9 and generation_id >= 0 and _is_unknown(broker, group_id):
+    if version >= 9 and generation_id >= 0 and _is_unknown(services, group_id):
         request.take(CommitReply(GROUP_ID_NOT_FOUND))
         return None
-    broker.runtime.submit(
+    services.groups.submit(
         group_id,
         OffsetCommit(
             request,
@@ -96,14 +96,14 @@ def _handle(broker: Broker, request: Request) -> Steps | None:
     return None
 
 
-def _is_unknown(broker: Broker, group_id: str) -> bool:
-    shard = broker.runtime.active_shard(group_id)
+def _is_unknown(services: Services, group_id: str) -> bool:
+    shard = services.groups.active_shard(group_id)
     return shard is not None and group_id not in shard.groups
 
 
-def _existing(broker: Broker, partly: _Partly, by_id: bool) -> list[TopicOffsets]:
+def _existing(services: Services, partly: _Partly, by_id: bool) -> list[TopicOffsets]:
     """The part of the commit that names what exists; the errors of the rest go to ``partly``."""
-    registry = broker.registry
+    registry = services.registry
     kept: list[TopicOffsets] = []
     for index, (key, partitions, offsets, epochs, metadata, timestamps) in enumerate(partly.topics):
         topic = registry.topic_by_id(key) if by_id else registry.topic(key)

@@ -18,7 +18,7 @@ from protocol.errors import INVALID_GROUP_ID, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.messages.offset_delete import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 PARTITIONS_PER_PIECE = 400
 """Some 4 ms, if all of them have an offset."""
@@ -26,7 +26,7 @@ PARTITIONS_PER_PIECE = 400
 TopicPartitions = tuple[str, list[int]]
 
 
-def _handle(broker: Broker, request: Request) -> Steps:
+def _handle(services: Services, request: Request) -> Steps:
     value = request.value
     group_id = value["group_id"]
     asked: list[TopicPartitions] = []
@@ -34,7 +34,7 @@ def _handle(broker: Broker, request: Request) -> Steps:
     for each in value["topics"]:
         name, partitions = each["name"], [entry["partition_index"] for entry in each["partitions"]]
         asked.append((name, partitions))
-        topic = broker.registry.topic(name)
+        topic = services.registry.topic(name)
         there = [p for p in partitions if topic is not None and 0 <= p < topic.partitions]
         if there:
             existing.append((name, there))
@@ -45,7 +45,7 @@ def _handle(broker: Broker, request: Request) -> Steps:
     codes: dict[tuple[str, int], int] = {}
     for piece in _pieces(existing):
         gather: Gather[OffsetDeleteReply] = Gather()
-        broker.runtime.submit(group_id, OffsetDelete(gather.ticket(), group_id, piece))
+        services.groups.submit(group_id, OffsetDelete(gather.ticket(), group_id, piece))
         yield from gather.rest()
         reply = gather.replies[0]
         if reply.error_code:

@@ -23,7 +23,7 @@ from protocol.generated.offset_fetch import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.offset_fetch import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
 TOPICS_AT_ONCE = 500
@@ -34,27 +34,27 @@ ENCODED_AT_ONCE = 5_000
 Topics = Sequence[tuple[Any, Sequence[int]]]
 
 
-def _handle(broker: Broker, request: Request) -> Steps | None:
+def _handle(services: Services, request: Request) -> Steps | None:
     version = request.api_version
     if version == 0:
-        return old_offsets.fetch(broker, request)
+        return old_offsets.fetch(services, request)
     groups, _require_stable = request.context or DECODE_REQUEST[version](
         request.buffer, request.position
     )
     if version < 10 and len(groups) == 1:
         group = groups[0]
-        topics = _kept(broker, group[0]) if group[3] is None else group[3]
+        topics = _kept(services, group[0]) if group[3] is None else group[3]
         if len(topics) <= TOPICS_AT_ONCE:
             request.context = group
             request.encode = _answer
-            broker.runtime.submit(group[0], OffsetFetch(request, group[0], group[3]))
+            services.groups.submit(group[0], OffsetFetch(request, group[0], group[3]))
             return None
-    return _in_pieces(broker, request, groups)
+    return _in_pieces(services, request, groups)
 
 
-def _kept(broker: Broker, group_id: str) -> Collection[str]:
+def _kept(services: Services, group_id: str) -> Collection[str]:
     """The topics in which a group has offsets; none while its shard does not serve."""
-    shard = broker.runtime.active_shard(group_id)
+    shard = services.groups.active_shard(group_id)
     return () if shard is None else shard.cache.topics(group_id)
 
 
@@ -72,7 +72,7 @@ def _answer(request: Request, reply: FetchReply) -> None:
     request.complete(frame, error_code)
 
 
-def _in_pieces(broker: Broker, request: Request, groups: list[Any]) -> Steps:
+def _in_pieces(services: Services, request: Request, groups: list[Any]) -> Steps:
     """Many groups, or many topics, by calls of so many topics each."""
     gather: Gather[FetchReply] = Gather()
     calls: list[tuple[str, range, list[Any]]] = []
@@ -88,11 +88,11 @@ def _in_pieces(broker: Broker, request: Request, groups: list[Any]) -> Steps:
         topics: Topics | None = asked
         unknown: list[Any] = []
         if asked is not None and request.api_version >= 10:
-            topics, unknown = yield from _named(broker, asked)
+            topics, unknown = yield from _named(services, asked)
         first = len(gather.replies)
-        for piece in _pieces(broker, group_id, topics):
+        for piece in _pieces(services, group_id, topics):
             call = OffsetFetch(gather.ticket(), group_id, piece)
-            broker.runtime.submit(group_id, call)
+            services.groups.submit(group_id, call)
             yield from gather.sent()
         calls.append((group_id, range(first, len(gather.replies)), unknown))
     yield from gather.rest()
@@ -105,7 +105,7 @@ def _in_pieces(broker: Broker, request: Request, groups: list[Any]) -> Steps:
             error_code = INVALID_REQUEST
         found: list[Any] = []
         for reply in () if error_code else replies:
-            found += _with_ids(broker, request, reply.topics)
+            found += _with_ids(services, request, reply.topics)
             size += sum([len(topic[1]) for topic in reply.topics])
             yield None
         answered.append((group_id, error_code, [] if error_code else found + unknown))
@@ -117,11 +117,11 @@ def _in_pieces(broker: Broker, request: Request, groups: list[Any]) -> Steps:
     )
 
 
-def _pieces(broker: Broker, group_id: str, topics: Topics | None) -> Iterator[Topics | None]:
+def _pieces(services: Services, group_id: str, topics: Topics | None) -> Iterator[Topics | None]:
     """The topics of a call after the other; None for all, where these are not too many."""
     if topics is None:
-        shard = broker.runtime.active_shard(group_id)
-        kept = _kept(broker, group_id)
+        shard = services.groups.active_shard(group_id)
+        kept = _kept(services, group_id)
         if shard is None or len(kept) <= TOPICS_AT_ONCE:
             yield None
             return
@@ -131,12 +131,12 @@ def _pieces(broker: Broker, group_id: str, topics: Topics | None) -> Iterator[To
         yield topics[first : first + TOPICS_AT_ONCE]
 
 
-def _named(broker: Broker, topics: Topics) -> Generator[None, None, tuple[Topics, list[Any]]]:
+def _named(services: Services, topics: Topics) -> Generator[None, None, tuple[Topics, list[Any]]]:
     """v10: names for ids, and the answers to ids that are unknown: an error of each partition."""
     named: list[tuple[str, Sequence[int]]] = []
     unknown = []
     for topic_id, partitions in topics:
-        topic = broker.registry.topic_by_id(topic_id)
+        topic = services.registry.topic_by_id(topic_id)
         if topic is None:
             unknown.append(_no_offsets(topic_id, partitions, UNKNOWN_TOPIC_ID))
         else:
@@ -145,13 +145,13 @@ def _named(broker: Broker, topics: Topics) -> Generator[None, None, tuple[Topics
     return named, unknown
 
 
-def _with_ids(broker: Broker, request: Request, topics: Sequence[Any]) -> list[tuple[Any, ...]]:
+def _with_ids(services: Services, request: Request, topics: Sequence[Any]) -> list[tuple[Any, ...]]:
     """What was found as the encoder takes it; with ids from v10 on, where a topic without an id any
     more, whose offsets are still kept, is left out of "all topics", as in Kafka.
     """
     if request.api_version < 10:
         return [(*topic, 0) for topic in topics]
-    registry = broker.registry
+    registry = services.registry
     return [
         (known.topic_id, *topic[1:], 0)
         for topic in topics

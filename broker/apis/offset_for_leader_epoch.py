@@ -14,16 +14,16 @@ from protocol.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.messages.offset_for_leader_epoch import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> Steps:
+def _handle(services: Services, request: Request) -> Steps:
     answers = request.array("topics")
     worst = NONE
     for topic in request.value["topics"]:
         partitions = request.array("topics", "partitions")
         for wanted in topic["partitions"]:
-            entry = _end_offset(broker, topic["topic"], wanted)
+            entry = _end_offset(services, topic["topic"], wanted)
             worst = worst or entry["error_code"]
             partitions.append(entry)
             yield None
@@ -32,8 +32,8 @@ def _handle(broker: Broker, request: Request) -> Steps:
     request.respond({"topics": answers}, worst)
 
 
-def _end_offset(broker: Broker, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    log = broker.logs.get(name, wanted["partition"])
+def _end_offset(services: Services, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    log = services.logs.get(name, wanted["partition"])
     if log is None:
         error_code = UNKNOWN_TOPIC_OR_PARTITION
     else:

@@ -17,10 +17,10 @@ from protocol.generated.sync_group import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.sync_group import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(services: Services, request: Request) -> None:
     (
         group_id,
         generation_id,
@@ -38,8 +38,8 @@ def _handle(broker: Broker, request: Request) -> None:
         request.take(SyncReply(INVALID_GROUP_ID))
         return
     request.park()
-    request.on_disconnect = partial(broker.runtime.disconnected, group_id, request)
-    broker.runtime.submit(
+    request.on_disconnect = partial(services.groups.disconnected, group_id, request)
+    services.groups.submit(
         group_id,
         SyncGroup(
             request,

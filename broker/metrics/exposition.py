@@ -262,7 +262,7 @@ class BrokerCollector(Collector):
         info = GaugeMetricFamily(
             "kafka_broker_info", "1 for each broker.", labels=["id", "address"]
         )
-        host, port = self.broker.advertised
+        host, port = self.broker.advertised.first
         info.add_metric([str(self.broker.registry.node_id), f"{host}:{port}"], 1)
         yield info
 

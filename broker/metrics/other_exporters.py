@@ -154,7 +154,7 @@ class KMinion(_View):
     def end(self, walk: Walk) -> None:  # noqa: ARG002
         """The broker."""
         node_id = str(self.broker.registry.node_id)
-        host, port = self.broker.advertised
+        host, port = self.broker.advertised.first
         rack = self.broker.config["broker.rack"] or ""
         place = {"broker_id": node_id, "address": host, "port": str(port), "rack_id": rack}
         self._add("broker_info", labels({**place, "is_controller": "true"}), 1)

@@ -68,7 +68,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
         """What the kernel had taken of the replies when the server last looked at muted ones."""
         self._draining = False
         """Nothing more is handled, and the connection is closed when all replies are written."""
-        self._broker = server.broker
+        self._services = server.services
         self._routes = server.routes
         self._partials = server.partials
         self._large = server.large
@@ -141,7 +141,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
     def _look_at_clock(self) -> None:
         """Tells the watchdog when what has just been read took long, by its last request."""
         name = "requests" if self._route is None else self._route.served.api.name
-        self._broker.watchdog.ended(name, self.read_ns)
+        self.server.watchdog.ended(name, self.read_ns)
 
     def _receive(self, data: bytes) -> None:
         """Keeps what cannot be handled at once and handles what can."""
@@ -195,7 +195,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
             self._keep_pace(slow)
             self._send()
         elif not self.closed:
-            self.server.touch(self)
+            self.server.writes.touch(self)
 
     def _sent(self) -> None:
         """Goes on with what was held back, or closes."""
@@ -204,7 +204,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
         if self._draining:
             self.close()
         elif self._backlog or not self._reading:
-            self.server.touch(self)
+            self.server.writes.touch(self)
 
     def handler_failed(self, request: Request) -> None:
         """A bug of ours: answered as Kafka does, told in the log, never fatal to the server."""
@@ -306,9 +306,9 @@ class Connection(OrderedReplies, asyncio.Protocol):
         request = self.handling = Request(self, route, correlation_id, client_id, frame, position)
         try:
             if len(frame) <= SURELY_SMALL_BYTES:
-                steps = route.handle(self._broker, request)
+                steps = route.handle(self._services, request)
             else:
-                steps = self._large.handle(self._broker, request)
+                steps = self._large.handle(self._services, request)
             if steps is not None:
                 self._large.work_off(request, steps)
         except ProtocolError as error:
@@ -362,7 +362,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
         self._busy = True
         while backlog and not self._blocked():
             if handled == REQUESTS_PER_TURN or (handled & 15 == 15 and self.ticks_ns() > until_ns):
-                self.server.touch(self)
+                self.server.writes.touch(self)
                 break
             frame = backlog.popleft()
             self._backlog_bytes -= len(frame)

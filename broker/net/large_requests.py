@@ -23,7 +23,6 @@ from protocol.elements import TooManyElements
 from protocol.errors import INVALID_REQUEST, ProtocolError
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.net.request import Request, Steps
 
 logger = structlog.get_logger(__name__)
@@ -55,14 +54,14 @@ class LargeRequests:
         self._encoding: dict[Request, asyncio.Future[Any]] = {}
         """The answers that the worker is at."""
 
-    def handle(self, broker: Broker, request: Request) -> Steps | None:
+    def handle(self, services: object, request: Request) -> Steps | None:
         """Handle a request that may name many elements: at once if it does not.
 
         Raises ProtocolError for one that is not whole.
         """
         served = request.route.served
         if served.elements_max is None:
-            return request.route.handle(broker, request)
+            return request.route.handle(services, request)
         size = len(request.buffer) - request.position
         if size <= BYTES_AT_ONCE:
             try:
@@ -75,8 +74,8 @@ class LargeRequests:
             except TooManyElements:
                 pass
             else:
-                return request.route.handle(broker, request)
-        self._later(request, self._decoded_and_handled(broker, request))
+                return request.route.handle(services, request)
+        self.answer_later(request, self._decoded_and_handled(services, request))
         return None
 
     def work_off(self, request: Request, steps: Steps) -> None:
@@ -85,13 +84,13 @@ class LargeRequests:
         if ticks_ns() < until_ns:
             for waits_for in steps:
                 if waits_for is not None:
-                    self._later(request, self._rest(request, steps, waits_for))
+                    self.answer_later(request, self._rest(request, steps, waits_for))
                     return
                 if ticks_ns() >= until_ns:
                     break
             else:
                 return
-        self._later(request, self._rest(request, steps))
+        self.answer_later(request, self._rest(request, steps))
 
     def answer(self, request: Request, frame: Callable[[], bytes], error_code: int) -> None:
         """End ``request`` with a large answer, which the worker encodes."""
@@ -105,11 +104,14 @@ class LargeRequests:
             finally:
                 del self._encoding[request]
 
-        self._later(request, encoded_and_sent())
+        self.answer_later(request, encoded_and_sent())
 
-    # -- inside
+    def answer_later(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work``, which answers ``request``; a bug in it is logged and answered.
 
-    def _later(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
+        What the same client asks for next is handled after it, as in Kafka: it may want to write
+        to the topic that is just being made.
+        """
         connection = request.connection
         if connection.may_park():
             request.park()
@@ -126,7 +128,9 @@ class LargeRequests:
 
         self._spawn(guarded(), request.served.api.name)
 
-    async def _decoded_and_handled(self, broker: Broker, request: Request) -> None:
+    # -- inside
+
+    async def _decoded_and_handled(self, services: object, request: Request) -> None:
         async with self._room:
             if request.connection.closed:
                 return
@@ -137,7 +141,7 @@ class LargeRequests:
                 return
             set_body()
             await self._slicer.turn()
-            steps = request.route.handle(broker, request)
+            steps = request.route.handle(services, request)
             if steps is not None:
                 await self._go_on(request, steps)
 

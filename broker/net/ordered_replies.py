@@ -104,7 +104,7 @@ class OrderedReplies:
         if self._parked is request:
             self._parked = None
         if not self._busy and not self.dirty:
-            self.server.touch(self)
+            self.server.writes.touch(self)
 
     def park(self, request: Request) -> None:
         """Handles no later request before ``request`` is answered."""
@@ -263,7 +263,7 @@ class OrderedReplies:
                 self._pending.appendleft(data)
                 self._send()
 
-        self.server.disk.read(job).add_done_callback(there)
+        self.server.disk_reads.read(job).add_done_callback(there)
 
     def _keep_pace(self, slow: bool) -> None:
         """Suits the pieces to a peer that has taken what it had; ``slow`` if that took a second."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -22,14 +22,14 @@ from protocol.headers import response_header
 from protocol.schema import Api
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.net.connection import Connection
 
 Steps: TypeAlias = Iterator["asyncio.Future[Any] | None"]
 """What a handler over elements returns: it yields None where others may have their turn, and a
 future where it goes on when that is done. Its last step ends the request."""
-Handler = Callable[["Broker", "Request"], Steps | None]
-"""Ends its request, at once or later; one over many elements returns its steps instead."""
+Handler = Callable[[Any, "Request"], Steps | None]
+"""Called with the broker's services and the request. Ends its request, at once or later; one over
+many elements returns its steps instead."""
 ReplyEncoder = Callable[["Request", Any], None]
 
 
@@ -238,6 +238,14 @@ class Request:
         """Ends the request without an answer, as Produce with acks=0 asks."""
         self.complete((), error_code)
 
+    def answer_later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs ``work``, which ends the request; the connection's later requests wait for it."""
+        self.connection.server.large.answer_later(self, work)
+
+    def work_off(self, steps: Steps) -> None:
+        """Works off steps that end the request; for a handler that could not return them."""
+        self.connection.server.large.work_off(self, steps)
+
     def park(self) -> None:
         """Holds back the later requests of this connection until this one is answered."""
         self.connection.park(self)
@@ -253,16 +261,6 @@ class Request:
     def fail(self) -> None:
         """Ends the request over the exception that is being handled, a bug of ours."""
         self.connection.handler_failed(self)
-
-
-MESSAGE_CHARACTERS_MAX = 1000
-
-
-def shortened(message: str) -> str:
-    """An error's text as an answer can hold it, whatever of the request it repeats."""
-    if len(message) <= MESSAGE_CHARACTERS_MAX:
-        return message
-    return message[:MESSAGE_CHARACTERS_MAX] + " ..."
 
 
 def _is_large(value: dict[str, Any]) -> bool:

@@ -1,8 +1,8 @@
 """The listening sockets and what all their connections share.
 
-Owns admission (``max.connections``, ``max.connections.per.ip``), the list of connections that have
-something to write, the bound on all partly received requests together, and the look, once a second,
-at peers that are idle, do not read, or went while nobody read their socket.
+Owns admission (``max.connections``, ``max.connections.per.ip``), the bound on all partly received
+requests together, and the look, once a second, at peers that are idle, do not read, or went while
+nobody read their socket.
 """
 
 from __future__ import annotations
@@ -12,23 +12,22 @@ import socket
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
 from broker.loop.disk_reads import DiskReads
 from broker.loop.histogram import Histogram
 from broker.loop.internal_errors import InternalErrors
+from broker.loop.watchdog import Watchdog
 from broker.net.clients import Clients
 from broker.net.connection import Connection
 from broker.net.dispatch import SERVED
 from broker.net.large_requests import LargeRequests
-from broker.net.ordered_replies import OrderedReplies
 from broker.net.partial_requests import PartialRequests
 from broker.net.request import Route, ServedApi
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
+from broker.net.turn_writes import TurnWrites
+from broker.time import Time
 
 logger = structlog.get_logger(__name__)
 
@@ -98,27 +97,37 @@ class Server:
 
     def __init__(
         self,
-        broker: Broker,
-        limits: Limits | None = None,
+        services: object,
+        limits: Limits,
+        *,
+        writes: TurnWrites,
+        large: LargeRequests,
+        disk_reads: DiskReads,
+        time: Time,
+        watchdog: Watchdog,
+        internal_errors: InternalErrors,
         served: Mapping[int, ServedApi] = SERVED,
-        internal_errors: InternalErrors | None = None,
         bind: Bind = bind,
     ) -> None:
-        self.broker = broker
-        self.time = broker.time
+        self.services = services
+        """What every handler gets; nothing here looks into it."""
+        self.limits = limits
+        self.writes = writes
+        """Who is written to at the end of a turn."""
+        self.large = large
+        """Where requests over many elements are worked off."""
+        self.disk_reads = disk_reads
+        """Reads of what the page cache has not."""
+        self.time = time
+        self.watchdog = watchdog
+        self.internal_errors = internal_errors
         self._bind = bind
-        self.internal_errors = internal_errors or InternalErrors()
-        self.limits = limits or Limits()
         self.routes: dict[int, Route] = {}
         """API key and version, as the one number in a request's header, to what serves it."""
         self.errors: dict[int, dict[int, int]] = {}
         """Requests answered: API key to error code to count."""
         self.times: dict[int, Histogram] = {}
         """API key to nanoseconds from a request's arrival to its answer."""
-        self.large = LargeRequests(broker.slicer, broker.worker, broker.spawn)
-        """Where requests over many elements are worked off."""
-        self.disk = DiskReads(self.time)
-        """Reads of what the page cache has not."""
         self.clients = Clients()
         """Who sent how much."""
         self._served = served
@@ -139,9 +148,6 @@ class Server:
         self.partials = PartialRequests(queued) if queued >= 0 else None
         self._per_ip: Counter[str] = Counter()
         self._closing: dict[Connection, int] = {}
-        self._dirty: list[OrderedReplies] = []
-        self._scheduled = False
-        self._holding = False
         self._loop: asyncio.AbstractEventLoop
         self._servers: list[asyncio.AbstractServer] = []
         self._look: asyncio.TimerHandle | None = None
@@ -197,7 +203,7 @@ class Server:
             await self.time.sleep(0.1)
         for connection in list(self.connections):
             connection.abort()
-        self.disk.stop()
+        self.disk_reads.stop()
         await self.time.sleep(0)
 
     # -- what connections call
@@ -235,37 +241,6 @@ class Server:
         if self.partials is not None:
             self.partials.forget(connection)
 
-    def touch(self, connection: OrderedReplies) -> None:
-        """Has ``connection`` flushed at the end of this turn."""
-        if connection.dirty:
-            return
-        connection.dirty = True
-        self._dirty.append(connection)
-        if not self._scheduled and not self._holding:
-            self._scheduled = True
-            self._loop.call_soon(self._flush_scheduled)
-
-    def hold_writes(self) -> None:
-        """Until `flush`, replies are gathered: the caller delivers many and then flushes."""
-        self._holding = True
-
-    def flush(self) -> None:
-        """Writes the finished replies of every touched connection, one write each."""
-        self._holding = False
-        dirty, self._dirty = self._dirty, []
-        for connection in dirty:
-            try:
-                connection.flush()
-            except Exception as error:  # noqa: BLE001 - counted and told by `caught`
-                connection.abort()
-                self.internal_errors.caught("connection", error)
-
-    def _flush_scheduled(self) -> None:
-        began_ns = self.time.ticks_ns()
-        self._scheduled = False
-        self.flush()
-        self.broker.watchdog.ended("replies", began_ns)
-
     # -- once a second
 
     def _tick(self) -> None:
@@ -273,7 +248,7 @@ class Server:
         self._look = self.time.call_later(1, self._tick)
         self.now_s = self.time.now().mono_ms // 1000
         self.look_around()
-        self.broker.watchdog.ended("connections", began_ns)
+        self.watchdog.ended("connections", began_ns)
 
     def look_around(self) -> None:
         """Closes whom nobody needs to wait for: idle, unreading, gone, or stalled."""

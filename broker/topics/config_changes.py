@@ -8,19 +8,20 @@ against everything that it bears on, so that no start can fail over it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
-from broker.config.config import BadConfig, topic_settings
+from broker.config.config import BadConfig, Config, topic_settings
 from broker.config.config_table import BROKER, TOPIC, Setting
 from broker.config.config_value import BadValue, render
 from broker.config.dynamic_settings import DYNAMIC, broker_setting, check_dynamic, topic_setting
 from broker.config.protection import Unprotected, check_protection
-from broker.net.request import shortened
+from broker.topics.logs import LogManager
 from broker.topics.missing import CONFIGS_FILE
 from broker.topics.offsets_topic import keep_compact, mend_policy
-from broker.topics.registry import BadTopicName, check_topic_name
+from broker.topics.registry import BadTopicName, Registry, check_topic_name
+from broker.topics.topic_admin import TopicAdmin
 from protocol.errors import (
     INVALID_CONFIG,
     INVALID_REQUEST,
@@ -28,10 +29,6 @@ from protocol.errors import (
     KAFKA_STORAGE_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.config.config import Config
 
 logger = structlog.get_logger(__name__)
 
@@ -53,102 +50,128 @@ class ConfigRefused(Exception):
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)
         self.error_code = error_code
-        self.message = shortened(message)
+        self.message = message
 
 
-async def change(broker: Broker, kind: int, name: str, edit: Edit, validate_only: bool) -> None:
-    """Changes the own settings of one resource, or only says whether it could be done.
+class ConfigChanges:
+    """Who changes settings, one change at a time; use from the event loop's thread alone."""
 
-    Raises ConfigRefused, with nothing changed.
-    """
-    async with broker.topics.changing:
-        try:
-            if kind == TOPIC_RESOURCE:
-                await _change_topic(broker, name, edit, validate_only)
-            elif kind == BROKER_RESOURCE:
-                await _change_broker(broker, name, edit, validate_only)
-            else:
+    def __init__(
+        self,
+        config: Config,
+        registry: Registry,
+        logs: LogManager,
+        topics: TopicAdmin,
+        apply: Callable[[], None],
+    ) -> None:
+        """``apply`` gives those who keep copies of settings the ones that hold now."""
+        self._config = config
+        self._registry = registry
+        self._logs = logs
+        self._topics = topics
+        self._apply = apply
+
+    async def change(self, kind: int, name: str, edit: Edit, validate_only: bool) -> None:
+        """Changes the own settings of one resource, or only says whether it could be done.
+
+        Raises ConfigRefused, with nothing changed.
+        """
+        async with self._topics.changing:
+            try:
+                if kind == TOPIC_RESOURCE:
+                    await self._change_topic(name, edit, validate_only)
+                elif kind == BROKER_RESOURCE:
+                    await self._change_broker(name, edit, validate_only)
+                else:
+                    raise ConfigRefused(
+                        INVALID_REQUEST, f"Resources of type {kind} have no settings here."
+                    )
+            except OSError as error:
+                logger.error("settings can't be written down", resource=name, error=str(error))
                 raise ConfigRefused(
-                    INVALID_REQUEST, f"Resources of type {kind} have no settings here."
-                )
-        except OSError as error:
-            logger.error("settings can't be written down", resource=name, error=str(error))
-            raise ConfigRefused(KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.") from None
+                    KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}."
+                ) from None
 
-
-async def _change_topic(broker: Broker, name: str, edit: Edit, validate_only: bool) -> None:
-    if not name:
-        raise ConfigRefused(INVALID_REQUEST, "Default topic resources are not allowed.")
-    try:
-        check_topic_name(name)
-    except BadTopicName as error:
-        raise ConfigRefused(INVALID_TOPIC_EXCEPTION, str(error)) from None
-    topic = broker.registry.topic(name)
-    if topic is None:
-        raise ConfigRefused(UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    values = broker.logs.topics[name].settings
-    try:
-        configs = edit(topic.configs, topic_setting, lambda key: _text(TOPIC[key], values[key]))
-        configs = keep_compact(name, configs)
-        topic_settings(broker.config, configs)
-    except BadValue as error:
-        raise ConfigRefused(INVALID_CONFIG, str(error)) from None
-    if not validate_only and configs != topic.configs:
-        await broker.topics.alter(topic.with_configs(configs))
-        broker.settings_changed()
-
-
-async def _change_broker(broker: Broker, name: str, edit: Edit, validate_only: bool) -> None:
-    ours = str(broker.registry.node_id)
-    problem = wrong_broker(ours, name) if name != EVERY_BROKER else None
-    if problem:
-        raise ConfigRefused(INVALID_REQUEST, problem)
-    config = broker.config
-    default, own = config.dynamic_default, config.dynamic_own
-    before = default if name == EVERY_BROKER else own
-    try:
-        configs = edit(before, broker_setting, lambda key: _text(BROKER[key], config[key]))
-        check_dynamic(configs)
-        if name == EVERY_BROKER:
-            changed = config.with_dynamic(configs, own)
-        else:
-            changed = config.with_dynamic(default, configs)
-        _check_topics(broker, changed)
-    except Unprotected as error:
-        raise ConfigRefused(INVALID_CONFIG, str(error)) from None
-    except ValueError as error:
-        raise ConfigRefused(INVALID_REQUEST, str(error)) from None
-    if not validate_only and configs != before:
-        await broker.topics.alter_broker(name and ours, configs)
-        _take(broker, changed)
-
-
-async def reload(broker: Broker, fresh: Config) -> None:
-    """Takes over what may change at run time of properties that were read again; says what.
-
-    What was changed by AlterConfigs stays stronger. Nothing is taken if the whole does not fit.
-    """
-    config = broker.config
-    differ = sorted(name for name in BROKER if fresh.static(name) != config.static(name))
-    taken = [name for name in differ if name in DYNAMIC]
-    waiting = [name for name in differ if name not in DYNAMIC and BROKER[name].has_effect]
-    async with broker.topics.changing:
+    async def _change_topic(self, name: str, edit: Edit, validate_only: bool) -> None:
+        if not name:
+            raise ConfigRefused(INVALID_REQUEST, "Default topic resources are not allowed.")
         try:
-            changed = config.with_static(fresh, taken)
-            _check_topics(broker, changed)
+            check_topic_name(name)
+        except BadTopicName as error:
+            raise ConfigRefused(INVALID_TOPIC_EXCEPTION, str(error)) from None
+        topic = self._registry.topic(name)
+        if topic is None:
+            raise ConfigRefused(UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        values = self._logs.topics[name].settings
+        try:
+            configs = edit(topic.configs, topic_setting, lambda key: _text(TOPIC[key], values[key]))
+            configs = keep_compact(name, configs)
+            topic_settings(self._config, configs)
+        except BadValue as error:
+            raise ConfigRefused(INVALID_CONFIG, str(error)) from None
+        if not validate_only and configs != topic.configs:
+            await self._topics.alter(topic.with_configs(configs))
+            self._apply()
+
+    async def _change_broker(self, name: str, edit: Edit, validate_only: bool) -> None:
+        ours = str(self._registry.node_id)
+        problem = wrong_broker(ours, name) if name != EVERY_BROKER else None
+        if problem:
+            raise ConfigRefused(INVALID_REQUEST, problem)
+        config = self._config
+        default, own = config.dynamic_default, config.dynamic_own
+        before = default if name == EVERY_BROKER else own
+        try:
+            configs = edit(before, broker_setting, lambda key: _text(BROKER[key], config[key]))
+            check_dynamic(configs)
+            if name == EVERY_BROKER:
+                changed = config.with_dynamic(configs, own)
+            else:
+                changed = config.with_dynamic(default, configs)
+            self._check_topics(changed)
+        except Unprotected as error:
+            raise ConfigRefused(INVALID_CONFIG, str(error)) from None
         except ValueError as error:
-            logger.error("settings are not reloaded", reason=str(error))
-            return
-        _take(broker, changed)
-    told = {name: _text(BROKER[name], config[name]) for name in taken}
-    logger.info("settings are reloaded", changed=told, wait_for_a_restart=waiting)
+            raise ConfigRefused(INVALID_REQUEST, str(error)) from None
+        if not validate_only and configs != before:
+            await self._topics.alter_broker(name and ours, configs)
+            self._take(changed)
 
+    async def reload(self, fresh: Config) -> None:
+        """Takes over what may change at run time of properties that were read again; says what.
 
-def _take(broker: Broker, changed: Config) -> None:
-    broker.config.adopt(changed)
-    for topic in broker.registry.topics.values():
-        broker.logs.configure(topic)
-    broker.settings_changed()
+        What was changed by AlterConfigs stays stronger. Nothing is taken if the whole does not fit.
+        """
+        config = self._config
+        differ = sorted(name for name in BROKER if fresh.static(name) != config.static(name))
+        taken = [name for name in differ if name in DYNAMIC]
+        waiting = [name for name in differ if name not in DYNAMIC and BROKER[name].has_effect]
+        async with self._topics.changing:
+            try:
+                changed = config.with_static(fresh, taken)
+                self._check_topics(changed)
+            except ValueError as error:
+                logger.error("settings are not reloaded", reason=str(error))
+                return
+            self._take(changed)
+        values = {name: _text(BROKER[name], config[name]) for name in taken}
+        logger.info("settings are reloaded", changed=values, wait_for_a_restart=waiting)
+
+    def _take(self, changed: Config) -> None:
+        self._config.adopt(changed)
+        for topic in self._registry.topics.values():
+            self._logs.configure(topic)
+        self._apply()
+
+    def _check_topics(self, changed: Config) -> None:
+        """No topic's own settings may contradict its new defaults."""
+        for topic in self._registry.topics.values():
+            try:
+                topic_settings(changed, topic.configs)
+            except BadValue as error:
+                raise BadValue(
+                    f"topic {topic.name} would have settings that do not fit: {error}"
+                ) from None
 
 
 def wrong_broker(ours: str, name: str) -> str | None:
@@ -160,36 +183,25 @@ def wrong_broker(ours: str, name: str) -> str | None:
     return None
 
 
-def _check_topics(broker: Broker, changed: Config) -> None:
-    """No topic's own settings may contradict its new defaults."""
-    for topic in broker.registry.topics.values():
-        try:
-            topic_settings(changed, topic.configs)
-        except BadValue as error:
-            raise BadValue(
-                f"topic {topic.name} would have settings that do not fit: {error}"
-            ) from None
-
-
 def _text(setting: Setting, value: Any) -> str:
     return render(setting, value) or ""
 
 
-def restore(broker: Broker) -> None:
+def restore(config: Config, registry: Registry, directory: str) -> None:
     """Takes over what was changed at run time before this start; before the logs are opened.
 
     What no longer goes with the broker's properties is left out, with a line that says so: they can
     be put right only by changing it again. Raises BadConfig for what protects, which only another
     version of Muster can have stored.
     """
-    mend_policy(broker.registry)
-    config, stored = broker.config, broker.registry.broker_configs
+    mend_policy(registry)
+    stored = registry.broker_configs
     for kept in stored.values():
         try:
             check_protection(kept)
         except Unprotected as error:
-            raise BadConfig(f"{broker.directory}/{CONFIGS_FILE}: {error}") from None
-    layers: dict[str, dict[str, str]] = {EVERY_BROKER: {}, str(broker.registry.node_id): {}}
+            raise BadConfig(f"{directory}/{CONFIGS_FILE}: {error}") from None
+    layers: dict[str, dict[str, str]] = {EVERY_BROKER: {}, str(registry.node_id): {}}
     for name, kept in layers.items():
         for key, text in stored.get(name, {}).items():
             kept[key] = text

@@ -72,7 +72,7 @@ def readers(broker: Broker, topic: str) -> Iterator[View | None]:
 def broker_view(broker: Broker) -> View:
     """The broker as it is now."""
     hosted_shards = broker.runtime.hosted_shards
-    host, port = broker.advertised
+    host, port = broker.advertised.first
     server, trends = broker.server, broker.trends
     health = broker.health()
     return {

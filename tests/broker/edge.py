@@ -10,12 +10,21 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from broker.apis.services import Services
+from broker.config.config import Config
 from broker.cores.runtime import Runtime, RuntimeSettings
+from broker.loop.disk_reads import DiskReads
+from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
 from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
-from broker.net.request import Request, ServedApi
+from broker.metrics.totals import Metrics
+from broker.net.advertised import Advertised
+from broker.net.dispatch import SERVED
+from broker.net.large_requests import LargeRequests
+from broker.net.request import ServedApi
 from broker.net.server import Limits, Server
+from broker.net.turn_writes import TurnWrites
 from broker.time import Time
 from broker.topics.registry import Topic
 from coordinator.config import GroupConfig
@@ -68,6 +77,10 @@ class Topics:
         return next((t for t in self.topics.values() if t.topic_id == topic_id), None)
 
 
+class NotHere:
+    """A part that `EdgeBroker` does without: whoever uses it fails."""
+
+
 class EdgeBroker:
     """What the handlers of group APIs see of a broker, in this process and its event loop."""
 
@@ -93,15 +106,52 @@ class EdgeBroker:
         self.worker = Worker(self.time)
         self.registry = Topics({"orders": 3, "payments": 100})
         self.runtime = Runtime(settings or RuntimeSettings(GROUPS), self.time)
-        more: dict[str, Any] = {} if served is None else {"served": served}
-        self.server = Server(self, limits or Limits(), **more)  # type: ignore[arg-type]
-        self.runtime.before_replies = self.server.hold_writes
-        self.runtime.after_replies = self.server.flush
+        errors = InternalErrors()
+        writes = TurnWrites(self.time, self.watchdog, errors)
+        self.runtime.before_replies = writes.hold
+        self.runtime.after_replies = writes.flush
+        disk_reads = DiskReads(self.time)
+        config = Config({"listeners": "PLAINTEXT://127.0.0.1:0"})
+        self.advertised = Advertised(config, 1)
+        self.server = Server(
+            self._services(config, disk_reads),
+            limits or Limits(),
+            writes=writes,
+            large=LargeRequests(self.slicer, self.worker, self.spawn),
+            disk_reads=disk_reads,
+            time=self.time,
+            watchdog=self.watchdog,
+            internal_errors=errors,
+            served=SERVED if served is None else served,
+        )
         self.fatal: list[str] = []
         self.runtime.on_fatal = self.fatal.append
         self.logs: list[PartitionLog] = []
         self.port = 0
         self.tasks: set[asyncio.Task[Any]] = set()
+
+    def _services(self, config: Config, disk_reads: DiskReads) -> Services:
+        not_here: Any = NotHere()
+        registry: Any = self.registry
+        topics: Any = self
+        return Services(
+            config=config,
+            time=self.time,
+            advertised=self.advertised,
+            groups=self.runtime,
+            registry=registry,
+            logs=not_here,
+            topics=topics,
+            config_changes=not_here,
+            long_polls=not_here,
+            maintenance=not_here,
+            old_commits=not_here,
+            fetch_sessions=not_here,
+            metrics=Metrics(),
+            slicer=self.slicer,
+            worker=self.worker,
+            disk_reads=disk_reads,
+        )
 
     async def ensure_offsets_topic(self) -> bool:
         if not self.runtime.hosted_shards:
@@ -126,11 +176,9 @@ class EdgeBroker:
         ]
         return self.logs
 
-    def endpoint(self, request: Request) -> tuple[int, str, int]:
-        return 1, "127.0.0.1", request.connection.local_port
-
     async def __aenter__(self) -> EdgeBroker:
         _, self.port = await self.server.listen("127.0.0.1", 0)
+        self.advertised.listening([self.port])
         if self.log_exists:
             await self.ensure_offsets_topic()
         return self

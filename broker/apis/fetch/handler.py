@@ -34,7 +34,7 @@ from protocol.errors import NONE
 from protocol.messages.fetch import API
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 AT_ONCE = 200
 """So many partitions are looked at in one piece: 2 ms."""
@@ -42,9 +42,9 @@ _FIRST_WITH_IDS = 13
 _INT_MAX = 2**31 - 1
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(services: Services, request: Request) -> None:
     try:
-        fetch = _Fetch(broker, request)
+        fetch = _Fetch(services, request)
     except FetchSessionError as error:
         request.complete(
             fetch_frame(
@@ -59,22 +59,22 @@ def _handle(broker: Broker, request: Request) -> None:
 class _Fetch:
     """One request from its first look at the logs to its answer."""
 
-    def __init__(self, broker: Broker, request: Request) -> None:
+    def __init__(self, services: Services, request: Request) -> None:
         value = request.value
-        self.broker = broker
+        self.services = services
         self.request = request
         self.uses_ids = request.api_version >= _FIRST_WITH_IDS
         self.session: Session | None = None
         self.is_incremental = False
         self.max_wait_ms: int = value["max_wait_ms"]
         max_bytes = value["max_bytes"] if request.api_version >= 3 else _INT_MAX
-        self.max_bytes = min(max_bytes, broker.config["fetch.max.bytes"])
+        self.max_bytes = min(max_bytes, services.config["fetch.max.bytes"])
         self.min_bytes = min(value["min_bytes"], self.max_bytes)
         replica_id = value["replica_id"]
         if request.api_version >= 15:
             replica_id = value["replica_state"]["replica_id"]
         self.reader = Reader(
-            broker, request.api_version, value["isolation_level"] == 1, replica_id >= 0
+            services, request.api_version, value["isolation_level"] == 1, replica_id >= 0
         )
         self.wanted = self._wanted()
         self.waiter: Waiter | None = None
@@ -88,8 +88,8 @@ class _Fetch:
     def _wanted(self) -> Sequence[Wanted]:
         """What is to be read, by the request or by its session. Raises FetchSessionError."""
         value = self.request.value
-        sessions = self.broker.fetch_sessions
-        now_ms = self.broker.time.now().mono_ms
+        sessions = self.services.fetch_sessions
+        now_ms = self.services.time.now().mono_ms
         wanted = list(self._entries())
         session_id, epoch = value["session_id"], value["session_epoch"]
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
@@ -145,7 +145,7 @@ class _Fetch:
             self._wait()  # what is appended behind the look's back must not be missed
         self.looking = True
         self.again = False
-        self.broker.answer_later(self.request, self._go_on(look, elsewhere))
+        self.request.answer_later(self._go_on(look, elsewhere))
 
     def _looked(self, look: Look) -> None:
         """Answers at once what was found at once, or waits."""
@@ -157,11 +157,11 @@ class _Fetch:
         answer = self._answer(look.found)
         for _ in answer.steps():
             pass
-        answer.send(self.broker)
+        answer.send(self.services)
 
     async def _go_on(self, look: Look, elsewhere: Elsewhere | None) -> None:
         """Looks and answers in slices; reads in a thread what is not in memory."""
-        slices = self.broker.slicer.work("Fetch")
+        slices = self.services.slicer.work("Fetch")
         try:
             await slices.pause()
             await self._look_on(slices, look, elsewhere)
@@ -200,10 +200,10 @@ class _Fetch:
         """What comes of a job, in the thread for its kind."""
         try:
             if elsewhere.reads:
-                result = await self.broker.server.disk.read(elsewhere.job)
+                result = await self.services.disk_reads.read(elsewhere.job)
             else:
                 client = self.request.connection
-                result = await self.broker.worker.run(client, elsewhere.job)
+                result = await self.services.worker.run(client, elsewhere.job)
         except Exception as error:  # noqa: BLE001 - raised again where it is handled
             result = error
         return Done(elsewhere.log, result)
@@ -215,8 +215,8 @@ class _Fetch:
         frame = None
         if answer.partitions > AT_ONCE:
             client = self.request.connection
-            frame = await slices.beside(self.broker.worker.run(client, answer.frame))
-        answer.send(self.broker, frame)
+            frame = await slices.beside(self.services.worker.run(client, answer.frame))
+        answer.send(self.services, frame)
 
     def _missing(self, look: Look) -> int:
         """How many bytes must still come; 0 or less where there is to be an answer now."""
@@ -233,7 +233,7 @@ class _Fetch:
     def _wait(self) -> None:
         self.request.park()
         self.request.on_disconnect = self._forget
-        names = self.broker.registry
+        names = self.services.registry
         partitions = [
             (name, entry.partition)
             for entry in self.wanted
@@ -243,9 +243,9 @@ class _Fetch:
                 else entry.topic
             )
         ]
-        deadline_ms = self.broker.time.now().mono_ms + self.max_wait_ms
+        deadline_ms = self.services.time.now().mono_ms + self.max_wait_ms
         self.waiter = Waiter(partitions, deadline_ms, 1, self._woken)
-        self.broker.long_polls.wait(self.waiter)
+        self.services.long_polls.wait(self.waiter)
 
     def _wait_for(self, missing_bytes: int) -> None:
         if self.waiter is None:
@@ -266,7 +266,7 @@ class _Fetch:
 
     def _forget(self) -> None:
         if self.waiter is not None:
-            self.broker.long_polls.forget(self.waiter)
+            self.services.long_polls.forget(self.waiter)
 
     def _answer(self, found: list[Fetched]) -> _Answer:
         return _Answer(self.request, self.session, self.is_incremental, self.wanted, found)
@@ -315,17 +315,17 @@ class _Answer:
         topics = list(self._topics.items())
         return fetch_frame(request.api_version, request.correlation_id, NONE, session_id, topics)
 
-    def send(self, broker: Broker, frame: list[Chunk] | None = None) -> None:
+    def send(self, services: Services, frame: list[Chunk] | None = None) -> None:
         """Ends the request, with ``frame`` if that has been made."""
-        self._count(broker)
+        self._count(services)
         self._request.complete(self.frame() if frame is None else frame, self._worst)
 
-    def _count(self, broker: Broker) -> None:
+    def _count(self, services: Services) -> None:
         for key, entries in self._topics.items():
             size_bytes = sum([entry.size_bytes for entry in entries])
             if size_bytes:
-                name = broker.registry.topic_name(key) if isinstance(key, bytes) else key
-                topic = None if name is None else broker.logs.topics.get(name)
+                name = services.registry.topic_name(key) if isinstance(key, bytes) else key
+                topic = None if name is None else services.logs.topics.get(name)
                 if topic is not None:
                     topic.bytes_out += size_bytes
 

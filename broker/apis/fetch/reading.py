@@ -37,7 +37,7 @@ from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import iter_stored
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 logger = structlog.get_logger(__name__)
 
@@ -139,9 +139,9 @@ class Reader:
     """Reads for one request of ``version``, as often as it looks."""
 
     def __init__(
-        self, broker: Broker, version: int, read_committed: bool, is_replica: bool
+        self, services: Services, version: int, read_committed: bool, is_replica: bool
     ) -> None:
-        self.broker = broker
+        self.services = services
         self.version = version
         self.read_committed = read_committed
         self.is_replica = is_replica
@@ -154,12 +154,12 @@ class Reader:
         Raises Elsewhere; ``done`` is what came of the last one.
         """
         if isinstance(wanted.topic, bytes):
-            name = self.broker.registry.topic_name(wanted.topic)
+            name = self.services.registry.topic_name(wanted.topic)
             if name is None:
                 return Fetched(wanted.partition, UNKNOWN_TOPIC_ID)
         else:
             name = wanted.topic
-        topic = self.broker.logs.topics.get(name)
+        topic = self.services.logs.topics.get(name)
         log = None if topic is None else topic.log(wanted.partition)
         if topic is None or log is None:
             return Fetched(wanted.partition, UNKNOWN_TOPIC_OR_PARTITION)
@@ -270,7 +270,7 @@ class Reader:
         raise Elsewhere(log, old, reads=self.version >= _FIRST_WITH_MAGIC_2)
 
     def _converted(self, log: PartitionLog, converted: Converted) -> Fetched:
-        self.broker.metrics.fetch_conversions += converted.records
+        self.services.metrics.fetch_conversions += converted.records
         fetched = self._fetched(log, converted.error_code)
         if not converted.error_code:
             fetched.records = converted.chunks

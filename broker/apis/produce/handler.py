@@ -39,7 +39,6 @@ from protocol.errors import (
     RECORD_LIST_TOO_LARGE,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
-    ProtocolError,
 )
 from protocol.generated.produce import DECODE_REQUEST
 from protocol.generated.produce import Request as Decoded
@@ -49,7 +48,7 @@ from protocol.records.corrupt import CorruptRecords, RecordError
 from protocol.records.produce import Produced, analyse, request_budget, small_budget
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client that Kafka lets write internal topics."""
@@ -98,16 +97,16 @@ class _Place(NamedTuple):
     data: bytes | None
 
 
-def _handle(broker: Broker, request: Request) -> None:
+def _handle(services: Services, request: Request) -> None:
     if not _is_quickly_decoded(request):
-        broker.answer_later(request, _produce_many(broker, request))
+        request.answer_later(_produce_many(services, request))
         return
     decoded = DECODE_REQUEST[request.api_version](request.buffer, request.position)
-    producing = _Producing(broker, request, decoded)
+    producing = _Producing(services, request, decoded)
     if producing.done_at_once():
-        finish(broker, request, producing.acks, producing.responses)
+        finish(services, request, producing.acks, producing.responses)
     else:
-        broker.answer_later(request, producing.go_on())
+        request.answer_later(producing.go_on())
 
 
 def _is_quickly_decoded(request: Request) -> bool:
@@ -122,19 +121,15 @@ def _is_quickly_decoded(request: Request) -> bool:
     return True
 
 
-async def _produce_many(broker: Broker, request: Request) -> None:
+async def _produce_many(services: Services, request: Request) -> None:
     version, buffer, position = request.api_version, request.buffer, request.position
 
     def decode() -> Decoded:
         API.count_elements(version, buffer, position, ELEMENTS_MAX)
         return DECODE_REQUEST[version](buffer, position)
 
-    try:
-        decoded = await broker.worker.run(request.connection, decode)
-    except ProtocolError as error:
-        request.connection.refuse(error)
-        return
-    await _Producing(broker, request, decoded).go_on()
+    decoded = await services.worker.run(request.connection, decode)
+    await _Producing(services, request, decoded).go_on()
 
 
 class _Producing:
@@ -145,14 +140,14 @@ class _Producing:
     takes long to check in the worker's thread. A topic is looked up again after each wait.
     """
 
-    def __init__(self, broker: Broker, request: Request, decoded: Decoded) -> None:
+    def __init__(self, services: Services, request: Request, decoded: Decoded) -> None:
         transactional_id, self.acks, _, topics = decoded
-        self.broker = broker
+        self.services = services
         self.request = request
         self.version = request.api_version
         self.transactional = transactional_id is not None
         self.may_write_internal = request.client_id == ADMIN_CLIENT_ID
-        self.now_ms = broker.time.now().wall_ms
+        self.now_ms = services.time.now().wall_ms
         self.responses: list[tuple[Any, list[Done]]] = []
         """The answer as far as it is known: by topic, in the request's order."""
         self._unknown = (
@@ -163,11 +158,11 @@ class _Producing:
         """The partition that was taken up and could not be done at once."""
 
     def _each(self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]) -> Iterator[_Place]:
-        registry = self.broker.registry
+        registry = self.services.registry
         by_id = self.version >= _FIRST_WITH_IDS
         for key, partitions in topics:
             name = registry.topic_name(key) if by_id else key
-            entry = None if name is None else self.broker.logs.topics.get(name)
+            entry = None if name is None else self.services.logs.topics.get(name)
             done: list[Done] = []
             self.responses.append((key, done))
             for index, data in partitions:
@@ -217,7 +212,7 @@ class _Producing:
         A peer that has gone and wanted an answer may send the same again, so for it nothing more
         is appended; one that wanted none has left in good faith.
         """
-        slices = self.broker.slicer.work("Produce")
+        slices = self.services.slicer.work("Produce")
         budget = request_budget(len(self.request.buffer))
         await slices.pause()
         waiting = () if self._next is None else (self._next,)
@@ -229,13 +224,13 @@ class _Producing:
                 await self._in_worker(slices, place, budget)
             if slices.over:
                 await slices.pause()
-                self.now_ms = self.broker.time.now().wall_ms
-        finish(self.broker, self.request, self.acks, self.responses)
+                self.now_ms = self.services.time.now().wall_ms
+        finish(self.services, self.request, self.acks, self.responses)
 
     async def _in_worker(self, slices: Slices, place: _Place, budget: Budget) -> None:
         """Answers for a partition whose records are checked by the worker."""
         done, _, index, data = place
-        worker, client = self.broker.worker, self.request.connection
+        worker, client = self.services.worker, self.request.connection
         produced = rules = None
         try:
             while True:
@@ -250,7 +245,7 @@ class _Producing:
                     produced = await slices.beside(worker.run(client, check))
                 except CorruptRecords as error:
                     raise _corrupt(error, log) from None
-                self.now_ms = self.broker.time.now().wall_ms
+                self.now_ms = self.services.time.now().wall_ms
                 if self.acks and client.closed:
                     return
             if log.topic == OFFSETS_TOPIC and produced.batches:
@@ -264,20 +259,20 @@ class _Producing:
         self, slices: Slices, entry: TopicLogs, log: PartitionLog, produced: Produced
     ) -> Done:
         """`_append` to the log of a shard, which is loaded anew: its loader tries the records."""
-        runtime, worker, client = self.broker.runtime, self.broker.worker, self.request.connection
+        groups, worker, client = self.services.groups, self.services.worker, self.request.connection
         self._check_transactions(produced)
         check = partial(
             foreign_records.check,
             produced.data,
             log.partition,
-            len(runtime.hosted_shards),
-            runtime.settings.groups,
-            self.broker.time.now(),
+            len(groups.hosted_shards),
+            groups.settings.groups,
+            self.services.time.now(),
         )
         append = partial(self._write, log, produced)
         try:
             await slices.beside(worker.run(client, check))
-            info = await slices.beside(runtime.append_foreign(log.partition, append))
+            info = await slices.beside(groups.append_foreign(log.partition, append))
         except CorruptRecords as error:
             raise _corrupt(error, log) from None
         except NotActive as error:
@@ -288,7 +283,7 @@ class _Producing:
         """The same topic, None if it has been deleted; its partitions may have become more."""
         if entry is None:
             return None
-        found = self.broker.logs.topics.get(entry.topic.name)
+        found = self.services.logs.topics.get(entry.topic.name)
         same = found is not None and found.topic.topic_id == entry.topic.topic_id
         return found if same else None
 
@@ -326,19 +321,19 @@ class _Producing:
         if not info.duplicate:
             entry.bytes_in += len(produced.data)
         if produced.converted:
-            self.broker.metrics.produce_conversions += produced.converted
+            self.services.metrics.produce_conversions += produced.converted
         answer = Appended(
             log.partition, NONE, info.first_offset, info.log_append_time_ms, info.log_start_offset
         )
         if info.last_offset >= log.high_watermark:  # nobody reads it before it is on the disk
             return Done(answer, log, info.last_offset + 1)
         if not info.duplicate:
-            self.broker.long_polls.appended(log.topic, log.partition, len(produced.data))
+            self.services.long_polls.appended(log.topic, log.partition, len(produced.data))
         return Done(answer)
 
     def _write(self, log: PartitionLog, produced: Produced) -> AppendInfo:
         epoch = max(log.epochs.latest, 0)
-        writes = self.broker.metrics.writes
+        writes = self.services.metrics.writes
         began_ns = perf_counter_ns()
         try:
             info = log.append(produced.data, epoch, self.now_ms, produced.batches)
@@ -347,7 +342,7 @@ class _Producing:
                 error.error_code, error.message, log_start_offset=_start_told(error, log)
             ) from None
         except LogPoisoned as error:
-            self.broker.maintenance.poisoned(log, error)
+            self.services.maintenance.poisoned(log, error)
             raise _Refused(KAFKA_STORAGE_ERROR, str(error)) from None
         writes.append.add(perf_counter_ns() - began_ns)
         if not info.duplicate:

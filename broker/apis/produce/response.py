@@ -23,7 +23,7 @@ from protocol.records.corrupt import RecordError
 from protocol.wire import write_compact_string, write_string, write_varint
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.apis.services import Services
 
 ANSWERED_AT_ONCE = 256
 """So many partitions are answered in 2 ms even if each has an error."""
@@ -118,13 +118,13 @@ def failed(
 
 
 def finish(
-    broker: Broker, request: Request, acks: int, responses: list[tuple[Any, list[Done]]]
+    services: Services, request: Request, acks: int, responses: list[tuple[Any, list[Done]]]
 ) -> None:
     """Answers at once, or when all that must be on the disk first is."""
     flushing = [done for _, partitions in responses for done in partitions if done.log is not None]
     missing = len(flushing)
     if not missing:
-        _answer(broker, request, acks, responses)
+        _answer(services, request, acks, responses)
         return
 
     def flushed(done: Done, reason: str | None) -> None:
@@ -134,15 +134,15 @@ def finish(
             done.answer = failed(done.answer.partition, KAFKA_STORAGE_ERROR, reason)
         missing -= 1
         if not missing:
-            _answer(broker, request, acks, responses)
+            _answer(services, request, acks, responses)
 
     for done in flushing:
         assert done.log is not None
-        broker.maintenance.when_flushed(done.log, done.end_offset, partial(flushed, done))
+        services.maintenance.when_flushed(done.log, done.end_offset, partial(flushed, done))
 
 
 def _answer(
-    broker: Broker, request: Request, acks: int, responses: list[tuple[Any, list[Done]]]
+    services: Services, request: Request, acks: int, responses: list[tuple[Any, list[Done]]]
 ) -> None:
     """Answers; where there is much to say, once the worker has made a frame of it."""
     partitions = sum([len(done) for _, done in responses])
@@ -157,10 +157,10 @@ def _answer(
 
         async def encoded() -> None:
             make = partial(_frame, request, responses)
-            frame = await broker.worker.run(request.connection, make)
+            frame = await services.worker.run(request.connection, make)
             request.complete(frame, _worst(responses))
 
-        broker.answer_later(request, encoded())
+        request.answer_later(encoded())
 
 
 def _worst(responses: list[tuple[Any, list[Done]]]) -> int:

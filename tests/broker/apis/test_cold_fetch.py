@@ -78,7 +78,7 @@ async def test_others_are_served_while_the_disk_is_awaited(version: int) -> None
         reading = asyncio.ensure_future(
             asked(broker, lambda wire: wire.call("Fetch", version, fetching(3)))
         )
-        await eventually("the disk is awaited", lambda: broker.server.disk.done)
+        await eventually("the disk is awaited", lambda: broker.server.disk_reads.done)
         assert await heartbeat(broker) != NONE, "it is in no group, and is told so"
         assert not reading.done()
 
@@ -103,7 +103,7 @@ async def test_a_sealed_segment_whose_index_is_on_the_disk() -> None:
 
         (entry,) = told(answer)
         assert values_of(entry["records"])[0] == b"%0500d" % 6
-        assert broker.server.disk.done > 0
+        assert broker.server.disk_reads.done > 0
         fs.disk = None
 
 
@@ -113,7 +113,7 @@ async def test_a_topic_that_is_deleted_while_its_disk_is_awaited() -> None:
         await fill(broker)
         disk = fs.disk = threading.Event()
         reading = asyncio.ensure_future(asked(broker, lambda w: w.call("Fetch", 12, fetching())))
-        await eventually("the disk is awaited", lambda: broker.server.disk.done)
+        await eventually("the disk is awaited", lambda: broker.server.disk_reads.done)
         entry = broker.logs.topics.pop("orders")
 
         disk.set()
@@ -131,7 +131,7 @@ async def test_records_that_are_deleted_while_their_disk_is_awaited() -> None:
         await asked(broker, lambda wire: produce(wire, "orders"))
         disk = fs.disk = threading.Event()
         reading = asyncio.ensure_future(asked(broker, lambda w: w.call("Fetch", 12, fetching())))
-        await eventually("the disk is awaited", lambda: broker.server.disk.done)
+        await eventually("the disk is awaited", lambda: broker.server.disk_reads.done)
         broker.logs.topics["orders"].logs[0].log_start_offset = 1
 
         disk.set()
@@ -165,7 +165,7 @@ async def test_what_is_appended_during_a_look_is_not_missed() -> None:
         wait = {"max_wait_ms": 20_000, "min_bytes": 80}
         client = await Client.connect(broker.addresses[0][1])
         reading = client.send(1, 12, **fetching([(0, 1), (1, 0)], **wait))
-        await eventually("the disk is awaited", lambda: broker.server.disk.done)
+        await eventually("the disk is awaited", lambda: broker.server.disk_reads.done)
 
         await asked(broker, lambda wire: produce(wire, "orders", batch(bytes(100))))
         disk.set()
@@ -183,7 +183,7 @@ async def test_a_consumer_that_goes_while_its_disk_is_awaited() -> None:
         disk = fs.disk = threading.Event()
         client = await Client.connect(broker.addresses[0][1])
         client.send(1, 12, **fetching(max_wait_ms=20_000))
-        await eventually("the disk is awaited", lambda: broker.server.disk.done)
+        await eventually("the disk is awaited", lambda: broker.server.disk_reads.done)
         client.close()
         await eventually("it has gone", lambda: not broker.server.connections)
         disk.set()

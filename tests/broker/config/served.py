@@ -163,7 +163,7 @@ async def serving(
         await broker.start()
         if broker.registry.topic("orders") is None:
             await broker.topics.create("orders", 3, {})
-        await broker.ensure_offsets_topic()
+        await broker.topics.ensure_offsets_topic()
         await eventually(lambda: not broker.runtime.loading)
         client = await Client.connect(broker.addresses[0][1])
         yield Served(broker, time, client)

@@ -249,7 +249,7 @@ async def test_a_failed_fsync_stops_the_broker_even_if_that_cannot_be_told(
     async with serving(
         tmp_path, {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}, disk
     ) as broker:
-        assert await broker.ensure_offsets_topic()
+        assert await broker.topics.ensure_offsets_topic()
         await asked(broker, lambda wire: wire.call("FindCoordinator", 1, {"key": HERE}))
         client = await Client.connect(broker.addresses[0][1])
 

@@ -184,7 +184,7 @@ async def test_what_is_not_in_memory_is_read_by_a_thread_while_others_are_served
         reader, other = await broker.client(), await broker.client()
         other.client_id = "other"
         ask(reader)
-        await eventually(lambda: broker.server.disk.done == 1)
+        await eventually(lambda: broker.server.disk_reads.done == 1)
 
         assert (await other.receive(ask(other)))["error_code"] == 0
         assert not any(connection.bytes_out > 100 for connection in broker.server.connections)
@@ -201,7 +201,7 @@ async def test_a_peer_that_goes_while_the_disk_is_awaited(tmp_path: Path) -> Non
     async with serving(tmp_path, Files(file)) as broker:
         reader = await broker.client()
         ask(reader)
-        await eventually(lambda: broker.server.disk.done == 1)
+        await eventually(lambda: broker.server.disk_reads.done == 1)
         reader.close()
         await eventually(lambda: not broker.server.connections)
         disk.disk.set()

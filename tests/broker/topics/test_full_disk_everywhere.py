@@ -137,7 +137,7 @@ async def live(full_from: int, full_calls: int, *, kills: bool) -> FillingFiles:
             fs = killed
         async with started(fs) as broker:
             await with_room(fs, broker)
-            await broker.ensure_offsets_topic()
+            await broker.topics.ensure_offsets_topic()
             await asked(broker, lambda wire: life.check(wire, broker))
             await asked(broker, lambda wire: goes_on(life, wire))
             await asked(broker, lambda wire: life.check(wire, broker))
@@ -188,7 +188,7 @@ async def test_a_file_that_got_a_name_and_not_a_byte_is_not_missed_at_the_next_s
         await asked(broker, lambda wire: life.create(wire, "again"))  # writes the list of topics
         fs = fs.as_killed()
     async with started(fs) as broker:
-        await broker.ensure_offsets_topic()
+        await broker.topics.ensure_offsets_topic()
         await asked(broker, lambda wire: life.check(wire, broker))
 
 

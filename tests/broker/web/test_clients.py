@@ -21,7 +21,7 @@ async def told(seen: Seen) -> dict[str, Any]:
 
 
 async def named(seen: Seen, client_id: str) -> Client:
-    port = int(seen.broker.advertised[1])
+    port = int(seen.broker.advertised.first[1])
     client = await Client.connect(port)
     client.client_id = client_id
     return client

@@ -1,0 +1,56 @@
+"""Services: the parts of the broker that a handler may use.
+
+Every handler gets the same one. The composition root makes it; `broker/net/` hands it on and does
+not look into it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.apis.fetch.sessions import FetchSessions
+from broker.config.config import Config
+from broker.cores.runtime import Runtime
+from broker.loop.disk_reads import DiskReads
+from broker.loop.slices import Slicer
+from broker.loop.worker import Worker
+from broker.metrics.totals import Metrics
+from broker.net.advertised import Advertised
+from broker.time import Time
+from broker.topics.config_changes import ConfigChanges
+from broker.topics.logs import LogManager
+from broker.topics.long_poll import LongPolls
+from broker.topics.maintenance import Maintenance
+from broker.topics.old_commits import OldCommits
+from broker.topics.registry import Registry
+from broker.topics.topic_admin import TopicAdmin
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """See the module."""
+
+    config: Config
+    time: Time
+    advertised: Advertised
+    """Where clients reach this broker."""
+    groups: Runtime
+    """The coordinator of groups."""
+    registry: Registry
+    """Which topics there are."""
+    logs: LogManager
+    topics: TopicAdmin
+    """Creates, grows and deletes topics."""
+    config_changes: ConfigChanges
+    long_polls: LongPolls
+    maintenance: Maintenance
+    old_commits: OldCommits
+    """Keeps the offsets of OffsetCommit version 0."""
+    fetch_sessions: FetchSessions
+    metrics: Metrics
+    slicer: Slicer
+    """Whose slice of long work is next."""
+    worker: Worker
+    """The thread for pure work that takes long."""
+    disk_reads: DiskReads
+    """Threads for reads of what the page cache has not."""

@@ -1,0 +1,44 @@
+"""Where clients reach this broker: one host and port for each listener (``advertised.listeners``).
+
+A listener on port 0 has a port only once it listens: until then there is nothing to advertise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.config.config import Config
+from broker.config.listeners import Endpoint
+from broker.net.request import Request
+from broker.topics.registry import BrokerNode
+
+
+class Advertised:
+    """What Metadata, DescribeCluster and FindCoordinator answer about this broker."""
+
+    def __init__(self, config: Config, node_id: int) -> None:
+        self._config = config
+        self._node_id = node_id
+        self.endpoints: list[Endpoint] = []
+        """By listener, in their order."""
+        self._by_port: dict[int, BrokerNode] = {}
+
+    def listening(self, ports: Sequence[int]) -> None:
+        """The listeners have got these ports."""
+        self.endpoints = self._config.advertised(ports)
+        rack = self._config["broker.rack"]
+        self._by_port = {
+            port: BrokerNode(self._node_id, endpoint.host, endpoint.port, rack)
+            for port, endpoint in zip(ports, self.endpoints, strict=True)
+        }
+
+    def node(self, request: Request) -> BrokerNode:
+        """This broker, by the listener through which the request came."""
+        if len(self._by_port) == 1:
+            return next(iter(self._by_port.values()))
+        return self._by_port[request.connection.local_port]
+
+    @property
+    def first(self) -> tuple[str, int]:
+        """Host and port of the first listener."""
+        return self.endpoints[0].host, self.endpoints[0].port
