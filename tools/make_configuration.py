@@ -15,39 +15,39 @@ PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 
 HEAD = """# Configuration
 
-Muster reads Apache Kafka's broker properties by Kafka's names. They come from four places, the
-later the stronger:
+Muster reads Apache Kafka's broker properties by Kafka's names. They come from four places; a later
+one overrides an earlier one:
 
 1. a file in the form of `server.properties`: `muster serve --config server.properties`;
 2. the environment: `MUSTER_LOG_RETENTION_MS=60000` is `log.retention.ms=60000`;
-3. `--set`, as often as needed: `muster serve --set log.retention.ms=60000`;
+3. `--set`, repeatable: `muster serve --set log.retention.ms=60000`;
 4. the other options: `--listen HOST:PORT` is `listeners`, `--data DIR` is `log.dirs`, `--http
    HOST:PORT` (or `off`) is `http.listener`.
 
-A value that its setting does not take ends the start with one sentence:
+An invalid value ends the start with one sentence:
 
     $ muster serve --set num.partitions=0
     muster serve: num.partitions=0: it must be at least 1
 
 Names that Kafka does not know are listed in one warning and ignored. Names that Kafka knows and
-that have no effect here are accepted in silence, so that an existing `server.properties` can be
-used as it is; they stand at the end of this page. Nothing that protects is ignored: TLS, SASL, an
-authorizer or a quota ends the start ([below](#settings-that-protect)). `muster config check FILE`
-shows all of this beforehand, setting by setting.
+that have no effect here are accepted without a warning, so that an existing `server.properties` can
+be used as it is; the end of this page lists them. A setting that protects is never ignored: TLS,
+SASL, an authorizer or a quota ends the start ([below](#settings-that-protect)). `muster config
+check FILE` shows all of this beforehand, setting by setting.
 
 Without a file Muster behaves as Kafka with the `server.properties` of its quick start:
-`group.initial.rebalance.delay.ms` is 0 unless a source sets it. With a file Kafka's own default of
-3000 holds. What the settings of groups and offsets do, one by one, stands in
-[settings-of-groups.md](settings-of-groups.md).
+`group.initial.rebalance.delay.ms` is 0 unless a source sets it. With a file Kafka's default of
+3000 holds. [settings-of-groups.md](settings-of-groups.md) has the settings of groups and offsets
+one by one.
 
-A topic has its own settings, with which it was created or which were altered since, and the
-broker's where it has none. AlterConfigs and IncrementalAlterConfigs (`muster configs set`,
-`kafka-configs`) change topics, and the broker where the first table says "yes": this one (its id),
-or every broker (the empty name, `--entity-default`). What was changed at run time is stronger than
-the four places above, holds at once, and is kept in the data directory. SIGHUP has the broker read
-the four places again: of what differs, the same settings hold at once, and a line names the rest.
-Some of it waits: `num.recovery.threads.per.data.dir` counts at the next start,
-`segment.index.bytes`, `segment.jitter.ms` and `preallocate` from the next segment on.
+A topic has its own settings, from its creation or altered since; for all others the broker's hold.
+AlterConfigs and IncrementalAlterConfigs (`muster configs set`, `kafka-configs`) change topics, and
+the broker's settings that have "yes" in the first table: for this broker (its id) or for every
+broker (the empty name, `--entity-default`). A change at run time overrides the four places above,
+holds at once, and is stored in the data directory. On SIGHUP the broker reads the four places
+again: changed settings that have "yes" hold at once, and a log line names the others. Some take
+effect later: `num.recovery.threads.per.data.dir` at the next start, `segment.index.bytes`,
+`segment.jitter.ms` and `preallocate` with the next segment.
 
 This page is written by `tools/make_configuration.py`; a test compares it with the tables.
 """
@@ -56,29 +56,29 @@ This page is written by `tools/make_configuration.py`; a test compares it with t
 PROTECTING = """
 ## Settings that protect
 
-Muster has no TLS, no authentication, no authorizer and no quotas yet. A broker that took the
-settings of one and did nothing would be open where its operator believes it closed. So it does not
-start, and one sentence names all of them:
+Muster has no TLS, no authentication, no authorizer and no quotas yet. A broker that ignored such
+settings would be open while its operator believes it closed. So it does not start, and one sentence
+names all of them:
 
     $ muster serve --set ssl.client.auth=required --set super.users=User:admin
     muster serve: settings that protect are never ignored, and Muster does not have TLS
     (ssl.client.auth), an authorizer (super.users); take out what you can do without
 
-It makes no difference whether they come from a file, the environment or `--set`. When SIGHUP finds
-one, the settings stay as they were, with a line; AlterConfigs is answered INVALID_CONFIG. A value
-that asks for nothing is no obstacle: Kafka's default, an empty one,
-`allow.everyone.if.no.acl.found=true`; nor is `listener.security.protocol.map` for listeners that
+It makes no difference whether they come from a file, the environment or `--set`. If SIGHUP finds
+one, the settings stay as they were, with a log line; AlterConfigs is answered INVALID_CONFIG. A
+value that asks for no protection is accepted: Kafka's default, an empty one,
+`allow.everyone.if.no.acl.found=true`. So is `listener.security.protocol.map` for listeners that
 `listeners` does not name.
 
-Refused are, with any other value:
+With any other value these are refused:
 
 """
 PROTECTING_ALSO = """
 Each of them may be a listener's (`listener.name.internal.ssl.client.auth`), a mechanism's
-(`scram-sha-256.sasl.jaas.config`) or both. What else begins with `listener.name.` is refused too,
-such as `listener.name.internal.max.connections`, unless it is known to have no effect. Where only
-those who may do everything can reach the broker, take these settings out; anywhere else keep it
-behind something that protects it.
+(`scram-sha-256.sasl.jaas.config`) or both. Other settings that begin with `listener.name.` are
+refused too, such as `listener.name.internal.max.connections`, unless they are known to have no
+effect. If everybody who can reach the broker may do everything, remove these settings; otherwise
+keep the broker behind something that protects it.
 """
 
 
