@@ -18,6 +18,7 @@ import structlog
 
 from broker.apis.fetch.sessions import FetchSessions
 from broker.apis.services import Services
+from broker.apis.table import SERVED
 from broker.config.config import DEFAULT_BROKER_ID, Config
 from broker.config.listeners import Endpoint, parse_host_and_port
 from broker.cores.log_lines import observe as write_line
@@ -168,6 +169,7 @@ class Broker:
         self.disk_reads = DiskReads(self.time)
         self.advertised = Advertised(config, self.registry.node_id)
         self.services = Services(
+            served=SERVED,
             config=config,
             time=self.time,
             advertised=self.advertised,
@@ -190,6 +192,7 @@ class Broker:
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
         self.server = Server(
             self.services,
+            SERVED,
             limits(config),
             writes=self.writes,
             large=LargeRequests(self.slicer, self.worker, self.spawn),

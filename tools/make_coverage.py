@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from broker.apis.table import SERVED  # noqa: E402
 from broker.config.config_table import TOPIC  # noqa: E402
-from broker.net.dispatch import SERVED  # noqa: E402
 from protocol.messages import BY_KEY  # noqa: E402
 
 PAGE = ROOT / "docs" / "coverage.md"
@@ -24,7 +24,7 @@ HEAD = """\
 
 ## APIs
 
-Written by `make coverage` from the table by which the broker dispatches (`broker/net/dispatch.py`),
+Written by `make coverage` from the table by which the broker dispatches (`broker/apis/table.py`),
 which is also what it answers to ApiVersions. Every field of a served version is honoured; what is
 left out all the same stands in the last column. Known are all versions of Apache Kafka up to 4.3.1.
 

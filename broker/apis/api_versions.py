@@ -1,4 +1,4 @@
-"""ApiVersions (18): what this broker serves, derived from the dispatch table.
+"""ApiVersions (18): what this broker serves, derived from the table of served APIs.
 
 v0; v1 throttle time; v3 flexible, the client's name and version, features (none here); v4 allows a
 minimum feature version of 0. An unknown version is answered with version 0 and UNSUPPORTED_VERSION
@@ -24,7 +24,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What a client's name and version must look like (KIP-511)."""
 
 
-def _handle(services: Services, request: Request) -> None:  # noqa: ARG001
+def _handle(services: Services, request: Request) -> None:
     version = request.api_version
     if version >= 3:
         value = request.value
@@ -32,18 +32,16 @@ def _handle(services: Services, request: Request) -> None:  # noqa: ARG001
             if not _SOFTWARE.fullmatch(value[name]):
                 request.respond({"error_code": INVALID_REQUEST, "api_keys": []})
                 return
-    body = _body(version)
+    body = _body(version, tuple(services.served.values()))
     header = response_header(API.key, version, request.correlation_id)
     request.complete(b"".join((struct.pack(">i", len(header) + len(body)), header, body)))
 
 
 @cache
-def _body(version: int) -> bytes:
-    from broker.net.dispatch import SERVED as TABLE
-
+def _body(version: int, rows: tuple[ServedApi, ...]) -> bytes:
     keys = [
-        {"api_key": key, "min_version": row.min_version, "max_version": row.max_version}
-        for key, row in TABLE.items()
+        {"api_key": row.api.key, "min_version": row.min_version, "max_version": row.max_version}
+        for row in rows
     ]
     return API.encode_response(version, {"error_code": 0, "api_keys": keys})
 

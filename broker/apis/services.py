@@ -6,6 +6,7 @@ not look into it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.apis.fetch.sessions import FetchSessions
@@ -16,6 +17,7 @@ from broker.loop.slices import Slicer
 from broker.loop.worker import Worker
 from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
+from broker.net.request import ServedApi
 from broker.time import Time
 from broker.topics.config_changes import ConfigChanges
 from broker.topics.logs import LogManager
@@ -32,6 +34,8 @@ class Services:
 
     config: Config
     time: Time
+    served: Mapping[int, ServedApi]
+    """What requests are answered, by API key."""
     advertised: Advertised
     """Where clients reach this broker."""
     groups: Runtime

@@ -27,9 +27,9 @@ from broker.metrics.labelled_series import NativeView
 from broker.metrics.other_exporters import compat_views, wants_owners
 from broker.metrics.scan import Walk
 from broker.metrics.text_format import Families, label
-from broker.net.dispatch import SERVED
 from coordinator.expiring import DAY_MS, HOUR_MS
 from protocol.errors import NAMES
+from protocol.messages import BY_KEY
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -60,7 +60,7 @@ class BrokerCollector(Collector):
             "muster_requests_total", "Requests answered.", labels=["api", "error"]
         )
         for key, errors in server.errors.items():
-            api = SERVED[key].api.name
+            api = BY_KEY[key].name
             for code, count in errors.items():
                 requests.add_metric([api, NAMES.get(code, str(code))], count)
         yield requests
@@ -88,7 +88,8 @@ class BrokerCollector(Collector):
             "muster_long_pieces_total", "Pieces of work above 20 ms.", labels=["work"]
         )
         counts = self.broker.watchdog.counts
-        for work in {row.api.name: None for row in SERVED.values()} | dict.fromkeys(counts):
+        served = self.broker.server.served.values()
+        for work in {row.api.name: None for row in served} | dict.fromkeys(counts):
             long_pieces.add_metric([work], counts.get(work, 0))
         yield long_pieces
         pulse = self.broker.pulse
@@ -301,7 +302,7 @@ def add_histograms(broker: Broker, families: Families) -> None:
     )
     for key, times in broker.server.times.items():
         if times.total:
-            api = label("api", SERVED[key].api.name)
+            api = label("api", BY_KEY[key].name)
             requests.add_histogram(api, times, *_TIME_BITS, NANOSECONDS)
     turns = families.family("muster_turn_seconds", "The end of a turn.", "histogram")
     turns.add_histogram("", broker.runtime.turns, *_TIME_BITS, NANOSECONDS)

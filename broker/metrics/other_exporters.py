@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from broker.metrics.lag import MemberLag, PartitionLag, TopicPartition
 from broker.metrics.scan import Seen, View, Walk
 from broker.metrics.text_format import Families, label, labels
-from broker.net.dispatch import SERVED
 from broker.topics.logs import TopicLogs
 from coordinator.member import Member
 from coordinator.states import State
 from log.partition_log import PartitionLog
+from protocol.messages import BY_KEY
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -287,7 +287,7 @@ class Jmx(_View):
         for key, histogram in self.broker.server.times.items():
             if not histogram.total:
                 continue
-            at = label("request", SERVED[key].api.name)
+            at = label("request", BY_KEY[key].name)
             for share, value in zip(QUANTILES, histogram.quantiles(QUANTILES), strict=True):
                 times.add(f'{at},quantile="{share}"', value / 1_000_000)
             count_of.add(at, histogram.count)

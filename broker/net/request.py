@@ -1,6 +1,6 @@
 """A request on its way: what a handler reads from it and the ways to end it.
 
-Owns `ServedApi`, the row that each module of ``broker/apis`` gives to the dispatch table, and
+Owns `ServedApi`, the row that each module of ``broker/apis`` gives to the table of served APIs, and
 `Request`, the one object made per request. Bytes arrive decoded up to the body; the body is
 decoded when a handler asks, by the reference codec (``value``) or by a generated decoder over
 ``buffer`` and ``position``.
@@ -39,7 +39,7 @@ ENCODED_AT_ONCE = 500
 """Elements of an answer that is encoded in the loop's thread: about 1 ms."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ServedApi:
     """One API as this broker serves it: versions ``min_version`` to ``max_version``, all of them.
 
@@ -158,7 +158,7 @@ class Request:
 
     @property
     def served(self) -> ServedApi:
-        """The row of the dispatch table that serves this request."""
+        """The row of the table of served APIs that serves this request."""
         return self.route.served
 
     @property

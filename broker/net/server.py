@@ -22,7 +22,6 @@ from broker.loop.internal_errors import InternalErrors
 from broker.loop.watchdog import Watchdog
 from broker.net.clients import Clients
 from broker.net.connection import Connection
-from broker.net.dispatch import SERVED
 from broker.net.large_requests import LargeRequests
 from broker.net.partial_requests import PartialRequests
 from broker.net.request import Route, ServedApi
@@ -98,6 +97,7 @@ class Server:
     def __init__(
         self,
         services: object,
+        served: Mapping[int, ServedApi],
         limits: Limits,
         *,
         writes: TurnWrites,
@@ -106,11 +106,12 @@ class Server:
         time: Time,
         watchdog: Watchdog,
         internal_errors: InternalErrors,
-        served: Mapping[int, ServedApi] = SERVED,
         bind: Bind = bind,
     ) -> None:
         self.services = services
         """What every handler gets; nothing here looks into it."""
+        self.served = served
+        """By API key."""
         self.limits = limits
         self.writes = writes
         """Who is written to at the end of a turn."""
@@ -130,7 +131,6 @@ class Server:
         """API key to nanoseconds from a request's arrival to its answer."""
         self.clients = Clients()
         """Who sent how much."""
-        self._served = served
         for key, row in served.items():
             self._add_routes(key, row)
         self.connections: set[Connection] = set()
@@ -158,10 +158,6 @@ class Server:
         for version in range(served.min_version, served.max_version + 1):
             flexible = served.api.is_flexible(version)
             self.routes[key << 16 | version] = Route(served, version, flexible, errors, times)
-
-    def api_name(self, key: int) -> str:
-        """The name of a served API, such as ``OffsetCommit``."""
-        return self._served[key].api.name
 
     def answered(self) -> int:
         """How many requests were answered since the start."""

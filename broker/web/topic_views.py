@@ -9,13 +9,13 @@ from time import process_time
 from typing import TYPE_CHECKING, Any
 
 from broker.cores.loading import progress
-from broker.net.dispatch import SERVED
 from broker.topics.logs import TopicLogs
 from broker.topics.registry import OFFSETS_TOPIC
 from broker.web.group_views import View, lag_in_topic, readable
 from broker.web.trends import memory_bytes
 from log.partition_log import PartitionLog
 from protocol.errors import NAMES
+from protocol.messages import BY_KEY
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -107,7 +107,7 @@ def api_rows(broker: Broker) -> Iterator[View]:
     for key, errors in broker.server.errors.items():
         if errors:
             yield {
-                "api": SERVED[key].api.name,
+                "api": BY_KEY[key].name,
                 "requests": sum(errors.values()),
                 "errors": {
                     NAMES.get(code, str(code)): count for code, count in errors.items() if code

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 from broker.apis.services import Services
+from broker.apis.table import SERVED
 from broker.config.config import Config
 from broker.cores.runtime import Runtime, RuntimeSettings
 from broker.loop.disk_reads import DiskReads
@@ -20,7 +21,6 @@ from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
 from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
-from broker.net.dispatch import SERVED
 from broker.net.large_requests import LargeRequests
 from broker.net.request import ServedApi
 from broker.net.server import Limits, Server
@@ -106,6 +106,7 @@ class EdgeBroker:
         self.worker = Worker(self.time)
         self.registry = Topics({"orders": 3, "payments": 100})
         self.runtime = Runtime(settings or RuntimeSettings(GROUPS), self.time)
+        served = SERVED if served is None else served
         errors = InternalErrors()
         writes = TurnWrites(self.time, self.watchdog, errors)
         self.runtime.before_replies = writes.hold
@@ -114,7 +115,8 @@ class EdgeBroker:
         config = Config({"listeners": "PLAINTEXT://127.0.0.1:0"})
         self.advertised = Advertised(config, 1)
         self.server = Server(
-            self._services(config, disk_reads),
+            self._services(config, served, disk_reads),
+            served,
             limits or Limits(),
             writes=writes,
             large=LargeRequests(self.slicer, self.worker, self.spawn),
@@ -122,7 +124,6 @@ class EdgeBroker:
             time=self.time,
             watchdog=self.watchdog,
             internal_errors=errors,
-            served=SERVED if served is None else served,
         )
         self.fatal: list[str] = []
         self.runtime.on_fatal = self.fatal.append
@@ -130,12 +131,15 @@ class EdgeBroker:
         self.port = 0
         self.tasks: set[asyncio.Task[Any]] = set()
 
-    def _services(self, config: Config, disk_reads: DiskReads) -> Services:
+    def _services(
+        self, config: Config, served: Mapping[int, ServedApi], disk_reads: DiskReads
+    ) -> Services:
         not_here: Any = NotHere()
         registry: Any = self.registry
         topics: Any = self
         return Services(
             config=config,
+            served=served,
             time=self.time,
             advertised=self.advertised,
             groups=self.runtime,

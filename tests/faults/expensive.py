@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from broker.net.dispatch import SERVED
+from broker.apis.table import SERVED
 from protocol.encoded_array import element_at
 from protocol.records.batch import Record, encode_batch
 from protocol.schema import STRING, Api, Array, Field, Primitive, Struct, Type, version_range

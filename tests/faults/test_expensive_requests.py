@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from broker.net.dispatch import SERVED
+from broker.apis.table import SERVED
 from protocol.headers import encode_request_header
 from tests.brokers import Broker, make_broker
 from tests.faults.expensive import DELETES, GROUPS, TOPICS, Expensive, campaign

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
-from broker.net.dispatch import MODULES, SERVED
+from broker.apis.table import SERVED
 from tests.broker.edge import EdgeBroker
 from tools import make_coverage
 
@@ -15,15 +16,15 @@ def test_the_page_is_what_the_dispatch_table_says() -> None:
 
 def test_every_module_of_broker_apis_is_in_the_table() -> None:
     folder = Path(make_coverage.__file__).parents[1] / "broker" / "apis"
-    with_served = {
-        ".".join(path.relative_to(folder).with_suffix("").parts)
+    rows = [
+        import_module(".".join(("broker", "apis", *path.relative_to(folder).with_suffix("").parts)))
         for path in folder.rglob("*.py")
         if "\nSERVED = " in path.read_text()
-    }
+    ]
 
-    assert set(MODULES) == with_served
-    assert list(MODULES) == sorted(MODULES)
-    assert len(SERVED) == len(MODULES)
+    assert {id(row) for row in SERVED.values()} == {id(module.SERVED) for module in rows}
+    assert list(SERVED) == sorted(SERVED)
+    assert len(SERVED) == len(rows)
 
 
 def test_every_served_version_is_one_that_the_tables_know() -> None:

@@ -29,7 +29,7 @@ from protocol.errors import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from tests.broker.edge import Client, EdgeBroker, eventually
+from tests.broker.edge import Client, EdgeBroker
 
 COMMIT, FETCH, FIND, JOIN, BEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
 DESCRIBE, LIST, DELETE, OFFSET_DELETE = 15, 16, 42, 47
@@ -655,4 +655,4 @@ async def test_requests_are_counted_by_api_and_error(tmp_path: Path) -> None:
 
         assert dict(broker.server.errors[BEAT]) == {UNKNOWN_MEMBER_ID: 1}
         assert dict(broker.server.errors[COMMIT]) == {NONE: 1, UNKNOWN_TOPIC_OR_PARTITION: 1}
-        await eventually(lambda: broker.server.api_name(COMMIT) == "OffsetCommit")
+        assert broker.server.served[COMMIT].api.name == "OffsetCommit"

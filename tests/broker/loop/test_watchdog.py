@@ -9,11 +9,11 @@ from time import perf_counter_ns
 
 import pytest
 
+from broker.apis.table import SERVED
 from broker.loop import watchdog
 from broker.loop.garbage import collect_seldom
 from broker.loop.watchdog import Watchdog
 from broker.net import connection
-from broker.net.dispatch import SERVED
 from broker.time import Time
 from tests.broker.serving import asked, eventually, serving
 

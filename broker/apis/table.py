@@ -1,0 +1,79 @@
+"""The table of served APIs: one row from each module of `broker/apis/`.
+
+What ApiVersions answers and what `docs/coverage.md` lists come from this table, so an API whose
+module is not named here is not served.
+"""
+
+from __future__ import annotations
+
+from broker.apis.alter_configs import SERVED as ALTER_CONFIGS
+from broker.apis.api_versions import SERVED as API_VERSIONS
+from broker.apis.create_partitions import SERVED as CREATE_PARTITIONS
+from broker.apis.create_topics import SERVED as CREATE_TOPICS
+from broker.apis.delete_groups import SERVED as DELETE_GROUPS
+from broker.apis.delete_records import SERVED as DELETE_RECORDS
+from broker.apis.delete_topics import SERVED as DELETE_TOPICS
+from broker.apis.describe_cluster import SERVED as DESCRIBE_CLUSTER
+from broker.apis.describe_configs import SERVED as DESCRIBE_CONFIGS
+from broker.apis.describe_groups import SERVED as DESCRIBE_GROUPS
+from broker.apis.describe_log_dirs import SERVED as DESCRIBE_LOG_DIRS
+from broker.apis.describe_producers import SERVED as DESCRIBE_PRODUCERS
+from broker.apis.describe_topic_partitions import SERVED as DESCRIBE_TOPIC_PARTITIONS
+from broker.apis.elect_leaders import SERVED as ELECT_LEADERS
+from broker.apis.fetch.handler import SERVED as FETCH
+from broker.apis.find_coordinator import SERVED as FIND_COORDINATOR
+from broker.apis.heartbeat import SERVED as HEARTBEAT
+from broker.apis.incremental_alter_configs import SERVED as INCREMENTAL_ALTER_CONFIGS
+from broker.apis.init_producer_id import SERVED as INIT_PRODUCER_ID
+from broker.apis.join_group import SERVED as JOIN_GROUP
+from broker.apis.leave_group import SERVED as LEAVE_GROUP
+from broker.apis.list_config_resources import SERVED as LIST_CONFIG_RESOURCES
+from broker.apis.list_groups import SERVED as LIST_GROUPS
+from broker.apis.list_offsets import SERVED as LIST_OFFSETS
+from broker.apis.list_partition_reassignments import SERVED as LIST_PARTITION_REASSIGNMENTS
+from broker.apis.metadata import SERVED as METADATA
+from broker.apis.offset_commit import SERVED as OFFSET_COMMIT
+from broker.apis.offset_delete import SERVED as OFFSET_DELETE
+from broker.apis.offset_fetch import SERVED as OFFSET_FETCH
+from broker.apis.offset_for_leader_epoch import SERVED as OFFSET_FOR_LEADER_EPOCH
+from broker.apis.produce.handler import SERVED as PRODUCE
+from broker.apis.sync_group import SERVED as SYNC_GROUP
+from broker.net.request import ServedApi
+
+_ROWS = (
+    ALTER_CONFIGS,
+    API_VERSIONS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_GROUPS,
+    DELETE_RECORDS,
+    DELETE_TOPICS,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_GROUPS,
+    DESCRIBE_LOG_DIRS,
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_TOPIC_PARTITIONS,
+    ELECT_LEADERS,
+    FETCH,
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    INCREMENTAL_ALTER_CONFIGS,
+    INIT_PRODUCER_ID,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_CONFIG_RESOURCES,
+    LIST_GROUPS,
+    LIST_OFFSETS,
+    LIST_PARTITION_REASSIGNMENTS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    OFFSET_FOR_LEADER_EPOCH,
+    PRODUCE,
+    SYNC_GROUP,
+)
+
+SERVED: dict[int, ServedApi] = {row.api.key: row for row in sorted(_ROWS, key=lambda r: r.api.key)}
+"""API key to how it is served, in the order of the keys."""
