@@ -1,4 +1,4 @@
-"""Partitions that ascend one by one, which most commits have: as columns, and known as such."""
+"""Columns of partitions that ascend one by one, as in most commits: made, and recognised."""
 
 from __future__ import annotations
 

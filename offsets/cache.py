@@ -93,9 +93,9 @@ class OffsetCache:
             del self._groups[group_id]
 
     def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
-        """Take over what a snapshot holds for a (group, topic), before the log is replayed.
+        """Take over the columns of a (group, topic) from a snapshot, before the log is replayed.
 
-        Raises KeyError when there is something already: a snapshot says each thing once.
+        Raises KeyError when the cache has some already: a snapshot holds each (group, topic) once.
         """
         topics = self._groups.setdefault(group_id, {})
         if topic in topics:
@@ -106,7 +106,7 @@ class OffsetCache:
     # ----------------------------------------------------------------------------- the readers
 
     def fetch(self, group_id: str, topic: str, partitions: Sequence[int]) -> FetchedColumns:
-        """What is committed for these partitions, in their order; -1 where nothing is."""
+        """The committed offsets of these partitions, in their order; -1 where there is none."""
         topics = self._groups.get(group_id)
         columns = None if topics is None else topics.get(topic)
         if columns is None:
@@ -115,7 +115,7 @@ class OffsetCache:
         return FetchedColumns(topic, partitions, *columns.fetch(partitions))
 
     def moved_back(self, group_id: str, runs: Iterable[Run]) -> Sequence[tuple[str, int, int, int]]:
-        """(topic, partition, offset now, offset then) of what these runs would set lower."""
+        """(topic, partition, offset now, offset after) of offsets that these runs would lower."""
         topics = self._groups.get(group_id)
         if topics is None:
             return ()
@@ -214,7 +214,7 @@ class OffsetCache:
     def may_expire(
         self, group_id: str, topic: str, rule: ExpiryRule, retention_ms: int, until_ms: int
     ) -> bool:
-        """Whether any offset of the group in a topic may go until then, by a look at a column."""
+        """Whether any offset of the group in a topic may expire until then; reads one column."""
         columns = self._groups.get(group_id, {}).get(topic)
         return columns is not None and _may_expire(topic, columns, rule, retention_ms, until_ms)
 
@@ -227,9 +227,9 @@ class OffsetCache:
         retention_ms: int,
         until_ms: int,
     ) -> Iterator[tuple[int, int]]:
-        """(partition, time) of those of ``partitions`` whose offset may go until then.
+        """(partition, time) of those of ``partitions`` whose offset may expire until then.
 
-        ``partitions`` ascend, each there once; the time is the one that `expiring` gives.
+        ``partitions`` ascend without repeats; the time is the one that `expiring` gives.
         """
         columns = self._groups.get(group_id, {}).get(topic)
         if columns is None or topic in rule.kept_topics:
@@ -242,9 +242,9 @@ class OffsetCache:
     def expiring(
         self, group_id: str, condition: GroupCondition, retention_ms: int, until_ms: int
     ) -> Iterator[tuple[str, int, int, int, int]]:
-        """(topic, partition, time, commit time, expire time) of the offsets that may go until then.
+        """(topic, partition, time, commit time, expire time) of offsets that may expire until then.
 
-        The time is the one from which on the offset may go if nothing happens; wall milliseconds.
+        The time is when the offset may expire if nothing happens, in wall milliseconds.
         """
         rule = rule_for(condition)
         if rule is None:

@@ -1,9 +1,9 @@
 """The offsets of one (group, topic): arrays, a slot for each partition.
 
-As long as the partitions in use are dense enough, a partition's slot is its own number. A group
-that commits few partitions far apart (or a log that claims partition 2^31-1) gets slots in order of
-arrival and a dict from partition to slot, so that memory follows the entries, never a number that
-somebody sent.
+While the partitions in use are dense enough, a partition's slot is its own number. A group that
+commits few partitions far apart (or a log that claims partition 2^31-1) gets slots in order of
+arrival and a dict from partition to slot, so that memory follows the number of entries, never a
+number that a client sent.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ class TopicColumns:
     def commits(self, partitions: Sequence[int]) -> Iterable[tuple[int, int, int, int]]:
         """(partition, offset, commit timestamp, expire timestamp) of those that have an entry.
 
-        ``partitions`` ascend, each there once.
+        ``partitions`` ascend without repeats.
         """
         expiries = self._expire_timestamps
         if self._slots is None and self.count == len(self._offsets) and not expiries:

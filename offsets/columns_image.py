@@ -1,7 +1,7 @@
 """The columns of one (group, topic) as bytes of a snapshot, and back: docs/groups-image.md.
 
-Most groups commit all partitions of a topic at once, without metadata: then partitions, epochs,
-timestamps and log offsets are one number each, and the offsets are the only column.
+Most groups commit all partitions of a topic at once, without metadata. Partitions, epochs,
+timestamps and log offsets are then one number each, and the offsets are the only column.
 """
 
 from __future__ import annotations

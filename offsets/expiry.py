@@ -8,8 +8,8 @@
   consumer is alive; or after the last fetch of its offsets, where the broker lets that count.
 - Any other group: never.
 
-An expire timestamp that the client named itself (OffsetCommit v2 to v4) replaces the time in the
-first three cases. A wall clock that goes back only makes offsets live longer.
+An expire timestamp from the client (OffsetCommit v2 to v4) replaces the time in the first three
+cases. A wall clock that goes back only makes offsets live longer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which partition of ``__consumer_offsets`` keeps a group; Kafka's tools assume the same answer."""
+"""The partition of ``__consumer_offsets`` that keeps a group, computed as Kafka does."""
 
 from __future__ import annotations
 

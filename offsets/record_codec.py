@@ -81,7 +81,7 @@ def run_records(run: Run, first_delta: int) -> bytes:
     """The records of one run, their offset deltas counted from ``first_delta``.
 
     Attributes and timestamp deltas are 0 and there are no headers. UnwritableRun when the formats
-    cannot hold a value; ``run_bytes_at_most`` says so beforehand.
+    cannot hold a value; ``run_bytes_at_most`` raises it beforehand.
     """
     if isinstance(run, OffsetRun):
         if run.metadata is None and run.expire_timestamp_ms == -1:
@@ -99,7 +99,7 @@ def run_records(run: Run, first_delta: int) -> bytes:
 
 
 def run_bytes_at_most(run: Run) -> int:
-    """An upper bound, in bytes, of what ``run_records`` will give, without encoding.
+    """An upper bound of the bytes that ``run_records`` will give, without encoding.
 
     Above the true size by less than 20 bytes a record. UnwritableRun when the formats cannot hold
     a value, so that a request can be refused before its run is accepted.

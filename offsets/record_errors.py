@@ -1,4 +1,4 @@
-"""What can be wrong with a record of ``__consumer_offsets``, read or to be written."""
+"""The errors of records of ``__consumer_offsets``, read or to be written."""
 
 from __future__ import annotations
 

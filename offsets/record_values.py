@@ -1,8 +1,8 @@
 """The keys and values of ``__consumer_offsets``, one record at a time, written and read.
 
-The formats are Kafka's; docs/consumer-offsets.md has them with a worked example. Written are key
-types 1 and 2, offset values of version 3 (version 1 with an explicit expiry) and group values of
-version 3, which every Kafka since 2.3 and every tool reads. Read are all versions from 0 to 4.
+The formats are Kafka's; docs/consumer-offsets.md has them with a worked example. The broker writes
+key types 1 and 2, offset values of version 3 (version 1 with an explicit expiry) and group values
+of version 3, which every Kafka since 2.3 and every tool reads. It reads all versions from 0 to 4.
 """
 
 from __future__ import annotations

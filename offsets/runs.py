@@ -1,8 +1,8 @@
 """Runs: the values in which committed offsets and groups enter and leave the log.
 
-A run is what one record, or many records of one kind, say. Handlers make runs, the runtime appends
-their bytes, and ``replay`` folds them into the cache, live and at load alike. Every run is one of
-the three classes below; a run is taken whole by encoding, by replay and by loading.
+A run is the content of one record, or of many records of one kind. Handlers make runs, the runtime
+appends their bytes, and ``replay`` folds them into the cache, both live and at load. Every run is
+one of the three classes below; encoding, replay and loading take a run whole.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
 Most of an offsets log is records of one shape: an offset without metadata, no headers, whose
 neighbours have the same group, topic and timestamp. Such a record is recognised by its constant
-bytes, without decoding it field by field. A stretch of them whose partitions go on one by one is
-compared with what it must look like, and its offsets become a column without being numbers in
-between; one that differs in more is unpacked as a table. Everything else takes the plain way,
-record by record.
+bytes, without decoding it field by field. A stretch of such records whose partitions ascend one by
+one is compared with the expected bytes, and its offsets become a column at once. A stretch that
+differs in more fields is unpacked as a table. Everything else is read record by record.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """A snapshot of one shard as bytes (``groups.image``), and back: docs/groups-image.md.
 
-Fuzzy: it is made in slices while commits go on. It says from which log offset the log must be
-replayed over it (*begin*), and up to which one it may already have been touched (*end*). Whoever
-loads it replays all records from *begin* on, in order; each of them overwrites or removes what the
-snapshot has for its key, so that it does not matter which of them the snapshot had seen. What is
-below *begin* is in the snapshot whole.
+A snapshot is fuzzy: it is made in slices while commits go on. It says from which log offset the log
+must be replayed over it (*begin*), and up to which offset it may contain records (*end*). The
+loader replays all records from *begin* on, in order. Each of them overwrites or removes the value
+of its key, so that it does not matter which of them the snapshot contained. All records below
+*begin* are in the snapshot.
 
-That holds only for the very log it was made beside, with nothing missing from *begin* on: the two
-marks name the last batches below *begin* and below *end*, and the loader looks for both.
+That holds only for the log that it was made from, with nothing missing from *begin* on. The two
+marks name the last batches below *begin* and below *end*, and the loader checks both.
 """
 
 from __future__ import annotations

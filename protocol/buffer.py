@@ -1,4 +1,4 @@
-"""What decoders read and files take: the three kinds of bytes."""
+"""The three kinds of bytes that decoders read and files take."""
 
 from __future__ import annotations
 

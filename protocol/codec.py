@@ -2,10 +2,10 @@
 
 A table and a version become a tree of small readers and writers, once; after that nothing looks at
 version ranges. Decoding is exact (every byte accounted for) and bounded (a claimed count or length
-is held against the bytes that are there before anything is made of it). Where Kafka is lenient and
-a well-formed peer can tell the difference, we are as lenient: a varint may be longer than it need
-be, a boolean is true for any byte but 0. Everything else that is not in the format is a
-ProtocolError. ``protocol/generated`` holds faster code for hot APIs, compared with this by tests.
+is compared with the bytes that are there before anything is allocated). Where Kafka is lenient and
+a well-formed client can tell the difference, this is as lenient: a varint may be longer than
+necessary, a boolean is true for any byte but 0. Everything else that is not in the format is a
+ProtocolError. ``protocol/generated`` has faster code for hot APIs; tests compare it with this.
 """
 
 from __future__ import annotations

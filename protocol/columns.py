@@ -1,4 +1,4 @@
-"""What the generated codecs stand on: whole arrays at once, and pieces of frames.
+"""Helpers of the generated codecs: whole arrays at once, and pieces of frames.
 
 An array whose elements have a fixed stride is unpacked or packed with one ``struct.Struct`` made
 for its count. Those are kept, within bounds that no peer can push: at most ``KEPT_ELEMENTS``

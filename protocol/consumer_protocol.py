@@ -1,8 +1,8 @@
-"""The embedded consumer protocol: what members of a "consumer" group put into the opaque bytes.
+"""The embedded consumer protocol: the opaque bytes of members of a "consumer" group.
 
 Subscription and Assignment are versioned by an int16 of their own; a later version only appends
 fields, so every version is read by its version 0 prefix (KIP-429). Broker and coordinator treat
-these bytes as opaque, save for the subscribed topics.
+these bytes as opaque, except for the subscribed topics.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How many elements a message names, counted in its bytes before anything is made of them.
+"""The number of elements in a message, counted in its bytes before it is decoded.
 
-An element of an array takes one byte at the least and becomes an object of a hundred: what a peer
-may name is therefore counted first. The count walks the table of the message as the reference codec
-does, but makes nothing, skips what has a fixed size in one step, and ends above its bound. Entries
-of arrays at any depth count, and so do tagged fields.
+An element of an array may take one byte on the wire and becomes an object of a hundred bytes, so
+the elements are counted first. The count walks the table of the message as the reference codec
+does, but allocates nothing, skips elements of a fixed size in one step, and stops above its bound.
+Entries of arrays at any depth count, and so do tagged fields.
 """
 
 from __future__ import annotations

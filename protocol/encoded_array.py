@@ -1,4 +1,4 @@
-"""Arrays of an answer that are encoded as their elements come, instead of being gathered first."""
+"""Arrays of an answer that are encoded element by element instead of being gathered first."""
 
 from __future__ import annotations
 

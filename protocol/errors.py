@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the error that a peer's nonsense becomes.
+"""Kafka's error codes, and the error for bytes that are not valid.
 
 The table is Apache Kafka 4.3.1's (``Errors.java``); a test compares it with
 ``tests/data/schema/errors.json``. On the wire an error is an INT16, in our values a plain int.

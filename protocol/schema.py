@@ -1,8 +1,8 @@
-"""What a message is made of: types, fields, version ranges, and an API with its two messages.
+"""The parts of a message: types, fields, version ranges, and an API with its two messages.
 
-The tables in ``protocol/messages`` are written in these words. A field says in which versions it is
-on the wire; how a type looks there (int16 or varint lengths) follows from whether the version is
-*flexible* (KIP-482). ``protocol.codec`` turns a table and a version into a codec.
+The tables in ``protocol/messages`` are made of these. A field says in which versions it is on the
+wire; how a type is encoded (int16 or varint lengths) follows from whether the version is *flexible*
+(KIP-482). ``protocol.codec`` turns a table and a version into a codec.
 """
 
 from __future__ import annotations

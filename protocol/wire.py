@@ -1,7 +1,7 @@
 """The variable-length types of the wire: varints, strings, bytes, array counts.
 
 Each reader takes a buffer and a position and returns the value and where it ends; each writer
-appends to a bytearray. What is cut short, too long or null where null is not allowed is a
+appends to a bytearray. A value that is cut short, too long, or null where null is not allowed is a
 ProtocolError; a read beyond the end may also be a ``struct.error`` or ``IndexError``, which the
 codecs turn into one.
 """

@@ -1,8 +1,8 @@
-"""What it may cost to check the records of one request, whatever they claim and unpack to.
+"""A bound on the cost of checking the records of one request, whatever they claim and unpack to.
 
-A hundred kilobytes in gzip may hold a hundred megabytes, and these fifteen million records or one
-record with fifty million headers. So decompressed bytes are counted, and elements: records, their
-headers, messages. One `Budget` serves all batches of a request, damaged ones too.
+A hundred kilobytes in gzip may hold a hundred megabytes: fifteen million records, or one record
+with fifty million headers. So decompressed bytes are counted, and elements: records, their headers,
+messages. One `Budget` serves all batches of a request, damaged ones too.
 """
 
 from __future__ import annotations

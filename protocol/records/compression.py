@@ -4,10 +4,10 @@ Decompression writes into buffers that grow with what comes out, and stops one b
 gzip is zlib's, snappy comes in xerial's framing (raw snappy is read too), LZ4 in frames of
 independent blocks, zstd in frames of its own.
 
-Other threads go on meanwhile: the codecs let go of the interpreter while they work, and what is
-large comes into a map of its own (`unpack`), which is never filled or copied as a whole: 100 MiB
-would hold the interpreter for some 50 ms. Its memory goes back to the system with the last
-reference, which that of a hundred smaller pieces does not.
+Other threads run meanwhile: the codecs release the GIL while they work, and large output goes into
+a map of its own (`unpack`), which is never filled or copied as a whole: 100 MiB would hold the GIL
+for some 50 ms. The memory of a map goes back to the system with the last reference; that of a
+hundred smaller pieces does not.
 """
 
 from __future__ import annotations

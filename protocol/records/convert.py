@@ -1,7 +1,7 @@
 """Conversion between message sets and batches, for clients from before Kafka 0.11.
 
-Up: what Produce v0-v2 brings becomes one batch. Down: what Fetch v0-v3 may carry has no headers,
-no control batches and no zstd; offsets stay what they are, and what is old already stays as it is.
+Up: the messages of Produce v0-v2 become one batch. Down: an answer to Fetch v0-v3 has no headers,
+no control batches and no zstd. Offsets stay, and messages of the old format stay as they are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The exception for record data that a peer or a file holds and that is not what Kafka allows."""
+"""The exception for record data of a client or a file that Kafka's formats do not allow."""
 
 from __future__ import annotations
 

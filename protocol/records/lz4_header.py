@@ -1,4 +1,4 @@
-"""The header of an LZ4 frame: what Java's reader demands of it, and the old checksum of magic 0.
+"""The header of an LZ4 frame: what Java's reader requires, and the old checksum of magic 0.
 
 A frame starts with its magic, a byte of flags (FLG), a byte of block size (BD), an optional content
 size and the header checksum, the second byte of xxHash32 over FLG to content size. Kafka's first

@@ -1,8 +1,8 @@
-"""Validation of what Produce brings, before anything is appended.
+"""Validation of produced records, before anything is appended.
 
 The order of checks is Kafka's: what the request's version allows, then each batch from outside
-(length, size, CRC), then its header, then its records. Where Kafka trims bytes behind the last
-whole batch and answers success, this refuses them: what is acknowledged is what was sent.
+(length, size, CRC), then its header, then its records. Kafka trims bytes after the last
+whole batch and answers success. This refuses them: what is acknowledged is what was sent.
 """
 
 from __future__ import annotations

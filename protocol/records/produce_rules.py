@@ -1,4 +1,4 @@
-"""What a topic's settings demand of produced records, whatever form they come in."""
+"""What a topic's settings require of produced records, in any format."""
 
 from __future__ import annotations
 

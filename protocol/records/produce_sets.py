@@ -1,8 +1,8 @@
-"""Produce where old message sets are concerned: they come from an old client, or are to be stored.
+"""Produce with old message sets: from an old client, or for a topic that stores them.
 
-The topic's magic decides (`ProduceRules.magic`). What has it already is stored as it came; anything
-else is converted once. Old forms have no producer ids, no transactions, no headers and no zstd: a
-batch with any of these is refused, rather than stored without.
+The topic's magic decides (`ProduceRules.magic`). Records of that magic are stored as they came,
+others are converted once. Old formats have no producer ids, no transactions, no headers and no
+zstd: a batch with any of these is refused rather than stored without them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What a log may hold, whatever Kafka wrote it: batches of magic 2 and messages of magic 0 and 1.
+"""The entries of a log of any Kafka: batches of magic 2 and messages of magic 0 and 1.
 
 An *entry* is a batch, or one message of an old set: a plain one or a wrapper. Both begin with an
 offset and a size and have their magic at the same place, so that a `BatchHeader` describes either.
-Of an old message it says: base and last offset are the message's own (a wrapper's is that of the
-last message inside, and where it begins is known only when it is opened), there is no leader epoch
-and no producer, the largest timestamp is the message's (magic 0: none), and a wrapper's record
-count is -1.
+For an old message base and last offset are the message's own (a wrapper has that of the last
+message inside; its first offset is known only when it is opened), there is no leader epoch and no
+producer, the largest timestamp is the message's (magic 0: none), and a wrapper's record count is
+-1.
 """
 
 from __future__ import annotations

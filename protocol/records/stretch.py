@@ -1,10 +1,10 @@
 """Stretches: neighbouring records of one shape, checked as tables instead of one by one.
 
-Records that follow each other often differ in nothing but their contents: the lengths of record,
-key and value are the same, and so are the widths of the two deltas. Then each field of all of them
-is a column, a slice of the section with the record's size as its step, and columns are compared as
-bytes. That a stretch fits is exact: each record of it begins where the one before ends, because
-that has the same lengths.
+Neighbouring records often differ only in their contents: the lengths of record, key and value are
+the same, and so are the widths of the two deltas. Each field of all of them is then a column, a
+slice of the section with the record's size as its step, and columns are compared as bytes. The
+check is exact: each record of a stretch begins where the one before ends, because that one has the
+same lengths.
 """
 
 from __future__ import annotations
