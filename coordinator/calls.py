@@ -1,7 +1,7 @@
 """Calls: the decoded requests that a shard handles.
 
-A call says nothing of versions or bytes: the edge has turned what differs between versions into the
-fields below. ``ticket`` is opaque to the core, which hands it back beside the reply.
+A call has no versions or bytes: the edge has turned the differences between versions into the
+fields below. ``ticket`` is opaque to the core, which returns it beside the reply.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Deadlines of a shard: timers in a lazy heap.
 
-A timer's ``due_ms`` may be moved later, or away, by plain assignment: a heartbeat does no more
-than that. The heap then holds an entry that is too early, which is put right when it falls due.
+A timer's ``due_ms`` may be moved later, or removed, by plain assignment; a heartbeat does only
+that. The heap then holds an entry that is too early, which is corrected when it falls due.
 Only a move to an earlier time needs ``arm``.
 
 Invariant: a timer with a due time has an entry in the heap at or before that time.
@@ -58,7 +58,7 @@ class Deadlines:
         return self._heap[0][0] if self._heap else None
 
     def pop(self, now_ms: int) -> Timer | None:
-        """Take the earliest entry, which must be due, and return its timer if that is due too.
+        """Take the earliest entry, which must be due, and return its timer if the timer is due too.
 
         A timer that is returned is no longer armed. None: the entry was void or too early.
         """

@@ -1,4 +1,4 @@
-"""How groups and offsets end by a request: DeleteGroups and OffsetDelete."""
+"""DeleteGroups and OffsetDelete: groups and offsets that are deleted by request."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Offsets that retention will drop: which, when and why; and the warnings before it does.
 
-Nothing here changes an offset. Groups are looked at by the retention check, a group an item.
+Nothing here changes an offset. The retention check looks at one group after another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WARNING_TIMES_MS = (DAY_MS, HOUR_MS)
 
 
 class ExpiringOffset(NamedTuple):
-    """One offset that will go unless something happens; times are wall milliseconds."""
+    """One offset that will expire unless something happens; times are wall milliseconds."""
 
     group_id: str
     topic: str
@@ -44,7 +44,7 @@ def condition_of(group: Group) -> GroupCondition:
 
 
 def expiring(state: ShardState, group: Group, until_ms: int) -> Iterator[ExpiringOffset]:
-    """The offsets of a group that may go until then, with the reason for each."""
+    """The offsets of a group that may expire until then, each with the reason."""
     condition = condition_of(group)
     found = state.cache.expiring(
         group.group_id, condition, state.config.offsets_retention_ms, until_ms
@@ -70,14 +70,14 @@ def why_it_expires(group: Group, *, asked: bool = False) -> str:
 
 
 def times_of_warnings(config: GroupConfig) -> list[int]:
-    """The warning times that make sense with this retention, the longest first."""
+    """The warning times that are shorter than this retention, the longest first."""
     return [each for each in WARNING_TIMES_MS if each < config.offsets_retention_ms]
 
 
 def warn_of_expiry(step: Step, group: Group, counts: Mapping[int, int], soonest_ms: int) -> None:
     """Note what will go soon; warn when a group comes nearer to it than it was.
 
-    ``counts`` has how many offsets may go within each warning time, the longest first.
+    ``counts`` has how many offsets may expire within each warning time, the longest first.
     """
     nearest_ms = 0
     for within_ms, count in counts.items():

@@ -1,8 +1,8 @@
 """A group: its members, its generation and its state.
 
-The group keeps its own counts right and moves its own state; what a request means is decided in
-membership.py, static_members.py and rebalance.py. Broken invariants are assertions: they mean a
-fault of ours, and the shard stops.
+The group keeps its own counts and moves its own state. membership.py, static_members.py and
+rebalance.py decide what a request does. Broken invariants are assertions: they mean a bug, and the
+shard stops.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class Group:
         return self.joined == len(self.members) and not self.pending
 
     def is_blank(self) -> bool:
-        """Whether nothing but its name is left, and no record keeps even that."""
+        """Whether only its name is left, and no record keeps even that."""
         return (
             self.state is State.EMPTY
             and not self.pending
@@ -232,7 +232,7 @@ class Group:
         self._count_protocols(member.protocols, 1)
 
     def remove(self, member: Member) -> None:
-        """Let a member go that has nothing parked; the oldest one left leads."""
+        """Remove a member that has nothing parked; the oldest one left leads."""
         assert member.join_ticket is None
         assert member.sync_ticket is None
         del self.members[member.member_id]
@@ -245,7 +245,7 @@ class Group:
         self._count_protocols(member.protocols, -1)
 
     def replace(self, old: Member, new: Member) -> None:
-        """Put ``new`` into the place of ``old``, a static member that came back."""
+        """Put ``new`` into the place of ``old``: a static member came back."""
         assert old.group_instance_id == new.group_instance_id
         assert new.member_id not in self.members
         led = self.leader_id == old.member_id
@@ -267,7 +267,7 @@ class Group:
         self._count_protocols(member.protocols, 1)
 
     def elect_among_joined(self) -> None:
-        """A leader that has not rejoined gives way to the oldest member that has."""
+        """Replace a leader that has not rejoined by the oldest member that has."""
         leader = None if self.leader_id is None else self.members[self.leader_id]
         if leader is None or leader.join_ticket is None:
             joined = [m.member_id for m in self.members.values() if m.join_ticket is not None]
@@ -307,7 +307,7 @@ class Group:
         self.subscribed_topics = topics
 
     def run(self, replaced: Member | None = None, by: Member | None = None) -> GroupRun:
-        """The group's metadata record as it is, or as it would be with ``by`` for ``replaced``."""
+        """The group's metadata record as it is, or with ``by`` in place of ``replaced``."""
         leader = self.leader_id
         members = []
         for member in self.members.values():

@@ -1,4 +1,4 @@
-"""Who a request says it comes from: the checks that all requests of members share.
+"""The identity checks that all requests of members share.
 
 Their order is the same everywhere: instance id, member id, then generation.
 """

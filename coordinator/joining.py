@@ -83,9 +83,9 @@ def _refuse(step: Step, call: JoinGroup, error_code: int) -> None:
 
 
 def _has_room(step: Step, group: Group, call: JoinGroup) -> bool:
-    """Whether group.max.size lets this member in; a static one that comes back takes no room.
+    """Whether group.max.size lets this member in; a static one that comes back has its place.
 
-    While members rejoin the parked ones count, so that the last to rejoin are the ones put out
+    While members rejoin only the parked ones count, so that the last to rejoin are refused
     (KAFKA-9885).
     """
     max_size = step.state.config.max_size
@@ -107,7 +107,7 @@ def _static_id(group: Group, group_instance_id: str | None) -> str:
 
 
 def _refuse_for_size(step: Step, group: Group, call: JoinGroup) -> None:
-    """GROUP_MAX_SIZE_REACHED, and the member that asked is out, or the id that it was given."""
+    """Answer GROUP_MAX_SIZE_REACHED; the member, or the id that it was given, is removed."""
     step.reply(call.ticket, JoinReply(GROUP_MAX_SIZE_REACHED, ""))
     pending = group.pending.pop(call.member_id, None)
     if pending is not None:
@@ -200,7 +200,7 @@ def _rejoin(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
 
 
 def _rebalance_for(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
-    """A known member begins a rebalance: say why it is one."""
+    """A known member begins a rebalance, with its cause."""
     since_ms = step.now.mono_ms - group.state_since_ms
     change = change_of(group.protocol_type, _known(member, call.protocols), call.protocols)
     leads = member.member_id == group.leader_id
@@ -223,7 +223,7 @@ def _rebalance_for(step: Step, group: Group, call: JoinGroup, member: Member) ->
 
 
 def _known(member: Member, protocols: Sequence[tuple[str, bytes]]) -> Sequence[tuple[str, bytes]]:
-    """What the member offered before, as far as it is known: the log keeps one protocol alone."""
+    """What the member offered before, as far as it is known: the log keeps only one protocol."""
     if not member.restored:
         return member.protocols
     kept = dict(member.protocols)
@@ -266,9 +266,9 @@ def pending_due(step: Step, group: Group, member_id: str) -> None:
 
 
 def session_due(step: Step, group: Group, member: Member) -> None:
-    """A member was not heard of in time, or is new and waited too long for its first generation.
+    """A member's session expired, or a new member waited too long for its first generation.
 
-    The latter holds back ghosts: clients that give up, close and come back as somebody else
+    The second limits members whose clients gave up, closed and came back under another id
     (KAFKA-7610).
     """
     if member.waits:
@@ -289,11 +289,11 @@ def session_due(step: Step, group: Group, member: Member) -> None:
 
 
 def void(step: Step, group: Group, member: Member) -> None:
-    """The peer of a parked request is gone: nobody will read its answer.
+    """The client of a parked request is gone: nobody will read its answer.
 
-    A member that never learnt its id cannot come back and is removed at once, so that no rebalance
-    waits for a ghost; a static one only while it is new, for its place is its own. Any other has
-    its session to come back in.
+    A member that never got its id can't come back and is removed at once, so that no rebalance
+    waits for it; a static one only while it is new, for its place is its own. Any other member can
+    come back until its session ends.
     """
     step.void(group, member)
     if not member.knows_id and (member.group_instance_id is None or member.is_new):

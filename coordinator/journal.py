@@ -1,12 +1,12 @@
 """Why groups rebalanced: a fold of the core's events into bounded rings, one set per group.
 
-``observe`` takes the events in order, each with the time at which it was emitted; nothing else is
-read. Texts are the core's own; times are wall milliseconds where they are shown and monotonic where
-they are subtracted. Bounds: 64 rebalances a group and, by estimate, 64 MiB for all, of which the
-group that has been quiet for longest goes first. A group that has no events has no entry.
+``observe`` takes the events in order, each with the time at which it was emitted. Texts are the
+core's own; times are wall milliseconds where they are shown and monotonic where they are
+subtracted. Bounds: 64 rebalances a group and about 64 MiB for all; the group that has been quiet
+for longest is forgotten first. A group without events has no entry.
 
-Sizes are estimates: of the objects that an entry has for itself and of the texts that it holds.
-Texts come from clients, and ids may be 32 kB long: what is kept of each is its two ends.
+Sizes are estimates of an entry's own objects and of its texts. Texts come from clients, and ids
+may be 32 kB long: the journal keeps the two ends of each.
 """
 
 from __future__ import annotations

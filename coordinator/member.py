@@ -1,4 +1,4 @@
-"""A member of a group: what it said of itself, what it waits for, and how long it is believed."""
+"""A member of a group: its protocols and timeouts, its parked request and its session."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Member:
         waits; but for a new member, whose first JoinGroup may wait only so long."""
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What it said under this protocol; empty for one that it does not offer."""
+        """Its metadata for this protocol; empty for one that it does not offer."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata

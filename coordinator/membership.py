@@ -72,7 +72,7 @@ def _check_sync(group: Group | None, call: SyncGroup) -> int:
 
 
 def _assign(step: Step, group: Group, call: SyncGroup) -> None:
-    """The leader has spoken: store the assignment and answer all who wait for it.
+    """Store the leader's assignment and answer all members that wait for it.
 
     A member that the leader left out gets nothing; ids that are not in the group are ignored. An
     assignment that no record can hold is refused before anything depends on it.
@@ -119,7 +119,7 @@ def _assignment_of(group: Group, member: Member) -> SyncReply:
 
 
 def heartbeat(state: ShardState, call: Heartbeat, now: Now) -> int:
-    """The answer to a Heartbeat; one of a member starts its session anew."""
+    """The answer to a Heartbeat; a member's session starts again."""
     group = state.groups.get(call.group_id)
     if group is None:
         return UNKNOWN_MEMBER_ID if call.group_id else INVALID_GROUP_ID
@@ -187,7 +187,7 @@ def _leave(step: Step, group: Group, call: LeaveGroup) -> None:
 
 
 def _find(group: Group, leaver: Leaver) -> tuple[str, int]:
-    """The member that leaves, or the error; an instance id alone is how an admin removes one."""
+    """The member that leaves, or the error; administrators remove one by its instance id alone."""
     if not leaver.member_id and leaver.group_instance_id is not None:
         member_id = group.static_members.get(leaver.group_instance_id)
         return ("", UNKNOWN_MEMBER_ID) if member_id is None else (member_id, NONE)

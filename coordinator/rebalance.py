@@ -1,7 +1,8 @@
 """Rebalances: how a join phase begins, how it ends, and what its deadlines do.
 
-What takes members out of a group ends with ``after_removal``; what brings them in, or back, with
-``prepare`` and ``complete_if_joined``. The shard calls ``phase_due`` when a phase timer falls due.
+Code that removes members calls ``after_removal`` at its end; code that adds them, or brings them
+back, calls ``prepare`` and ``complete_if_joined``. The shard calls ``phase_due`` when a phase timer
+falls due.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str 
 
 
 def _begin_join_phase(step: Step, group: Group, hold_ms: int) -> None:
-    """Wait for everybody; for ``hold_ms`` even when all have come, so that more may come."""
+    """Wait for all members; for ``hold_ms`` even when all have joined, so that more can join."""
     group.pending_syncs.clear()
     group.initial_delay = False
     timeout_ms = group.rebalance_timeout_ms()
@@ -51,7 +52,7 @@ def _begin_join_phase(step: Step, group: Group, hold_ms: int) -> None:
 
 
 def _begin_initial_delay(step: Step, group: Group) -> None:
-    """The first members of a group seldom come alone: wait for the others (KIP-134)."""
+    """Wait for more members: the first ones of a group seldom come alone (KIP-134)."""
     delay_ms = step.state.config.initial_rebalance_delay_ms
     group.initial_delay = True
     group.member_added = False
@@ -63,8 +64,8 @@ def _begin_initial_delay(step: Step, group: Group) -> None:
 def complete_if_joined(step: Step, group: Group) -> None:
     """End the join phase when nobody is awaited any more.
 
-    The initial delay is ended by time alone; a delay of 0 is over at once. So is the time in which
-    joins into a stable group are collected, unless nobody is left.
+    Only time ends the initial delay; a delay of 0 ends at once. Only time ends the collecting of
+    joins into a stable group, unless nobody is left.
     """
     if group.state is not State.PREPARING_REBALANCE:
         return
@@ -76,7 +77,7 @@ def complete_if_joined(step: Step, group: Group) -> None:
 
 
 def after_removal(step: Step, group: Group, cause: Cause, detail: str, member_id: str = "") -> None:
-    """What follows when members are gone: a rebalance, or the end of the join phase."""
+    """After members are gone: begin a rebalance, or end the join phase."""
     match group.state:
         case State.AWAITING_SYNC | State.STABLE:
             prepare(step, group, cause, detail, member_id)
@@ -113,7 +114,7 @@ def phase_due(step: Step, group: Group) -> None:
 
 
 def _delay_step_over(step: Step, group: Group) -> None:
-    """Wait one more step if somebody came during this one, up to the rebalance timeout."""
+    """Wait one more step if a member came during this one, up to the rebalance timeout."""
     if group.member_added and group.delay_remaining_ms:
         group.member_added = False
         past_ms = group.delay_step_ms
@@ -138,7 +139,7 @@ def _hold_over(step: Step, group: Group) -> None:
 
 
 def _sync_phase_over(step: Step, group: Group) -> None:
-    """Members that joined this generation and never asked for their assignment are out."""
+    """Remove members that joined this generation and never asked for their assignment."""
     late = [group.members[name] for name in group.members if name in group.pending_syncs]
     assert late, f"group {group.group_id!r} had a sync deadline and awaits nobody"
     detail = f"sent no SyncGroup for generation {group.generation_id} in time"
@@ -154,8 +155,8 @@ def _sync_phase_over(step: Step, group: Group) -> None:
 def complete(step: Step, group: Group, cause: Cause) -> None:
     """End the join phase with the members that have joined.
 
-    Dynamic members that have not are out. Static ones stay until their session expires, so that a
-    restart costs no partitions; if nobody but them is left, the phase goes on.
+    Dynamic members that have not joined are removed. Static ones stay until their session expires,
+    so that a restart costs no partitions; if only they are left, the phase goes on.
     """
     late = [
         member

@@ -72,7 +72,7 @@ def _heartbeat(state: ShardState, call: Heartbeat, now: Now) -> Outcome:
 
 
 def _stepped(handler: Callable[[Step, Any], object], must_name_group: bool = False) -> _Handler:
-    """A handler that says its outcome through a Step; what it gets beside is handed on.
+    """A handler that collects its outcome in a Step.
 
     A call that ``must_name_group`` and does not is refused before its handler sees it.
     """
@@ -140,11 +140,11 @@ class GroupShard:
         return _HANDLERS[type(call)](self._state, call, now)
 
     def configure(self, config: GroupConfig) -> None:
-        """Other settings, from the next call on."""
+        """Use other settings from the next call on."""
         self._state.config = config
 
     def disconnected(self, ticket: Ticket, now: Now) -> Outcome:
-        """The peer of a parked request is gone; nothing happens for a ticket that is not parked."""
+        """The client of a parked request is gone; a ticket that is not parked is ignored."""
         owner = self._state.parked.get(ticket)
         if owner is None:
             return NOTHING
@@ -156,18 +156,17 @@ class GroupShard:
     ) -> Outcome:
         """Write tombstones for the offsets in these topics, each below its log offset.
 
-        What cannot be done at once `expire` does, or `sweep` before ``loaded``. ``ticket`` gets
-        NONE at the end, like a request that deletes a group.
+        What can't be done at once is done by `expire`, or by `sweep` before ``loaded``. ``ticket``
+        gets NONE at the end, like a request that deletes a group.
         """
         deleted = TopicsDeleted(self._state.cache, topics, ticket)
         return _stepped(begin)(self._state, deleted, now)
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Do what is due, about ``budget`` items of it (at least one).
+        """Do what is due, about ``budget`` items (at least one).
 
-        Deadlines come first, then work that was begun, such as the retention check: a group an
-        item, and more for one with many offsets. While more is due ``next_deadline`` is not later
-        than now.
+        Deadlines come first, then unfinished work such as the retention check: a group is an item,
+        one with many offsets is several. While more is due ``next_deadline`` is not later than now.
         """
         return _stepped(self._expire)(self._state, budget, now)
 
@@ -186,11 +185,11 @@ class GroupShard:
 
     @property
     def is_sweeping(self) -> bool:
-        """Whether there is work that was begun and not ended."""
+        """Whether there is unfinished work."""
         return bool(self._state.sweeps)
 
     def sweep(self, now: Now, budget: int) -> Outcome:
-        """Go on with work that was begun, for about so many items; no deadline is looked at."""
+        """Go on with unfinished work for about so many items; deadlines are left alone."""
         return _stepped(self._go_on)(self._state, budget, now)
 
     def _go_on(self, step: Step, budget: int) -> None:
@@ -219,7 +218,7 @@ class GroupShard:
                 session_due(step, group, member)
 
     def next_deadline(self) -> int | None:
-        """When ``expire`` has something to do next, or to look at, in monotonic milliseconds."""
+        """When ``expire`` has something to do or to check next, in monotonic milliseconds."""
         if self._state.sweeps:
             return 0
         return self._state.deadlines.next_ms()
@@ -287,9 +286,9 @@ class GroupShard:
         self._state.cache.restore(group_id, topic, columns)
 
     def wake(self, now: Now, budget: int) -> int:
-        """Part of ``loaded``, for at most ``budget`` groups; how many it was, 0 when all are awake.
+        """Do a part of ``loaded`` for at most ``budget`` groups; how many, 0 when all are awake.
 
-        The log is replayed: sessions start in full, groups of offsets alone come to be.
+        The log is replayed: sessions start in full, and groups that only have offsets are made.
         """
         assert not self._live
         state = self._state
@@ -313,7 +312,7 @@ class GroupShard:
         return awake
 
     def loaded(self, now: Now) -> Outcome:
-        """The log is replayed: the groups that ``wake`` has not seen are awake, and calls may come.
+        """The log is replayed: wake the groups that ``wake`` has not seen; calls may follow.
 
         A group with more members than group.max.size rebalances.
         """

@@ -1,6 +1,6 @@
 """The group's state machine on one page.
 
-This module owns the five states, which moves between them are legal, and what they are called.
+This module owns the five states, their names and the legal moves between them.
 The state of a group changes only in ``Group.transition_to``; every handler has one
 ``match group.state`` with every state written.
 

@@ -64,7 +64,7 @@ def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: s
 
 
 def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -> None:
-    """The old id is fenced, in every state (KAFKA-8500): whoever waits under it gets that error."""
+    """Fence the old id in every state (KAFKA-8500): a request parked under it gets that error."""
     step.answer_join(group, old, JoinReply(FENCED_INSTANCE_ID, old.member_id))
     step.answer_sync(group, old, SyncReply(FENCED_INSTANCE_ID))
     group.replace(old, new)
@@ -120,7 +120,7 @@ def _topics(member: Member, group: Group) -> set[str] | bytes:
 
 
 def _keep_generation(step: Step, group: Group, call: JoinGroup, old: Member, new: Member) -> None:
-    """No rebalance: the record is written anew and the member fetches its assignment by SyncGroup.
+    """Write the record again without a rebalance; the member gets its assignment by SyncGroup.
 
     From v9 a leader learns that it leads and need not assign (KIP-814). Before that it gets the id
     of the old leader, itself under its old id if it led, so that it does not assign.

@@ -1,4 +1,4 @@
-"""One step of a shard: what it works on and what it has to say so far.
+"""One step of a shard: the state that it works on, and its outcome so far.
 
 ``ShardState`` is everything that a shard remembers; a ``Step`` collects the records, replies and
 events of one call. A parked request is answered through the two functions here and nowhere else,
@@ -70,7 +70,7 @@ class Step:
         self.events: list[Event] = []
 
     def outcome(self) -> Outcome:
-        """All that was said, in order."""
+        """All that was collected, in order."""
         return Outcome(self.records, self.replies, self.events)
 
     def reply(self, ticket: Ticket, reply: Reply) -> None:
@@ -130,7 +130,7 @@ class Step:
         return True
 
     def void(self, group: Group, member: Member) -> None:
-        """Let what a member has parked be parked no more; the caller answers it, if anybody does.
+        """Unpark a member's request; the caller answers it, if anybody does.
 
         JoinGroups are parked only while members join and SyncGroups only after that, so that a
         member has one parked request at most.
@@ -147,7 +147,7 @@ class Step:
     # ----------------------------------------------------------------------------------- timers
 
     def renew(self, member: Member) -> None:
-        """Start a member's session anew."""
+        """Start a member's session again."""
         self.state.deadlines.arm(member.session, self.now.mono_ms + member.session_timeout_ms)
 
     def arm_phase(self, group: Group, after_ms: int) -> None:

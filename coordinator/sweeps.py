@@ -1,9 +1,9 @@
 """Work over many offsets in bounded pieces: deleted groups and topics, and the retention check.
 
 A group may have hundreds of thousands of offsets, and a tombstone costs some 10 us until it is in
-the log. Whoever begins such work does its first pieces at once; the rest waits in ``state.sweeps``
-for ``expire``. Between two pieces anything may happen: each looks anew at what is there. A crash
-between two leaves a part of the offsets, as if the rest had still to be deleted.
+the log. The first pieces of such work are done at once; the rest waits in ``state.sweeps`` for
+``expire``. Anything may happen between two pieces, so each looks again at what is there. A crash
+between two pieces leaves a part of the offsets, as if it had still to be deleted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BATCH_HEADER_BYTES = 61
 
 
 def begin(step: Step, sweep: Sweep) -> bool:
-    """Do what can be done at once; whether that was all. The rest is left to `expire`."""
+    """Do what can be done at once; whether that was all. `expire` does the rest."""
     if work(step, sweep, AT_ONCE) > 0:
         return True
     step.state.sweeps.append(sweep)
@@ -141,7 +141,7 @@ class TopicsDeleted(Sweep):
 
 
 class GroupDeleted(Sweep):
-    """A group that is being deleted: its offsets go, and then its record. It is DEAD meanwhile."""
+    """A group that is being deleted: first its offsets, then its record. It is DEAD meanwhile."""
 
     def __init__(self, step: Step, group: Group, ticket: Ticket) -> None:
         self.ticket = ticket
@@ -168,7 +168,7 @@ def bury(step: Step, group: Group, cause: Cause, detail: str) -> None:
 
 
 def forget(step: Step, group: Group, cause: Cause, detail: str) -> None:
-    """Let an EMPTY or DEAD group go, with a tombstone if the log may hold a record of it."""
+    """Forget an EMPTY or DEAD group, with a tombstone if the log may hold its record."""
     if group.generation_id > 0 or group.record_offset != -1:
         step.records.append(GroupRun(group.group_id, None))
     if group.state is not State.DEAD:
@@ -203,9 +203,9 @@ class Retention(Sweep):
 
 
 class _GroupRetention:
-    """The check of one group: what retention lets go, what it will soon, and whether any is left.
+    """The check of one group: which offsets expire, which will soon, and whether any is left.
 
-    A group of few offsets is looked at in one piece.
+    A group with few offsets is checked in one piece.
     """
 
     def __init__(self, step: Step, group: Group) -> None:
@@ -254,7 +254,7 @@ class _GroupRetention:
             self._partitions = cache.partitions(group_id, self._topic)
 
     def _look(self, step: Step, rule: ExpiryRule, most: int) -> int:
-        """Look at that many partitions of the topic; how many it was."""
+        """Check so many partitions of the topic; how many it was."""
         looked_at = self._partitions[self._next : self._next + most]
         self._next += len(looked_at)
         topic, now_ms = self._topic, step.now.wall_ms

@@ -60,7 +60,7 @@ def _described(group: Group, protocol_name: str | None) -> DescribeReply:
 
 
 def list_groups(state: ShardState, call: ListGroups, now: Now) -> Outcome:  # noqa: ARG001
-    """The groups of this shard that the filters let through; DEAD ones are not listed."""
+    """The groups of this shard that match the filters; DEAD ones are not listed."""
     states = state_filter(call.states) if call.states else frozenset(State)
     if call.types and CLASSIC not in {name.lower() for name in call.types}:
         states = frozenset()

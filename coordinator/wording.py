@@ -1,7 +1,7 @@
-"""What happened, in the words that log lines and the journal use.
+"""The words that log lines and the journal use for what happened.
 
-Members are named with their hosts, subscriptions by what came and what went. Only protocol type
-"consumer" has subscriptions that can be read; any other metadata is compared as bytes.
+Members are named with their hosts, subscriptions by the topics added and removed. Only protocol
+type "consumer" has subscriptions that can be read; any other metadata is compared as bytes.
 """
 
 from __future__ import annotations
