@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from cli.errors import USAGE, CommandError
+
 Bootstrap = Annotated[
     str,
     typer.Option(
@@ -36,3 +38,11 @@ DryRunAtBroker = Annotated[
 BOOTSTRAP = "127.0.0.1:9092"
 HTTP = "127.0.0.1:9644"
 TIMEOUT_S = 30.0
+
+
+def name_and_value(option: str, text: str) -> tuple[str, str]:
+    """The two sides of NAME=VALUE; ``option`` stands before it in the error."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise CommandError(f"{option}{text}: write it as NAME=VALUE", USAGE)
+    return name.strip(), value.strip()

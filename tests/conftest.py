@@ -11,8 +11,13 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.brokers import COMMAND, KIND, RUNNING, Broker, make_broker
+
+# A busy machine is no fault of ours: no property is held to a length of time.
+settings.register_profile("patient", settings(), deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from cli import output
-from cli.errors import FOUND, USAGE, CommandError
+from cli.errors import FOUND, CommandError
+from cli.files import read_text
 from cli.options import Json
 
 app = typer.Typer(help="Check configuration files.", no_args_is_help=True)
@@ -49,12 +50,7 @@ def rows_of(file: Path) -> list[output.Row]:
     from broker.config.properties import parse
     from broker.config.protection import asked_for
 
-    try:
-        given = parse(file.read_text())
-    except OSError as error:
-        raise CommandError(f"{file} can't be read: {error.strerror}", USAGE) from None
-    except UnicodeDecodeError:
-        raise CommandError(f"{file} is not a text file", USAGE) from None
+    given = parse(read_text(file))
     rows = [_row(name, text) for name, text in given.items()]
     followed = {name: text for name, text in given.items() if asked_for(name, text) is None}
     if not any(row["verdict"] == BAD and row["setting"] in followed for row in rows):

@@ -8,14 +8,20 @@ import typer
 
 from cli import clock, output
 from cli.client.cluster import Cluster, Connection
+from cli.client.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Resource, describe
 from cli.errors import USAGE, CommandError, refused
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, DryRunAtBroker, Json, Timeout
-from protocol.errors import UNKNOWN_TOPIC_OR_PARTITION
+from cli.options import (
+    BOOTSTRAP,
+    TIMEOUT_S,
+    Bootstrap,
+    DryRunAtBroker,
+    Json,
+    Timeout,
+    name_and_value,
+)
 
 app = typer.Typer(help="Read and change settings of topics and brokers.", no_args_is_help=True)
 
-TOPIC_RESOURCE = 2
-BROKER_RESOURCE = 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 SETTLED_WITHIN_S = 5.0
@@ -33,18 +39,6 @@ _TYPES = {
     9: "password",
 }  # fmt: skip
 _DEFAULT = "default"
-
-
-class Resource(NamedTuple):
-    """What has settings: a topic, a broker, or (a broker without a name) every broker."""
-
-    kind: int
-    name: str
-
-    def __str__(self) -> str:
-        if self.kind == TOPIC_RESOURCE:
-            return f"topic {self.name}"
-        return f"broker {self.name}" if self.name else "every broker"
 
 
 class Operation(NamedTuple):
@@ -79,29 +73,6 @@ def _connection(cluster: Cluster, resource: Resource) -> Connection:
     if resource.kind == BROKER_RESOURCE and resource.name:
         return cluster.broker(int(resource.name))
     return cluster.any
-
-
-def _describe(
-    connection: Connection, resource: Resource, names: list[str] | None
-) -> dict[str, dict[str, Any]]:
-    """The settings of a resource by name, as DescribeConfigs has them."""
-    asked = {
-        "resource_type": resource.kind,
-        "resource_name": resource.name,
-        "configuration_keys": names,
-    }
-    answer = connection.call(
-        "DescribeConfigs",
-        {"resources": [asked], "include_synonyms": True, "include_documentation": True},
-    )
-    result = answer["results"][0]
-    code = result["error_code"]
-    if code:
-        message = None if code == UNKNOWN_TOPIC_OR_PARTITION else result["error_message"]
-        raise refused(f"settings of {resource}", code, message)
-    return {
-        entry["name"]: entry for entry in sorted(result["configs"], key=lambda e: str(e["name"]))
-    }
 
 
 def _source(entry: dict[str, Any]) -> str:
@@ -146,7 +117,7 @@ def get(
     """Show the settings named, else those that are not at their defaults."""
     resource = _resource(topic, broker, every_broker)
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    found = _describe(_connection(cluster, resource), resource, settings or None)
+    found = describe(_connection(cluster, resource), resource, settings or None)
     missing = [name for name in settings or () if name not in found]
     if missing and resource != (BROKER_RESOURCE, ""):
         raise CommandError(
@@ -168,10 +139,8 @@ def get(
 def _pairs(option: str, pairs: list[str] | None, operation: int) -> list[Operation]:
     operations = []
     for pair in pairs or ():
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
-            raise CommandError(f"{option}{pair}: write it as NAME=VALUE", USAGE)
-        operations.append(Operation(name.strip(), operation, value.strip()))
+        name, value = name_and_value(option, pair)
+        operations.append(Operation(name, operation, value))
     return operations
 
 
@@ -213,7 +182,7 @@ def set_configs(
         raise CommandError("a setting is named twice; change it once", USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     connection = _connection(cluster, resource)
-    before = _describe(connection, resource, None)
+    before = describe(connection, resource, None)
     _alter(connection, resource, operations, before, dry_run)
     after = {} if dry_run else _settled(connection, resource, operations, before)
     rows = [
@@ -291,7 +260,7 @@ def _settled(
 
     deadline = clock.monotonic_s() + SETTLED_WITHIN_S
     while True:
-        after = _describe(connection, resource, None)
+        after = describe(connection, resource, None)
         settled = all(shows(operation, after.get(operation.setting)) for operation in operations)
         if settled or clock.monotonic_s() > deadline:
             return after

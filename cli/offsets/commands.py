@@ -14,6 +14,7 @@ from cli.client.cluster import Cluster
 from cli.client.group_reads import Committed, committed_of, known_group, list_groups, read_group
 from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
 from cli.errors import USAGE, CommandError
+from cli.files import read_text, write_text
 from cli.offsets import files as offset_files
 from cli.offsets.changes import (
     Change,
@@ -149,10 +150,7 @@ def export(
     if output_file is None:
         sys.stdout.write(text)
         return
-    try:
-        output_file.write_text(text)
-    except OSError as error:
-        raise CommandError(f"{output_file} can't be written: {error.strerror}") from None
+    write_text(output_file, text)
     offsets = output.counted(sum(map(len, found.values())), "offset")
     groups_counted = output.counted(len(found), "group")
     output.say(f"Exported {offsets} of {groups_counted} to {output_file}")
@@ -178,12 +176,12 @@ def import_offsets(
 
 
 def _text(file: str) -> str:
+    if file != "-":
+        return read_text(Path(file))
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text()
-    except OSError as error:
-        raise CommandError(f"{file} can't be read: {error.strerror}", USAGE) from None
+        return sys.stdin.read()
     except UnicodeDecodeError:
-        raise CommandError(f"{file} is not a text file", USAGE) from None
+        raise CommandError("standard input is not text", USAGE) from None
 
 
 def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list[Change]:

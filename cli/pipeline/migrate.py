@@ -13,6 +13,7 @@ from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_reads import known_group
 from cli.errors import USAGE, CommandError
+from cli.files import read_text, write_new
 from cli.offsets import files as offset_files
 from cli.offsets.changes import DryRun, Execute
 from cli.options import BOOTSTRAP, TIMEOUT_S, Json, Timeout
@@ -27,9 +28,7 @@ from cli.pipeline.plans import (
     carry_out_file,
     check_alone,
     open_target,
-    read_text,
     time_now,
-    write_new,
 )
 from cli.pipeline.restore import AppliedAt, Groups, warn_of
 from cli.pipeline.targets import KafkaTarget, OldWayTarget, Target, ZooKeeperTarget, bounds_of

@@ -10,6 +10,7 @@ import typer
 
 from cli import output
 from cli.errors import CommandError
+from cli.files import not_written
 from cli.options import Json
 from cli.pipeline.source import check_out
 from pipeline.archive import ARCHIVE, MAIN_FILE, write_package
@@ -39,7 +40,7 @@ def package(
     try:
         archive, main_file = write_package(folder)
     except OSError as error:
-        raise CommandError(f"{out} can't be written: {error.strerror}") from None
+        raise not_written(folder, error) from None
     line = [
         *("spark-submit", "--master", master, "--py-files", str(archive), str(main_file)),
         *("commits", "--source", "SOURCE", "--out", "TABLES"),

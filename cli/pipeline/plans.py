@@ -17,6 +17,7 @@ import typer
 from cli import clock, output
 from cli.client.cluster import Cluster
 from cli.errors import USAGE, CommandError
+from cli.files import read_text, write_new
 from cli.offsets.changes import agreed, show_json
 from cli.pipeline.extra import needs, sentences
 from cli.pipeline.targets import KafkaTarget, OldWayTarget, Target, ZooKeeperTarget
@@ -189,29 +190,6 @@ def check_alone(path: Path | None, other: Path | None, named: Sequence[object]) 
 def time_now() -> str:
     """The time that a plan notes, in UTC."""
     return f"{clock.now():%Y-%m-%dT%H:%M:%S}Z"
-
-
-def read_text(path: Path) -> str:
-    """A text file's text; CommandError when it can't be read."""
-    try:
-        return path.read_text()
-    except OSError as error:
-        raise CommandError(f"{path} can't be read: {error.strerror}", USAGE) from None
-    except UnicodeDecodeError:
-        raise CommandError(f"{path} is not a text file", USAGE) from None
-
-
-def write_new(path: Path, text: str, option: str) -> None:
-    """Write a file that must not be there yet, down to the disk; ``option`` names it."""
-    try:
-        with path.open("x") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-    except FileExistsError:
-        raise CommandError(f"{path} exists already: name another with {option}", USAGE) from None
-    except OSError as error:
-        raise CommandError(f"{path} can't be written: {error.strerror}") from None
 
 
 def _rewrite(path: Path, plan: Plan) -> None:

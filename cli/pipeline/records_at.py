@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cli.client.cluster import Cluster, Connection, Value
+from cli.client.fetch import fetch
 from cli.client.offsets_at import Partition
-from cli.errors import CommandError, refused
-from protocol.errors import OFFSET_OUT_OF_RANGE
 from protocol.records.stored import iter_stored, stored_records
 
 MAX_BYTES = 64 << 10
@@ -42,31 +41,17 @@ def _fetch(
     found: dict[Partition, tuple[int, int]],
 ) -> None:
     """Ask once: each partition answered is found, ended, or further on than before."""
-    if leader.version_of("Fetch") < 4:
-        raise CommandError("this broker is older than 0.11 and sends no record batches")
-    topics: dict[str, list[Value]] = {}
-    for topic, partition in keys:
-        entry = {
-            "partition": partition,
-            "fetch_offset": positions[topic, partition],
-            "partition_max_bytes": MAX_BYTES,
-        }
-        topics.setdefault(topic, []).append(entry)
-    request = {
-        "replica_id": -1,
-        "max_wait_ms": 0,
-        "min_bytes": 0,
-        "max_bytes": MAX_BYTES * len(keys),
-        "isolation_level": 0,
-        "topics": [{"topic": topic, "partitions": parts} for topic, parts in topics.items()],
-    }
-    for response in leader.call("Fetch", request)["responses"]:
-        for answer in response["partitions"]:
-            key = (response["topic"], answer["partition_index"])
-            code = answer["error_code"]
-            if code and code != OFFSET_OUT_OF_RANGE:
-                raise refused(f"{key[0]}-{key[1]}", code)
-            _take(key, bytes(answer["records"] or b""), answer, positions, found)
+    answers = fetch(
+        leader,
+        keys,
+        positions,
+        partition_max_bytes=MAX_BYTES,
+        max_bytes=MAX_BYTES * len(keys),
+        min_bytes=0,
+        max_wait_ms=0,
+    )
+    for key, answer in answers:
+        _take(key, bytes(answer["records"] or b""), answer, positions, found)
 
 
 def _take(

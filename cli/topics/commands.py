@@ -9,24 +9,22 @@ import typer
 
 from cli import clock, output
 from cli.client.cluster import RETRY_S, Cluster
+from cli.client.configs import TOPIC_RESOURCE, Resource
+from cli.client.configs import describe as describe_configs
 from cli.client.offsets_at import EARLIEST, LATEST, offsets_at
-from cli.errors import USAGE, CommandError, check
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, DryRunAtBroker, Json, Timeout
+from cli.errors import CommandError, check
+from cli.options import (
+    BOOTSTRAP,
+    TIMEOUT_S,
+    Bootstrap,
+    DryRunAtBroker,
+    Json,
+    Timeout,
+    name_and_value,
+)
 from protocol.errors import TOPIC_ALREADY_EXISTS
 
 app = typer.Typer(help="Create, list, describe, grow and delete topics.", no_args_is_help=True)
-
-TOPIC_RESOURCE = 2
-
-
-def _settings(pairs: list[str]) -> list[dict[str, str]]:
-    settings = []
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise CommandError(f"--config {pair}: write it as NAME=VALUE", USAGE)
-        settings.append({"name": name.strip(), "value": value.strip()})
-    return settings
 
 
 @app.command()
@@ -47,6 +45,8 @@ def create(
     json: Json = False,
 ) -> None:
     """Create topics."""
+    pairs = [name_and_value("--config ", text) for text in config or ()]
+    settings = [{"name": name, "value": value} for name, value in pairs]
     cluster = Cluster(bootstrap, timeout_s=timeout)
     controller = cluster.controller()
     if controller.version_of("CreateTopics") < 4:  # defaults by -1 came with version 4 (KIP-464)
@@ -57,7 +57,7 @@ def create(
             "num_partitions": partitions,
             "replication_factor": replication_factor,
             "assignments": [],
-            "configs": _settings(config or []),
+            "configs": settings,
         }
         for topic in topics
     ]
@@ -119,28 +119,13 @@ def list_topics(
     output.show(rows, columns, "No topics yet; `muster topics create NAME` creates one", json)
 
 
-def _configs(cluster: Cluster, topic: str) -> dict[str, str]:
-    """Return the settings of a topic that differ from the broker's defaults."""
-    answer = cluster.any.call(
-        "DescribeConfigs",
-        {
-            "resources": [
-                {
-                    "resource_type": TOPIC_RESOURCE,
-                    "resource_name": topic,
-                    "configuration_keys": None,
-                }
-            ],
-            "include_synonyms": False,
-            "include_documentation": False,
-        },
-    )
-    result = answer["results"][0]
-    check(f"settings of {topic}", result)
+def _own_settings(cluster: Cluster, topic: str) -> dict[str, str]:
+    """The settings of a topic that are its own, not the broker's."""
+    found = describe_configs(cluster.any, Resource(TOPIC_RESOURCE, topic))
     return {
-        c["name"]: c["value"]
-        for c in result["configs"]
-        if not c["is_default"] and c["config_source"] in (-1, 1)
+        name: entry["value"]
+        for name, entry in found.items()
+        if not entry["is_default"] and entry["config_source"] in (-1, 1)
     }
 
 
@@ -174,7 +159,7 @@ def describe(
                 "topic": topic["name"],
                 "topic_id": str(topic_id) if topic_id.int else None,
                 "internal": topic["is_internal"],
-                "configs": _configs(cluster, topic["name"]),
+                "configs": _own_settings(cluster, topic["name"]),
                 "partitions": partitions,
             }
         )

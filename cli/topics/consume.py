@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from cli import clock, output
-from cli.client.cluster import Cluster, Connection, Value
+from cli.client.cluster import Cluster, Connection
+from cli.client.fetch import fetch
 from cli.client.group_member import GroupMember
 from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
-from cli.errors import USAGE, CommandError, refused
+from cli.errors import USAGE, CommandError
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
-from protocol.errors import OFFSET_OUT_OF_RANGE
 from protocol.records.batch import Record
 from protocol.records.stored import iter_stored, stored_records
 
@@ -147,33 +147,20 @@ class Consumer:
     def _fetch(
         self, leader: Connection, keys: list[Partition]
     ) -> Iterator[tuple[Partition, Record]]:
-        if leader.version_of("Fetch") < 4:
-            raise CommandError("this broker is older than 0.11 and sends no record batches")
-        topics: dict[str, list[Value]] = {}
-        for topic, partition in keys:
-            entry = {
-                "partition": partition,
-                "fetch_offset": self.positions[topic, partition],
-                "partition_max_bytes": MAX_BYTES,
-            }
-            topics.setdefault(topic, []).append(entry)
-        request = {
-            "replica_id": -1,
-            "max_wait_ms": WAIT_MS,
-            "min_bytes": 1,
-            "max_bytes": MAX_BYTES,
-            "isolation_level": 0,
-            "topics": [{"topic": topic, "partitions": parts} for topic, parts in topics.items()],
-        }
-        for response in leader.call("Fetch", request)["responses"]:
-            for answer in response["partitions"]:
-                where = (response["topic"], answer["partition_index"])
-                if answer["error_code"] == OFFSET_OUT_OF_RANGE:
-                    self.positions.update(offsets_at(self.cluster, [where], self.start_at))
-                elif answer["error_code"]:
-                    raise refused(f"{where[0]}-{where[1]}", answer["error_code"])
-                else:
-                    yield from self._records(where, bytes(answer["records"] or b""))
+        answers = fetch(
+            leader,
+            keys,
+            self.positions,
+            partition_max_bytes=MAX_BYTES,
+            max_bytes=MAX_BYTES,
+            min_bytes=1,
+            max_wait_ms=WAIT_MS,
+        )
+        for where, answer in answers:
+            if answer["error_code"]:
+                self.positions.update(offsets_at(self.cluster, [where], self.start_at))
+            else:
+                yield from self._records(where, bytes(answer["records"] or b""))
 
     def _records(self, where: Partition, data: bytes) -> Iterator[tuple[Partition, Record]]:
         for header, _ in iter_stored(data, partial=True):

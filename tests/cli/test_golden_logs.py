@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.logs.entries import Content
@@ -153,7 +153,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "name",
     [FIRST, "0.index", "0.timeindex", "0.txnindex", "0.snapshot", "a-checkpoint", "groups.image"],
 )
-@settings(deadline=None)  # its first example imports
 @given(
     data=st.one_of(
         st.binary(max_size=200),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -96,7 +96,6 @@ def test_each_row_is_that_of_the_frame(frame: Frame, with_batches: bool) -> None
         assert ours[name].to_pylist() == made[name].to_pylist(), name
 
 
-@settings(deadline=None)  # its first example imports
 @given(
     st.dictionaries(st.integers(-3, 30), st.integers(0, 5) | st.none(), max_size=8),
     st.lists(st.integers(-5, 40) | st.none(), max_size=12),

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cli.config.configs import APPEND, DELETE, SET, SUBTRACT, Operation, Resource, _all_after
+from cli.client.configs import Resource
+from cli.config.configs import APPEND, DELETE, SET, SUBTRACT, Operation, _all_after
 from cli.main import run_client
 from tests.brokers import Broker
 

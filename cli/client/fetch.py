@@ -1,0 +1,50 @@
+"""One Fetch of many partitions from their leader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from cli.client.cluster import Connection, Value
+from cli.client.offsets_at import Partition
+from cli.errors import CommandError, refused
+from protocol.errors import OFFSET_OUT_OF_RANGE
+
+
+def fetch(
+    leader: Connection,
+    keys: Iterable[Partition],
+    positions: Mapping[Partition, int],
+    *,
+    partition_max_bytes: int,
+    max_bytes: int,
+    min_bytes: int,
+    max_wait_ms: int,
+) -> Iterator[tuple[Partition, Value]]:
+    """Ask a leader for what its partitions have at these positions; yield each answer.
+
+    An answer is fine or OFFSET_OUT_OF_RANGE; CommandError names a partition refused otherwise.
+    """
+    if leader.version_of("Fetch") < 4:
+        raise CommandError("this broker is older than 0.11 and sends no record batches")
+    topics: dict[str, list[Value]] = {}
+    for topic, partition in keys:
+        entry = {
+            "partition": partition,
+            "fetch_offset": positions[topic, partition],
+            "partition_max_bytes": partition_max_bytes,
+        }
+        topics.setdefault(topic, []).append(entry)
+    request = {
+        "replica_id": -1,
+        "max_wait_ms": max_wait_ms,
+        "min_bytes": min_bytes,
+        "max_bytes": max_bytes,
+        "isolation_level": 0,
+        "topics": [{"topic": topic, "partitions": parts} for topic, parts in topics.items()],
+    }
+    for response in leader.call("Fetch", request)["responses"]:
+        for answer in response["partitions"]:
+            key = response["topic"], answer["partition_index"]
+            if answer["error_code"] and answer["error_code"] != OFFSET_OUT_OF_RANGE:
+                raise refused(f"{key[0]}-{key[1]}", answer["error_code"])
+            yield key, answer

@@ -1,0 +1,44 @@
+"""Text files that commands read and write; what goes wrong with one is a sentence."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cli.errors import USAGE, CommandError
+
+
+def read_text(path: Path) -> str:
+    """A text file's text; CommandError when it can't be read."""
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise CommandError(f"{path} can't be read: {error.strerror}", USAGE) from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{path} is not a text file", USAGE) from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, in the place of one that is there; CommandError when it can't be written."""
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise not_written(path, error) from None
+
+
+def write_new(path: Path, text: str, option: str) -> None:
+    """Write a file that must not be there yet, down to the disk; ``option`` names it."""
+    try:
+        with path.open("x") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        raise CommandError(f"{path} exists already: name another with {option}", USAGE) from None
+    except OSError as error:
+        raise not_written(path, error) from None
+
+
+def not_written(path: Path, error: OSError) -> CommandError:
+    """The error for a file or folder that can't be written."""
+    return CommandError(f"{path} can't be written: {error.strerror}")
