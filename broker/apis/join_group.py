@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from broker.net.request import Request, ServedApi
 from coordinator.calls import JoinGroup
@@ -57,9 +56,15 @@ def _handle(services: Services, request: Request) -> None:
             reason,
             version >= 4,
             version >= 9,
-            "" if member_id else str(uuid4()),
+            "" if member_id else _uuid_text(services.time.fresh_id()),
         ),
     )
+
+
+def _uuid_text(uuid: bytes) -> str:
+    """As Java's UUID.toString has it."""
+    digits = uuid.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def _answer(request: Request, reply: JoinReply) -> None:

@@ -90,7 +90,7 @@ def _handle(services: Services, request: Request) -> Steps:
             if version and all(wanted["timestamp"] in _KNOWN for wanted in piece):
                 found: Iterator[Entry] = map(look, piece)
             else:  # the log is read
-                reading = asyncio.ensure_future(asyncio.to_thread(_each, look, piece))
+                reading = asyncio.ensure_future(services.time.in_thread(_each, look, piece))
                 yield reading
                 found = iter(reading.result())
             for answer in found:

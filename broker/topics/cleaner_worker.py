@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
 import log.cleaner_process
+from broker.time import Time
 from log.clean_job import (
     CleanDone,
     CleanedGroup,
@@ -42,7 +43,8 @@ class CleaningFailed(Exception):
 class CleanerWorker:
     """One process that cleans one partition at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, time: Time) -> None:
+        self._time = time
         self._process: Process | None = None
         self._killed: Process | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -74,7 +76,7 @@ class CleanerWorker:
         finally:
             self.busy = False
             if self._process is not None:
-                self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._end)
+                self._idle = self._time.call_later(IDLE_S, self._end)
 
     async def _converse(
         self, job: CleanJob, on_group: Callable[[CleanedGroup], Awaitable[None]]
@@ -105,7 +107,7 @@ class CleanerWorker:
 
     async def _soon(self, what: Awaitable[T]) -> T:
         try:
-            async with asyncio.timeout(self.silence_s):
+            async with self._time.within(self.silence_s):
                 return await what
         except TimeoutError:
             raise CleaningFailed(
@@ -118,16 +120,10 @@ class CleanerWorker:
             rooms = str(Path(log.cleaner_process.__file__).parents[1])
             inherited = os.environ.get("PYTHONPATH")
             path = os.pathsep.join([rooms, inherited] if inherited else [rooms])
-            process = self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-P",
-                "-m",
-                "log.cleaner_process",
-                stdin=PIPE,
-                stdout=PIPE,
-                limit=_LINE_BYTES_MAX,
-                env={**os.environ, "PYTHONPATH": path},
-                start_new_session=True,  # Ctrl-C is for the broker, which ends this one
+            process = self._process = await self._time.start_process(
+                [sys.executable, "-P", "-m", "log.cleaner_process"],
+                {**os.environ, "PYTHONPATH": path},
+                _LINE_BYTES_MAX,
             )
         return process
 

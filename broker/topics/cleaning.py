@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -38,8 +38,6 @@ logger = structlog.get_logger(__name__)
 
 OFFSETS_CHECK_MS = 100
 """How often the weight of the offsets partitions is looked at."""
-WAIT_MS_MAX = 1000
-"""How long it takes at most until an altered wait is seen."""
 OFFSETS_DEAD_BYTES_MIN = 1024 * 1024
 OFFSETS_WAIT_MS = 10_000
 OFFSETS_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
@@ -78,7 +76,7 @@ class Cleaning:
         an open transaction, or records too young, stand in the way."""
         self._heavy_since: dict[int, int] = {}
         """Since when the dead of an offsets partition outweigh its live (monotonic)."""
-        self.workers = (CleanerWorker(), CleanerWorker())
+        self.workers = (CleanerWorker(broker.time), CleanerWorker(broker.time))
         self._tasks: list[asyncio.Task[None]] = []
         self.swaps = SegmentSwaps(broker)
         self._writing = Lock()
@@ -98,12 +96,9 @@ class Cleaning:
         self.broker.on_topic_gone.append(self._topic_gone)
         config = self.broker.config
         if config["log.cleaner.enable"]:
-            loop = asyncio.get_running_loop()
             self._tasks = [
-                loop.create_task(self._repeat(self.clean_offsets, lambda: OFFSETS_CHECK_MS)),
-                loop.create_task(
-                    self._repeat(self.clean_dirtiest, lambda: config["log.cleaner.backoff.ms"])
-                ),
+                self._every(lambda: OFFSETS_CHECK_MS / 1000, self.clean_offsets),
+                self._every(lambda: config["log.cleaner.backoff.ms"] / 1000, self.clean_dirtiest),
             ]
 
     async def stop(self) -> None:
@@ -116,28 +111,26 @@ class Cleaning:
         for worker in self.workers:
             await worker.stop()
         if self._tasks:  # one that is just being written in a thread is waited for, too
-            await asyncio.to_thread(self._write_checkpoint)
+            await self.broker.time.in_thread(self._write_checkpoint)
 
-    async def _repeat(
-        self, work: Callable[[], Coroutine[None, None, bool]], wait_ms: Callable[[], int]
-    ) -> None:
-        """Works until there is nothing to do, waits, and so on."""
-        while True:
-            waited_ms = 0
-            await asyncio.sleep(0)
-            while (left_ms := wait_ms() - waited_ms) > 0:  # it may be altered meanwhile
-                await asyncio.sleep(min(left_ms, WAIT_MS_MAX) / 1000)
-                waited_ms += WAIT_MS_MAX
-            try:
-                while await self.broker.watchdog.watched("cleaning", work()):
-                    await asyncio.sleep(0)
-            except Exception:
-                logger.exception("a round of cleaning failed")
-                self.failures += 1
+    def _every(
+        self, pause_s: Callable[[], float], clean: Callable[[], Awaitable[bool]]
+    ) -> asyncio.Task[None]:
+        """Pauses, cleans until there is nothing to do, and so on."""
+
+        async def clean_all() -> None:
+            while await clean():
+                await self.broker.time.sleep(0)
+
+        return self.broker.background.every("cleaning", pause_s, clean_all, self._round_failed)
+
+    def _round_failed(self, error: Exception) -> None:
+        logger.error("a round of cleaning failed", exc_info=error)
+        self.failures += 1
 
     def _topic_gone(self, topic: Topic) -> None:
         self._forget(topic.name)
-        self.broker.spawn(asyncio.to_thread(self._write_checkpoint))
+        self.broker.spawn(self.broker.time.in_thread(self._write_checkpoint))
 
     def _forget(self, topic: str) -> None:
         for of_partition in (self.checkpoints, self.troubles, self._paused):
@@ -297,7 +290,7 @@ class Cleaning:
             await self.broker.maintenance.flush(log)
         done = await worker.clean(job, lambda group: self.swaps.replace(log, group))
         self._succeeded(log, found, done)
-        await asyncio.to_thread(self._write_checkpoint)
+        await self.broker.time.in_thread(self._write_checkpoint)
         return (log.topic, log.partition) not in self._paused
 
     def _job(self, log: PartitionLog, found: Cleanable) -> CleanJob:

@@ -9,7 +9,6 @@ its committed offsets. Its entry goes when every shard has: `broker/cores/droppe
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -80,7 +79,7 @@ class Deletions:
 
     def add(self, topic: Topic, logs: Sequence[PartitionLog], delay_ms: int) -> _Deleted:
         """Takes in a topic that is marked and hidden: its name is not free from here on."""
-        deleted = _Deleted(topic, logs, delay_ms, os.urandom(16).hex())
+        deleted = _Deleted(topic, logs, delay_ms, self.broker.time.fresh_id().hex())
         self._left[topic.name] = deleted
         return deleted
 
@@ -106,7 +105,7 @@ class Deletions:
 
     async def _retry(self, deleted: _Deleted, wait_ms: int) -> None:
         while True:
-            await asyncio.sleep(wait_ms / 1000)
+            await self.broker.time.sleep(wait_ms / 1000)
             name = deleted.topic.name
             if self._left.get(name) is deleted and await self._move_away(deleted):
                 del self._left[name]

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +18,7 @@ import structlog
 
 from broker.config.config import Config, log_config, topic_settings
 from broker.config.config_value import BadValue
+from broker.time import Time
 from broker.topics.adoption import PARTITION_METADATA_FILE, partition_metadata
 from broker.topics.checkpoints import Checkpoints
 from broker.topics.missing import KnownMissing, check_partitions
@@ -65,10 +64,11 @@ class LeftBehind(OSError):
 class LogManager:
     """All logs in one data directory."""
 
-    def __init__(self, fs: FileSystem, directory: str, config: Config) -> None:
+    def __init__(self, fs: FileSystem, directory: str, config: Config, time: Time) -> None:
         self.fs = fs
         self.directory = directory
         self.config = config
+        self.time = time
         self.topics: dict[str, TopicLogs] = {}
         self.checkpoints = Checkpoints(fs, directory)
         self.was_clean = False
@@ -124,7 +124,7 @@ class LogManager:
                     clean=self.was_clean,
                     truncate=name in told,
                     missing=name in missing,
-                    chance=random.randrange,
+                    chance=self.time.chance.randrange,
                 )
             except CorruptLog as damage:
                 raise damage.with_advice(name) from None
@@ -133,8 +133,7 @@ class LogManager:
         if threads == 1 or len(places) == 1:
             opened = [open_one(place) for place in places]
         else:
-            with ThreadPoolExecutor(threads, thread_name_prefix="recovery") as pool:
-                opened = list(pool.map(open_one, places))
+            opened = self.time.threads(threads, "recovery").map(open_one, places)
         for (entry, _), log in zip(places, opened, strict=True):
             entry.logs.append(log)
             _tell_recovery(log)
@@ -216,7 +215,7 @@ class LogManager:
         write_whole(self.fs, metadata, partition_metadata(topic.topic_id), durable=False)
         config = self.log_config(entry.settings)
         return PartitionLog.open(
-            self.fs, directory, topic.name, partition, config, chance=random.randrange
+            self.fs, directory, topic.name, partition, config, chance=self.time.chance.randrange
         )
 
     def _unmake(self, made: Iterable[str], error: OSError) -> None:
@@ -286,8 +285,7 @@ class LogManager:
         Several at a time: what takes long is the disk, and it takes many fsyncs at once. A log that
         has failed, or fails now, leaves the marker out, so that the next start looks closely.
         """
-        with ThreadPoolExecutor(_CLOSING_THREADS, thread_name_prefix="closing") as pool:
-            clean = all(list(pool.map(_close, self.all())))
+        clean = all(self.time.threads(_CLOSING_THREADS, "closing").map(_close, self.all()))
         try:
             self.write_checkpoints()
             if clean:

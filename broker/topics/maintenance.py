@@ -8,8 +8,7 @@ whatever waits for the disk runs in a thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from time import perf_counter_ns
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import structlog
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 logger = structlog.get_logger(__name__)
-
-_DAY_MS = 24 * 3_600_000
 
 Flushed = Callable[[str | None], None]
 """Told None, or why nothing can be acknowledged."""
@@ -54,28 +51,18 @@ class Maintenance:
             config["log.flush.start.offset.checkpoint.interval.ms"],
         )
         retention_ms = config["log.retention.check.interval.ms"]
-        self._every("retention", lambda: retention_ms, self.run_retention)
-        self._every("checkpoints", lambda: max(checkpoint_ms, 1000), self.write_checkpoints)
-        self._every("flush", self._flush_period_ms, self.flush_overdue)
+        every = self.broker.background.every
+        checkpoints_s = max(checkpoint_ms, 1000) / 1000
+        self._tasks = [
+            every("retention", lambda: retention_ms / 1000, self.run_retention, _failed),
+            every("checkpoints", lambda: checkpoints_s, self.write_checkpoints, _failed),
+            every("flush", lambda: self._flush_period_ms() / 1000, self.flush_overdue, _failed),
+        ]
 
     def stop(self) -> None:
         """Ends it: whoever closes the logs now writes them alone."""
         for task in (*self._tasks, *self._probes):
             task.cancel()
-
-    def _every(
-        self, name: str, period_ms: Callable[[], int], work: Callable[[], Awaitable[None]]
-    ) -> None:
-        async def repeat() -> None:
-            while True:
-                await asyncio.sleep(min(period_ms(), _DAY_MS) / 1000)
-                try:
-                    await work()
-                except Exception:
-                    logger.exception("maintenance failed")
-
-        work_watched = self.broker.watchdog.watched(name, repeat())
-        self._tasks.append(asyncio.get_running_loop().create_task(work_watched))
 
     # -- retention and checkpoints
 
@@ -112,7 +99,7 @@ class Maintenance:
 
     async def write_checkpoints(self) -> None:
         """Writes down recovery points, high watermarks and log starts."""
-        await asyncio.to_thread(self.broker.logs.write_checkpoints)
+        await self.broker.time.in_thread(self.broker.logs.write_checkpoints)
         self.checkpoints_written += 1
 
     # -- flushes
@@ -162,9 +149,9 @@ class Maintenance:
         reason: str | None = "the broker stops"
         try:
             while waiting:
-                began_ns = perf_counter_ns()
+                began_ns = self.broker.time.ticks_ns()
                 reached = await self.flush(log)
-                self.broker.metrics.writes.fsync.add(perf_counter_ns() - began_ns)
+                self.broker.metrics.writes.fsync.add(self.broker.time.ticks_ns() - began_ns)
                 ready = [done for offset, done in waiting if offset <= reached]
                 waiting[:] = [entry for entry in waiting if entry[0] > reached]
                 _tell(ready, None)
@@ -185,7 +172,7 @@ class Maintenance:
 
         Raises LogPoisoned.
         """
-        reached = await asyncio.to_thread(log.flush)
+        reached = await self.broker.time.in_thread(log.flush)
         if log.advance_high_watermark():
             self.broker.long_polls.wake_partition(log.topic, log.partition)
         return reached
@@ -216,7 +203,7 @@ class Maintenance:
     async def _probe(self, log: PartitionLog) -> None:
         wait_ms = PROBE_MS_FIRST
         while log.poisoned and not log.failed_for_good and not self.broker.stopped.is_set():
-            await asyncio.sleep(wait_ms / 1000)
+            await self.broker.time.sleep(wait_ms / 1000)
             wait_ms = min(2 * wait_ms, PROBE_MS_MAX)
             if not self._is_ours(log):
                 break  # its topic was deleted; its files may be another log's
@@ -231,6 +218,10 @@ class Maintenance:
         self._probing.discard(log)
         if log.poisoned is None:
             logger.info("a log takes writes again", partition=f"{log.topic}-{log.partition}")
+
+
+def _failed(error: Exception) -> None:
+    logger.error("maintenance failed", exc_info=error)
 
 
 def _tell(waiting: Iterable[Flushed], reason: str | None) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from broker.time import Time
 from broker.topics.registry import ConsumerPaths, OldOffset
 
 logger = structlog.get_logger(__name__)
@@ -18,6 +19,7 @@ class OldCommits:
 
     def __init__(
         self,
+        time: Time,
         paths: ConsumerPaths,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         flush_messages: Callable[[], int],
@@ -25,6 +27,7 @@ class OldCommits:
     ) -> None:
         """``flush_messages`` is asked for the setting of the offsets topic before each write,
         ``kept`` runs once when there is a file that must be missed if it is gone."""
+        self._time = time
         self._paths = paths
         self._spawn = spawn
         self._flush_messages = flush_messages
@@ -48,7 +51,7 @@ class OldCommits:
                 entries = [entry for each, _ in together for entry in each]
                 failed: Exception | None = None
                 try:
-                    await asyncio.to_thread(self._paths.write, entries, self._flush_messages())
+                    await self._time.in_thread(self._paths.write, entries, self._flush_messages())
                     self._paths.take(entries)
                     if self._kept is not None:
                         await self._kept()
@@ -69,13 +72,13 @@ class OldCommits:
 
     async def _rewrite(self) -> None:
         try:
-            await asyncio.to_thread(self._paths.rewrite)
+            await self._time.in_thread(self._paths.rewrite)
         except OSError as error:
             logger.warning("offsets of the old way keep their long file", error=str(error))
 
     async def stop(self) -> None:
         """Brings to the disk what was written."""
         try:
-            await asyncio.to_thread(self._paths.flush)
+            await self._time.in_thread(self._paths.flush)
         except OSError as error:
             logger.error("offsets of the old way may not be on the disk", error=str(error))

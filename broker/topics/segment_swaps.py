@@ -42,7 +42,7 @@ class SegmentSwaps:
         sources = sources_of(log, group) if self.is_ours(log) else None
         if sources is None:
             if self.is_ours(log):
-                await asyncio.to_thread(abandon, log, group)
+                await self.broker.time.in_thread(abandon, log, group)
             raise Abandoned("its segments have gone meanwhile")
         # From now on: the task begins later, and retention may come before it.
         log.segments.swapping = True
@@ -53,7 +53,7 @@ class SegmentSwaps:
 
     async def _swap(self, log: PartitionLog, group: CleanedGroup, sources: list[Segment]) -> None:
         try:
-            await asyncio.to_thread(commit, log, group)
+            await self.broker.time.in_thread(commit, log, group)
             if not self.is_ours(log):
                 raise Abandoned("the log was closed meanwhile")
             old = exchange(log, group, sources)
@@ -64,7 +64,7 @@ class SegmentSwaps:
             raise
         finally:
             log.segments.swapping = False
-        left = await asyncio.to_thread(discard, log.fs, old, sources)
+        left = await self.broker.time.in_thread(discard, log.fs, old, sources)
         log.segments.pending_deletes += left  # the next retention run tries again
 
     def _swap_failed(self, log: PartitionLog, group: CleanedGroup, error: Exception) -> None:

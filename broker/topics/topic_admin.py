@@ -69,7 +69,7 @@ class TopicAdmin:
                 return work(*args, **more)
 
         try:
-            return await asyncio.to_thread(locked)
+            return await self.broker.time.in_thread(locked)
         except NotSettled as error:
             self._not_settled(error)
             raise

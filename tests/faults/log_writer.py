@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from broker.config.config import Config
+from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.registry import Topic
 from log.filesystem import OsFileSystem
@@ -54,7 +55,7 @@ def record(topic: str, offset: int) -> Record:
 
 def opened(directory: str) -> LogManager:
     """The logs in a directory, recovered."""
-    logs = LogManager(OsFileSystem(), directory, Config({}))
+    logs = LogManager(OsFileSystem(), directory, Config({}), Time())
     logs.open_all(TOPICS)
     return logs
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -91,7 +90,7 @@ class Look:
         self._turn = 0
         """The index of the partition that is read first."""
         if reader.version < _FIRST_WITH_MAGIC_2 and max_bytes > CONVERTED_BYTES_MAX and wanted:
-            self._turn = random.randrange(len(wanted))
+            self._turn = reader.services.time.chance.randrange(len(wanted))
             max_bytes = CONVERTED_BYTES_MAX
         self._max_bytes = max_bytes
         self._found: list[Fetched] = []

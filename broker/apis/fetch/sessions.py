@@ -10,9 +10,9 @@ Source: Kafka 3.9 ``FetchSession.scala``.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable
 from dataclasses import dataclass
+from random import Random
 
 from protocol.errors import (
     FETCH_SESSION_ID_NOT_FOUND,
@@ -95,9 +95,9 @@ class FetchSessionError(Exception):
 class FetchSessions:
     """The sessions of one broker, at most ``slots``."""
 
-    def __init__(self, slots: int, chance: random.Random | None = None) -> None:
+    def __init__(self, slots: int, chance: Random) -> None:
         self.slots = slots
-        self._chance = chance or random.Random()
+        self._chance = chance
         self._sessions: dict[int, Session] = {}
         """By id, the longest unused first."""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.apis.produce.response import Appended, Done, failed, finish
@@ -172,13 +171,14 @@ class _Producing:
 
     def done_at_once(self) -> bool:
         """Appends until something takes long; whether all is done."""
-        since_ns = perf_counter_ns()
+        ticks_ns = self.services.time.ticks_ns
+        since_ns = ticks_ns()
         budget = small_budget()
         for place in self._places:
             if not self._partition(place, budget):
                 self._next = place
                 return False
-            if perf_counter_ns() - since_ns > SLICE_NS:
+            if ticks_ns() - since_ns > SLICE_NS:
                 return False
         return True
 
@@ -333,8 +333,8 @@ class _Producing:
 
     def _write(self, log: PartitionLog, produced: Produced) -> AppendInfo:
         epoch = max(log.epochs.latest, 0)
-        writes = self.services.metrics.writes
-        began_ns = perf_counter_ns()
+        writes, ticks_ns = self.services.metrics.writes, self.services.time.ticks_ns
+        began_ns = ticks_ns()
         try:
             info = log.append(produced.data, epoch, self.now_ms, produced.batches)
         except AppendRefused as error:
@@ -344,7 +344,7 @@ class _Producing:
         except LogPoisoned as error:
             self.services.maintenance.poisoned(log, error)
             raise _Refused(KAFKA_STORAGE_ERROR, str(error)) from None
-        writes.append.add(perf_counter_ns() - began_ns)
+        writes.append.add(ticks_ns() - began_ns)
         if not info.duplicate:
             writes.records.add(info.last_offset - info.first_offset + 1)
         return info

@@ -164,7 +164,7 @@ async def test_a_segment_ends_at_segment_ms(tmp_path: Path) -> None:
 async def test_chance_takes_up_to_segment_jitter_ms_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(random, "randrange", lambda most: most - 1)
+    monkeypatch.setattr(random.Random, "randrange", lambda _, most: most - 1)
     async with orders_of(tmp_path) as orders:
         await orders.alter({"segment.ms": "10000", "segment.jitter.ms": "3000"})
         await orders.fill(1)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import broker.topics.segment_swaps as broker_swaps
+from broker.time import Time
 from broker.topics.cleaner_worker import CleanerWorker, CleaningFailed
 from broker.topics.cleaning import OFFSETS_RETRY_MS
 from broker.topics.registry import OFFSETS_TOPIC
@@ -29,7 +30,7 @@ async def test_a_cleaner_process_that_dies_is_told_and_replaced(tmp_path: Path) 
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(4), 100)
-        worker = CleanerWorker()
+        worker = CleanerWorker(Time())
         job = broker.cleaning._job(log, broker.cleaning.judge(log, 1000))
 
         async def kill(group: CleanedGroup) -> None:
@@ -60,7 +61,7 @@ async def test_the_cleaner_process_ends_with_the_broker_whatever_it_is_doing(
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(8), 100)
-        worker = CleanerWorker()
+        worker = CleanerWorker(Time())
         job = broker.cleaning._job(log, broker.cleaning.judge(log, 1000))
         job.bytes_per_second = 1.0  # it would take days
         cleaning = asyncio.create_task(worker.clean(job, lambda _: asyncio.sleep(0)))
@@ -110,7 +111,7 @@ async def test_a_cleaner_that_works_for_long_is_not_taken_for_one_that_hangs(
         log = make_topic(broker)
         write(log, random.Random(6), 100)
         log.roll()
-        worker = CleanerWorker()
+        worker = CleanerWorker(Time())
         worker.silence_s = 2.0
         job = broker.cleaning._job(log, broker.cleaning.judge(log, 1000))
         job.bytes_per_second = log.size_bytes / 3  # 3 s for reading alone, in one piece
@@ -122,7 +123,7 @@ async def test_a_cleaner_that_works_for_long_is_not_taken_for_one_that_hangs(
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n", b'{"done": {"strange": 1}}\n', b'{"gro'])
 async def test_a_line_that_says_nothing_is_a_failure(line: bytes) -> None:
-    worker = CleanerWorker()
+    worker = CleanerWorker(Time())
     await worker._started()
     process = worker._process
     assert process is not None
@@ -162,7 +163,7 @@ async def test_nothing_is_deleted_from_the_moment_an_exchange_is_decided(tmp_pat
     with opened(tmp_path) as broker:
         log = make_topic(broker, cleanup_policy="compact,delete", retention_ms="1")
         write(log, random.Random(8), 100)
-        worker, swaps = CleanerWorker(), broker.cleaning.swaps
+        worker, swaps = CleanerWorker(Time()), broker.cleaning.swaps
         decided: list[asyncio.Task[None]] = []
 
         async def decide(group: CleanedGroup) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.config.config import Config
+from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.registry import Topic
 from log.checkpoint import RECOVERY_POINT, read_offsets
@@ -20,7 +21,7 @@ from tests.simulated_files import SimulatedFiles
 def test_checkpoints_do_not_speak_of_a_deleted_topic(tmp_path: Path) -> None:
     fs = OsFileSystem()
     config = Config({})
-    logs = LogManager(fs, str(tmp_path), config)
+    logs = LogManager(fs, str(tmp_path), config, Time())
     topic, other = Topic("t", b"1" * 16, 1), Topic("other", b"2" * 16, 1)
     for made in (topic, other):
         logs.show(logs.make(made))
@@ -40,7 +41,7 @@ def test_checkpoints_do_not_speak_of_a_deleted_topic(tmp_path: Path) -> None:
     log = logs.get("t", 0)
     assert log is not None
     log.append(encode_batch([Record(0, 1, None, b"new")]), 0, 1)
-    restarted = LogManager(fs, str(tmp_path), config)
+    restarted = LogManager(fs, str(tmp_path), config, Time())
     restarted.open_all([again, other])
 
     log = restarted.get("t", 0)
@@ -52,7 +53,7 @@ def test_checkpoints_do_not_speak_of_a_deleted_topic(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_closed_leaves_out_the_marker_and_nothing_else() -> None:
     fs = SimulatedFiles()
     fs.make_directory("/data")
-    logs = LogManager(fs, "/data", Config({}))
+    logs = LogManager(fs, "/data", Config({}), Time())
     topic = Topic("t", b"1" * 16, 3)
     logs.show(logs.make(topic))
     for log in logs.all():
@@ -62,12 +63,12 @@ def test_a_log_that_cannot_be_closed_leaves_out_the_marker_and_nothing_else() ->
     logs.close_all()
 
     assert read_offsets(fs, f"/data/{RECOVERY_POINT}") == {("t", 0): 1, ("t", 1): 0, ("t", 2): 1}
-    again = LogManager(fs, "/data", Config({}))
+    again = LogManager(fs, "/data", Config({}), Time())
     again.open_all([topic])
     assert not again.was_clean
     assert [log.log_end_offset for log in again.all()] == [1, 1, 1]
     again.close_all()
-    last = LogManager(fs, "/data", Config({}))
+    last = LogManager(fs, "/data", Config({}), Time())
     last.open_all([topic])
     assert last.was_clean
 
@@ -79,11 +80,11 @@ def test_damage_names_the_setting_that_lets_the_log_end_there_and_it_is_needed_o
 
     def opened(**properties: str) -> LogManager:
         fs.kill()
-        logs = LogManager(fs, "/data", Config(properties))
+        logs = LogManager(fs, "/data", Config(properties), Time())
         logs.open_all([topic])
         return logs
 
-    logs = LogManager(fs, "/data", Config({}))
+    logs = LogManager(fs, "/data", Config({}), Time())
     logs.show(logs.make(topic))
     for log in logs.all():
         for _ in range(3):

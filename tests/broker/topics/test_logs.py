@@ -9,6 +9,7 @@ import pytest
 
 from broker.broker import Broker
 from broker.config.config import Config, topic_settings
+from broker.time import Time
 from broker.topics.adoption import partition_metadata
 from broker.topics.logs import LogManager
 from broker.topics.produce_rules import produce_rules
@@ -24,7 +25,7 @@ TOPIC = Topic("t", b"1" * 16, 8)
 
 def managed(directory: Path, **settings: str) -> LogManager:
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    return LogManager(OsFileSystem(), str(directory), Config(named))
+    return LogManager(OsFileSystem(), str(directory), Config(named), Time())
 
 
 @pytest.mark.parametrize("threads", ["1", "4"])
