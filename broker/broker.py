@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from broker.web.http import HttpServer
     from broker.web.live import Live
     from coordinator.events import Event
-    from coordinator.shard import GroupShard
 
 logger = structlog.get_logger(__name__)
 
@@ -218,7 +217,7 @@ class Broker:
     async def start(self) -> None:
         """Listens. Raises OSError, with the address in its text, where that cannot be had."""
         self.pulse.start()
-        self.runtime.on_event += [self._count, self._remember, _write_line, self._show]
+        self.runtime.on_event += [self._count, self._remember, write_line, self._show]
         self.runtime.on_fatal = self.fail
         self.runtime.before_replies = self.writes.hold
         self.runtime.after_replies = self._turn_ended
@@ -353,13 +352,13 @@ class Broker:
 
     # -- inside
 
-    def _count(self, _: GroupShard, event: Event) -> None:
+    def _count(self, event: Event) -> None:
         self.metrics.observe(event, self.time.now())
 
-    def _remember(self, _: GroupShard, event: Event) -> None:
+    def _remember(self, event: Event) -> None:
         self.journal.observe(event, self.time.now())
 
-    def _show(self, _: GroupShard, __: Event) -> None:
+    def _show(self, _: Event) -> None:
         if self.live is not None:
             self.live.happened()
 
@@ -377,10 +376,6 @@ class Broker:
                 wanted=wanted,
                 there=there,
             )
-
-
-def _write_line(_: GroupShard, event: Event) -> None:
-    write_line(event)
 
 
 class CannotListen(Exception):

@@ -6,11 +6,12 @@ from collections.abc import Collection, Sequence
 
 from coordinator.calls import DeleteGroup, OffsetDelete
 from coordinator.events import Cause, OffsetsExpired
-from coordinator.group import CONSUMER, Group
+from coordinator.group import Group
 from coordinator.outcome import OffsetDeleteReply
 from coordinator.states import State
 from coordinator.step import Step
 from coordinator.sweeps import GroupDeleted, begin, bury, write_tombstones
+from protocol.consumer_protocol import CONSUMER
 from protocol.errors import (
     GROUP_ID_NOT_FOUND,
     GROUP_SUBSCRIBED_TO_TOPIC,

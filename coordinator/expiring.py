@@ -11,6 +11,7 @@ from typing import NamedTuple
 from coordinator.config import GroupConfig
 from coordinator.events import OffsetsExpiring
 from coordinator.group import Group
+from coordinator.read_only import GroupView
 from coordinator.states import State
 from coordinator.step import ShardState, Step
 from offsets.expiry import NO_TIMESTAMP_MS, GroupCondition
@@ -31,7 +32,7 @@ class ExpiringOffset(NamedTuple):
     why: str
 
 
-def condition_of(group: Group) -> GroupCondition:
+def condition_of(group: GroupView) -> GroupCondition:
     """What expiry must know of the group."""
     return GroupCondition(
         group.protocol_type,

@@ -16,12 +16,10 @@ from coordinator.deadlines import NEVER, Timer
 from coordinator.member import Member
 from coordinator.states import LEGAL_PREVIOUS, State
 from offsets.runs import GroupMember, GroupRun, GroupValue
-from protocol.consumer_protocol import subscribed_topics
+from protocol.consumer_protocol import CONSUMER, subscribed_topics
 from protocol.errors import ProtocolError
 
 _MAX_GENERATION = 2**31 - 1
-CONSUMER = "consumer"
-"""The protocol type whose subscriptions the coordinator can read."""
 
 
 class Awaited(NamedTuple):

@@ -10,7 +10,7 @@ only ``restore`` and ``replay``, then ``topics_deleted`` and ``sweep``, and then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -34,7 +34,6 @@ from coordinator.config import GroupConfig
 from coordinator.deadlines import Timer
 from coordinator.deletion import delete_group, offset_delete
 from coordinator.events import Cause, LoadedGeneration, ShardLoaded, cut
-from coordinator.expiring import ExpiringOffset, expiring
 from coordinator.group import Group
 from coordinator.joining import join, pending_due, session_due, void
 from coordinator.membership import heartbeat, leave, sync
@@ -50,8 +49,7 @@ from coordinator.refusal import refusal
 from coordinator.states import State
 from coordinator.step import ShardState, Step
 from coordinator.sweeps import Retention, TopicsDeleted, begin, work
-from coordinator.views import counts, describe, list_groups
-from offsets.cache import OffsetCache
+from coordinator.views import ShardView, describe, list_groups
 from offsets.columns import TopicColumns
 from offsets.runs import GroupRun, GroupValue, Run
 from protocol.errors import INVALID_GROUP_ID
@@ -117,6 +115,7 @@ class GroupShard:
         "_retention",
         "_state",
         "_waking",
+        "view",
     )
 
     def __init__(self, config: GroupConfig) -> None:
@@ -132,6 +131,8 @@ class GroupShard:
         self._oversized: list[Group] = []
         """Loaded groups with more members than group.max.size."""
         self._retention = Timer()
+        self.view = ShardView(self._state, self._recorded)
+        """What others read of this shard; see `ShardView`."""
 
     # ------------------------------------------------------------------------------------- calls
 
@@ -331,44 +332,6 @@ class GroupShard:
         interval_ms = state.config.offsets_retention_check_interval_ms
         state.deadlines.arm(self._retention, now.mono_ms + interval_ms)
         return step.outcome()
-
-    # ------------------------------------------------------------------------------------- views
-
-    @property
-    def groups(self) -> dict[str, Group]:
-        """The groups by id; to be read only."""
-        return self._state.groups
-
-    @property
-    def cache(self) -> OffsetCache:
-        """The committed offsets; to be read only."""
-        return self._state.cache
-
-    def expiring(self, group_id: str, until_ms: int) -> Iterable[ExpiringOffset]:
-        """The offsets of a group that retention may drop until then, a wall time."""
-        group = self._state.groups.get(group_id)
-        return () if group is None else expiring(self._state, group, until_ms)
-
-    def expiring_counts(self) -> dict[int, int]:
-        """Warning time to the number of offsets that go within it, as of the last checks."""
-        return {
-            within_ms: sum(by_group.values())
-            for within_ms, by_group in self._state.expiring.items()
-        }
-
-    @property
-    def recorded(self) -> dict[str, tuple[int, GroupValue]]:
-        """Log offset and value of each group's record in the log; to be read only."""
-        return self._recorded
-
-    def parked(self) -> Collection[Ticket]:
-        """The tickets that wait for an answer."""
-        sweeps = (sweep.ticket for sweep in self._state.sweeps if sweep.ticket is not None)
-        return {*self._state.parked, *sweeps}
-
-    def counts(self) -> tuple[dict[str, int], int]:
-        """Groups by the wire name of their state, and members in all."""
-        return counts(self._state)
 
 
 def _generation(group: Group) -> LoadedGeneration:

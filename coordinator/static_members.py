@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from coordinator.calls import JoinGroup
 from coordinator.events import Cause, MemberJoined, short
-from coordinator.group import CONSUMER, Group, vote
+from coordinator.group import Group, vote
 from coordinator.member import Member
 from coordinator.outcome import JoinReply, SyncReply
 from coordinator.rebalance import complete_if_joined, members_for_leader, prepare
 from coordinator.states import State
 from coordinator.step import Step
-from protocol.consumer_protocol import subscribed_topics
+from protocol.consumer_protocol import CONSUMER, subscribed_topics
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,

@@ -1,8 +1,11 @@
-"""DescribeGroups and ListGroups, and the counts that metrics show."""
+"""What a shard shows: DescribeGroups, ListGroups, and the view that everybody else reads it by."""
 
 from __future__ import annotations
 
-from coordinator.calls import DescribeGroup, ListGroups, Now
+from collections.abc import Collection, Iterable, Mapping
+
+from coordinator.calls import DescribeGroup, ListGroups, Now, Ticket
+from coordinator.expiring import ExpiringOffset, expiring
 from coordinator.group import Group
 from coordinator.outcome import (
     DescribedMember,
@@ -12,8 +15,10 @@ from coordinator.outcome import (
     Outcome,
     answered,
 )
+from coordinator.read_only import GroupView, OffsetsView
 from coordinator.states import State, state_filter
 from coordinator.step import ShardState
+from offsets.runs import GroupValue
 from protocol.errors import NONE
 
 CLASSIC = "classic"
@@ -72,11 +77,50 @@ def list_groups(state: ShardState, call: ListGroups, now: Now) -> Outcome:  # no
     return answered(call.ticket, ListReply(NONE, groups))
 
 
-def counts(state: ShardState) -> tuple[dict[str, int], int]:
-    """Groups by state (every state named) and members in all."""
-    by_state = {each.value: 0 for each in State}
-    members = 0
-    for group in state.groups.values():
-        by_state[group.state.value] += 1
-        members += len(group.members)
-    return by_state, members
+class ShardView:
+    """All that others may read of a shard, by its own containers: nothing is copied.
+
+    A look at many groups or offsets may be as long as its caller likes: each field is live.
+    """
+
+    __slots__ = ("_state", "groups", "offsets", "recorded")
+
+    def __init__(self, state: ShardState, recorded: Mapping[str, tuple[int, GroupValue]]) -> None:
+        self._state = state
+        self.groups: Mapping[str, GroupView] = state.groups
+        """The groups by id."""
+        self.offsets: OffsetsView = state.cache
+        """The committed offsets."""
+        self.recorded = recorded
+        """Log offset and value of each group's record in the log."""
+
+    def known(self) -> int:
+        """How many groups the log has named, those of offsets alone included; during a load too."""
+        alone = self.offsets.groups()
+        return len(alone) + sum(group not in alone for group in self.recorded)
+
+    def counts(self) -> tuple[dict[str, int], int]:
+        """Groups by the wire name of their state (every state named), and members in all."""
+        by_state = {each.value: 0 for each in State}
+        members = 0
+        for group in self._state.groups.values():
+            by_state[group.state.value] += 1
+            members += len(group.members)
+        return by_state, members
+
+    def expiring(self, group_id: str, until_ms: int) -> Iterable[ExpiringOffset]:
+        """The offsets of a group that retention may drop until then, a wall time."""
+        group = self._state.groups.get(group_id)
+        return () if group is None else expiring(self._state, group, until_ms)
+
+    def expiring_counts(self) -> dict[int, int]:
+        """Warning time to the number of offsets that go within it, as of the last checks."""
+        return {
+            within_ms: sum(by_group.values())
+            for within_ms, by_group in self._state.expiring.items()
+        }
+
+    def parked(self) -> Collection[Ticket]:
+        """The tickets that wait for an answer."""
+        sweeps = (sweep.ticket for sweep in self._state.sweeps if sweep.ticket is not None)
+        return {*self._state.parked, *sweeps}

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from coordinator.events import some_of
-from coordinator.group import CONSUMER
 from coordinator.member import Member
-from protocol.consumer_protocol import subscribed_topics
+from protocol.consumer_protocol import CONSUMER, subscribed_topics
 from protocol.errors import ProtocolError
 
 Protocols = Sequence[tuple[str, bytes]]

@@ -161,6 +161,19 @@ class OffsetCache:
         """The topics in which the group has offsets: a live view, like ``groups``."""
         return self._groups.get(group_id, {}).keys()
 
+    def commits(
+        self, group_id: str, topic: str, at_most: int
+    ) -> Iterator[Iterable[tuple[int, int, int, int]]]:
+        """Blocks of at most so many (partition, offset, commit time, expire time), ascending.
+
+        The partitions are those of the first look, what is committed in them that of each block.
+        """
+        columns = self._groups.get(group_id, {}).get(topic)
+        if columns is not None:
+            partitions = columns.partitions()
+            for first in range(0, len(partitions), at_most):
+                yield columns.commits(partitions[first : first + at_most])
+
     def columns(self, group_id: str) -> list[tuple[str, TopicColumns]]:
         """(topic, its columns as they are now) of the group; for snapshots."""
         return list(self._groups.get(group_id, {}).items())
@@ -263,7 +276,7 @@ class OffsetCache:
             if _may_expire(topic, columns, rule, retention_ms, until_ms):
                 yield topic, columns
 
-    def offsets(self) -> int:
+    def count(self) -> int:
         """How many offsets are cached."""
         return self._count
 

@@ -5,11 +5,14 @@ Only a log that Apache Kafka has written holds any so far.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from offsets.cache import OffsetCache
+from offsets.cache import CachedOffset
 from offsets.runs import OffsetRun, OffsetTombstones, Run
+
+Cached = Callable[[str, str, int], CachedOffset | None]
+"""What is committed by group, topic and partition: `OffsetCache.get`."""
 
 
 class OpenTransactions:
@@ -22,9 +25,7 @@ class OpenTransactions:
         """``runs``, each with its base offset, wait for their producer's marker."""
         self._runs.setdefault(producer_id, []).extend(runs)
 
-    def end(
-        self, producer_id: int, committed: bool, cache: OffsetCache
-    ) -> Iterator[tuple[int, Run]]:
+    def end(self, producer_id: int, committed: bool, cached: Cached) -> Iterator[tuple[int, Run]]:
         """What is to be replayed now that a marker has come; nothing for an aborted transaction.
 
         A partition whose plain commit came after the transactional one is left out: as in Kafka the
@@ -36,8 +37,8 @@ class OpenTransactions:
                 yield base_offset, run
                 continue
             for index, partition in enumerate(run.partitions):
-                cached = cache.get(run.group_id, run.topic, partition)
-                if cached is None or cached.log_offset < base_offset + index:
+                entry = cached(run.group_id, run.topic, partition)
+                if entry is None or entry.log_offset < base_offset + index:
                     yield base_offset + index, _one_of(run, index)
 
     def deleted(self, tombstones: OffsetTombstones) -> None:

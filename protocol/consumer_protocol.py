@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from protocol.errors import ProtocolError
 
+CONSUMER = "consumer"
+"""The protocol type of groups whose members say so."""
+
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 

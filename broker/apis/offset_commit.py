@@ -97,8 +97,8 @@ def _handle(services: Services, request: Request) -> Steps | None:
 
 
 def _is_unknown(services: Services, group_id: str) -> bool:
-    shard = services.groups.active_shard(group_id)
-    return shard is not None and group_id not in shard.groups
+    view = services.groups.view_of(group_id)
+    return view is not None and group_id not in view.groups
 
 
 def _existing(services: Services, partly: _Partly, by_id: bool) -> list[TopicOffsets]:

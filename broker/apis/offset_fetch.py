@@ -54,8 +54,8 @@ def _handle(services: Services, request: Request) -> Steps | None:
 
 def _kept(services: Services, group_id: str) -> Collection[str]:
     """The topics in which a group has offsets; none while its shard does not serve."""
-    shard = services.groups.active_shard(group_id)
-    return () if shard is None else shard.cache.topics(group_id)
+    view = services.groups.view_of(group_id)
+    return () if view is None else view.offsets.topics(group_id)
 
 
 def _answer(request: Request, reply: FetchReply) -> None:
@@ -120,13 +120,12 @@ def _in_pieces(services: Services, request: Request, groups: list[Any]) -> Steps
 def _pieces(services: Services, group_id: str, topics: Topics | None) -> Iterator[Topics | None]:
     """The topics of a call after the other; None for all, where these are not too many."""
     if topics is None:
-        shard = services.groups.active_shard(group_id)
+        view = services.groups.view_of(group_id)
         kept = _kept(services, group_id)
-        if shard is None or len(kept) <= TOPICS_AT_ONCE:
+        if view is None or len(kept) <= TOPICS_AT_ONCE:
             yield None
             return
-        columns = dict(shard.cache.columns(group_id))
-        topics = [(topic, columns[topic].partitions()) for topic in list(kept)]
+        topics = [(topic, view.offsets.partitions(group_id, topic)) for topic in kept]
     for first in range(0, max(len(topics), 1), TOPICS_AT_ONCE):
         yield topics[first : first + TOPICS_AT_ONCE]
 

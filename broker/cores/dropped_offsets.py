@@ -112,19 +112,19 @@ class DroppedOffsets:
         """
         if not hosted.gone:
             return
-        shard = hosted.shard
+        shard = hosted.core
         self._work(hosted, partial(shard.topics_deleted, dict(hosted.gone), self._time.now()))
-        while hosted.shard is shard and (shard.is_sweeping or hosted.appended < hosted.accepted):
+        while hosted.core is shard and (shard.is_sweeping or hosted.appended < hosted.accepted):
             await asyncio.sleep(0)  # the turn ends, and appends what there is
-            if hosted.shard is shard and shard.is_sweeping:
+            if hosted.core is shard and shard.is_sweeping:
                 self._work(hosted, partial(shard.sweep, self._time.now(), ITEMS_PER_PIECE))
-        if hosted.shard is not shard:
+        if hosted.core is not shard:
             raise Superseded
 
     def _begin(self, hosted: HostedShard, done: asyncio.Future[None] | None) -> None:
         topics = dict(hosted.gone)
         ticket = _Dropping(self, hosted, topics, done)
-        self._work(hosted, lambda: hosted.shard.topics_deleted(topics, self._time.now(), ticket))
+        self._work(hosted, lambda: hosted.core.topics_deleted(topics, self._time.now(), ticket))
         if hosted.phase is not Phase.ACTIVE and done is not None and not done.done():
             done.set_result(None)  # a bug ended the shard before it could answer
 

@@ -93,7 +93,7 @@ class HostedShard:
         self.partitions = partitions
         """How many the topic has: a group's id says which of them is its own."""
         self.errors = errors or InternalErrors()
-        self.shard = shard
+        self.core = shard
         self.log = log
         self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
         """What makes a batch: its section, count, first offset, and its two times."""
@@ -143,7 +143,7 @@ class HostedShard:
     def accept(self, records: Sequence[Run]) -> None:
         """Replays ``records`` and keeps them for the end of the turn."""
         accepted = self.accepted
-        replay = self.shard.replay
+        replay = self.core.replay
         for run in records:
             if type(run) is OffsetTombstones and len(run.keys) > TOMBSTONES_PER_RUN:
                 self._accept_pieces(records)
@@ -157,7 +157,7 @@ class HostedShard:
     def _accept_pieces(self, records: Sequence[Run]) -> None:
         for run in records:
             for piece in _pieces(run):
-                self.shard.replay(piece, self.accepted)
+                self.core.replay(piece, self.accepted)
                 self.accepted += len(piece)
                 self._units.append((piece,))
 
@@ -230,7 +230,7 @@ class HostedShard:
 
     def reset(self, shard: GroupShard) -> None:
         """A fresh shard for another load; ``fail_held`` has emptied the rest."""
-        self.shard = shard
+        self.core = shard
         self.phase = Phase.LOADING
         self.accepted = self.appended = end = self.log.log_end_offset
         # What was accepted and not written is not there; its log offsets are given anew.

@@ -78,14 +78,14 @@ async def load(
             hosted.loaded_from = image.head.begin_offset
         except (BadImage, KeyError) as error:
             await asyncio.to_thread(snapshots.refuse, hosted.log, str(error))
-            hosted.shard = fresh()
+            hosted.core = fresh()
             hosted.loaded_records = hosted.loaded_bytes = 0
             skipped.clear()
     if hosted.loaded_from < 0:
         await _replay(hosted, _runs(hosted, chunk_bytes, skipped), slices)
     if before_serving is not None:
         await before_serving(hosted)
-    while hosted.shard.wake(time.now(), GROUPS_AT_ONCE):
+    while hosted.core.wake(time.now(), GROUPS_AT_ONCE):
         if slices.over:
             await slices.pause()
     hosted.load_ms = time.now().mono_ms - began_ms
@@ -125,7 +125,7 @@ class _Slices:
 
 async def _restore(hosted: HostedShard, image: Image, slices: _Slices) -> None:
     """Takes over what the snapshot holds. Raises BadImage, KeyError, CorruptRecord."""
-    shard = hosted.shard
+    shard = hosted.core
     at_home = ""
     for group_id, topic, columns in image.offsets():
         if group_id != at_home:
@@ -147,7 +147,7 @@ async def _replay(
     hosted: HostedShard, runs: Iterator[tuple[Run | None, int]], slices: _Slices
 ) -> None:
     """Replays what ``runs`` yields; it yields None where the slice may end."""
-    take = Replay(hosted.shard, *hosted.place).take
+    take = Replay(hosted.core, *hosted.place).take
     for run, base_offset in runs:
         if run is not None:
             take(run, base_offset)
@@ -259,8 +259,7 @@ def progress(hosted_shards: Sequence[HostedShard]) -> dict[str, Any]:
 
 def groups_of(hosted: HostedShard) -> int:
     """How many groups a shard has so far, those of offsets alone included."""
-    cached = hosted.shard.cache.groups()
-    return len(cached) + sum(group not in cached for group in hosted.shard.recorded)
+    return hosted.core.view.known()
 
 
 async def wait_until_writable(hosted: HostedShard) -> None:
@@ -306,7 +305,9 @@ def _runs(
             if hosted.told is not None and hosted.told.takes(header):
                 continue
             committed = _is_commit(data, header)
-            for offset, run in transactions.end(header.producer_id, committed, hosted.shard.cache):
+            for offset, run in transactions.end(
+                header.producer_id, committed, hosted.core.view.offsets.get
+            ):
                 yield run, offset
             continue
         yield None, header.base_offset

@@ -34,6 +34,7 @@ from coordinator.calls import (
 from coordinator.outcome import Outcome, Reply
 from coordinator.refusal import loading_error, refusal
 from coordinator.shard import GroupShard
+from coordinator.views import ShardView
 from log.errors import LogPoisoned
 from log.values import AppendInfo
 from offsets.partitioner import partition_for
@@ -125,7 +126,7 @@ class Runtime(ShardKeeper):
         now = self.time.now()
         replies: Sequence[tuple[Ticket, Reply]] = ()
         try:
-            records, replies, events = hosted.shard.handle(call, now)
+            records, replies, events = hosted.core.handle(call, now)
             if records:
                 hosted.accept(records)
         except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
@@ -154,7 +155,7 @@ class Runtime(ShardKeeper):
         if not hosted.touched and kind is not Heartbeat and kind is not OffsetFetch:
             self._touch(hosted)
         if events:
-            self._tell(hosted, events)
+            self._emit(events)
 
     def _call_failed(
         self,
@@ -182,7 +183,7 @@ class Runtime(ShardKeeper):
         """The peer of a request that may be parked under ``ticket`` is gone."""
         hosted = self.hosted_for(group_id)
         if hosted is not None and hosted.phase is Phase.ACTIVE:
-            self._work(hosted, lambda: hosted.shard.disconnected(ticket, self.time.now()))
+            self._work(hosted, lambda: hosted.core.disconnected(ticket, self.time.now()))
 
     def hosted_for(self, group_id: str) -> HostedShard | None:
         """The shard that keeps ``group_id``, None while the offsets topic does not exist."""
@@ -198,15 +199,10 @@ class Runtime(ShardKeeper):
         self._by_group[group_id] = hosted
         return hosted
 
-    def active_shard(self, group_id: str) -> GroupShard | None:
-        """The shard of ``group_id`` if it is loaded and serves."""
+    def view_of(self, group_id: str) -> ShardView | None:
+        """What the shard of ``group_id`` shows, if it is loaded and serves."""
         hosted = self.hosted_for(group_id)
-        return hosted.shard if hosted is not None and hosted.phase is Phase.ACTIVE else None
-
-    def shard_for(self, group_id: str) -> GroupShard | None:
-        """The core's shard for ``group_id``; for views and tests."""
-        hosted = self.hosted_for(group_id)
-        return None if hosted is None else hosted.shard
+        return hosted.core.view if hosted is not None and hosted.phase is Phase.ACTIVE else None
 
     # -- the turn
 
@@ -220,7 +216,7 @@ class Runtime(ShardKeeper):
                 hosted.held.append((hosted.accepted, mono_ms, ticket, reply))
         self._touch(hosted)
         if outcome.events:
-            self._tell(hosted, outcome.events)
+            self._emit(outcome.events)
 
     def _touch(self, hosted: HostedShard) -> None:
         if not hosted.touched:
@@ -314,7 +310,7 @@ class Runtime(ShardKeeper):
         """Sets the one timer for ``hosted`` where it is due before what is set."""
         if hosted.phase is not Phase.ACTIVE:
             return
-        deadline = hosted.shard.next_deadline()
+        deadline = hosted.core.next_deadline()
         if hosted.held:
             held = hosted.held[0][1] + self.settings.commit_timeout_ms
             deadline = held if deadline is None else min(deadline, held)
@@ -343,9 +339,9 @@ class Runtime(ShardKeeper):
                 continue
             if hosted.held:
                 hosted.expire_held(now.mono_ms - self.settings.commit_timeout_ms)
-            deadline = hosted.shard.next_deadline()
+            deadline = hosted.core.next_deadline()
             if deadline is not None and deadline <= now.mono_ms:
-                self._work(hosted, partial(hosted.shard.expire, now, EXPIRE_BUDGET))
+                self._work(hosted, partial(hosted.core.expire, now, EXPIRE_BUDGET))
         for hosted in self.hosted_shards:
             self._arm(hosted)
         self.watchdog.ended("tick", began_ns)

@@ -44,7 +44,7 @@ SETTLING_MS = 3000
 RELOAD_MS_MAX = 60_000
 """How long a shard that a bug ends again and again waits at most before it is loaded."""
 
-Observer = Callable[[GroupShard, Event], None]
+Observer = Callable[[Event], None]
 
 
 class ShardKeeper(ABC):
@@ -126,7 +126,7 @@ class ShardKeeper(ABC):
         """Other settings, from the next call on."""
         self.settings = settings
         for hosted in self.hosted_shards:
-            hosted.shard.configure(settings.groups)
+            hosted.core.configure(settings.groups)
             settings.write_as(hosted)
 
     def oldest_needed(self, log: PartitionLog) -> int:
@@ -173,11 +173,11 @@ class ShardKeeper(ABC):
     def _arm(self, hosted: HostedShard) -> None:
         """Sets the timer for ``hosted``."""
 
-    def _tell(self, hosted: HostedShard, events: Iterable[Event]) -> None:
+    def _emit(self, events: Iterable[Event]) -> None:
         for event in events:
             for observe in self.on_event:
                 try:
-                    observe(hosted.shard, event)
+                    observe(event)
                 except Exception as error:  # noqa: BLE001 - counted and told by `caught`
                     self.errors.caught("observer", error, event=type(event).__name__)
 
@@ -316,13 +316,13 @@ class ShardKeeper(ABC):
         if not loaded:
             return []
         try:
-            outcome = hosted.shard.unload(NOT_COORDINATOR)
+            outcome = hosted.core.unload(NOT_COORDINATOR)
         except Exception as error:  # noqa: BLE001 - counted and told by `caught`
             self.errors.caught("shard", error, partition=hosted.partition)
             return []
         for ticket, reply in outcome.replies:
             deliver(ticket, reply, self.errors)
-        self._tell(hosted, outcome.events)
+        self._emit(outcome.events)
         return [ticket for ticket, _ in outcome.replies]
 
     async def _load(self, hosted_shards: Sequence[HostedShard], writable: bool) -> None:
@@ -364,7 +364,7 @@ class ShardKeeper(ABC):
             except Exception as error:  # noqa: BLE001 - whatever it is, it is this shard's alone
                 give_up(hosted, error)
                 self._shut(hosted, Phase.FAILED)
-                hosted.shard = GroupShard(self.settings.groups)
+                hosted.core = GroupShard(self.settings.groups)
             if self.fatal is not None:
                 return False
         return True
@@ -384,7 +384,7 @@ class ShardKeeper(ABC):
     def _loaded(self, hosted: HostedShard, writable: bool = True) -> None:
         hosted.phase = Phase.ACTIVE if writable else Phase.UNWRITABLE
         self._settle(hosted)
-        self._take(hosted, hosted.shard.loaded(self.time.now()))
+        self._take(hosted, hosted.core.loaded(self.time.now()))
         self.dropped_offsets.catch_up(hosted)
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None], tasks: set[Task[None]]) -> None:

@@ -198,7 +198,7 @@ class Snapshots:
 
     async def write(self, hosted: HostedShard) -> bool:
         """Writes one; False where that was not possible now, which is told if it is a failure."""
-        shard, partition = hosted.shard, hosted.partition
+        shard, partition = hosted.core, hosted.partition
         if partition in self._under_way:
             return False  # somebody else's began between the look and this turn
         self._under_way.add(partition)
@@ -320,7 +320,7 @@ def blocks_of(shard: GroupShard, writer: ImageWriter, head: ImageHead) -> Iterat
     since = perf_counter()
     encoded: list[bytes] = []
     offsets = 0
-    cache = shard.cache
+    cache = shard.view.offsets
     for group_id in list(cache.groups()):
         for topic, columns in cache.columns(group_id):
             if not columns.count:
@@ -333,7 +333,7 @@ def blocks_of(shard: GroupShard, writer: ImageWriter, head: ImageHead) -> Iterat
     if encoded:
         yield writer.offsets_block(encoded, offsets)
     encoded, since = [], perf_counter()
-    for group_id, (record_offset, value) in list(shard.recorded.items()):
+    for group_id, (record_offset, value) in list(shard.view.recorded.items()):
         encoded.append(encode_group(group_id, record_offset, value))
         if perf_counter() - since > SLICE_S:
             yield writer.groups_block(encoded)
@@ -363,7 +363,7 @@ def _bytes_from(log: PartitionLog, offset: int) -> int:
 
 def _same(hosted: HostedShard, shard: GroupShard) -> bool:
     """Whether ``shard`` still is what serves; else what it says may never have been written."""
-    return hosted.shard is shard and hosted.phase is Phase.ACTIVE
+    return hosted.core is shard and hosted.phase is Phase.ACTIVE
 
 
 def _path(log: PartitionLog) -> str:

@@ -174,14 +174,16 @@ class BrokerCollector(Collector):
         )
         soon: Counter[int] = Counter()
         for hosted in self.broker.runtime.hosted_shards:
-            soon.update(hosted.shard.expiring_counts())
+            soon.update(hosted.core.view.expiring_counts())
         for within, within_ms in (("1d", DAY_MS), ("1h", HOUR_MS)):
             expiring.add_metric([within], soon[within_ms])
         yield expiring
         yield GaugeMetricFamily(
             "muster_offsets_cached",
             "Committed offsets in the cache.",
-            value=sum(hosted.shard.cache.offsets() for hosted in self.broker.runtime.hosted_shards),
+            value=sum(
+                hosted.core.view.offsets.count() for hosted in self.broker.runtime.hosted_shards
+            ),
         )
 
     def _shards(self) -> Iterator[Metric]:

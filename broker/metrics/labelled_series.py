@@ -13,8 +13,7 @@ from broker.metrics.scan import Seen, View
 from broker.metrics.text_format import Families, label
 from broker.topics.logs import TopicLogs
 from coordinator.calls import Now
-from coordinator.group import Group
-from coordinator.member import Member
+from coordinator.read_only import GroupView, MemberView
 from log.partition_log import PartitionLog
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ class NativeView(View):
     def offsets(
         self,
         lags: Sequence[PartitionLag],
-        owners: dict[TopicPartition, Member],  # noqa: ARG002 - other views want them
+        owners: dict[TopicPartition, MemberView],  # noqa: ARG002 - other views want them
     ) -> None:
         """Committed offset, lag in records and in seconds of each."""
         topics, partitions, offsets, _, _, records, ages, approximate, committed, expires = zip(
@@ -237,7 +236,7 @@ class NativeView(View):
         self._topic_size = self._topic_segments = self._topic_dirty = 0
 
 
-def state_age_s(group: Group, now: Now) -> float | None:
+def state_age_s(group: GroupView, now: Now) -> float | None:
     """How long the group has been in its state; None where a load did not find it."""
     if group.state_since_ms:
         return max(0, now.mono_ms - group.state_since_ms) / 1000

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.cores.hosted_shard import HostedShard
 from broker.metrics.record_times import Key, RecordTimes
 from coordinator.expiring import condition_of
-from coordinator.group import CONSUMER, Group
-from coordinator.member import Member
+from coordinator.read_only import GroupView, MemberView
 from log.partition_log import PartitionLog
 from offsets.expiry import ExpiryRule, GroupCondition, expires_at, rule_for
-from protocol.consumer_protocol import assigned_partitions
+from protocol.consumer_protocol import CONSUMER, assigned_partitions
 from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class PartitionLag(NamedTuple):
 class MemberLag(NamedTuple):
     """How far one member is behind in all that it is assigned."""
 
-    member: Member
+    member: MemberView
     partitions: int
     """How many it owns."""
     committed: int
@@ -90,13 +89,13 @@ class Lags:
         self.times = RecordTimes(self._live)
 
     def _live(self) -> int:
-        return sum(hosted.shard.cache.offsets() for hosted in self.broker.runtime.hosted_shards)
+        return sum(hosted.core.view.offsets.count() for hosted in self.broker.runtime.hosted_shards)
 
     # -- what is asked
 
     def of_group(self, hosted: HostedShard, group_id: str) -> Iterator[PartitionLag]:
         """Every committed offset of a group, topic by topic, partitions ascending."""
-        for topic in list(hosted.shard.cache.topics(group_id)):
+        for topic in list(hosted.core.view.offsets.topics(group_id)):
             yield from self.of_topic(hosted, group_id, topic)
 
     def of_topic(self, hosted: HostedShard, group_id: str, topic: str) -> Iterator[PartitionLag]:
@@ -122,10 +121,10 @@ class Lags:
 
         Unless ``ask``, which is for who has called `ask` before, none is looked up.
         """
-        rule = expiry_rule(hosted.shard.groups.get(group_id))
+        rule = expiry_rule(hosted.core.view.groups.get(group_id))
         if rule is not None and topic in rule.kept_topics:
             rule = None
-        for commits in _commits(hosted, group_id, topic):
+        for commits in hosted.core.view.offsets.commits(group_id, topic, BLOCK):
             rows = list(commits) if ask else commits
             if ask:
                 self._ask(group_id, topic, rows)
@@ -141,8 +140,8 @@ class Lags:
 
         A fifth of what `blocks` costs. Yields how many offsets each step looked at, at most BLOCK.
         """
-        for topic in list(hosted.shard.cache.topics(group_id)):
-            for commits in _commits(hosted, group_id, topic):
+        for topic in list(hosted.core.view.offsets.topics(group_id)):
+            for commits in hosted.core.view.offsets.commits(group_id, topic, BLOCK):
                 yield self._ask(group_id, topic, commits)
 
     def _ask(self, group_id: str, topic: str, commits: Commits) -> int:
@@ -227,7 +226,7 @@ class Lags:
             )  # fmt: skip
         return lags
 
-    def of_members(self, group: Group, lags: ByTopic) -> Iterator[MemberLag]:
+    def of_members(self, group: GroupView, lags: ByTopic) -> Iterator[MemberLag]:
         """What each member of a "consumer" group is behind, from the lags of its group.
 
         Nothing for members whose assignment is in another form.
@@ -237,7 +236,7 @@ class Lags:
             if lag is not None:
                 yield lag
 
-    def of_member(self, group: Group, member: Member, lags: ByTopic) -> MemberLag | None:
+    def of_member(self, group: GroupView, member: MemberView, lags: ByTopic) -> MemberLag | None:
         """The same of one member."""
         owned = self.owned_by(group, member)
         if owned is None:
@@ -254,7 +253,7 @@ class Lags:
         return MemberLag(member, sum(topics.values()), len(mine), topics, records, oldest)
 
     @staticmethod
-    def owned_by(group: Group, member: Member) -> dict[str, list[int]] | None:
+    def owned_by(group: GroupView, member: MemberView) -> dict[str, list[int]] | None:
         """The partitions of a member by topic; None when its bytes are not a consumer's."""
         if group.protocol_type != CONSUMER:
             return None
@@ -264,15 +263,6 @@ class Lags:
             return None
 
 
-def expiry_rule(group: Group | None) -> ExpiryRule | None:
+def expiry_rule(group: GroupView | None) -> ExpiryRule | None:
     """The rule by which a group's offsets expire now; None where they do not."""
     return rule_for(GroupCondition() if group is None else condition_of(group))
-
-
-def _commits(hosted: HostedShard, group_id: str, topic: str) -> Iterator[Commits]:
-    """What a group has committed in a topic, at most BLOCK at a time."""
-    columns = dict(hosted.shard.cache.columns(group_id)).get(topic)
-    if columns is not None:
-        partitions = columns.partitions()
-        for first in range(0, len(partitions), BLOCK):
-            yield columns.commits(partitions[first : first + BLOCK])

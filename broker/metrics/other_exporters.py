@@ -15,7 +15,7 @@ from broker.metrics.lag import MemberLag, PartitionLag, TopicPartition
 from broker.metrics.scan import Seen, View, Walk
 from broker.metrics.text_format import Families, label, labels
 from broker.topics.logs import TopicLogs
-from coordinator.member import Member
+from coordinator.read_only import MemberView
 from coordinator.states import State
 from log.partition_log import PartitionLog
 from protocol.messages import BY_KEY
@@ -86,7 +86,11 @@ class KMinion(_View):
         self._add("consumer_group_info", labels(pairs), int(group.state is State.STABLE))
         self._add("consumer_group_members", self._group, len(group.members))
 
-    def offsets(self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, Member]) -> None:  # noqa: ARG002
+    def offsets(
+        self,
+        lags: Sequence[PartitionLag],
+        owners: dict[TopicPartition, MemberView],  # noqa: ARG002 - other views want them
+    ) -> None:
         """The lag of each."""
         self._offset_sum += sum([lag.offset for lag in lags])
         self._lag_sum += sum([lag.records or 0 for lag in lags])
@@ -197,7 +201,9 @@ class LagExporter(_View):
         self._in_group = self._most = 0
         self._oldest = None
 
-    def offsets(self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, Member]) -> None:
+    def offsets(
+        self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, MemberView]
+    ) -> None:
         """Each, with who owns it now."""
         has_room = self.families.has_room(3 * len(lags))
         topic = label("topic", lags[0].topic)
@@ -274,7 +280,9 @@ class Jmx(_View):
     def end(self, walk: Walk) -> None:
         """Groups by state, and the requests."""
         manager = "kafka_coordinator_group_groupmetadatamanager_num"
-        offsets = sum(hosted.shard.cache.offsets() for hosted in self.broker.runtime.hosted_shards)
+        offsets = sum(
+            hosted.core.view.offsets.count() for hosted in self.broker.runtime.hosted_shards
+        )
         counts = {"offsets": offsets, "groups": sum(walk.states.values())}
         counts |= {f"groups{state.lower()}": count for state, count in walk.states.items()}
         for name, count in counts.items():

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.cores.hosted_shard import HostedShard
 from broker.metrics.lag import BLOCK, MemberLag, PartitionLag, TopicPartition
 from broker.topics.logs import TopicLogs
-from coordinator.group import CONSUMER, Group
-from coordinator.member import Member
+from coordinator.read_only import GroupView, MemberView
 from coordinator.states import State
 from log.partition_log import PartitionLog
+from protocol.consumer_protocol import CONSUMER
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -37,7 +37,7 @@ class Seen(NamedTuple):
 
     hosted: HostedShard
     group_id: str
-    group: Group | None
+    group: GroupView | None
 
 
 class View:
@@ -49,7 +49,9 @@ class View:
     def begin_group(self, seen: Seen) -> None:
         """A group."""
 
-    def offsets(self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, Member]) -> None:
+    def offsets(
+        self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, MemberView]
+    ) -> None:
         """Some of its offsets, all in one topic; whose each is, where the view asked for that."""
 
     def end_topic(self, topic: str) -> None:
@@ -115,10 +117,12 @@ class Walk:
         """Does it step by step; yields how much each looked at, at most STEP or one member."""
         for hosted in list(self.broker.runtime.hosted_shards):
             alone = [
-                each for each in hosted.shard.cache.groups() if each not in hosted.shard.groups
+                each
+                for each in hosted.core.view.offsets.groups()
+                if each not in hosted.core.view.groups
             ]
             yield 1
-            for group in list(hosted.shard.groups.values()):
+            for group in list(hosted.core.view.groups.values()):
                 self.states[group.state.value] += 1
                 self.everybody += len(group.members)
                 yield from self._group(Seen(hosted, group.group_id, group))
@@ -130,7 +134,7 @@ class Walk:
     def _group(self, seen: Seen, late: bool = False) -> Iterator[int]:
         lags = self.broker.lags
         blocks: list[tuple[str, list[list[PartitionLag]]]] = []
-        for topic in list(seen.hosted.shard.cache.topics(seen.group_id)):
+        for topic in list(seen.hosted.core.view.offsets.topics(seen.group_id)):
             of_topic: list[list[PartitionLag]] = []
             blocks.append((topic, of_topic))
             for block in lags.blocks_or_none(
@@ -146,7 +150,7 @@ class Walk:
         for view in views:
             view.begin_group(seen)
         members = self._readable_members(seen.group)
-        owners: dict[TopicPartition, Member] = {}
+        owners: dict[TopicPartition, MemberView] = {}
         if self.with_owners and seen.group is not None:
             for member in members:
                 for topic, partitions in (lags.owned_by(seen.group, member) or {}).items():
@@ -167,8 +171,8 @@ class Walk:
 
     def _members(
         self,
-        group: Group,
-        members: Sequence[Member],
+        group: GroupView,
+        members: Sequence[MemberView],
         blocks: Sequence[tuple[str, Sequence[Sequence[PartitionLag]]]],
     ) -> Iterator[int]:
         found: dict[str, dict[int, PartitionLag]] = {}
@@ -184,7 +188,7 @@ class Walk:
                     view.members((lag,))
             yield 1
 
-    def _readable_members(self, group: Group | None) -> list[Member]:
+    def _readable_members(self, group: GroupView | None) -> list[MemberView]:
         if group is None or group.protocol_type != CONSUMER:
             return []
         members = list(group.members.values())

@@ -179,7 +179,7 @@ class Cleaning:
         records = log.log_end_offset - self._first_dirty(log)
         if dirty_bytes < OFFSETS_DEAD_BYTES_MIN or records <= 0:
             return False
-        live = hosted.shard.cache.offsets() + len(hosted.shard.groups)
+        live = hosted.core.view.offsets.count() + len(hosted.core.view.groups)
         return weighs_too_much(
             size, dirty_bytes, live * dirty_bytes // records, OFFSETS_DEAD_BYTES_MIN
         )

@@ -15,11 +15,10 @@ from broker.metrics.lag import PartitionLag
 from coordinator.calls import Now
 from coordinator.deadlines import NEVER
 from coordinator.events import AssignedMember
-from coordinator.group import CONSUMER, Group
 from coordinator.journal import Change, Flapping, GroupJournal, MovedBack, Rebalance, Restored
-from coordinator.member import Member
+from coordinator.read_only import GroupView, MemberView
 from offsets.cache import CachedOffset, FetchedColumns
-from protocol.consumer_protocol import assigned_partitions
+from protocol.consumer_protocol import CONSUMER, assigned_partitions
 from protocol.errors import NAMES, ProtocolError
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 
 
-def summary(broker: Broker, hosted: HostedShard, group: Group, lag: int | None = None) -> View:
+def summary(broker: Broker, hosted: HostedShard, group: GroupView, lag: int | None = None) -> View:
     """A group in a line; ``lag`` where it is known already."""
     journal = broker.journal.group(group.group_id)
     last = journal.rebalances[-1] if journal is not None and journal.rebalances else None
@@ -53,16 +52,16 @@ def readable(broker: Broker) -> list[HostedShard]:
 
 def lag_of(broker: Broker, hosted: HostedShard, group_id: str) -> int:
     """Records that a group has not read: the sum over its committed offsets."""
-    return sum([_lag(broker, each) for each in hosted.shard.cache.fetch_all(group_id)])
+    return sum([_lag(broker, each) for each in hosted.core.view.offsets.fetch_all(group_id)])
 
 
 def lag_in_topic(
     broker: Broker, hosted: HostedShard, group_id: str, topic: str
 ) -> tuple[int, int] | None:
     """(committed partitions, records of lag) of a group in one topic; None if it has none there."""
-    if topic not in hosted.shard.cache.topics(group_id):
+    if topic not in hosted.core.view.offsets.topics(group_id):
         return None
-    for fetched in hosted.shard.cache.fetch_all(group_id):
+    for fetched in hosted.core.view.offsets.fetch_all(group_id):
         if fetched.topic == topic:
             return len(fetched.partitions), _lag(broker, fetched)
     return None
@@ -80,7 +79,7 @@ def _lag(broker: Broker, fetched: FetchedColumns) -> int:
     return behind
 
 
-def group_head(broker: Broker, hosted: HostedShard, group: Group) -> View:
+def group_head(broker: Broker, hosted: HostedShard, group: GroupView) -> View:
     """A group as it is now, without its members and offsets."""
     now = broker.time.now()
     return {
@@ -98,7 +97,7 @@ def group_head(broker: Broker, hosted: HostedShard, group: Group) -> View:
 
 def group_view(broker: Broker, hosted: HostedShard | None, group_id: str) -> View | None:
     """A group as it is now; None if there is none."""
-    group = None if hosted is None else hosted.shard.groups.get(group_id)
+    group = None if hosted is None else hosted.core.view.groups.get(group_id)
     if hosted is None or group is None:
         return None
     now = broker.time.now()
@@ -127,7 +126,7 @@ def journal_head(broker: Broker, hosted: HostedShard | None, group_id: str) -> V
     """A group's journal with no rebalances in it; None where neither it nor the group exists."""
     journal = broker.journal.group(group_id)
     restored = broker.journal.restored(group_id)
-    group = None if hosted is None else hosted.shard.groups.get(group_id)
+    group = None if hosted is None else hosted.core.view.groups.get(group_id)
     if journal is None and restored is None and group is None:
         return None
     return {
@@ -155,7 +154,7 @@ def rebalances(
     journal = broker.journal.group(group_id)
     if journal is None or not last:
         return []
-    group = None if hosted is None else hosted.shard.groups.get(group_id)
+    group = None if hosted is None else hosted.core.view.groups.get(group_id)
     now = broker.time.now()
     return [
         (each, partial(_rebalance, each, journal, group, now))
@@ -166,7 +165,7 @@ def rebalances(
 def offset_rows(broker: Broker, hosted: HostedShard, group_id: str) -> Iterator[View]:
     """The committed offsets of a group, with the lag of each."""
     for lag in broker.lags.of_group(hosted, group_id):
-        entry = hosted.shard.cache.get(group_id, lag.topic, lag.partition)
+        entry = hosted.core.view.offsets.get(group_id, lag.topic, lag.partition)
         yield offset_view(lag, entry)
 
 
@@ -188,7 +187,7 @@ def offset_view(lag: PartitionLag, entry: CachedOffset | None) -> View:
 # ---------------------------------------------------------------------------------------- groups
 
 
-def _awaits(group: Group, now: Now) -> View | None:
+def _awaits(group: GroupView, now: Now) -> View | None:
     awaited = group.awaited()
     if awaited.deadline_ms is None:
         return None
@@ -201,7 +200,7 @@ def _awaits(group: Group, now: Now) -> View | None:
     }
 
 
-def _named(group: Group | None, member_id: str) -> View:
+def _named(group: GroupView | None, member_id: str) -> View:
     member = None if group is None else group.members.get(member_id)
     return {
         "member": member_id,
@@ -211,7 +210,7 @@ def _named(group: Group | None, member_id: str) -> View:
     }
 
 
-def member_view(group: Group, member: Member, now: Now) -> View:
+def member_view(group: GroupView, member: MemberView, now: Now) -> View:
     """A member of a group as it is now."""
     waits = None
     if member.waits:
@@ -246,7 +245,7 @@ def _sum_of_lags(rows: Iterator[View]) -> int:
 # --------------------------------------------------------------------------------------- journal
 
 
-def _rebalance(entry: Rebalance, journal: GroupJournal, group: Group | None, now: Now) -> View:
+def _rebalance(entry: Rebalance, journal: GroupJournal, group: GroupView | None, now: Now) -> View:
     is_open = entry is journal.open_rebalance
     awaited = [_named(group, member_id) for member_id in entry.awaited]
     until_ms = entry.until_ms

@@ -62,7 +62,7 @@ class GroupsApi:
 
         def rows() -> Iterator[dict[str, Any] | None]:
             for hosted in readable(self.broker):
-                for group in list(hosted.shard.groups.values()):
+                for group in list(hosted.core.view.groups.values()):
                     yield summary(self.broker, hosted, group)
 
         runtime = self.broker.runtime
@@ -106,10 +106,10 @@ class GroupsApi:
 
         def rows() -> Iterator[dict[str, Any] | None]:
             for hosted in readable(self.broker):
-                for group_id in list(hosted.shard.groups) if only is None else [only]:
+                for group_id in list(hosted.core.view.groups) if only is None else [only]:
                     yield None
-                    for each in list(hosted.shard.expiring(group_id, until_ms)):
-                        kept = hosted.shard.cache.get(group_id, each.topic, each.partition)
+                    for each in list(hosted.core.view.expiring(group_id, until_ms)):
+                        kept = hosted.core.view.offsets.get(group_id, each.topic, each.partition)
                         yield {
                             "group": group_id,
                             "topic": each.topic,

@@ -33,8 +33,7 @@ from broker.web.topic_views import (
     readers,
     topic_summary,
 )
-from coordinator.group import Group
-from coordinator.member import Member
+from coordinator.read_only import GroupView, MemberView
 from offsets.cache import CachedOffset
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class Groups(Source):
         lags = self.broker.lags
         unknown = lags.times.unknown
         since_ms: list[int] = []
-        for topic in list(hosted.shard.cache.topics(group_id)):
+        for topic in list(hosted.core.view.offsets.topics(group_id)):
             for block in lags.blocks(hosted, group_id, topic):
                 ages = [lag.age_ms for lag in block if lag.records and lag.age_ms is not None]
                 if ages:
@@ -111,7 +110,7 @@ class Groups(Source):
         before, self._unread = self._unread, {}
         stale = self._stale = self._stale or {}
         for hosted in readable(broker):
-            for group in list(hosted.shard.groups.values()):
+            for group in list(hosted.core.view.groups.values()):
                 lag = lag_of(broker, hosted, group.group_id)
                 stamp = (lag, trends.taken)
                 found = before.get(group.group_id)
@@ -133,7 +132,7 @@ class Groups(Source):
                 make = partial(self._row, hosted, group, lag, since_ms)
                 yield Row("group", group.group_id, token, make)
 
-    def _row(self, hosted: HostedShard, group: Group, lag: int, since_ms: int | None) -> View:
+    def _row(self, hosted: HostedShard, group: GroupView, lag: int, since_ms: int | None) -> View:
         row = summary(self.broker, hosted, group, lag)
         row["unread_since_ms"] = since_ms
         row["trend"] = self.broker.trends.of_group(group.group_id)
@@ -159,9 +158,9 @@ class OneGroup(Source):
     def _hosted(self) -> HostedShard | None:
         return self.broker.runtime.hosted_for(self.group_id)
 
-    def _group(self) -> tuple[HostedShard, Group] | None:
+    def _group(self) -> tuple[HostedShard, GroupView] | None:
         hosted = self._hosted()
-        group = None if hosted is None else hosted.shard.groups.get(self.group_id)
+        group = None if hosted is None else hosted.core.view.groups.get(self.group_id)
         return None if hosted is None or group is None else (hosted, group)
 
     def head(self) -> View:
@@ -197,7 +196,7 @@ class OneGroup(Source):
             ended = entry.ended_ms or None
             yield Row("rebalance", str(entry.number), ended and (ended, entry.outcome), make)
 
-    def _members(self, group: Group) -> Iterator[Row]:
+    def _members(self, group: GroupView) -> Iterator[Row]:
         for member in list(group.members.values()):
             token = (
                 member.session.due_ms,
@@ -209,7 +208,7 @@ class OneGroup(Source):
             make = partial(self._member, group, member)
             yield Row("member", member.member_id, token, make)
 
-    def _member(self, group: Group, member: Member) -> View:
+    def _member(self, group: GroupView, member: MemberView) -> View:
         now = self.broker.time.now()
         row = member_view(group, member, now)
         silent_ms = row.pop("last_heard_ms_ago")
@@ -217,7 +216,7 @@ class OneGroup(Source):
         return row
 
     def _offsets(self, hosted: HostedShard) -> Iterator[Row]:
-        cache = hosted.shard.cache
+        cache = hosted.core.view.offsets
         wall_ms = self.broker.time.now().wall_ms
         for lag in self.broker.lags.of_group(hosted, self.group_id):
             since_ms = None

@@ -54,7 +54,7 @@ def partition_view(log: PartitionLog) -> View:
 def readers(broker: Broker, topic: str) -> Iterator[View | None]:
     """The groups that have committed offsets in ``topic``; None for each that has not."""
     for hosted in readable(broker):
-        for group in list(hosted.shard.groups.values()):
+        for group in list(hosted.core.view.groups.values()):
             found = lag_in_topic(broker, hosted, group.group_id, topic)
             if found is None:
                 yield None
@@ -91,10 +91,10 @@ def broker_view(broker: Broker) -> View:
         "requests": server.answered(),
         "commits": broker.runtime.commits,
         "rebalances": dict(broker.metrics.rebalances),
-        "groups": sum(len(each.shard.groups) for each in hosted_shards),
+        "groups": sum(len(each.core.view.groups) for each in hosted_shards),
         "members": trends.members,
         "lag": trends.lag,
-        "offsets": sum(each.shard.cache.offsets() for each in hosted_shards),
+        "offsets": sum(each.core.view.offsets.count() for each in hosted_shards),
         "topics": len(broker.logs.topics),
         "memory_bytes": memory_bytes(),
         "cpu_ms": int(process_time() * 1000),

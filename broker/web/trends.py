@@ -95,7 +95,7 @@ class Trends:
         members = total = 0
         seen: set[str] = set()
         for hosted in readable(self.broker):
-            for group in list(hosted.shard.groups.values()):
+            for group in list(hosted.core.view.groups.values()):
                 lag = lag_of(self.broker, hosted, group.group_id)
                 members += len(group.members)
                 total += lag

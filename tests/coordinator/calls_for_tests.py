@@ -108,19 +108,19 @@ class Driver:
 
     def error(self, call: Any) -> int:
         reply = self.answer(call)
-        return reply if isinstance(reply, int) else reply.error_code  # type: ignore[union-attr]
+        return reply if isinstance(reply, int) else reply.error_code
 
     def form(self, *names: str, settle: bool = True) -> list[str]:
         """Bring a group of dynamic members to STABLE (or, not settled, to AWAITING_SYNC)."""
         tickets = [f"{name}-{len(self.log)}" for name in names]
         for ticket in tickets:
             self.handle(join(ticket, client_id="m", fresh_id=ticket))
-            group = self.shard.groups["g"]
+            group = self.shard.view.groups["g"]
             for member in list(group.members.values()):
                 if member.join_ticket is None:
                     self.handle(join(f"{ticket}/{member.member_id}", member.member_id))
         ids = [f"m-{ticket}" for ticket in tickets]
-        group = self.shard.groups["g"]
+        group = self.shard.view.groups["g"]
         assert group.state.value == "CompletingRebalance"
         if settle:
             given: Sequence[tuple[str, bytes]] = [(name, name.encode()) for name in ids]

@@ -134,7 +134,7 @@ class Conversation:
         make = getattr(self, "_call_" + verb.replace("-", "_"))
         group_id = words.options.get("group", "g")
         speaker, row, call = make(words, group_id)
-        group = self.shard.groups.get(group_id)
+        group = self.shard.view.groups.get(group_id)
         before = "no group" if group is None else group.state.value
         self.open[call.ticket] = speaker
         if self.mode != "live":
@@ -182,7 +182,7 @@ class Conversation:
         """A speaker's member id, even if it was not told it yet; other names are ids themselves."""
         if name in self.speakers and self.speakers[name].member_id:
             return self.speakers[name].member_id
-        for group in self.shard.groups.values():
+        for group in self.shard.view.groups.values():
             for member in group.members.values():
                 if member.client_id == name:
                     return member.member_id
@@ -199,7 +199,7 @@ class Conversation:
         member_id = words.options.get("member", speaker.member_id)
         speaker.instance_id = words.optional("instance", speaker.instance_id)
         session_ms = words.number("session", 10_000)
-        group = self.shard.groups.get(group_id)
+        group = self.shard.view.groups.get(group_id)
         is_new = not member_id or (group is not None and member_id in group.pending)
         fresh_id = ""
         if not member_id:
@@ -335,7 +335,9 @@ class Conversation:
             if due_ms is None or due_ms > until_ms:
                 break
             self.mono_ms = max(self.mono_ms, due_ms)
-            before = {group_id: group_line(self.shard, group_id) for group_id in self.shard.groups}
+            before = {
+                group_id: group_line(self.shard, group_id) for group_id in self.shard.view.groups
+            }
             happened = self._take(self.shard.expire(self.now, 1))
             check_shard(self.shard)
             for group_id, line in before.items():
@@ -367,7 +369,7 @@ class Conversation:
     def _do_unload(self, words: Words) -> list[str]:
         lines = self._take(self.shard.unload(int(words.plain[0])))
         assert not self.open, "every parked request is answered"
-        return [*lines, *(group_line(self.shard, group_id) for group_id in self.shard.groups)]
+        return [*lines, *(group_line(self.shard, group_id) for group_id in self.shard.view.groups)]
 
     def _do_reload(self, words: Words) -> list[str]:
         """The process is killed and the shard loaded again from its log, with other settings."""
@@ -379,7 +381,7 @@ class Conversation:
         self.open.clear()
         self.mode = "live"
         self.shard = reloaded(self.config, self.log, self.now)
-        return [group_line(self.shard, group_id) for group_id in sorted(self.shard.groups)]
+        return [group_line(self.shard, group_id) for group_id in sorted(self.shard.view.groups)]
 
     def _do_loading(self, words: Words) -> list[str]:
         self.mode = "loading"

@@ -18,16 +18,16 @@ from offsets.runs import Run
 def check_shard(shard: GroupShard) -> None:
     """Every counter equals the truth, and whoever waits has a deadline."""
     parked = set()
-    for group in shard.groups.values():
+    for group in shard.view.groups.values():
         check_group(group)
         for member in group.members.values():
             for ticket in (member.join_ticket, member.sync_ticket):
                 if ticket is not None:
                     assert ticket not in parked
                     parked.add(ticket)
-    assert parked == set(shard.parked())
+    assert parked == set(shard.view.parked())
     next_ms = shard.next_deadline()
-    dues = [timer.due_ms for group in shard.groups.values() for timer in timers(group)]
+    dues = [timer.due_ms for group in shard.view.groups.values() for timer in timers(group)]
     live = [due for due in dues if due != NEVER]
     if live:
         assert next_ms is not None
@@ -100,7 +100,7 @@ def reloaded(config: GroupConfig, log: Iterable[tuple[int, Run]], now: Now) -> G
 def remembered(shard: GroupShard) -> dict[str, tuple]:
     """What a load must bring back: settled groups, member by member, and every offset."""
     settled = {}
-    for group in shard.groups.values():
+    for group in shard.view.groups.values():
         if group.state not in (State.STABLE, State.EMPTY):
             continue
         value = group.run().value
@@ -108,7 +108,7 @@ def remembered(shard: GroupShard) -> dict[str, tuple]:
         members = tuple(sorted(value.members, key=lambda member: member.member_id))
         stamped = value.state_timestamp_ms if group.record_offset != -1 else None
         kept = (value.protocol_type, value.generation_id, value.protocol_name, value.leader)
-        offsets = tuple(sorted(shard.cache.entries(group.group_id)))
+        offsets = tuple(sorted(shard.view.offsets.entries(group.group_id)))
         known = group.record_offset != -1 or offsets
         if known:
             settled[group.group_id] = (group.state, kept, stamped, members, offsets)
@@ -123,6 +123,6 @@ def check_against_log(
     # An absent static member may bring a group above its limit; a load would then rebalance it.
     second = reloaded(replace(config, max_size=2**31 - 1), log, now)
     again = remembered(second)
-    assert set(second.groups) <= set(shard.groups), "a group that was forgotten came back"
+    assert set(second.view.groups) <= set(shard.view.groups), "a group that was forgotten came back"
     for group_id, state in live.items():
         assert again.get(group_id) == state, group_id

@@ -219,7 +219,7 @@ def _loaded(event: ShardLoaded) -> str:
 
 def group_line(shard: GroupShard, group_id: str) -> str:
     """State and generation; phase deadline and whom it awaits; when each session ends."""
-    group = shard.groups.get(group_id)
+    group = shard.view.groups.get(group_id)
     if group is None:
         return f"{group_id}: no group"
     line = f"{group_id}: {group.state.value} generation {group.generation_id}"

@@ -224,8 +224,10 @@ g     | consumer | u     | NONE
 @pytest.mark.parametrize(("group", "type_", "topic", "error"), rows(OFFSET_DELETE))
 def test_offset_delete(full: Driver, group: str, type_: str, topic: str, error: str) -> None:
     full.handle(join(70, group_id="k", protocol_type="connect"))
-    assert full.shard.groups["g"].protocol_type == "consumer"
-    assert type_ == (full.shard.groups[group].protocol_type if group in "gk" and group else type_)
+    assert full.shard.view.groups["g"].protocol_type == "consumer"
+    assert type_ == (
+        full.shard.view.groups[group].protocol_type if group in "gk" and group else type_
+    )
     reply = full.answer(OffsetDelete("t", group, [(topic, [0])]))
     first = reply.error_code or reply.topics[0][1][0][1]
     assert NAMES[first] == error

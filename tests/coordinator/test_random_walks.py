@@ -99,7 +99,7 @@ class Walk:
     def step(self) -> None:
         choose = self.chance.choice
         group_id = choose(["g", "g", "h"])
-        group = self.shard.groups.get(group_id)
+        group = self.shard.view.groups.get(group_id)
         known = list(group.members) + list(group.pending) if group else []
         member_id = choose([*known * 2, *self.ids[-3:], *self.ids[:3]])
         instance_id = choose([None, None, None, "i1", "i2"])
@@ -203,12 +203,12 @@ def test_a_random_walk(seed: int) -> None:
         walk.step()
         check_shard(walk.shard)
         check_against_log(walk.shard, walk.config, walk.log, walk.now)
-        assert set(walk.owed) == set(walk.shard.parked())
+        assert set(walk.owed) == set(walk.shard.view.parked())
 
     # Left alone, every group comes to rest: nobody is parked, and nobody is left.
     walk.advance(2 * 300_000)
     assert not walk.owed
-    assert all(group.state is State.EMPTY for group in walk.shard.groups.values())
+    assert all(group.state is State.EMPTY for group in walk.shard.view.groups.values())
     walk.take(walk.shard.unload(16))
     assert not walk.owed
 
@@ -243,7 +243,7 @@ def test_walks_reach_every_state_and_answer_what_was_parked() -> None:
         walk = Walk(seed)
         for _ in range(STEPS):
             walk.step()
-            states |= {group.state for group in walk.shard.groups.values()}
+            states |= {group.state for group in walk.shard.view.groups.values()}
             waited += len(walk.owed)
     assert states == {
         State.EMPTY,

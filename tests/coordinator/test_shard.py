@@ -56,7 +56,7 @@ def test_a_refusal_has_the_shape_of_the_calls_own_answer(call: Any) -> None:
     refused = refusal(call, 16)
     assert type(refused) is type(answer)
     code = refused if isinstance(refused, int) else getattr(refused, "error_code", None)
-    assert (refused.errors if code is None else code) == 16  # type: ignore[union-attr]
+    assert (refused.errors if code is None else code) == 16
 
 
 @pytest.mark.parametrize("call", EVERY_CALL, ids=lambda call: type(call).__name__)
@@ -78,17 +78,17 @@ def test_a_displaced_request_is_answered_so_that_its_client_would_rejoin() -> No
     driver.handle(join("wait", fresh_id="c"))
     outcome = driver.handle(join("again", "c-c"))
     assert outcome.replies == [("wait", JoinReply(27, "c-c"))]
-    assert set(driver.shard.parked()) == {"again"}
+    assert set(driver.shard.view.parked()) == {"again"}
 
 
 def test_a_ticket_that_was_answered_is_not_parked_when_its_peer_goes() -> None:
     driver = Driver()
     (a,) = driver.form("a")
-    before = driver.shard.groups["g"].members[a].session.due_ms
+    before = driver.shard.view.groups["g"].members[a].session.due_ms
     driver.mono_ms += 5
     outcome = driver.shard.disconnected("a-0", driver.now)
     assert outcome == ((), (), ())
-    assert driver.shard.groups["g"].members[a].session.due_ms == before
+    assert driver.shard.view.groups["g"].members[a].session.due_ms == before
 
 
 def test_unload_twice_answers_once() -> None:
@@ -97,7 +97,7 @@ def test_unload_twice_answers_once() -> None:
     driver.handle(join("b", fresh_id="b"))
     assert [ticket for ticket, _ in driver.shard.unload(16).replies] == ["b"]
     assert driver.shard.unload(16).replies == []
-    assert driver.shard.groups["g"].state is State.DEAD
+    assert driver.shard.view.groups["g"].state is State.DEAD
 
 
 # ----------------------------------------------------------------------------------- expire
@@ -131,7 +131,7 @@ def test_retention_looks_at_as_many_groups_as_the_budget_has() -> None:
         records.append(len(driver.take(driver.shard.expire(driver.now, 4)).records))
     assert records == [3, 4, 3]
     assert driver.shard.next_deadline() == 10_000
-    assert not driver.shard.groups
+    assert not driver.shard.view.groups
 
 
 def test_a_jump_of_the_wall_clock_moves_no_session() -> None:
@@ -157,7 +157,7 @@ def test_tombstones_of_many_offsets_are_split_into_runs_that_fit_a_batch() -> No
     assert sum(len(run) for run in runs) == 200
     assert len(runs) > 1
     assert all(61 + len(run_records(run, 0)) <= 2000 for run in runs)
-    assert not driver.shard.cache.has_offsets("g")
+    assert not driver.shard.view.offsets.has_offsets("g")
 
 
 def test_the_limit_of_a_commit_is_exact() -> None:
@@ -174,7 +174,7 @@ def test_values_that_no_record_can_hold_are_refused() -> None:
     assert driver.answer(commit(1, group_id="g" * 40_000)).errors == 28
     topics = [TopicOffsets("t", [0], [5], [-1], ["m" * 40_000], None)]
     assert driver.answer(commit(2, topics=topics)).errors == 28
-    assert not driver.shard.groups
+    assert not driver.shard.view.groups
 
 
 def test_a_member_id_fits_a_string_however_long_the_client_id_is() -> None:
@@ -201,12 +201,12 @@ def test_a_plain_commit_keeps_the_columns_that_it_came_with() -> None:
 def test_replay_of_a_live_group_record_changes_nothing_but_its_offset() -> None:
     driver = Driver()
     driver.form("a", "b")
-    group = driver.shard.groups["g"]
+    group = driver.shard.view.groups["g"]
     before = group.run()
     base_offset, run = driver.log[-1]
     assert group.record_offset == base_offset
     driver.shard.replay(run, 77)
-    assert driver.shard.groups["g"] is group
+    assert driver.shard.view.groups["g"] is group
     assert group.run() == before
     assert group.record_offset == 77
 
@@ -221,10 +221,10 @@ def test_a_tombstone_at_load_forgets_the_group_and_a_later_record_brings_it_back
     counted = []
     for base_offset, run in driver.log:
         shard.replay(run, base_offset)
-        counted.append(len(shard.groups))
+        counted.append(len(shard.view.groups))
     assert counted == [1, 1, 0, 1]
     shard.loaded(Now(500, 0))
-    (member,) = shard.groups["g"].members.values()
+    (member,) = shard.view.groups["g"].members.values()
     assert member.member_id.startswith("m-b")
     assert member.session.due_ms == 10_500, "sessions start in full when the load ends"
 
@@ -239,10 +239,10 @@ def test_groups_wake_a_few_at_a_time_before_the_shard_is_loaded() -> None:
     for base_offset, run in driver.log:
         shard.replay(run, base_offset)
     assert [shard.wake(Now(500 + turn, 0), 2) for turn in range(3)] == [2, 1, 0]
-    assert set(shard.groups) == {"g", "simple", "another"}
+    assert set(shard.view.groups) == {"g", "simple", "another"}
     (told,) = shard.loaded(Now(600, 0)).events
-    assert told.groups == 3  # type: ignore[union-attr]
-    (member,) = shard.groups["g"].members.values()
+    assert told.groups == 3
+    (member,) = shard.view.groups["g"].members.values()
     assert member.session.due_ms == 10_500
     check_shard(shard)
 
@@ -252,7 +252,7 @@ def test_counts_are_by_the_names_on_the_wire() -> None:
     driver.form("a", "b")
     driver.handle(commit("s", group_id="simple"))
     driver.handle(join("w", group_id="h"))
-    by_state, members = driver.shard.counts()
+    by_state, members = driver.shard.view.counts()
     assert members == 3
     assert by_state == {
         "Empty": 1,
@@ -274,8 +274,8 @@ def test_a_group_of_a_thousand_forms_one_generation() -> None:
     assert len(outcome.replies) == 1000
     sizes = [len(reply.members) for _, reply in outcome.replies if isinstance(reply, JoinReply)]
     assert sorted(sizes)[-2:] == [0, 1000], "only the leader is told of everybody"
-    leader = str(driver.shard.groups["g"].leader_id)
-    names = list(driver.shard.groups["g"].members)
+    leader = str(driver.shard.view.groups["g"].leader_id)
+    names = list(driver.shard.view.groups["g"].members)
     given = [(name, name.encode()) for name in names]
     for name in names[1:]:
         driver.handle(sync(f"s{name}", name))
@@ -339,7 +339,7 @@ def test_ids_that_are_asked_for_and_not_used_are_bounded(monkeypatch: pytest.Mon
     driver = Driver()
     for number in range(1000):
         assert driver.error(join(f"t{number}", member_id_required=True)) == MEMBER_ID_REQUIRED
-    group = driver.shard.groups["g"]
+    group = driver.shard.view.groups["g"]
     assert list(group.pending) == [f"c-t{number}" for number in range(900, 1000)]
     check_shard(driver.shard)
 

@@ -50,8 +50,8 @@ def test_a_large_group_is_deleted_in_pieces_and_answered_at_the_end() -> None:
     driver = filled()
     pieces = [driver.handle(DeleteGroup("ticket", "g"))]
     assert not pieces[0].replies
-    assert set(driver.shard.parked()) == {"ticket"}
-    assert driver.shard.groups["g"].state is State.DEAD
+    assert set(driver.shard.view.parked()) == {"ticket"}
+    assert driver.shard.view.groups["g"].state is State.DEAD
     # as its states say of a DEAD group: come again, and it has no offsets
     assert driver.answer(commit("c")) == CommitReply(COORDINATOR_NOT_AVAILABLE)
     assert driver.error(join("j")) == COORDINATOR_NOT_AVAILABLE
@@ -66,8 +66,8 @@ def test_a_large_group_is_deleted_in_pieces_and_answered_at_the_end() -> None:
     assert pieces[-1].replies
     assert sum(map(dropped, pieces)) == TOPICS * PARTITIONS
     assert max(map(dropped, pieces)) <= TOMBSTONES_MAX
-    assert list(driver.shard.groups) == ["small"]
-    assert driver.shard.cache.offsets() == 1
+    assert list(driver.shard.view.groups) == ["small"]
+    assert driver.shard.view.offsets.count() == 1
     told = [type(event).__name__ for piece in pieces for event in piece.events]
     assert told == ["Transition", "OffsetsExpired", "GroupRemoved"]
 
@@ -79,13 +79,13 @@ def test_a_deletion_that_a_crash_ends_has_taken_some_offsets_and_no_group() -> N
 
     driver.shard = reloaded(driver.config, driver.log, driver.now)
 
-    left = driver.shard.cache.offsets() - 1
+    left = driver.shard.view.offsets.count() - 1
     assert 0 < left < TOPICS * PARTITIONS
-    assert driver.shard.groups["g"].state is State.EMPTY
+    assert driver.shard.view.groups["g"].state is State.EMPTY
     pieces = [driver.handle(DeleteGroup("again", "g"))]
     work_off(driver, pieces)
     assert pieces[-1].replies == [("again", NONE)]
-    assert driver.shard.cache.offsets() == 1
+    assert driver.shard.view.offsets.count() == 1
 
 
 def test_who_waits_for_a_deletion_is_answered_when_the_shard_is_given_up() -> None:
@@ -93,7 +93,7 @@ def test_who_waits_for_a_deletion_is_answered_when_the_shard_is_given_up() -> No
     driver.handle(DeleteGroup("ticket", "g"))
 
     assert driver.shard.unload(NOT_COORDINATOR).replies == [("ticket", NOT_COORDINATOR)]
-    assert not driver.shard.parked()
+    assert not driver.shard.view.parked()
 
 
 def test_offsets_of_a_deleted_topic_go_in_pieces_in_every_group() -> None:
@@ -105,8 +105,8 @@ def test_offsets_of_a_deleted_topic_go_in_pieces_in_every_group() -> None:
     assert [reply for piece in pieces for reply in piece.replies] == [("ticket", NONE)]
     assert max(map(dropped, pieces)) <= TOMBSTONES_MAX
     assert sum(map(dropped, pieces)) == 2 * PARTITIONS + 1
-    assert set(driver.shard.cache.topics("g")) == {"t1", "t3", "t4"}
-    assert not driver.shard.cache.has_offsets("small")
+    assert set(driver.shard.view.offsets.topics("g")) == {"t1", "t3", "t4"}
+    assert not driver.shard.view.offsets.has_offsets("small")
 
 
 def test_offsets_that_were_committed_for_a_new_topic_of_the_name_stay() -> None:
@@ -119,8 +119,8 @@ def test_offsets_that_were_committed_for_a_new_topic_of_the_name_stay() -> None:
     driver.handle(commit("between two pieces", topics=later))
     work_off(driver, pieces)
 
-    assert driver.shard.cache.partitions("g", "t") == [7, 999, 2000]
-    assert driver.shard.cache.partitions("small", "t") == []
+    assert driver.shard.view.offsets.partitions("g", "t") == [7, 999, 2000]
+    assert driver.shard.view.offsets.partitions("small", "t") == []
 
 
 @pytest.mark.parametrize("budget", [1, 100])
@@ -133,20 +133,20 @@ def test_a_large_group_expires_in_pieces(budget: int) -> None:
 
     assert max(map(dropped, pieces)) <= TOMBSTONES_MAX
     assert sum(map(dropped, pieces)) == TOPICS * PARTITIONS + 1
-    assert not driver.shard.groups
-    assert driver.shard.cache.offsets() == 0
+    assert not driver.shard.view.groups
+    assert driver.shard.view.offsets.count() == 0
 
 
 def test_a_large_group_that_comes_to_life_while_it_expires_keeps_what_it_may() -> None:
     driver = filled(offsets_retention_ms=1000, offsets_retention_check_interval_ms=5000)
     driver.mono_ms = 5000
     driver.take(driver.shard.expire(driver.now, 100))
-    left = driver.shard.cache.offsets()
+    left = driver.shard.view.offsets.count()
     assert 0 < left < TOPICS * PARTITIONS
     driver.handle(join("j", supports_skip_assignment=False))
     pieces: list[Outcome] = []
     while driver.shard.is_sweeping:
         pieces.append(driver.take(driver.shard.expire(driver.now, 100)))
 
-    assert driver.shard.cache.offsets() == left
-    assert "g" in driver.shard.groups
+    assert driver.shard.view.offsets.count() == left
+    assert "g" in driver.shard.view.groups

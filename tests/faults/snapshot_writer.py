@@ -40,8 +40,8 @@ async def main(directory: Path) -> None:
         written = broker.runtime.snapshots
         assert written is not None
         found: dict[str, Any] = {
-            group: hosted.shard.cache.fetch(group, "orders", [0, 1, 2]).offsets[:]
-            for group in hosted.shard.cache.groups()
+            group: hosted.core.view.offsets.fetch(group, "orders", [0, 1, 2]).offsets[:]
+            for group in hosted.core.view.offsets.groups()
         }
         tell({"from": hosted.loaded_from, "found": {g: list(o) for g, o in found.items()}})
         number = max((offsets[0] for offsets in found.values()), default=0)

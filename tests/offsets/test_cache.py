@@ -80,7 +80,7 @@ class CacheAgainstDict(RuleBasedStateMachine):
             for group_id in self.cache.groups()
         }
         assert found == self.model
-        assert self.cache.offsets() == sum(map(len, self.model.values()))
+        assert self.cache.count() == sum(map(len, self.model.values()))
 
     @invariant()
     def every_way_of_reading_says_the_same(self) -> None:
@@ -121,7 +121,7 @@ def test_a_partition_named_twice_keeps_its_last_value() -> None:
     run = commit("g", "t", {}, partitions=[4, 4], offsets=[1, 2], leader_epochs=[0, 0])
     cache.replay(run, 10)
     assert cache.get("g", "t", 4) == (2, 0, "", 1000, -1, 11)
-    assert cache.offsets() == 1
+    assert cache.count() == 1
 
 
 def test_empty_metadata_is_told_as_none() -> None:
@@ -144,7 +144,7 @@ def test_many_entries_are_small() -> None:
     cache = OffsetCache()
     for group in range(100):
         cache.replay(commit(f"g{group}", "t", dict.fromkeys(range(1000), 5)), 1000 * group)
-    assert cache.offsets() == 100_000
+    assert cache.count() == 100_000
     assert bytes_of(cache) < 40 * 100_000
 
 
@@ -195,7 +195,7 @@ def test_removing_everything_leaves_nothing(topics: int, partitions: int) -> Non
         if partitions:
             cache.replay(commit("g", f"t{topic}", {n * 7: n for n in range(partitions)}), 0)
     cache.replay(OffsetTombstones("g", cache.keys("g")), 1000)
-    assert (cache.offsets(), list(cache.groups()), cache.has_offsets("g")) == (0, [], False)
+    assert (cache.count(), list(cache.groups()), cache.has_offsets("g")) == (0, [], False)
 
 
 @pytest.mark.parametrize("group_id", ["", "g"])
@@ -219,7 +219,7 @@ def test_partitions_that_start_far_apart_and_fill_up_become_their_own_slots() ->
     for first in range(0, 480, 40):
         cache.replay(commit("g", "t", {n: n for n in range(first, first + 40)}), 3 + first)
     assert columns._slots is None
-    assert cache.offsets() == 483
+    assert cache.count() == 483
     assert cache.get("g", "t", 995) == (2, 5, "mine", 1000, -1, 1)
     assert cache.get("g", "t", 700) == (3, 5, "", 1000, 77, 2)
     assert cache.get("g", "t", 399) == (399, 5, "", 1000, -1, 402)

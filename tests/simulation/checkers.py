@@ -114,7 +114,7 @@ class Checkers(ReplyChecks):
         """A group's record in the log is the group as it is."""
         self.touched.add(run.group_id)
         if isinstance(run, GroupRun) and run.value is not None:
-            group = self.world.shard.groups.get(run.group_id)
+            group = self.world.shard.view.groups.get(run.group_id)
             if group is not None:  # else forgotten in the same breath: its tombstone follows
                 assert group.state in (State.STABLE, State.EMPTY)
 
@@ -125,7 +125,7 @@ class Checkers(ReplyChecks):
         for run in outcome.records:
             if not isinstance(run, OffsetTombstones):
                 continue
-            group = world.shard.groups.get(run.group_id)
+            group = world.shard.view.groups.get(run.group_id)
             assert group is None or group.state in (State.EMPTY, State.STABLE)
             for key in run.keys:
                 stored = self.model.offsets.get(run.group_id, {}).get(key)
@@ -145,7 +145,7 @@ class Checkers(ReplyChecks):
     def check_all(self) -> None:
         """Every law."""
         self.steps += 1
-        groups = self.world.shard.groups
+        groups = self.world.shard.view.groups
         look_at_all = self._look_at_all or self.steps % ALL_EVERY == 0
         self._look_at_all = False
         self.check_cache(None if look_at_all else self.touched)
@@ -162,11 +162,11 @@ class Checkers(ReplyChecks):
 
     def check_cache(self, groups: Collection[str] | None) -> None:
         """Law of state 1: the cache is what the log's bytes say, of ``groups`` or all."""
-        cache, stored = self.world.shard.cache, self.model.offsets
+        cache, stored = self.world.shard.view.offsets, self.model.offsets
         if groups is None:
             found = entries_of(self.world.shard)
             assert found == stored, "the cache is not what the log says"
-            assert cache.offsets() == sum(map(len, found.values()))
+            assert cache.count() == sum(map(len, found.values()))
             return
         for group_id in groups:
             assert entries_of_group(self.world.shard, group_id) == stored.get(group_id, {})
@@ -175,7 +175,9 @@ class Checkers(ReplyChecks):
     def check_tickets(self) -> None:
         """Every request is parked, or was answered; none is both, and none waits too long."""
         world = self.world
-        assert set(world.shard.parked()) == set(world.open), "a request is lost, or answered twice"
+        assert set(world.shard.view.parked()) == set(world.open), (
+            "a request is lost, or answered twice"
+        )
         longest_ms = LONGEST_REBALANCE_MS + world.config.initial_rebalance_delay_ms
         for request in world.open.values():
             waited_ms = world.mono_ms - world.leapt_ms - request.sent_ms
@@ -256,9 +258,9 @@ class Checkers(ReplyChecks):
         world, live = self.world, self.world.shard
         fresh.loaded(world.now)
         assert entries_of(fresh) == entries_of(live)
-        assert set(fresh.groups) <= set(live.groups), "a forgotten group came back"
-        for group_id, group in live.groups.items():
-            loaded = fresh.groups.get(group_id)
+        assert set(fresh.view.groups) <= set(live.view.groups), "a forgotten group came back"
+        for group_id, group in live.view.groups.items():
+            loaded = fresh.view.groups.get(group_id)
             if group.state is State.STABLE:
                 assert loaded is not None
                 if len(group.members) > world.config.max_size:
@@ -271,7 +273,7 @@ class Checkers(ReplyChecks):
             elif group.state is State.EMPTY:
                 if loaded is None:
                     assert group.generation_id == 0
-                    assert not live.cache.has_offsets(group_id)
+                    assert not live.view.offsets.has_offsets(group_id)
                 else:
                     assert remembered(loaded) == remembered(group)
                     self.count("reloaded EMPTY")
@@ -293,7 +295,7 @@ class Checkers(ReplyChecks):
         for group_id, clients in by_group.items():
             if len(clients) > config.max_size or config.max_record_bytes < 2_000:
                 continue
-            group = self.world.shard.groups.get(group_id)
+            group = self.world.shard.view.groups.get(group_id)
             here = {client.member_id for client in clients if client.phase == "in"}
             if group is None or group.state is not State.STABLE:
                 complaints.append(f"{group_id} is {group and group.state}")
@@ -306,12 +308,18 @@ class Checkers(ReplyChecks):
 
 def entries_of(shard: GroupShard) -> dict[str, dict[tuple[str, int], tuple[Any, ...]]]:
     """Everything that is cached."""
-    return {group_id: entries_of_group(shard, group_id) for group_id in list(shard.cache.groups())}
+    return {
+        group_id: entries_of_group(shard, group_id)
+        for group_id in list(shard.view.offsets.groups())
+    }
 
 
 def entries_of_group(shard: GroupShard, group_id: str) -> dict[tuple[str, int], tuple[Any, ...]]:
     """Everything that is cached of a group."""
-    return {(topic, partition): entry for topic, partition, entry in shard.cache.entries(group_id)}
+    return {
+        (topic, partition): entry
+        for topic, partition, entry in shard.view.offsets.entries(group_id)
+    }
 
 
 def remembered(group: Group) -> dict[str, Any]:

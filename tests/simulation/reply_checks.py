@@ -96,7 +96,7 @@ class ReplyChecks:
         """Remember what the call finds."""
         group_id = getattr(call, "group_id", "")
         self.touched.add(group_id)
-        group = self.world.shard.groups.get(group_id)
+        group = self.world.shard.view.groups.get(group_id)
         if group is None:
             self.before = Before()
         else:
@@ -139,8 +139,8 @@ class ReplyChecks:
                 case DescribeGroup(), DescribeReply():
                     self._check_describe(call, reply)
                 case DeleteGroup(), 0:
-                    assert call.group_id not in self.world.shard.groups
-                    assert not self.world.shard.cache.has_offsets(call.group_id)
+                    assert call.group_id not in self.world.shard.view.groups
+                    assert not self.world.shard.view.offsets.has_offsets(call.group_id)
                     assert call.group_id not in self.model.groups
                     self.count("deleted")
 
@@ -184,7 +184,7 @@ class ReplyChecks:
         else:
             self._check_fence(call)
             assert self.before.state in (State.STABLE, State.PREPARING_REBALANCE)
-        cache = self.world.shard.cache
+        cache = self.world.shard.view.offsets
         for i, topic in enumerate(call.topics):
             codes = errors if isinstance(errors, int) else errors[i]
             for j, partition in enumerate(topic.partitions):
@@ -229,14 +229,14 @@ class ReplyChecks:
         wanted = {names.get(name, name) for name in call.states}
         assert {(group.group_id, group.state) for group in reply.groups} == {
             (group.group_id, group.state.value)
-            for group in self.world.shard.groups.values()
+            for group in self.world.shard.view.groups.values()
             if (not wanted or group.state.value.lower() in wanted)
             and (not call.types or "classic" in call.types)
         }
         self.count("list")
 
     def _check_describe(self, call: DescribeGroup, reply: DescribeReply) -> None:
-        group = self.world.shard.groups.get(call.group_id)
+        group = self.world.shard.view.groups.get(call.group_id)
         assert reply.state == ("Dead" if group is None else group.state.value)
         if group is not None:
             assert {member.member_id for member in reply.members} == set(group.members)
@@ -253,7 +253,7 @@ class ReplyChecks:
         if (
             describe_code(reply) == FENCED_INSTANCE_ID
             and call.member_id.startswith(f"{call.group_instance_id}-")
-            and call.group_id in self.world.shard.groups
+            and call.group_id in self.world.shard.view.groups
         ):
             self.fenced.add((call.group_id, call.member_id))
             self.count("fenced")
@@ -263,7 +263,7 @@ class ReplyChecks:
         if reply.error_code:
             assert (reply.generation_id, reply.members, reply.leader) == (-1, (), "")
             return
-        group = self.world.shard.groups.get(call.group_id)
+        group = self.world.shard.view.groups.get(call.group_id)
         if group is None or group.generation_id != reply.generation_id:
             return  # of a generation before
         told = (reply.protocol_name, _identity(reply.leader))

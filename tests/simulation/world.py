@@ -184,7 +184,7 @@ class World:
     def _disconnect(self, client: Client) -> None:
         self.held = [held for held in self.held if held.request.client is not client]
         for request in [request for request in self.open.values() if request.client is client]:
-            assert request.ticket in self.shard.parked()
+            assert request.ticket in self.shard.view.parked()
             del self.open[request.ticket]  # void: an answer to it would be one too many
             self._take(self.shard.disconnected(request.ticket, self.now))
         client.waiting_for = None

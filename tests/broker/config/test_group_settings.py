@@ -49,10 +49,10 @@ async def test_the_first_join_of_an_empty_group_waits_for_others(tmp_path: Path)
     settings = {"group.initial.rebalance.delay.ms": 20_000}
     async with serving(tmp_path, settings) as served:
         join = served.send_join()
-        await eventually(served.hosted.shard.parked)
+        await eventually(served.hosted.core.view.parked)
 
         served.pass_ms(19_999)
-        assert served.hosted.shard.parked(), "it still waits"
+        assert served.hosted.core.view.parked(), "it still waits"
         served.pass_ms(1)
         assert (await served.client.receive(join))["error_code"] == NONE
 

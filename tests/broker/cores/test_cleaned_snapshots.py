@@ -44,9 +44,9 @@ Content = tuple[dict[str, Any], dict[str, Any]]
 
 def content(shard: GroupShard) -> Content:
     """All that a shard has from its log."""
-    cache = shard.cache
+    cache = shard.view.offsets
     entries = {g: sorted(cache.entries(g), key=lambda e: e[:2]) for g in cache.groups()}
-    return entries, dict(shard.recorded)
+    return entries, dict(shard.view.recorded)
 
 
 def open_copy(directory: Path) -> PartitionLog:
@@ -59,7 +59,7 @@ async def loaded(directory: Path, topic_id: bytes | None) -> tuple[Content, int]
     hosted = HostedShard(0, GroupShard(GROUPS), open_copy(directory), 1)
     found = None if topic_id is None else Snapshots(topic_id, lambda _: 0)
     await load(hosted, 1 << 20, Time(), found, lambda: GroupShard(GROUPS))
-    return content(hosted.shard), hosted.loaded_from
+    return content(hosted.core), hosted.loaded_from
 
 
 class Copies:
@@ -77,7 +77,7 @@ class Copies:
         # What threads and the cleaner make or remove just now; a start would drop it, too.
         not_yet_or_no_more = shutil.ignore_patterns("*.cleaned", "*.swap", "*.deleted", "*.tmp")
         shutil.copytree(hosted.log.directory, there, ignore=not_yet_or_no_more)
-        self.made.append((there, content(hosted.shard) if settled else None))
+        self.made.append((there, content(hosted.core) if settled else None))
 
     def make_after(self, patch: pytest.MonkeyPatch) -> None:
         """Make one after each cleaning and each snapshot from now on."""
@@ -144,7 +144,7 @@ async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
                 await churn(client, number)
         topic_id = entry.topic.topic_id
         assert broker.cleaning.failures == 0
-        alive = content(hosted.shard)
+        alive = content(hosted.core)
 
     begins = []
     compared = 0

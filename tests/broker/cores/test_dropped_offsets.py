@@ -223,7 +223,7 @@ async def test_a_heartbeat_passes_while_a_topic_with_many_offsets_is_deleted() -
 
         assert sum(appends) == partitions
         assert max(appends) <= 500
-        assert not hosted.shard.cache.offsets()
+        assert not hosted.core.view.offsets.count()
 
 
 async def test_an_offset_delete_of_many_partitions_is_done_in_pieces_and_answered_once() -> None:
@@ -261,7 +261,7 @@ async def test_an_offset_delete_of_many_partitions_is_done_in_pieces_and_answere
 
         unknown = UNKNOWN_TOPIC_OR_PARTITION
         assert codes == [NONE, NONE, unknown, *[NONE] * partitions, unknown]
-        assert hosted.shard.cache.offsets() == 1
+        assert hosted.core.view.offsets.count() == 1
         sizes = [header.record_count for _, header in hosted.log.scan(before)]
         assert sum(sizes) == partitions + 2
         assert max(sizes) <= 500

@@ -65,9 +65,9 @@ def live_shard() -> GroupShard:
 
 
 def content(shard: GroupShard) -> object:
-    cache = shard.cache
+    cache = shard.view.offsets
     entries = {g: sorted(cache.entries(g), key=lambda e: e[:2]) for g in cache.groups()}
-    return entries, cache.offsets(), shard.recorded
+    return entries, cache.count(), shard.view.recorded
 
 
 def take(case: Case, log: Based) -> tuple[bytes, int]:

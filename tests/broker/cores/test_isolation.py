@@ -71,7 +71,7 @@ async def test_an_observer_that_fails_each_time_changes_no_answer_and_no_other_o
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []
-        broker.runtime.on_event += [fails, lambda _, event: seen.append(type(event).__name__)]
+        broker.runtime.on_event += [fails, lambda event: seen.append(type(event).__name__)]
         client = await broker.client()
 
         member_id, generation_id = await client.join_alone(HERE)
@@ -129,7 +129,7 @@ async def test_a_bug_in_the_middle_of_a_step_answers_all_and_the_shard_is_loaded
         assert await one.commit("plain", 5) == await one.commit(HERE, 6) == NONE
         member_id, _ = await one.join_alone(HERE)
         again = other.send(JOIN_GROUP.key, 3, **joining(HERE))
-        await eventually(hosted_of(broker, HERE).shard.parked)
+        await eventually(hosted_of(broker, HERE).core.view.parked)
         monkeypatch.setattr(where, bug, fails)
 
         last = one.send(JOIN_GROUP.key, 3, **joining(HERE, member_id=member_id))
@@ -155,7 +155,7 @@ async def test_a_bug_takes_nothing_back_that_was_accepted_before_it(
         one, other = await broker.client(), await broker.client()
         await one.fetch(HERE)
         hosted = hosted_of(broker, HERE)
-        handle = hosted.shard.handle
+        handle = hosted.core.handle
 
         class Broken:
             """The next call but one of this turn meets a bug."""
@@ -166,7 +166,7 @@ async def test_a_bug_takes_nothing_back_that_was_accepted_before_it(
             def handle(self, call: Any, now: Any) -> Any:
                 return fails() if call.group_id == THERE else handle(call, now)
 
-        real, hosted.shard = hosted.shard, Broken()  # type: ignore[assignment]
+        real, hosted.core = hosted.core, Broken()  # type: ignore[assignment]
         kept = one.send_commit(HERE, 5)
         lost = one.send_commit(THERE, 6)
         assert (await one.receive(kept))["topics"][0]["partitions"][0]["error_code"] == NONE
@@ -183,13 +183,13 @@ async def test_a_read_that_meets_a_bug_fails_alone(
         await broker.ensure_offsets_topic()
         client = await broker.client()
         member_id, generation_id = await client.join_alone(HERE)
-        shard = hosted_of(broker, HERE).shard
+        shard = hosted_of(broker, HERE).core
         monkeypatch.setattr(Group, "awaited", fails)
         monkeypatch.setitem(core._HANDLERS, core.DescribeGroup, fails)
 
         described = await client.call(DESCRIBE_GROUPS.key, 1, groups=[HERE])
         assert described["groups"][0]["error_code"] == UNKNOWN_SERVER_ERROR
-        assert hosted_of(broker, HERE).shard is shard, "it goes on as it is"
+        assert hosted_of(broker, HERE).core is shard, "it goes on as it is"
         assert await client.heartbeat(HERE, member_id, generation_id) == NONE
 
 

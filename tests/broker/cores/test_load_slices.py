@@ -108,7 +108,7 @@ async def load(directory: Path, clock: WorkClock) -> int:
         await eventually(lambda: not broker.runtime.loading)
         clock.paused()
         (hosted,) = broker.runtime.hosted_shards
-        assert len(hosted.shard.groups) == GROUPS
+        assert len(hosted.core.view.groups) == GROUPS
         assert broker.runtime.snapshots is not None
         assert await broker.runtime.snapshots.write(hosted)
         return hosted.loaded_from

@@ -225,7 +225,7 @@ async def test_offsets_deleted_while_a_transaction_was_open_stay_deleted(
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await eventually(lambda: not broker.runtime.loading)
         assert await (await broker.client()).fetch("g") == -1
-        entry = broker.runtime.hosted_shards[0].shard.cache.get("g", "orders", 1)
+        entry = broker.runtime.hosted_shards[0].core.view.offsets.get("g", "orders", 1)
         assert entry is not None
         assert entry.offset == 11
 

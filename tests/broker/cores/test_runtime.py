@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -328,7 +328,7 @@ async def test_a_failed_append_unloads_once_then_reads_go_on_and_commits_when_it
             protocols=[{"name": "range", "metadata": b""}],
         )
         hosted = hosted_of(broker, HERE)
-        await eventually(lambda: len(hosted.shard.parked()) == 1)
+        await eventually(lambda: len(hosted.core.view.parked()) == 1)
         disk.full = True
 
         commit = client.send_commit(HERE, 6, member_id=member_id, generation_id=generation_id)
@@ -483,10 +483,9 @@ async def test_the_timer_goes_off_by_itself(tmp_path: Path) -> None:
         await broker.ensure_offsets_topic()
         client = await broker.client()
         await client.join_alone(HERE, session_timeout_ms=100)
-        shard = broker.runtime.shard_for(HERE)
-        assert shard is not None
+        shard = broker.runtime.hosted_for(HERE).core
 
-        await eventually(lambda: not shard.groups[HERE].members)
+        await eventually(lambda: not shard.view.groups[HERE].members)
 
 
 async def test_a_new_member_that_goes_before_its_answer_is_removed_at_once(
@@ -508,14 +507,13 @@ async def test_a_new_member_that_goes_before_its_answer_is_removed_at_once(
             protocol_type="consumer",
             protocols=[{"name": "range", "metadata": b""}],
         )
-        shard = broker.runtime.shard_for(HERE)
-        assert shard is not None
-        await eventually(lambda: len(shard.parked()) == 1)
+        shard = broker.runtime.hosted_for(HERE).core
+        await eventually(lambda: len(shard.view.parked()) == 1)
 
         client.close()
 
-        await eventually(lambda: not shard.parked())
-        assert not any(group.members for group in shard.groups.values())
+        await eventually(lambda: not shard.view.parked())
+        assert not any(group.members for group in shard.view.groups.values())
 
 
 async def test_stopping_answers_who_waits(tmp_path: Path) -> None:
@@ -535,9 +533,8 @@ async def test_stopping_answers_who_waits(tmp_path: Path) -> None:
             protocol_type="consumer",
             protocols=[{"name": "range", "metadata": b""}],
         )
-        shard = broker.runtime.shard_for(HERE)
-        assert shard is not None
-        await eventually(lambda: len(shard.parked()) == 1)
+        shard = broker.runtime.hosted_for(HERE).core
+        await eventually(lambda: len(shard.view.parked()) == 1)
 
         await broker.runtime.stop()
 
@@ -566,10 +563,7 @@ async def test_events_reach_every_observer(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []
-        tell: Callable[[object, object], None] = lambda shard, event: seen.append(  # noqa: E731
-            type(event).__name__
-        )
-        broker.runtime.on_event.append(tell)
+        broker.runtime.on_event.append(lambda event: seen.append(type(event).__name__))
         await (await broker.client()).join_alone(HERE)
 
         assert seen[0] == "MemberJoined"
@@ -579,9 +573,9 @@ async def test_events_reach_every_observer(tmp_path: Path) -> None:
 async def test_a_bug_in_the_core_is_answered_and_harms_no_other_shard(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
-        shard = broker.runtime.shard_for(HERE)
+        shard = broker.runtime.hosted_for(HERE).core
         client: Client = await broker.client()
-        handle = hosted_of(broker, HERE).shard.handle
+        handle = hosted_of(broker, HERE).core.handle
 
         class Broken:
             def handle(self, call: object, now: Now) -> None:
@@ -595,7 +589,7 @@ async def test_a_bug_in_the_core_is_answered_and_harms_no_other_shard(tmp_path: 
                 return shard.unload(error_code)
 
         hosted = hosted_of(broker, HERE)
-        hosted.shard = Broken()  # type: ignore[assignment]
+        hosted.core = Broken()  # type: ignore[assignment]
         assert (await client.call(12, 0, group_id=HERE, generation_id=1, member_id="m"))[
             "error_code"
         ] == -1

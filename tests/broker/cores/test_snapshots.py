@@ -125,7 +125,7 @@ async def test_members_are_restored_from_a_snapshot(tmp_path: Path) -> None:
         assert await client.heartbeat("solo", member_id, generation_id) == NONE
         commit = {"member_id": member_id, "generation_id": generation_id}
         assert await client.commit("solo", 7, **commit) == NONE
-        assert hosted.shard.groups["solo"].record_offset == 0
+        assert hosted.core.view.groups["solo"].record_offset == 0
 
 
 # ------------------------------------------------------------- ways to bring back what is gone
@@ -277,8 +277,8 @@ async def test_commits_go_on_while_a_snapshot_is_written(
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         await commit_meanwhile(broker, monkeypatch)
-        live = {g: list(broker.runtime.hosted_shards[0].shard.cache.entries(g))
-                for g in broker.runtime.hosted_shards[0].shard.cache.groups()}  # fmt: skip
+        live = {g: list(broker.runtime.hosted_shards[0].core.view.offsets.entries(g))
+                for g in broker.runtime.hosted_shards[0].core.view.offsets.groups()}  # fmt: skip
     image = read_image(image_file(tmp_path).read_bytes())
     assert image.head.begin_offset == 300
     assert image.end.end_offset > 300, "no commit came in between"
@@ -287,7 +287,7 @@ async def test_commits_go_on_while_a_snapshot_is_written(
         await eventually(lambda: not again.runtime.loading)
         hosted = again.runtime.hosted_shards[0]
         assert hosted.loaded_from == 300
-        cache = hosted.shard.cache
+        cache = hosted.core.view.offsets
         assert {g: list(cache.entries(g)) for g in cache.groups()} == live
 
 
@@ -319,7 +319,7 @@ async def test_a_shard_that_is_loaded_anew_leaves_no_half_snapshot(
             await client.commit(f"g-{number}", number)
         writing = asyncio.create_task(broker.write())
         await asyncio.sleep(0)
-        broker.runtime.hosted_shards[0].shard = GroupShard(GROUPS)
+        broker.runtime.hosted_shards[0].core = GroupShard(GROUPS)
 
         assert not await writing
         assert not image_file(tmp_path).exists()
@@ -447,7 +447,7 @@ async def test_no_turn_is_long_while_a_big_snapshot_is_written_and_loaded(
     await again.ensure_offsets_topic()
     longest_load = await longest_turn(lambda: not again.runtime.loading)
     assert again.runtime.hosted_shards[0].loaded_from == 60_000
-    assert again.runtime.hosted_shards[0].shard.cache.offsets() == 60_000
+    assert again.runtime.hosted_shards[0].core.view.offsets.count() == 60_000
     assert longest_write < 0.020
     assert longest_load < 0.020
     async with again:

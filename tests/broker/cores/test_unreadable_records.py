@@ -165,7 +165,9 @@ async def test_whatever_ends_a_load_is_its_partitions_alone(
         assert await all_committed(broker) == [5, -1000 - NOT_COORDINATOR, 5]
         assert broker.runtime.hosted_shards[ILL].phase is Phase.FAILED
         assert str(error) in broker.runtime.unreadable()[f"{TOPIC}-{ILL}"]
-        assert not broker.runtime.hosted_shards[ILL].shard.groups, "nothing half loaded is shown"
+        assert not broker.runtime.hosted_shards[ILL].core.view.groups, (
+            "nothing half loaded is shown"
+        )
 
 
 async def test_a_replay_that_fails_names_the_record(

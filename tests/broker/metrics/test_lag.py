@@ -234,7 +234,7 @@ async def test_what_each_member_is_behind(tmp_path: Path) -> None:
         assignment = encode_assignment({"orders": [0, 1, 2]})
         member_id, _ = await served.client.join_alone(GROUP, assignment=assignment)
         lags = {"orders": {lag.partition: lag for lag in await known(served)}}
-        group = served.hosted.shard.groups[GROUP]
+        group = served.hosted.core.view.groups[GROUP]
         (member,) = list(served.broker.lags.of_members(group, lags))
 
     assert member.member.member_id == member_id
@@ -245,7 +245,7 @@ async def test_what_each_member_is_behind(tmp_path: Path) -> None:
 async def test_members_of_other_protocols_have_none(tmp_path: Path) -> None:
     async with serving(tmp_path, AT_ONCE) as served:
         await served.client.join_alone(GROUP)
-        group = served.hosted.shard.groups[GROUP]
+        group = served.hosted.core.view.groups[GROUP]
         assert list(served.broker.lags.of_members(group, {})) == [], "their bytes are their own"
 
 

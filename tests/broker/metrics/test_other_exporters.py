@@ -26,8 +26,8 @@ async def test_kafka_exporter(tmp_path: Path) -> None:
         groups = {
             (group_id, topic, partition)
             for hosted in seen.broker.runtime.hosted_shards
-            for group_id in hosted.shard.cache.groups()
-            for topic, partition in hosted.shard.cache.keys(group_id)
+            for group_id in hosted.core.view.offsets.groups()
+            for topic, partition in hosted.core.view.offsets.keys(group_id)
         }
         logs = {(log.topic, log.partition) for log in seen.broker.logs.all()}
 
@@ -71,7 +71,9 @@ async def test_the_views_show_the_same_numbers(tmp_path: Path) -> None:
         await seen.broker.lags.times.settled()
         seen.pass_ms(2000)
         scrape = await seen.scrape()
-        member_id = next(iter(seen.broker.runtime.shard_for("behind").groups["behind"].members))  # type: ignore[union-attr]
+        member_id = next(
+            iter(seen.broker.runtime.hosted_for("behind").core.view.groups["behind"].members)
+        )
         cluster = f"cluster_name={seen.broker.registry.cluster_id}"
 
     behind = ("group_id=behind", "topic_name=orders")

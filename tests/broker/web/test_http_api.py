@@ -108,9 +108,8 @@ class Member:
 
 
 def state_of(seen: Seen) -> State:
-    shard = seen.broker.runtime.shard_for(GROUP)
-    assert shard is not None
-    return shard.groups[GROUP].state
+    shard = seen.broker.runtime.hosted_for(GROUP).core
+    return shard.view.groups[GROUP].state
 
 
 async def got(seen: Seen, path: str) -> Any:
@@ -389,9 +388,8 @@ async def test_where_fetches_count_a_restart_counts_as_one_since_the_log_keeps_n
     async with seeing(tmp_path, settings) as seen:
         seen.time.wall_ms += 2 * DAY_MS
         start_ms = seen.time.wall_ms
-        shard = seen.broker.runtime.shard_for("readers")
-        assert shard is not None
-        (row,) = shard.expiring("readers", start_ms + 9 * DAY_MS)
+        shard = seen.broker.runtime.hosted_for("readers").core
+        (row,) = shard.view.expiring("readers", start_ms + 9 * DAY_MS)
         assert row.expires_ms == start_ms - 2 * DAY_MS + 3 * DAY_MS
         check(seen, DAY_MS - 1000)
         reply = await seen.client.call(
@@ -402,5 +400,5 @@ async def test_where_fetches_count_a_restart_counts_as_one_since_the_log_keeps_n
             require_stable=False,
         )
         assert reply["topics"][0]["partitions"][0]["committed_offset"] == 5
-        (row,) = shard.expiring("readers", start_ms + 9 * DAY_MS)
+        (row,) = shard.view.expiring("readers", start_ms + 9 * DAY_MS)
         assert row.expires_ms == seen.time.wall_ms + 3 * DAY_MS
