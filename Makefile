@@ -15,7 +15,7 @@ ROOMS := protocol offsets coordinator log broker cli pipeline
 CODE := $(ROOMS) tests tools bench
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check unit interop spark soak lock codecs golden coverage dashboards pictures format clean
+.PHONY: help run test check unit simulate interop spark soak lock codecs golden coverage dashboards pictures format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ check: $(VENV)/test.done ## ruff, mypy and the import rules
 
 unit: $(VENV)/test.done ## tests that need no other program
 	$(BIN)/pytest -q -n 2 -m "not interop and not faults and not pipeline and not soak"
+
+simulate: $(VENV)/test.done ## run the simulations again from one seed: make simulate SEED=4711
+	SEED=$(SEED) $(BIN)/pytest -q tests/simulation -k "the_laws_hold" -m "not soak"
 
 interop: $(VENV)/test.done ## real clients, real crashes
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "(interop or faults) and not pipeline and not soak"

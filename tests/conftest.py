@@ -82,18 +82,21 @@ def pytest_runtest_makereport(
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how fast the simulated worlds went, in whatever process each test ran."""
-    told = [
-        value
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if isinstance(report, pytest.TestReport) and report.when == "call"
-        for name, value in report.user_properties
-        if name == "simulated"
-    ]
-    steps = sum(value[0] for value in told)
-    cpu_s = sum(value[1] for value in told)
+    told: dict[str, list[tuple[float, ...]]] = {"simulated": [], "simulated broker": []}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport) and report.when == "call":
+                for name, value in report.user_properties:
+                    if name in told:
+                        told[name].append(value)
+    steps, cpu_s = (sum(value[i] for value in told["simulated"]) for i in (0, 1))
     if cpu_s:
         terminalreporter.write_line(
-            f"simulated: {steps:,} steps of {len(told)} worlds in {cpu_s:.1f} s of one core,"
-            f" {60 * steps / cpu_s:,.0f} steps a minute"
+            f"simulated: {steps:,} steps of {len(told['simulated'])} worlds in {cpu_s:.1f} s of"
+            f" one core, {60 * steps / cpu_s:,.0f} steps a minute"
+        )
+    for seed, steps, seconds, cpu_s in told["simulated broker"]:
+        terminalreporter.write_line(
+            f"simulated broker: seed {seed}, {steps:,} steps, {seconds:,.0f} virtual seconds in"
+            f" {cpu_s:.1f} s of one core"
         )

@@ -181,7 +181,9 @@ class Checkers(ReplyChecks):
         longest_ms = LONGEST_REBALANCE_MS + world.config.initial_rebalance_delay_ms
         for request in world.open.values():
             waited_ms = world.mono_ms - world.leapt_ms - request.sent_ms
-            assert waited_ms < longest_ms, f"{request.call} waits for {waited_ms} ms"
+            assert waited_ms < longest_ms + world.late_ms, (
+                f"{request.call} waits for {waited_ms} ms"
+            )
             self.count("parked")
 
     def check_waiting(self, group: Group) -> None:
@@ -191,7 +193,8 @@ class Checkers(ReplyChecks):
             assert group.state is State.STABLE or group.phase.due_ms == NEVER
             return
         assert awaited.deadline_ms is not None
-        assert self.world.mono_ms < awaited.deadline_ms < NEVER, f"{group.group_id} has no deadline"
+        assert awaited.deadline_ms < NEVER, f"{group.group_id} has no deadline"
+        assert self.world.mono_ms < awaited.deadline_ms + self.world.late_ms, f"{group.group_id}"
         next_ms = self.world.shard.next_deadline()
         assert next_ms is not None
         assert next_ms <= awaited.deadline_ms
@@ -239,9 +242,11 @@ class Checkers(ReplyChecks):
             assert not armed or member.session.queued_ms <= member.session.due_ms
             if armed and not waiting:
                 left_ms = member.session.due_ms - self.world.mono_ms
-                assert 0 < left_ms <= member.session_timeout_ms, f"{member.member_id} lives on"
+                assert left_ms > -self.world.late_ms, f"{member.member_id} lives on"
+                assert left_ms <= member.session_timeout_ms, f"{member.member_id} lives on"
         for timer in group.pending.values():
-            assert self.world.mono_ms < timer.due_ms < NEVER
+            assert self.world.mono_ms < timer.due_ms + self.world.late_ms
+            assert timer.due_ms < NEVER
 
     def check_reload(self, with_snapshot: bool) -> None:
         """Law of state 2: what is loaded is what a STABLE or EMPTY group must remember.

@@ -228,11 +228,12 @@ class Admin:
 
     name: str
     rng: Random
+    groups: Sequence[str] = GROUPS
     waiting_for: Call | None = None
     heard: int = field(default=0)
 
     def next_call(self, ticket: int, calm: bool = False) -> Call:
-        group_id = self.rng.choice([*GROUPS, "simple", "simple", "unheard"])
+        group_id = self.rng.choice([*self.groups, "simple", "simple", "unheard"])
         dice = self.rng.random()
         if dice < 0.35:
             return commit(self.rng, ticket, group_id, -1, "", None)
@@ -252,7 +253,7 @@ class Admin:
         return LeaveGroup(ticket, group_id, [Leaver("", instance_id, "removed by an admin")])
 
     def confused(self, ticket: int) -> Call:
-        return commit(self.rng, ticket, self.rng.choice(GROUPS), 3, "nobody", None)
+        return commit(self.rng, ticket, self.rng.choice(self.groups), 3, "nobody", None)
 
     def hear(self, call: Call, reply: Reply) -> None:
         self.heard += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -291,10 +292,13 @@ class ReplyChecks:
         self.count("sync")
 
 
+_STATIC = re.compile(r"(.*-static-\d|nobody's)-")
+
+
 def _identity(member_id: str) -> str:
     """A static member keeps its instance id, whatever member id it has now.
 
     The instance id "nobody's" is what confused clients join with, one in the place of the other.
     """
-    is_static = "-static-" in member_id or member_id.startswith("nobody's-")
-    return member_id.rsplit("-", 1)[0] if is_static else member_id
+    static = _STATIC.match(member_id)
+    return member_id if static is None else static[1]

@@ -1,7 +1,8 @@
 """A seeded simulation of clients, clocks, crashes and failed writes over the pure core.
 
-`SEED=n` runs one seed alone, for as many steps as `STEPS` says. A failure prints its seed. Each run
-has the same few seeds and as many fresh ones; the end of a run says how fast the worlds went.
+`make simulate SEED=n` runs one seed alone, for as many steps as STEPS says. A failure prints its
+seed. Each run has the same few seeds and as many fresh ones; the end of a run says how fast the
+worlds went.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def run(seed: int, steps: int, tell: Tell) -> World:
     except Exception as error:
         raise AssertionError(
             f"after {world.checkers.steps} steps a law is broken; again with: "
-            f"SEED={seed} STEPS={steps} pytest tests/simulation/test_simulation.py"
+            f"make simulate SEED={seed} STEPS={steps}"
         ) from error
     tell("simulated", (world.checkers.steps, time.process_time() - began_s))
     return world

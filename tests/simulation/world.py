@@ -54,6 +54,9 @@ class Held:
 class World:
     """Everything there is; ``step`` lets one thing happen and has it checked."""
 
+    late_ms = 0
+    """How late the timer may be: here it never is."""
+
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = Random(seed)

@@ -1,0 +1,166 @@
+"""What all clients of the simulated world have in common: a connection, and requests in order.
+
+A client has one connection at a time and, unless it pipelines, one request at a time. It connects,
+numbers its requests, waits, gives up, comes back. It also checks what any client may rely on: each
+request is answered once, in order, within its time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from protocol.headers import decode_response_header, encode_request_header
+from protocol.messages import BY_NAME
+from tests.simulation.whole.agenda import MS, S
+
+if TYPE_CHECKING:
+    from tests.simulation.whole.network import Wire
+    from tests.simulation.whole.world import World
+
+PATIENCE_NS = 70 * S
+"""The longest that a request may take while the broker serves: a rebalance and some."""
+CONNECTS_AGAIN_NS = (50 * MS, 500 * MS, 2 * S)
+_CORRELATION = struct.Struct(">i")
+
+
+@dataclass(frozen=True)
+class WireRequest:
+    """What is sent: an API's name, its version, and the message."""
+
+    name: str
+    version: int
+    value: dict[str, Any]
+
+
+@dataclass
+class Sent:
+    """A request under way; ``about`` is what its client remembers of it."""
+
+    correlation_id: int
+    request: WireRequest
+    about: Any
+    at_ns: int
+
+    def answer_in(self, frame: bytes) -> dict[str, Any]:
+        """The message of an answer to this request."""
+        api = BY_NAME[self.request.name]
+        _, position = decode_response_header(api.key, self.request.version, frame)
+        return api.decode_response(self.request.version, frame, position)
+
+
+class Client:
+    """One connection at a time; subclasses say what is asked (`act`) and take answers (`hear`)."""
+
+    def __init__(self, world: World, name: str, host: str, chance: Random) -> None:
+        self.world = world
+        self.name = name
+        self.host = host
+        self.chance = chance
+        self.wire: Wire | None = None
+        self.sent: deque[Sent] = deque()
+        """Requests under way, the oldest first."""
+        self.calm = False
+        """It behaves, from now on."""
+        self.answered = 0
+        self._correlation_id = 0
+        self._thinks_at_ns = -1
+
+    # -- for subclasses
+
+    def act(self) -> None:
+        """Nothing is under way: ask something, or think later."""
+        raise NotImplementedError
+
+    def hear(self, sent: Sent, frame: bytes) -> None:
+        """Take the answer to ``sent``, and think later."""
+        raise NotImplementedError
+
+    def lost(self) -> None:
+        """The connection is gone, and what was asked on it is not answered any more."""
+
+    def think_after(self, ns: int) -> None:
+        """Do the next thing then; the last word counts."""
+        self._thinks_at_ns = self.world.agenda.now_ns + ns
+        self.world.agenda.at(self._thinks_at_ns, self._thinks, self._thinks_at_ns)
+
+    def send(self, request: WireRequest, about: Any = None, expects_answer: bool = True) -> None:
+        """Send a request; unless it is answered in time the client gives up."""
+        assert self.wire is not None
+        self._correlation_id += 1
+        sent = Sent(self._correlation_id, request, about, self.world.agenda.now_ns)
+        if expects_answer:
+            self.sent.append(sent)
+        api = BY_NAME[request.name]
+        header = encode_request_header(api.key, request.version, self._correlation_id, self.name)
+        body = api.encode_request(request.version, request.value)
+        self.world.happened[request.name] += 1
+        self.wire.send(struct.pack(">i", len(header) + len(body)) + header + body)
+        patience_ns = PATIENCE_NS
+        if not self.calm and self.chance.random() < 0.02:
+            patience_ns = self.chance.choice((1 * MS, 200 * MS, 3 * S))
+        self.think_after(patience_ns)
+
+    def drop_connection(self) -> None:
+        """Give up the connection, and whatever was asked on it."""
+        how = self.chance.choice(("closed", "reset", "vanished"))
+        if self.wire is not None:
+            self.world.happened[f"connection {how}"] += 1
+            if how == "vanished":
+                self.wire.vanish()
+            else:
+                self.wire.close(reset=how == "reset")
+        self._forget_connection()
+
+    # -- inside
+
+    def _thinks(self, at_ns: int) -> None:
+        if at_ns != self._thinks_at_ns:
+            return  # another time was set since
+        self._thinks_at_ns = -1
+        if self.sent:
+            self._gives_up()
+        elif self.wire is None:
+            self._connect()
+        else:
+            self.act()
+
+    def _connect(self) -> None:
+        self.wire = self.world.network.connect(self.world.port, self.host)
+        if self.wire is None:
+            self.think_after(self.chance.choice(CONNECTS_AGAIN_NS))
+            return
+        self.wire.on_frame = self._frame
+        self.wire.on_lost = self._lost
+        self.act()
+
+    def _gives_up(self) -> None:
+        """The answer has not come: that is the client's impatience, or a complaint."""
+        sent = self.sent[0]
+        if self.world.agenda.now_ns - sent.at_ns >= PATIENCE_NS:
+            assert self.world.excused(sent.at_ns), f"{self.name} waits in vain for {sent}"
+        self.drop_connection()
+        self.think_after(self.chance.choice((0, 30 * MS, 1 * S)))
+
+    def _forget_connection(self) -> None:
+        self.wire = None
+        self.sent.clear()
+        self.lost()
+
+    def _lost(self) -> None:
+        """The broker has closed the connection."""
+        self._forget_connection()
+        self.think_after(self.chance.choice(CONNECTS_AGAIN_NS))
+
+    def _frame(self, frame: bytes) -> None:
+        (correlation_id,) = _CORRELATION.unpack_from(frame)
+        assert self.sent, f"{self.name} hears of {correlation_id}, and asked nothing"
+        sent = self.sent.popleft()
+        assert correlation_id == sent.correlation_id, (
+            f"{self.name} hears of {correlation_id}, and waits for {sent.correlation_id}"
+        )
+        self.answered += 1
+        self.hear(sent, frame)

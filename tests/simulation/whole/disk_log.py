@@ -1,0 +1,93 @@
+"""What lies on the simulated disk of a partition's log, read without the broker's own code.
+
+A batch of records begins with its base offset and its length; the delta of its last offset is at
+byte 23. `LogOnDisk` follows how far the log reaches, in the files as processes see them and as the
+last fsync left them, and reads only what is new.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from tests.simulated_files import SimulatedFiles
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+_BASE_AND_LENGTH = struct.Struct(">qi")
+_LAST_DELTA = struct.Struct(">i")
+_LAST_DELTA_AT = 23
+_HEADER_BYTES = 61
+
+
+def directory_of(topic: str, partition: int) -> str:
+    """Where the segments of a partition lie."""
+    return f"/data/{topic}-{partition}"
+
+
+def segments_of(files: SimulatedFiles, directory: str) -> list[str]:
+    """The paths of a log's segments, by base offset."""
+    if directory not in files.directories:
+        return []
+    return [
+        f"{directory}/{name}"
+        for name in files.list(directory)
+        if os.path.splitext(name)[1] == ".log"
+    ]
+
+
+def batches(data: bytes) -> list[tuple[int, int, bytes]]:
+    """The whole batches at the beginning of ``data``: first offset, offset behind, bytes."""
+    found = []
+    position = 0
+    while len(data) - position >= _HEADER_BYTES:
+        base, length = _BASE_AND_LENGTH.unpack_from(data, position)
+        end = position + _BASE_AND_LENGTH.size + length
+        if length <= 0 or end > len(data):
+            break
+        (delta,) = _LAST_DELTA.unpack_from(data, position + _LAST_DELTA_AT)
+        found.append((base, base + delta + 1, data[position:end]))
+        position = end
+    return found
+
+
+def batches_of(
+    files: SimulatedFiles, topic: str, partition: int, *, synced: bool
+) -> list[tuple[int, int, bytes]]:
+    """The batches of a partition, as written or as the last fsyncs left them."""
+    found = []
+    for path in segments_of(files, directory_of(topic, partition)):
+        inode = files.names[path]
+        found += batches(inode.synced if synced else bytes(inode.data))
+    return found
+
+
+class LogOnDisk:
+    """How far a partition's log reaches on the disk."""
+
+    def __init__(self, files: SimulatedFiles, topic: str, partition: int, *, synced: bool) -> None:
+        self._files = files
+        self._directory = directory_of(topic, partition)
+        self._synced = synced
+        self._path = ""
+        self._position = 0
+        self._end = 0
+
+    def end(self) -> int:
+        """The offset behind the last batch; what was cut off since is not noticed."""
+        paths = segments_of(self._files, self._directory)
+        if not paths:
+            return 0
+        if paths[-1] != self._path:
+            self._path, self._position = paths[-1], 0
+            self._end = int(os.path.basename(self._path).removesuffix(".log"))
+        inode = self._files.names[self._path]
+        data = inode.synced if self._synced else inode.data
+        while len(data) - self._position >= _HEADER_BYTES:
+            base, length = _BASE_AND_LENGTH.unpack_from(data, self._position)
+            behind = self._position + _BASE_AND_LENGTH.size + length
+            if length <= 0 or behind > len(data):
+                break
+            (delta,) = _LAST_DELTA.unpack_from(data, self._position + _LAST_DELTA_AT)
+            self._end, self._position = base + delta + 1, behind
+        return self._end

@@ -1,0 +1,414 @@
+"""Connections in memory, between clients of the world and a process on a virtual loop.
+
+The broker's side is an `asyncio.Transport` under its own protocol objects; the client's side is a
+`Wire` that gives whole frames to its owner. In between are the kernel's buffers: what a client
+sends arrives in pieces, torn at any byte, after a delay of its own; connections overtake each
+other, bytes of one connection never do. What the broker writes goes into a window of bounded size,
+so that a client that does not read makes the transport full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.whole.agenda import MS, Agenda
+
+if TYPE_CHECKING:
+    from tests.simulation.whole.virtual_loop import VirtualLoop
+
+READ_BYTES_MAX = 256 * 1024
+"""What a loop reads of a socket at a time."""
+WINDOW_BYTES = 64 * 1024
+"""What the kernel takes of replies that the client has not read."""
+HIGH_WATER_BYTES = 64 * 1024
+LATENCY_NS = (30_000, 80_000, 150_000, 400_000)
+TORN_NS = (0, 50_000, 2 * MS, 40 * MS)
+
+_LENGTH = struct.Struct(">i")
+
+
+@dataclass
+class ListeningSocket:
+    """What stands for a bound socket and for the server that accepts from it."""
+
+    network: Network
+    address: tuple[str, int]
+    factory: Callable[[], asyncio.Protocol] | None = None
+    loop: VirtualLoop | None = None
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.address
+
+    def close(self) -> None:
+        self.network.listening.pop(self.address[1], None)
+
+
+class Network:
+    """All connections of a world; `news` are those that the broker's loop should look at."""
+
+    def __init__(self, agenda: Agenda, chance: Random) -> None:
+        self.agenda = agenda
+        self.chance = chance
+        self.listening: dict[int, ListeningSocket] = {}
+        self.news: dict[Wire, None] = {}
+        """In the order in which something came."""
+        self.wires: dict[Wire, None] = {}
+        """The connections that the broker's side has not closed."""
+        self.torn = 0.05
+        """How often what a client sends is torn."""
+        self.on_written: Callable[[Wire, bytes], None] = lambda wire, frame: None
+        """Called with each whole frame that the broker hands to a transport."""
+
+    def bind(self, host: str, port: int, limits: object = None) -> Any:
+        """A socket to listen on, in the place of `broker.net.server.bind`."""
+        assert port, "a free port is not the same port twice"
+        return ListeningSocket(self, (host, port))
+
+    def accept_on(
+        self,
+        listening: ListeningSocket,
+        factory: Callable[[], asyncio.Protocol],
+        loop: VirtualLoop,
+    ) -> None:
+        assert listening.address[1] not in self.listening, "address in use"
+        listening.factory, listening.loop = factory, loop
+        self.listening[listening.address[1]] = listening
+
+    def connect(self, port: int, host: str) -> Wire | None:
+        """A connection to whoever listens on ``port``; None when nobody does."""
+        listening = self.listening.get(port)
+        if listening is None:
+            return None
+        wire = Wire(self, (host, self.chance.randint(20_000, 60_000)), listening)
+        self.wires[wire] = None
+        self.agenda.after(self.latency_ns(), wire.arrives, b"")
+        return wire
+
+    def latency_ns(self) -> int:
+        return self.chance.choice(LATENCY_NS)
+
+    def deliver(self) -> None:
+        """The loop's look at its sockets: everything that has come is handed to its protocol."""
+        looked_at = list(self.news)
+        self.news.clear()
+        if len(looked_at) > 1:
+            self.chance.shuffle(looked_at)
+        for wire in looked_at:
+            wire.transport.ready()
+            if wire.transport.loop._left:
+                return
+
+    def cut(self) -> None:
+        """The process is gone: the kernel closes what it had open."""
+        self.listening.clear()
+        self.news.clear()
+        for wire in list(self.wires):
+            wire.transport.vanish()
+
+
+class Wire:
+    """The client's end of one connection, and the kernel's buffers of both directions."""
+
+    def __init__(
+        self, network: Network, address: tuple[str, int], listening: ListeningSocket
+    ) -> None:
+        self.network = network
+        self.address = address
+        self.on_frame: Callable[[bytes], None] = lambda frame: None
+        """Gets each whole frame from the broker, without its length."""
+        self.on_lost: Callable[[], None] = lambda: None
+        """Called once, when the broker has closed and all it wrote before was read."""
+        self.reading = True
+        self.closed = False
+        """By the client."""
+        self.connected = False
+        """The broker's process has accepted it."""
+        self.arrived: deque[bytes] = deque()
+        """In the broker's kernel, unread."""
+        self.arrived_ns = 0
+        """When the oldest of these came."""
+        self.end: str | None = None
+        """Behind what has arrived: "closed" or "reset"."""
+        self.unread_bytes = 0
+        """Written by the broker and not read by the client: its part of the window is taken."""
+        self.transport = SimulatedTransport(self, listening)
+        self._sent_until_ns = 0
+        self._replied_until_ns = 0
+        self._unread: deque[bytes | None] = deque()
+        """Has arrived at the client, which does not read now; None: the end."""
+        self._partial = bytearray()
+
+    # -- the client's calls
+
+    def send(self, data: bytes) -> None:
+        """Send ``data``; it may arrive in pieces."""
+        assert not self.closed
+        chance, network = self.network.chance, self.network
+        at_ns = max(self._sent_until_ns, network.agenda.now_ns + network.latency_ns())
+        if chance.random() < network.torn:
+            for _ in range(chance.randint(1, 3)):
+                cut = chance.randint(0, len(data))
+                network.agenda.at(at_ns, self.arrives, data[:cut])
+                data = data[cut:]
+                at_ns += chance.choice(TORN_NS)
+        network.agenda.at(at_ns, self.arrives, data)
+        self._sent_until_ns = at_ns
+
+    def close(self, reset: bool = False) -> None:
+        """The client closes, or its process dies; nothing more is heard."""
+        if self.closed:
+            return
+        self.closed = True
+        self._unread.clear()
+        at_ns = self.network.agenda.now_ns + self.network.latency_ns()
+        if not reset:
+            at_ns = max(at_ns, self._sent_until_ns)
+        self.network.agenda.at(at_ns, self._ends, "reset" if reset else "closed")
+
+    def vanish(self) -> None:
+        """The client's machine is gone: no packet comes from it any more, and none is answered."""
+        self.closed = True
+        self._sent_until_ns = -1
+
+    def read(self, on: bool) -> None:
+        """Read, or read no more for now."""
+        self.reading = on
+        while self.reading and self._unread:
+            self._take(self._unread.popleft())
+
+    # -- arrivals at the broker
+
+    def arrives(self, data: bytes) -> None:
+        if self._sent_until_ns < 0 or self.end is not None or self.transport.gone:
+            return
+        if data:
+            if not self.arrived:
+                self.arrived_ns = self.network.agenda.now_ns
+            self.arrived.append(data)
+        self.has_news()
+
+    def _ends(self, how: str) -> None:
+        if self.transport.gone:
+            return
+        self.end = how
+        if how == "reset":
+            self.arrived.clear()
+        self.has_news()
+
+    def has_news(self) -> None:
+        self.network.news[self] = None
+
+    # -- arrivals at the client
+
+    def write(self, data: bytes) -> int:
+        """What the kernel takes of the broker's bytes."""
+        taken = data[: max(0, WINDOW_BYTES - self.unread_bytes)]
+        if taken:
+            self.unread_bytes += len(taken)
+            self._later(bytes(taken))
+        return len(taken)
+
+    def finish(self) -> None:
+        """The broker has closed; the client hears of it behind what was written."""
+        self._later(None)
+
+    def _later(self, data: bytes | None) -> None:
+        now_ns = max(self.network.agenda.now_ns, self.transport.loop.now_ns)
+        self._replied_until_ns = max(self._replied_until_ns, now_ns + self.network.latency_ns())
+        self.network.agenda.at(self._replied_until_ns, self._hears, data)
+
+    def _hears(self, data: bytes | None) -> None:
+        if self.closed:
+            return
+        if self.reading:
+            self._take(data)
+        else:
+            self._unread.append(data)
+
+    def _take(self, data: bytes | None) -> None:
+        if data is None:
+            self.closed = True
+            self.on_lost()
+            return
+        self.unread_bytes -= len(data)
+        if self.transport.waits_for_room:
+            self.has_news()
+        partial = self._partial
+        partial += data
+        while len(partial) >= 4 and not self.closed:
+            size = 4 + _LENGTH.unpack_from(partial)[0]
+            if len(partial) < size:
+                break
+            frame = bytes(partial[4:size])
+            del partial[:size]
+            self.on_frame(frame)
+
+
+class SimulatedTransport(asyncio.Transport):
+    """The broker's end, as asyncio's socket transports behave."""
+
+    def __init__(self, wire: Wire, listening: ListeningSocket) -> None:
+        super().__init__({"peername": wire.address, "sockname": listening.address})
+        assert listening.factory is not None
+        assert listening.loop is not None
+        self.wire = wire
+        self.loop = listening.loop
+        self.gone = False
+        """`connection_lost` was called, or nobody is there to call."""
+        self._factory = listening.factory
+        self._protocol: asyncio.Protocol
+        self._reading = True
+        self._closing = False
+        self._buffer = bytearray()
+        self._high, self._low = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
+        self._paused = False
+        self._framed = bytearray()
+        """What the broker wrote since the last whole frame."""
+
+    # -- the loop's calls
+
+    def ready(self) -> None:
+        """Something has come, or there is room for what is to be written."""
+        wire = self.wire
+        if self.gone:
+            return
+        if not wire.connected:
+            wire.connected = True
+            self._protocol = self._factory()
+            self._protected(self._protocol.connection_made, self)
+        if wire.end == "reset":
+            self._lose(ConnectionResetError("reset by the peer"))
+            return
+        if self._buffer:
+            self._flush()
+        if self._reading and not self._closing and wire.arrived:
+            data = self._received()
+            if wire.arrived:
+                wire.has_news()
+            self._protected(self._protocol.data_received, data)
+        elif wire.end == "closed" and self._reading and not self._closing:
+            keeps_open = self._protected(self._protocol.eof_received)
+            if not keeps_open:
+                self.close()
+
+    def _received(self) -> bytes:
+        arrived = self.wire.arrived
+        if len(arrived) == 1:
+            data = arrived.popleft()
+        else:
+            data = b"".join(arrived)
+            arrived.clear()
+        if len(data) > READ_BYTES_MAX:
+            arrived.append(data[READ_BYTES_MAX:])
+            data = data[:READ_BYTES_MAX]
+        return data
+
+    def _protected(self, call: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return call(*args)
+        except Exception as error:  # noqa: BLE001 - as a real loop: told, and the connection ends
+            self.loop.call_exception_handler(
+                {"message": f"{call.__name__} failed", "exception": error, "transport": self}
+            )
+            self._lose(error)
+            return None
+
+    def vanish(self) -> None:
+        """The process is gone: what the kernel has is sent, and the connection ends."""
+        self.gone = True
+        self.wire.network.wires.pop(self.wire, None)
+        self.wire.finish()
+
+    def _lose(self, error: Exception | None) -> None:
+        if self.gone:
+            return
+        self.gone = self._closing = True
+        self._buffer.clear()
+        self.wire.network.wires.pop(self.wire, None)
+        self.wire.network.news.pop(self.wire, None)
+        self.wire.finish()
+        self.loop.call_soon(self._protocol.connection_lost, error)
+
+    # -- asyncio.Transport
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        if not self._buffer:
+            self._lose(None)
+
+    def abort(self) -> None:
+        self._lose(None)
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        self._reading = True
+        if self.wire.arrived or self.wire.end is not None:
+            self.wire.has_news()
+
+    def is_reading(self) -> bool:
+        return self._reading and not self._closing
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = HIGH_WATER_BYTES if high is None else high
+        self._low = self._high // 4 if low is None else low
+        self._pause_if_full()
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._buffer)
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._low, self._high
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether bytes wait for the client to read."""
+        return bool(self._buffer) and not self.gone
+
+    def write(self, data: Any) -> None:
+        if self.gone or self._closing or not data:
+            return
+        self._note_frames(data)
+        taken = 0 if self._buffer else self.wire.write(bytes(data))
+        if taken < len(data):
+            self._buffer += data[taken:]
+            self._pause_if_full()
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.write(b"".join(list_of_data))
+
+    def _note_frames(self, data: Any) -> None:
+        framed = self._framed
+        framed += data
+        while len(framed) >= 4:
+            size = 4 + _LENGTH.unpack_from(framed)[0]
+            if len(framed) < size:
+                return
+            self.wire.network.on_written(self.wire, bytes(framed[4:size]))
+            del framed[:size]
+
+    def _flush(self) -> None:
+        taken = self.wire.write(bytes(self._buffer))
+        del self._buffer[:taken]
+        if self._paused and len(self._buffer) <= self._low:
+            self._paused = False
+            self._protected(self._protocol.resume_writing)
+        if not self._buffer and self._closing:
+            self._lose(None)
+
+    def _pause_if_full(self) -> None:
+        if not self._paused and len(self._buffer) > self._high:
+            self._paused = True
+            self._protected(self._protocol.pause_writing)

@@ -1,0 +1,115 @@
+"""One life of the broker: a process with its event loop, its time and its hold on the disk.
+
+The broker in it is the real one, made as `muster serve` makes it, but for the five things that a
+simulation has of its own: the loop, the time, the sockets, the files, and no HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Mapping
+from random import Random
+from typing import TYPE_CHECKING
+
+from broker.broker import Broker
+from broker.config.config import Config, load
+from tests.simulated_files import Fault, SimulatedFiles
+from tests.simulation.whole.virtual_loop import VirtualLoop
+from tests.simulation.whole.virtual_time import VirtualTime
+
+if TYPE_CHECKING:
+    from tests.simulation.whole.world import World
+
+PORT = 9092
+DIRECTORY = "/data"
+
+
+class ProcessFiles(SimulatedFiles):
+    """The files of a world as one process sees them, until it is dead."""
+
+    def __init__(self, files: SimulatedFiles, loop: VirtualLoop) -> None:
+        self.__dict__.update(files.__dict__)  # the same names, faults and locks
+        self.loop = loop
+        self.dead = False
+
+    def fault(self, operation: str, path: str) -> Fault | None:
+        if self.dead:
+            raise OSError(errno.EIO, "a dead process touches its files", path)
+        return super().fault(operation, path)
+
+
+def configuration(settings: Mapping[str, str]) -> Config:
+    """A broker's configuration as from a command line that sets ``settings``."""
+    flags = {"listeners": f"PLAINTEXT://127.0.0.1:{PORT}", "log.dirs": DIRECTORY}
+    sets = {"http.listener": "off", **settings}
+    return load(None, {}, [f"{key}={value}" for key, value in sets.items()], flags)
+
+
+class Process:
+    """A broker that starts when it is made; `run` lets it live until it ends or is ended."""
+
+    def __init__(self, world: World, chance: Random) -> None:
+        self.loop = VirtualLoop(world.agenda, world.network, Random(chance.random()))
+        self.time = VirtualTime(self.loop, Random(chance.random()), lambda: world.wall_ahead_s)
+        self.files = ProcessFiles(world.files, self.loop)
+        self.broker = Broker(
+            configuration(world.settings), fs=self.files, time=self.time, bind=world.network.bind
+        )
+        self.serves = False
+        self.died_of: str | None = None
+        """What it said when it ended by itself."""
+        self._stop: asyncio.Event | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def run(self) -> None:
+        """Live."""
+        self._task = self.loop.create_task(self._live())
+        self._task.add_done_callback(lambda _: self.loop.leave())
+        self.loop.run_forever()
+        if self._task.done() and not self._task.cancelled():
+            error = self._task.exception()
+            if error is not None:
+                if not isinstance(error, OSError):
+                    raise error
+                self.died_of = f"{type(error).__name__}: {error}"
+
+    async def _live(self) -> None:
+        broker = self.broker
+        self._stop = asyncio.Event()
+        try:
+            broker.open()
+            await broker.start()
+            self.serves = True
+            waits = [asyncio.ensure_future(each.wait()) for each in (self._stop, broker.stopped)]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+            self.serves = False
+            await broker.stop()
+            self.died_of = broker.fatal
+        finally:
+            broker.release()
+
+    # -- what the world does to it
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM."""
+        if self._stop is not None:
+            self.loop.call_soon(self._stop.set)
+
+    def kill(self) -> None:
+        """SIGKILL: not another instruction is executed."""
+        self.serves = False
+        self.files.dead = True
+        self.loop.leave()
+
+    def bury(self) -> None:
+        """Close what the dead process left in memory, so that no part of it ever runs again."""
+        self.files.dead = True
+        for task in asyncio.all_tasks(self.loop):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            coroutine = task.get_coro()
+            if coroutine is not None:
+                coroutine.close()
+        self.loop.close()

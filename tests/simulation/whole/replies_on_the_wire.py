@@ -1,0 +1,129 @@
+"""From the core's reply to the client: nothing leaves too early, and what leaves is what was said.
+
+Every reply to a request that is a call of its own is noted when the shard makes it, with the log
+offset that it depends on. When its bytes are handed to a transport, the log must lie on the disk up
+to there (law 2): in the file for a broker that may be killed, below the last fsync where the topic
+flushes each record. When the client decodes it, it must say what the shard said, or that the write
+has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from broker.cores.refusals import write_failed
+from coordinator.calls import Call, OffsetCommit
+from coordinator.outcome import CommitReply, FetchReply, JoinReply, LeaveReply, Reply, SyncReply
+
+if TYPE_CHECKING:
+    from tests.simulation.whole.shard_watch import ShardWatch
+
+Key = tuple[str, int]
+"""Client id and correlation id; clients of a world never use one twice."""
+
+
+@dataclass
+class Made:
+    """A reply that the core has made."""
+
+    call: Call
+    reply: Reply
+    watch: ShardWatch
+    log_offset: int
+    left: bool = False
+
+
+class Replies:
+    """All replies that are between a shard and a client."""
+
+    def __init__(self) -> None:
+        self.compared = 0
+        """Replies that were heard as they were made."""
+        self._made: dict[Key, Made] = {}
+
+    def made(self, ticket: Any, call: Call, reply: Reply, watch: ShardWatch) -> None:
+        """A shard answers a call; the ticket of a call that is one request is that request."""
+        correlation_id = getattr(ticket, "correlation_id", None)
+        if correlation_id is not None:
+            key = (ticket.client_id, correlation_id)
+            assert key not in self._made, f"{key} is answered twice"
+            self._made[key] = Made(call, reply, watch, watch.accepted)
+
+    def leaves(self, key: Key, heard: Callable[[], Reply]) -> None:
+        """The bytes of an answer are handed to a transport; ``heard()`` is what they say."""
+        made = self._made.get(key)
+        if made is None:
+            return  # the edge itself has answered, or the request is many calls
+        assert not made.left, f"the answer to {key} is written twice"
+        made.left = True
+        end = made.watch.stable_end()
+        if made.log_offset <= end:
+            made.watch.checkers.leaves(made.log_offset)
+            return
+        assert not answers_well(heard()), (
+            f"the answer to {made.call} leaves; it depends on the log up to {made.log_offset},"
+            f" and what is stable ends at {end}"
+        )
+
+    def heard(self, name: str, correlation_id: int, call: Call, reply: Reply) -> None:
+        """A client has decoded an answer."""
+        made = self._made.pop((name, correlation_id), None)
+        if made is None:
+            return
+        assert made.left, f"{name} hears of {correlation_id}, which was never written"
+        if isinstance(made.call, OffsetCommit) and isinstance(call, OffsetCommit):
+            asked, taken = (
+                [topic.partitions for topic in each.topics] for each in (call, made.call)
+            )
+            if list(map(list, asked)) != list(map(list, taken)):
+                return  # some of its topics or partitions do not exist: answered by the edge
+        heard = essence(reply, call)
+        said = [essence(each, made.call) for each in (made.reply, write_failed(made.reply))]
+        assert heard in said, f"{name} hears {heard} of {call}, and the core said {said[0]}"
+        self.compared += heard == said[0]
+
+    def forget(self) -> None:
+        """The broker's process is gone: what it has not written is void."""
+        self._made = {key: made for key, made in self._made.items() if made.left}
+
+
+def answers_well(reply: Reply) -> bool:
+    """Whether a reply says that something was done or is so; an error depends on no record."""
+    if isinstance(reply, int):
+        return reply == 0
+    if isinstance(reply, CommitReply):
+        return reply.errors == 0 or not isinstance(reply.errors, int)
+    return reply.error_code == 0
+
+
+def essence(reply: Reply, call: Call) -> Any:
+    """What every version of an answer says."""
+    match reply:
+        case JoinReply():
+            members = [(member.member_id, member.metadata) for member in reply.members]
+            return reply.error_code, reply.generation_id, reply.leader, reply.member_id, members
+        case SyncReply():
+            return reply.error_code, reply.assignment
+        case LeaveReply():
+            return reply.error_code or max((code for _, _, code in reply.members), default=0)
+        case CommitReply():
+            assert isinstance(call, OffsetCommit)
+            errors = reply.errors
+            columns = []
+            for i, topic in enumerate(call.topics):
+                codes = errors if isinstance(errors, int) else errors[i]
+                count = len(topic.partitions)
+                columns.append([codes] * count if isinstance(codes, int) else list(codes))
+            return columns
+        case FetchReply():
+            return reply.error_code, {
+                topic.topic: (
+                    list(topic.partitions),
+                    list(topic.offsets),
+                    list(topic.metadata or ()),
+                )
+                for topic in reply.topics
+            }
+    return reply

@@ -1,0 +1,275 @@
+"""What the checkers of the pure core see of a shard in the whole broker.
+
+The broker's shards are the real ones, between its handlers and its logs. While a world runs, every
+call of a `GroupShard` goes by here: what it was asked, what it found, what it answered, which
+records were replayed. So the laws that the small simulation checks are checked here by the same
+checkers, one for each partition of ``__consumer_offsets``, over all lives of the broker. What lies
+between the shard and the wire is checked by `replies_on_the_wire.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from coordinator.calls import Call, DeleteGroup, Now
+from coordinator.config import GroupConfig
+from coordinator.outcome import Outcome
+from coordinator.shard import GroupShard
+from offsets.partitioner import partition_for
+from offsets.record_codec import run_records
+from offsets.runs import Run
+from protocol.records.batch import assemble_batch
+from tests.simulation.checkers import Checkers
+from tests.simulation.clients import Member
+from tests.simulation.simulated_log import Batch, SimulatedLog
+from tests.simulation.whole.disk_log import OFFSETS_TOPIC, LogOnDisk, batches_of
+
+if TYPE_CHECKING:
+    from tests.simulation.whole.world import World
+
+LATE_MS = 300
+"""How late a timer may be: what the clock trusts a loop that shows no sign of life, and a slice."""
+
+
+@dataclass
+class Opened:
+    """A call in a shard's hands."""
+
+    call: Call
+    sent_ms: int
+
+
+class ShardWatch:
+    """One partition's shard, whichever it is now, as `Checkers` knows a world."""
+
+    late_ms = LATE_MS
+    leapt_ms = 0
+
+    def __init__(self, world: World, partition: int) -> None:
+        self.world = world
+        self.partition = partition
+        self.shard: GroupShard
+        self.config: GroupConfig
+        self.now = Now(0, 0)
+        self.open: dict[Any, Opened] = {}
+        self.log = SimulatedLog(flushes=False)
+        self.unappended: list[Batch] = []
+        self.accepted = 0
+        self.checkers = Checkers(self)
+        self.touched = False
+        self.serves = False
+        self._ends = {
+            synced: LogOnDisk(world.files, OFFSETS_TOPIC, partition, synced=synced)
+            for synced in (False, True)
+        }
+        self._outcome: Outcome | None = None
+        self._call: Call | None = None
+        self._to_replay = 0
+
+    @property
+    def mono_ms(self) -> int:
+        return self.now.mono_ms
+
+    @property
+    def wall_ms(self) -> int:
+        return self.now.wall_ms
+
+    @property
+    def clients(self) -> Sequence[Any]:
+        """The members of groups that are this shard's."""
+        return [
+            client.logic
+            for client in self.world.group_clients
+            if isinstance(client.logic, Member)
+            and partition_for(client.logic.group_id, self.world.partitions) == self.partition
+        ]
+
+    def loaded_shard(self, with_snapshot: bool) -> GroupShard:
+        shard = GroupShard(self.config)
+        self.log.replay(shard, self.unappended, with_snapshot)
+        return shard
+
+    def stable_end(self) -> int:
+        """The offset below which the log outlives what this world may do to the broker."""
+        return self._ends[self.world.flushes].end()
+
+    # -- a shard's life
+
+    def begin(self, shard: GroupShard, now: Now) -> None:
+        """``shard`` has read its log; it serves once it is loaded."""
+        self.shard, self.now, self.serves = shard, now, False
+        self.config = shard._state.config
+        self.open.clear()
+        self._outcome, self._to_replay = None, 0
+        self.log = SimulatedLog(flushes=False)
+        self.log.batches = [
+            Batch(*each)
+            for each in batches_of(self.world.files, OFFSETS_TOPIC, self.partition, synced=False)
+        ]
+        if self.log.batches:
+            self.log.end = self.log.batches[-1].end_offset
+        self.accepted = self.log.end
+        self.checkers.reloaded()
+        self.touched = True
+
+    # -- calls and outcomes
+
+    def asked(self, call: Call, now: Now) -> None:
+        self.now = now
+        self.touched = True
+        self.open[call.ticket] = Opened(call, now.mono_ms)
+        self.world.happened[type(call).__name__] += 1
+        self.checkers.before_call(call)
+
+    def gave(self, outcome: Outcome, call: Call | None = None) -> None:
+        """The shard's outcome; what it says is looked at when its records have been replayed."""
+        assert self._outcome is None, "an outcome whose records are not replayed"
+        self.touched = True
+        self._outcome, self._call = outcome, call
+        self._to_replay = sum(map(len, outcome.records))
+        if not self._to_replay:
+            self._take()
+
+    def replayed(self, run: Run, base_offset: int, real: Callable[..., None]) -> None:
+        """A run becomes a part of what is so; the second reader reads its bytes."""
+        assert base_offset == self.accepted, f"{run} at {base_offset}, behind {self.accepted}"
+        self.checkers.before_replay(run)
+        real(self.shard, run, base_offset)
+        count = len(run)
+        wall_ms = self.now.wall_ms
+        data = assemble_batch(run_records(run, 0), count, base_offset, wall_ms, wall_ms)
+        self.accepted += count
+        self.log.append([Batch(base_offset, self.accepted, data)])
+        self.checkers.accepted(data)
+        self._to_replay -= count
+        assert self._to_replay >= 0, f"{run} is of no outcome"
+        if not self._to_replay:
+            self._take()
+
+    def _take(self) -> None:
+        outcome, call = self._outcome, self._call
+        assert outcome is not None
+        self._outcome = self._call = None
+        for ticket, reply in outcome.replies:
+            opened = self.open.pop(ticket, None)
+            assert opened is not None, f"{ticket} was answered twice, or never given"
+            self.checkers.replied(opened.call, reply)
+            self.world.replies.made(ticket, opened.call, reply, self)
+        self.checkers.told(outcome.events)
+        self.world.told(self, outcome.events)
+        if call is not None:
+            self.checkers.after_call(call, outcome)
+
+    def void(self, ticket: Any) -> None:
+        """The peer of a parked request is gone."""
+        self.touched = True
+        self.open.pop(ticket, None)
+
+    def check(self) -> None:
+        """All laws, if anything has happened since."""
+        if self.touched and self.serves:
+            self.touched = False
+            self.checkers.check_all()
+
+
+@contextmanager
+def watching(world: World) -> Iterator[None]:
+    """Lets every shard that serves in ``world`` be watched, until the block is left."""
+    names = (
+        "handle", "expire", "disconnected", "topics_deleted", "sweep", "unload", "replay", "loaded",
+    )  # fmt: skip
+    real = {name: getattr(GroupShard, name) for name in names}
+    guarded = world.guarded
+
+    def handle(self: GroupShard, call: Call, now: Now) -> Outcome:
+        watch = world.watch_of(self)
+        if watch is not None:
+            guarded(watch.asked, call, now)
+        outcome: Outcome = real["handle"](self, call, now)
+        if watch is not None:
+            guarded(watch.gave, outcome, call)
+        return outcome
+
+    def expire(self: GroupShard, now: Now, budget: int) -> Outcome:
+        watch = world.watch_of(self)
+        outcome: Outcome = real["expire"](self, now, budget)
+        if watch is not None:
+            watch.now = now
+            guarded(watch.checkers.expiring, outcome)
+            guarded(watch.gave, outcome)
+        return outcome
+
+    def disconnected(self: GroupShard, ticket: Any, now: Now) -> Outcome:
+        watch = world.watch_of(self)
+        if watch is not None:
+            watch.void(ticket)
+            watch.now = now
+        outcome: Outcome = real["disconnected"](self, ticket, now)
+        if watch is not None:
+            guarded(watch.gave, outcome)
+        return outcome
+
+    def topics_deleted(
+        self: GroupShard, topics: Any, now: Now, ticket: Any | None = None
+    ) -> Outcome:
+        watch = world.watch_of(self) or world.begin_watch(self, now)
+        if watch is not None:
+            watch.now = now
+            if ticket is not None:
+                watch.open[ticket] = Opened(DeleteGroup(ticket, ""), now.mono_ms)
+        outcome: Outcome = real["topics_deleted"](self, topics, now, ticket)
+        if watch is not None:
+            guarded(watch.gave, outcome)
+        return outcome
+
+    def sweep(self: GroupShard, now: Now, budget: int) -> Outcome:
+        watch = world.watch_of(self)
+        outcome: Outcome = real["sweep"](self, now, budget)
+        if watch is not None:
+            watch.now = now
+            guarded(watch.gave, outcome)
+        return outcome
+
+    def unload(self: GroupShard, error_code: int) -> Outcome:
+        watch = world.watch_of(self)
+        outcome: Outcome = real["unload"](self, error_code)
+        if watch is not None:
+            guarded(watch.gave, outcome)
+            world.forget_shard(self)
+        return outcome
+
+    def loaded(self: GroupShard, now: Now) -> Outcome:
+        watch = world.watch_of(self) or world.begin_watch(self, now)
+        outcome: Outcome = real["loaded"](self, now)
+        if watch is not None:
+            watch.serves = True
+            guarded(watch.gave, outcome)
+        return outcome
+
+    def replay(self: GroupShard, run: Run, base_offset: int) -> None:
+        watch = world.watch_of(self)
+        if watch is None:
+            real["replay"](self, run, base_offset)
+        else:
+            guarded(watch.replayed, run, base_offset, real["replay"])
+
+    wrapped: dict[str, Callable[..., Any]] = {
+        "handle": handle,
+        "expire": expire,
+        "disconnected": disconnected,
+        "topics_deleted": topics_deleted,
+        "sweep": sweep,
+        "unload": unload,
+        "loaded": loaded,
+        "replay": replay,
+    }
+    for name, method in wrapped.items():
+        setattr(GroupShard, name, method)
+    try:
+        yield
+    finally:
+        for name, method in real.items():
+            setattr(GroupShard, name, method)

@@ -1,0 +1,153 @@
+"""An event loop of virtual time: asyncio's own tasks, futures and timers, without a clock.
+
+An iteration is uvloop's: timers that are due, callbacks that are ready, then a look at the sockets.
+When there is nothing to do the loop jumps to whatever comes first, a timer or something in the
+world (agenda.py) that makes a socket readable. Jobs for threads run in the loop's own thread, at a
+later time that chance chooses; what they return arrives later still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from heapq import heappop
+from random import Random
+from typing import Any
+
+from tests.simulation.whole.agenda import MS, Agenda, S
+from tests.simulation.whole.network import ListeningSocket, Network
+
+ITERATION_NS = 2_000
+"""What an iteration costs in any case, so that time passes in a loop that is always busy."""
+JOB_NS = (20_000, 60_000, 200_000, 1 * MS, 4 * MS)
+"""How long a job for a thread takes, without what the disk may add."""
+COMES_BACK_NS = (5_000, 50_000, 500_000)
+"""How long what it gave takes to arrive in the loop."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """One process's loop; `run` it until `leave` is called or the process has ended."""
+
+    def __init__(self, agenda: Agenda, network: Network, chance: Random) -> None:
+        super().__init__()
+        self.agenda = agenda
+        self.network = network
+        self.chance = chance
+        self.now_ns = agenda.now_ns
+        """The process's own time: ahead of the agenda while it computes."""
+        self.errors: list[dict[str, Any]] = []
+        """What nobody caught."""
+        self.iterations = 0
+        self.disk_ns: Callable[[], int] = lambda: 0
+        """What the disk adds to a job now."""
+        self.after_iteration: Callable[[], None] = lambda: None
+        self._left = False
+        self.set_exception_handler(lambda _, context: self.errors.append(context))
+
+    # -- what asyncio asks of a loop
+
+    def time(self) -> float:
+        return self.now_ns / S
+
+    def _run_once(self) -> None:
+        self.iterations += 1
+        self.now_ns += ITERATION_NS
+        self._run_timers()
+        ready = self._ready
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+            if self._left:
+                break
+        if not self._left:
+            self._look_at_sockets()
+        self.after_iteration()
+        if self._left:
+            self._left, self._stopping = False, True
+
+    def _run_timers(self) -> None:
+        scheduled, now_s = self._scheduled, self.now_ns / S
+        while scheduled and (scheduled[0]._cancelled or scheduled[0]._when <= now_s):
+            handle = heappop(scheduled)
+            handle._scheduled = False
+            if handle._cancelled:
+                self._timer_cancelled_count -= 1
+            else:
+                handle._run()
+            if self._left:
+                return
+
+    def _look_at_sockets(self) -> None:
+        agenda, network = self.agenda, self.network
+        agenda.run_until(self.now_ns)
+        if not self._ready and not self._stopping:
+            until_ns = self._next_timer_ns()
+            while not network.news and not self._left and not self._ready:
+                next_ns = agenda.next_ns
+                if next_ns is None and until_ns is None:
+                    raise AssertionError("nothing would ever happen again")
+                if next_ns is None or (until_ns is not None and until_ns < next_ns):
+                    agenda.run_until(until_ns)
+                    break
+                agenda.run_until(next_ns)
+            self.now_ns = max(self.now_ns, agenda.now_ns)
+        if network.news and not self._left:
+            network.deliver()
+
+    def _next_timer_ns(self) -> int | None:
+        scheduled = self._scheduled
+        while scheduled and scheduled[0]._cancelled:
+            self._timer_cancelled_count -= 1
+            heappop(scheduled)._scheduled = False
+        return max(self.now_ns, int(scheduled[0]._when * S) + 1) if scheduled else None
+
+    def _write_to_self(self) -> None:
+        """`call_soon_threadsafe` wakes nobody: all is in one thread."""
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        future = self.create_future()
+        job_ns = self.chance.choice(JOB_NS) + self.disk_ns()
+        self.call_at((self.now_ns + job_ns) / S, self._do, future, func, args)
+        return future
+
+    def _do(self, future: asyncio.Future[Any], func: Callable[..., Any], args: Any) -> None:
+        """The job runs at one moment, and its result is known a while later."""
+        error: BaseException | None = None
+        result: Any = None
+        if future.cancelled():
+            return
+        try:
+            result = func(*args)
+        except Exception as failure:  # noqa: BLE001 - it is for who awaits it
+            error = failure
+        self.call_at(
+            (self.now_ns + self.chance.choice(COMES_BACK_NS)) / S, self._tell, future, error, result
+        )
+
+    def _tell(self, future: asyncio.Future[Any], error: BaseException | None, result: Any) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    async def create_server(
+        self, protocol_factory: Any, *, sock: ListeningSocket, backlog: int = 100
+    ) -> ListeningSocket:
+        self.network.accept_on(sock, protocol_factory, self)
+        return sock
+
+    # -- what the world does to the process
+
+    def stand_still(self, ns: int) -> None:
+        """The process gets no time for so long; the world goes on."""
+        self.now_ns = max(self.now_ns, self.agenda.now_ns) + ns
+
+    def leave(self) -> None:
+        """Return from `run_forever` at once, whatever is still to do."""
+        self._left = True
