@@ -35,7 +35,7 @@ def check(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show which settings are honoured, have no effect, are unknown or bad; exit with 4 if bad."""
+    """Show which settings are honoured, without effect, unknown or bad; exit 4 for bad ones."""
     rows = sorted(rows_of(file), key=lambda row: (_ORDER.index(row["verdict"]), row["setting"]))
     output.show(rows, ["setting", "value", "verdict", "why"], f"{file} sets nothing", json)
     faults = [row for row in rows if row["verdict"] in ((BAD, UNKNOWN) if strict else (BAD,))]

@@ -59,7 +59,9 @@ def reset(
             "--to-current", help="To the committed offset; to the end where there is none."
         ),
     ] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0)] = None,
+    to_offset: Annotated[
+        int | None, typer.Option("--to-offset", min=0, help="To this offset.")
+    ] = None,
     shift_by: Annotated[
         int | None,
         typer.Option("--shift-by", metavar="N", help="By N records; back when N is negative."),

@@ -36,8 +36,8 @@ def watch(
 ) -> None:
     """Follow all groups, or one, until Ctrl-C; --json prints a line a change. Needs Muster's HTTP.
 
-    A change is a new state, generation, member or rebalance, or that the group waits for somebody
-    else; a new lag is none. In a file or a pipe the whole view is printed again at each change.
+    A change is a new state, generation, member or rebalance, or another member to wait for; a new
+    lag is none. In a file or a pipe the whole view is printed again at each change.
     """
     api = Api(http, "groups watch", timeout)
     with contextlib.suppress(KeyboardInterrupt):

@@ -38,7 +38,7 @@ def dump(
     ] = False,
     content: Annotated[
         Content | None,
-        typer.Option("--as", help="How to decode records; the directory's name says it otherwise."),
+        typer.Option("--as", help="How to decode records; without it by the directory's name."),
     ] = None,
     offset: Annotated[int, typer.Option("--offset", "-o", min=0, help="Start at this offset.")] = 0,
     limit: Annotated[

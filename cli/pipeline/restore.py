@@ -54,7 +54,7 @@ AllGroups = Annotated[bool, typer.Option("--all-groups", help="Every group of th
 At = Annotated[
     str | None,
     typer.Option(
-        "--at", metavar="TIME", help="Such as 2026-01-31T12:00:00 (UTC unless it has a zone)."
+        "--at", metavar="TIME", help="Back to 2026-01-31T12:00:00 (UTC unless it has a zone)."
     ),
 ]
 Inside = Annotated[

@@ -31,11 +31,14 @@ app = typer.Typer(help="Create, list, describe, grow and delete topics.", no_arg
 def create(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", help="-1: the broker's default.")
+        int, typer.Option("--partitions", "-p", help="How many; -1: the broker's default.")
     ] = -1,
-    replication_factor: Annotated[int, typer.Option(help="-1: the broker's default.")] = -1,
+    replication_factor: Annotated[
+        int, typer.Option(help="Replicas of each partition; -1: the broker's default.")
+    ] = -1,
     config: Annotated[
-        list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="Repeatable.")
+        list[str] | None,
+        typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting; repeatable."),
     ] = None,
     if_not_exists: Annotated[
         bool, typer.Option(help="Succeed when the topic exists already.")
@@ -184,7 +187,7 @@ def grow(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Give a topic more partitions. Records of a key may then go to another one."""
+    """Give a topic more partitions. Later records of a key may then go to another partition."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     before = len(cluster.leaders([topic]))
     if partitions <= before:

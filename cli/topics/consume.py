@@ -28,11 +28,15 @@ def consume(
         str | None, typer.Option("--group", "-g", help="Join this group and commit its offsets.")
     ] = None,
     from_beginning: Annotated[bool, typer.Option(help="Start at the first record.")] = False,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0)] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="Only this partition.")
+    ] = None,
     offset: Annotated[
         int | None, typer.Option("--offset", "-o", min=0, help="Start here, with -p.")
     ] = None,
-    max_messages: Annotated[int | None, typer.Option("--max-messages", "-n", min=1)] = None,
+    max_messages: Annotated[
+        int | None, typer.Option("--max-messages", "-n", min=1, help="End after so many records.")
+    ] = None,
     idle: Annotated[
         float | None, typer.Option(help="End after so many seconds without a record.")
     ] = None,

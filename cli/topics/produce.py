@@ -34,7 +34,9 @@ def produce(
     key_separator: Annotated[
         str | None, typer.Option(help="Cut each line into key and value here.")
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0)] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="To this partition alone.")
+    ] = None,
     acks: Annotated[str, typer.Option(help="1 or all.")] = "all",
     compression: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "none",
     bootstrap: Bootstrap = BOOTSTRAP,
