@@ -131,7 +131,7 @@ class Broker:
         if found := self.registry.adopted:
             highest = max((log.producers.highest_id for log in self.logs.all()), default=-1)
             self.registry.raise_producer_ids(highest)
-            logger.info("topics found on disk were taken in", topics=len(found))
+            logger.info("topics found on disk were adopted", topics=len(found))
         self._make_parts()
 
     def _make_parts(self) -> None:

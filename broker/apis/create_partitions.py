@@ -101,7 +101,7 @@ async def _grow(services: Services, name: str, count: int) -> None:
     except NoSuchTopic:
         raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "The topic has just been deleted.") from None
     except OSError as error:
-        logger.error("partitions can't be made", topic=name, error=str(error))
+        logger.error("partitions can't be added", topic=name, error=str(error))
         raise Refused(KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.") from None
 
 

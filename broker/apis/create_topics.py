@@ -122,7 +122,7 @@ async def _create(
         except BadValue as error:
             raise Refused(INVALID_CONFIG, str(error)) from None
         except OSError as error:
-            logger.error("a topic can't be made", topic=name, error=str(error))
+            logger.error("a topic can't be created", topic=name, error=str(error))
             raise Refused(KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.") from None
     return {
         "name": name,

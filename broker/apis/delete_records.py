@@ -55,7 +55,7 @@ async def _delete_all(services: Services, request: Request) -> None:
         try:
             await services.maintenance.write_checkpoints()
         except OSError as error:
-            logger.error("the start of logs can't be written down", error=str(error))
+            logger.error("log start offsets can't be stored", error=str(error))
             for entry in entries:
                 if entry["error_code"] == NONE:
                     entry.update(error_code=KAFKA_STORAGE_ERROR, low_watermark=_NO_LOW_WATERMARK)

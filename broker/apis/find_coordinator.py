@@ -63,7 +63,7 @@ async def _offsets_topic_is_made(services: Services) -> bool:
     try:
         await services.topics.ensure_offsets_topic()
     except (BadValue, OSError) as error:
-        logger.error("__consumer_offsets can't be made", error=str(error))
+        logger.error("__consumer_offsets can't be created", error=str(error))
         return False
     return True
 

@@ -96,7 +96,7 @@ async def _ensured(services: Services, name: str) -> Found:
         except TopicExists:  # it is being deleted
             return missing(LEADER_NOT_AVAILABLE, name)
         except OSError as error:
-            logger.error("a topic can't be made", topic=name, error=str(error))
+            logger.error("a topic can't be created", topic=name, error=str(error))
             return missing(KAFKA_STORAGE_ERROR, name)
     return _by_name(services, name)
 

@@ -558,7 +558,7 @@ _KAFKA: Final = (
         LONG,
         None,
         "",
-        "The largest random reduction of segment.ms.",
+        "The largest random reduction of log.roll.ms.",
     ),
     S("log.roll.ms", LONG, None, "", "The age at which a segment ends."),
     S("log.segment.bytes", INT, 1073741824, "[14,...]", "The size at which a segment ends."),

@@ -91,7 +91,7 @@ async def load(
     hosted.load_ms = time.now().mono_ms - began_ms
     if skipped:
         logger.warning(
-            "records of unknown kinds were passed over",
+            "records of unknown kinds were skipped",
             partition=hosted.partition,
             kinds=dict(skipped),
         )
@@ -227,7 +227,7 @@ def give_up(hosted: HostedShard, error: Exception) -> None:
         reason = str(error) or repr(error)
     hosted.log.unreadable = reason
     logger.error(
-        "the groups of a partition can't be read; all that is asked of them is refused",
+        "the groups of a partition can't be read; their requests are refused",
         partition=hosted.partition,
         reason=reason,
         exc_info=None if isinstance(error, CorruptLog | CorruptRecord | OSError) else error,

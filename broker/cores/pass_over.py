@@ -40,7 +40,7 @@ class PassOver:
             return False
         self.met = True
         logger.warning(
-            "a batch was passed over, as told",
+            "a batch was skipped, as configured",
             partition=self.partition,
             offset=header.base_offset,
             records=header.record_count,
@@ -63,7 +63,7 @@ class PassOver:
                 continue
             self.met = True
             logger.warning(
-                "a record was passed over, as told",
+                "a record was skipped, as configured",
                 partition=self.partition,
                 offset=record.offset,
                 key=_shown(record.key),

@@ -215,9 +215,7 @@ class ShardKeeper(ABC):
             # No thread or no memory to be had: nothing was said about the disk. Whoever waits for
             # this flush is told to try again, and the next append asks for another.
             hosted.expire_held(self.time.now().mono_ms)
-            logger.exception(
-                "a flush could not be made", topic=OFFSETS_TOPIC, partition=hosted.partition
-            )
+            logger.exception("a flush failed", topic=OFFSETS_TOPIC, partition=hosted.partition)
         finally:
             hosted.flushing = False
 
@@ -233,7 +231,7 @@ class ShardKeeper(ABC):
         hosted.reset(GroupShard(self.settings.groups))
         self._spawn("load", self._load([hosted], writable=False), self._loads)
         logger.error(
-            "an append failed; the shard is loaded again, and refuses commits until a write works",
+            "an append failed; the shard loads again and refuses commits until a write succeeds",
             topic=OFFSETS_TOPIC,
             partition=hosted.partition,
             error=str(error),

@@ -124,7 +124,7 @@ class Snapshots:
         """Delete a snapshot that must not be believed; in any thread. Raises OSError."""
         self._begin.pop(log.partition, None)
         logger.warning(
-            "a snapshot of groups is of no use; the whole log is read instead",
+            "a snapshot of groups can't be used; the whole log is read instead",
             partition=log.partition,
             reason=reason,
         )
@@ -246,7 +246,7 @@ class Snapshots:
         if hosted.told is not None and hosted.told.met:
             hosted.told.met = False
             logger.info(
-                "the snapshot is behind what was passed over; offsets.load.skip.records may go",
+                "the snapshot is past the skipped records; remove offsets.load.skip.records now",
                 partition=partition,
             )
         return True

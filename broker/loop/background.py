@@ -74,7 +74,7 @@ class Background:
         try:
             await self._time.in_thread(work)
         except OSError as error:
-            logger.warning("work beside failed", error=str(error))
+            logger.warning("background work failed", error=str(error))
 
 
 async def repeat(

@@ -33,7 +33,7 @@ class InternalErrors:
         if count & (count - 1) == 0:
             with suppress(Exception):  # whoever catches for others must not fail itself
                 logger.error(
-                    "an error of the broker's own was caught; others were not harmed",
+                    "an internal error was caught",
                     place=place,
                     times=count,
                     **about,

@@ -72,6 +72,6 @@ class Pulse:
         self.pauses += 1
         if paused_ms >= LOGGED_MS:
             logger.warning(
-                "the broker stood still; this time counts against no session and no other deadline",
+                "the broker stood still; all deadlines move by this time",
                 paused_ms=paused_ms,
             )

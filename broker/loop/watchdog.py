@@ -75,5 +75,5 @@ class Watchdog:
         self.longest_ns[name] = max(self.longest_ns[name], held_ns)
         if held_ns > LOGGED_NS:
             logger.warning(
-                "a piece of work held up all clients", work=name, held_ms=held_ns // 1_000_000
+                "a piece of work delayed all clients", work=name, held_ms=held_ns // 1_000_000
             )

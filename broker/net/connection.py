@@ -265,7 +265,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
         self.server.protocol_errors += 1
         self.drain()
         logger.warning(
-            "connection closed: the peer sent what is not a Kafka request",
+            "connection closed: not a Kafka request",
             peer=self.peer,
             client_id=display_client_id(self.client_id),
             reason=str(error),

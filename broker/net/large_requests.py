@@ -174,9 +174,9 @@ class LargeRequests:
         frame = error_frame(request, INVALID_REQUEST)
         connection = request.connection
         logger.warning(
-            "a request above the budget of its API was refused"
+            "request refused: more elements than its API allows"
             if frame is not None
-            else "connection closed: a request above the budget of its API",
+            else "connection closed: more elements than the API allows",
             peer=connection.peer,
             client_id=display_client_id(request.client_id),
             api=request.served.api.name,

@@ -89,7 +89,9 @@ class Cleaning:
         try:
             self.checkpoints = read_offsets(self.broker.fs, path)
         except CorruptLog as damage:
-            logger.warning("cleaning begins anew: its checkpoint is of no use", why=str(damage))
+            logger.warning(
+                "cleaning starts from the beginning: its checkpoint can't be used", why=str(damage)
+            )
         there = {topic for topic, _ in self.broker.logs.by_topic()}
         for topic in {topic for topic, _ in self.checkpoints} - there:
             self._forget(topic)
@@ -267,17 +269,17 @@ class Cleaning:
         try:
             return await self._clean_rolled(log, worker)
         except Abandoned as reason:
-            logger.info("a cleaning was given up", partition=_name(log), reason=str(reason))
+            logger.info("cleaning abandoned", partition=_name(log), reason=str(reason))
         except LogPoisoned as error:
             self.broker.maintenance.poisoned(log, error)
         except Exception as error:
             if not self.swaps.is_ours(log):
                 return False
             if first_offset < log.segments[0].base_offset:
-                logger.info("a cleaning was given up: retention came before it", why=str(error))
+                logger.info("cleaning abandoned: retention deleted its segments", why=str(error))
                 return False
             if not isinstance(error, CleaningFailed | OSError):
-                logger.exception("a cleaning met a bug", partition=_name(log))
+                logger.exception("cleaning failed with an internal error", partition=_name(log))
             self._failed(log, str(error) or type(error).__name__)
         return False
 

@@ -87,7 +87,7 @@ class ConfigChanges:
                         INVALID_REQUEST, f"Resources of type {kind} have no settings here."
                     )
             except OSError as error:
-                logger.error("settings can't be written down", resource=name, error=str(error))
+                logger.error("settings can't be stored", resource=name, error=str(error))
                 raise ConfigRefused(
                     KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}."
                 ) from None

@@ -122,7 +122,7 @@ class Deletions:
             )
         except OSError as error:
             logger.error(
-                "the directories of a deleted topic could not be renamed; that is tried again",
+                "the directories of a deleted topic could not be renamed; the broker tries again",
                 topic=deleted.topic.name,
                 error=str(error),
             )
@@ -140,7 +140,7 @@ class Deletions:
             return True  # the broker stops, and the next start goes on
         except OSError as error:
             logger.error(
-                "a deleted topic could not be forgotten; that is tried again",
+                "a deleted topic could not be removed from the list; the broker tries again",
                 topic=topic.name,
                 error=str(error),
             )

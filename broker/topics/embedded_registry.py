@@ -262,7 +262,7 @@ class EmbeddedRegistry:
                 file.keep_spare()
             except OSError as error:
                 logger.warning(
-                    "no reserve for changes on a full disk; it is made when there is room",
+                    "no spare file for changes on a full disk; it is written when there is room",
                     file=file.path,
                     error=str(error),
                 )

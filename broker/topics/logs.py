@@ -156,14 +156,14 @@ class LogManager:
         known = {partition_name(log.topic, log.partition) for log in self.all()}
         if told:
             logger.warning(
-                "logs were checked whole and cut where they were damaged, as told;"
-                " take log.recovery.truncate away now",
+                "logs were checked and truncated where they were damaged;"
+                " remove log.recovery.truncate now",
                 partitions=sorted(told & known),
                 unknown=sorted(told - known),
             )
         if missing.names:
             logger.warning(
-                "went on without what is known to be gone; take log.recovery.missing away now",
+                "started without the missing files; remove log.recovery.missing now",
                 names=sorted(missing.names),
             )
 
@@ -366,6 +366,4 @@ def _tell_recovery(log: PartitionLog) -> None:
             kept_as=cut.kept_as,
         )
     for sentence in log.recovery.rebuilt:
-        logger.info(
-            "an index was made anew", partition=f"{log.topic}-{log.partition}", why=sentence
-        )
+        logger.info("an index was rebuilt", partition=f"{log.topic}-{log.partition}", why=sentence)

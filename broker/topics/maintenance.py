@@ -162,7 +162,7 @@ class Maintenance:
             # No thread or no memory to be had: nothing was said about the disk, so the log goes on,
             # and what could not be flushed is not acknowledged.
             reason = f"it could not be flushed: {error!r}"
-            logger.exception("a flush could not be made", partition=_name(log))
+            logger.exception("a flush failed", partition=_name(log))
         finally:
             del self._flushes[log]
             _tell([done for _, done in waiting], reason)

@@ -64,7 +64,7 @@ def mend_policy(registry: Registry) -> None:
     try:
         registry.store(mended)
     except OSError as error:
-        logger.warning("that can't be written down, and is done at each start", error=str(error))
+        logger.warning("that can't be stored, and is done at each start", error=str(error))
     registry.show(mended)
 
 

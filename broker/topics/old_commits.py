@@ -58,7 +58,7 @@ class OldCommits:
                         self._kept = None
                 except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it was
                     failed = error
-                    logger.error("offsets of the old way could not be kept", error=repr(error))
+                    logger.error("commits of version 0 could not be stored", error=repr(error))
                 for _, done in together:
                     if not done.done():
                         done.set_result(failed)
@@ -74,11 +74,11 @@ class OldCommits:
         try:
             await self._time.in_thread(self._paths.rewrite)
         except OSError as error:
-            logger.warning("offsets of the old way keep their long file", error=str(error))
+            logger.warning("consumers.offsets could not be shortened", error=str(error))
 
     async def stop(self) -> None:
         """Brings to the disk what was written."""
         try:
             await self._time.in_thread(self._paths.flush)
         except OSError as error:
-            logger.error("offsets of the old way may not be on the disk", error=str(error))
+            logger.error("commits of version 0 may not be on the disk", error=str(error))

@@ -92,7 +92,9 @@ class Guard:
     def _tell(self, shown: str) -> None:
         if shown not in self._told and len(self._told) < _TOLD_MAX:
             self._told.add(shown)
-            logger.warning("HTTP by an unknown name refused; see http.allowed.hosts", host=shown)
+            logger.warning(
+                "HTTP request with an unknown Host refused; see http.allowed.hosts", host=shown
+            )
 
 
 def _is_foreign(headers: dict[bytes, bytes]) -> bool:

@@ -104,7 +104,7 @@ class Channel:
                 held_s = await self.look()
                 self.read.set()
             except Exception:
-                logger.exception("what is watched could not be read; it is tried again")
+                logger.exception("a live view could not be read; the broker tries again")
             pause_s = max(SOONEST_S, held_s * _IDLE_PER_BUSY)
             await asyncio.sleep(pause_s)
             if pause_s < TICK_S:

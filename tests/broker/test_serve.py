@@ -201,7 +201,7 @@ def test_damage_below_the_recovery_point_is_refused_until_told_to_cut_there(
     broker.start()
     told = "".join(broker.log)
     assert "a torn tail was cut off" in told
-    assert "take log.recovery.truncate away now" in told
+    assert "remove log.recovery.truncate now" in told
     with Wire(broker.port) as wire:
         assert len(values_of(fetch(wire, "t")["records"])) == 2
 

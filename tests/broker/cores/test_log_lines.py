@@ -253,7 +253,7 @@ def test_a_level_leaves_out_what_is_less_serious(tmp_path: Path) -> None:
     finally:
         broker.stop()
 
-    of_the_machine = ("accepts connections", "stood still", "held up all clients")
+    of_the_machine = ("accepts connections", "stood still", "delayed all clients")
     (line,) = [line for line in broker.log if not any(each in line for each in of_the_machine)]
     assert "[warning" in line
     assert "no.such.setting" in line

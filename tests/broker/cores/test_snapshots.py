@@ -213,7 +213,7 @@ async def test_a_snapshot_that_would_lie_is_refused_told_and_deleted(
     assert await loaded(tmp_path) == (truth, -1)
     assert not image_file(tmp_path).exists()
     told = capsys.readouterr().out
-    assert "a snapshot of groups is of no use" in told
+    assert "a snapshot of groups can't be used" in told
     assert reason in told
 
 

@@ -96,7 +96,7 @@ async def test_a_page_whose_name_was_made_to_mean_this_machine_reads_nothing(
                 " an address, such as 127.0.0.1:9644, or add the name to http.allowed.hosts"
             }
 
-    told = [line for line in lines if "unknown name" in line["event"]]
+    told = [line for line in lines if "unknown Host" in line["event"]]
     assert [line["host"] for line in told] == ["'rebound.evil.example:9644'"], "once"
 
 
