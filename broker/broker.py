@@ -20,8 +20,10 @@ from broker.apis.services import Services
 from broker.apis.table import SERVED
 from broker.config.config import DEFAULT_BROKER_ID, Config
 from broker.config.listeners import Endpoint, parse_host_and_port
+from broker.cores.hooks import Hooks
 from broker.cores.log_lines import observe as write_line
 from broker.cores.runtime import Runtime
+from broker.cores.runtime_settings import runtime_settings
 from broker.loop.background import Background
 from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors
@@ -33,19 +35,21 @@ from broker.metrics.lag import Lags
 from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
 from broker.net.large_requests import LargeRequests
+from broker.net.limits import limits_of
 from broker.net.server import Bind, Server, bind
 from broker.net.turn_writes import TurnWrites
-from broker.settings import limits, runtime_settings
 from broker.time import Time
 from broker.topics.cleaning import Cleaning
 from broker.topics.config_changes import ConfigChanges, restore
+from broker.topics.deletions import Deletions, remove_leftovers
+from broker.topics.disk_changes import DiskChanges
 from broker.topics.embedded_registry import EmbeddedRegistry
-from broker.topics.logs import LogManager
+from broker.topics.logs import LogManager, TopicLogs
 from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
-from broker.topics.offsets_topic import offsets_topic_configs
+from broker.topics.offsets_topic import offsets_topic_configs, warn_about_partitions
 from broker.topics.old_commits import OldCommits
-from broker.topics.registry import OFFSETS_TOPIC, BadDirectory, Topic
+from broker.topics.registry import OFFSETS_TOPIC, BadDirectory
 from broker.topics.topic_admin import TopicAdmin
 from broker.web.health import health
 from broker.web.trends import Trends
@@ -100,8 +104,6 @@ class Broker:
         """Set when the broker cannot go on, or was asked to stop."""
         self.fatal: str | None = None
         """Why it cannot go on."""
-        self.on_topic_gone: list[Callable[[Topic], None]] = []
-        """Called when a topic has been deleted."""
         self._lock: Lock | None = None
 
     # -- life
@@ -125,7 +127,7 @@ class Broker:
         )
         restore(config, self.registry, self.directory)
         self.logs = LogManager(self.fs, self.directory, config, self.time)
-        self._finish_deletions()
+        remove_leftovers(self.registry, self.logs, self.time)
         self.logs.open_all(self.registry.topics.values())
         self.registry.note_files()
         if found := self.registry.adopted:
@@ -135,98 +137,128 @@ class Broker:
         self._make_parts()
 
     def _make_parts(self) -> None:
-        """Makes the parts that stand on the logs."""
+        """Makes the parts that stand on the logs, each with all that it uses.
+
+        Four loops are true ones: a turn of the runtime ends with writes of the server and with long
+        polls, which the next request may begin; the shards drop the offsets of deleted topics for
+        those who delete them; the cleaner and the shards each look how far the other has come; and
+        a topic that is made, or a setting that is changed, bears on what serves. So the first of
+        each pair is given a function of this object, which knows the other.
+        """
         config = self.config
+        self.long_polls = LongPolls(self.time, self.internal_errors, self.watchdog)
+        self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
         self.runtime = Runtime(
-            runtime_settings(config, self.offsets_settings()),
+            runtime_settings(config, self.logs.settings(OFFSETS_TOPIC)),
             self.time,
             self.internal_errors,
             self.watchdog,
+            Hooks(
+                observers=[
+                    lambda event: self.metrics.observe(event, self.time.now()),
+                    lambda event: self.journal.observe(event, self.time.now()),
+                    write_line,
+                    self._show,
+                ],
+                before_replies=self.writes.hold,
+                after_replies=self._turn_ended,
+                on_fatal=self.fail,
+                on_dropped=lambda name: self.deletions.dropped(name),  # noqa: PLW0108 - made below
+                cleaned_to=lambda partition: self.cleaning.cleaned_to(OFFSETS_TOPIC, partition),
+            ),
+        )
+        self.cleaning = Cleaning(self, self.runtime.oldest_needed)
+        self.maintenance = Maintenance(self)
+        self.trends = Trends(self)
+        self._make_topics()
+        self._make_server()
+
+    def _make_topics(self) -> None:
+        """Makes what changes topics and files beside them."""
+        config = self.config
+        disk_changes = DiskChanges(self.time, self.fail)
+        self.deletions = Deletions(
+            self.registry,
+            self.logs,
+            self.runtime.dropped_offsets,
+            disk_changes,
+            self.time,
+            self.slicer,
+            self.background,
+        )
+        self.topics = TopicAdmin(
+            config,
+            self.registry,
+            self.logs,
+            self.time,
+            disk_changes,
+            self.deletions,
+            serve_offsets=self._serve_offsets,
+            on_deleted=[
+                lambda topic: self.long_polls.wake_topic(topic.name),
+                self.cleaning.topic_deleted,
+            ],
+            internal_errors=self.internal_errors,
         )
         self.old_commits = OldCommits(
             self.time,
             self.registry.consumer_paths,
             lambda work: self.spawn(work, "old offsets"),
-            lambda: int((self.offsets_settings() or config.topic_defaults)["flush.messages"]),
-            lambda: self.topics.on_disk(self.registry.note_files),
+            self._offsets_flush_messages,
+            lambda: disk_changes.run(self.registry.note_files),
         )
-        self.topics = TopicAdmin(self, self.time.fresh_id)
-        self.long_polls = LongPolls(self.time, self.internal_errors, self.watchdog)
-        self.fetch_sessions = FetchSessions(
-            config["max.incremental.fetch.session.cache.slots"], self.time.chance
-        )
-        self.maintenance = Maintenance(self)
-        self.cleaning = Cleaning(self)
-        self.trends = Trends(self)
-        self.cleaning.keep_tombstones_from = self.runtime.oldest_needed
-        self.runtime.cleaned_to = lambda partition: self.cleaning.checkpoints.get(
-            (OFFSETS_TOPIC, partition), 0
-        )
-        self._make_server()
 
     def _make_server(self) -> None:
-        """Makes what answers requests, of all the rest."""
+        """Makes what answers requests."""
         config = self.config
-        self.disk_reads = DiskReads(self.time)
+        disk_reads = DiskReads(self.time)
         self.advertised = Advertised(config, self.registry.node_id)
-        self.services = Services(
-            served=SERVED,
+        self.config_changes = ConfigChanges(
+            config, self.registry, self.logs, self.topics, self._settings_changed
+        )
+        services = Services(
             config=config,
             time=self.time,
+            served=SERVED,
             advertised=self.advertised,
             groups=self.runtime,
             registry=self.registry,
             logs=self.logs,
             topics=self.topics,
-            config_changes=ConfigChanges(
-                config, self.registry, self.logs, self.topics, self.settings_changed
-            ),
+            config_changes=self.config_changes,
             long_polls=self.long_polls,
             maintenance=self.maintenance,
             old_commits=self.old_commits,
-            fetch_sessions=self.fetch_sessions,
+            fetch_sessions=FetchSessions(
+                config["max.incremental.fetch.session.cache.slots"], self.time.chance
+            ),
             metrics=self.metrics,
             slicer=self.slicer,
             worker=self.worker,
-            disk_reads=self.disk_reads,
+            disk_reads=disk_reads,
         )
-        self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
         self.server = Server(
-            self.services,
+            services,
             SERVED,
-            limits(config),
+            limits_of(config),
             writes=self.writes,
             large=LargeRequests(self.slicer, self.worker, self.spawn),
-            disk_reads=self.disk_reads,
+            disk_reads=disk_reads,
             time=self.time,
             watchdog=self.watchdog,
             internal_errors=self.internal_errors,
             bind=self._bind,
         )
 
-    def _finish_deletions(self) -> None:
-        """Removes what is left of deleted topics; what can't be removed now is tried again."""
-        try:
-            for topic, _ in self.registry.dying.values():
-                if self.registry.topic(topic.name) is None:  # else they are the new one's
-                    self.logs.retire(topic, (), self.time.fresh_id().hex())
-            self.logs.remove(self.logs.leftovers())
-        except OSError as error:
-            logger.error("not all of the deleted topics could be removed", error=str(error))
-
     async def start(self) -> None:
         """Listens. Raises OSError, with the address in its text, where that cannot be had."""
         self.pulse.start()
-        self.runtime.on_event += [self._count, self._remember, write_line, self._show]
-        self.runtime.on_fatal = self.fail
-        self.runtime.before_replies = self.writes.hold
-        self.runtime.after_replies = self._turn_ended
         offsets = self.logs.topics.get(OFFSETS_TOPIC)
         if offsets is not None:
-            self._warn_about_partitions(len(offsets.logs))
+            warn_about_partitions(self.config, len(offsets.logs))
             deleted = {name: each.offsets_below for name, each in self.registry.dying.items()}
             self.runtime.start(offsets.logs, offsets.topic.topic_id, deleted)
-        self.topics.deletions.resume()
+        self.deletions.resume()
         for listener in self.config.listeners:
             try:
                 self.addresses.append(await self.server.listen(listener.host, listener.port))
@@ -288,7 +320,7 @@ class Broker:
         parts: list[Callable[[], Awaitable[None] | None]] = [
             self.maintenance.stop,
             self.cleaning.stop,
-            self.topics.deletions.stop,
+            self.deletions.stop,
             self.long_polls.stop,
             self.lags.times.stop,
             self.runtime.save,
@@ -325,38 +357,29 @@ class Broker:
 
     async def reload(self, fresh: Config) -> None:
         """Takes over what may change at run time of properties that were read again."""
-        await self.services.config_changes.reload(fresh)
+        await self.config_changes.reload(fresh)
 
     def health(self) -> dict[str, Any]:
         """What /healthz says."""
         return health(self)
 
-    def offsets_settings(self) -> dict[str, Any] | None:
-        """The settings of ``__consumer_offsets``, None while there is no such topic."""
-        entry = self.logs.topics.get(OFFSETS_TOPIC)
-        return None if entry is None else entry.settings
+    # -- what the parts are given
 
-    def settings_changed(self) -> None:
+    def _serve_offsets(self, offsets: TopicLogs) -> None:
+        """``__consumer_offsets`` has been made, or has more partitions."""
+        if not self.runtime.hosted_shards:
+            self._settings_changed()
+            self.runtime.start(offsets.logs, offsets.topic.topic_id)
+
+    def _settings_changed(self) -> None:
         """Gives those who keep copies of settings the ones that hold now."""
-        self.server.limits = limits(self.config)
-        self.runtime.configure(runtime_settings(self.config, self.offsets_settings()))
+        self.server.configure(limits_of(self.config))
+        offsets = self.logs.settings(OFFSETS_TOPIC)
+        self.runtime.configure(runtime_settings(self.config, offsets))
 
-    def topic_is_gone(self, topic: Topic) -> None:
-        """Tells everyone who remembers a topic that it was deleted."""
-        self.long_polls.wake_topic(topic.name)
-        for tell in self.on_topic_gone:
-            try:
-                tell(topic)
-            except Exception as error:  # noqa: BLE001 - counted and told by `caught`
-                self.internal_errors.caught("topic_gone", error, topic=topic.name)
-
-    # -- inside
-
-    def _count(self, event: Event) -> None:
-        self.metrics.observe(event, self.time.now())
-
-    def _remember(self, event: Event) -> None:
-        self.journal.observe(event, self.time.now())
+    def _offsets_flush_messages(self) -> int:
+        settings = self.logs.settings(OFFSETS_TOPIC) or self.config.topic_defaults
+        return int(settings["flush.messages"])
 
     def _show(self, _: Event) -> None:
         if self.live is not None:
@@ -367,15 +390,6 @@ class Broker:
             self.writes.flush()
         finally:
             self.long_polls.wake_topic(OFFSETS_TOPIC)
-
-    def _warn_about_partitions(self, there: int) -> None:
-        wanted = self.config["offsets.topic.num.partitions"]
-        if self.config.is_given("offsets.topic.num.partitions") and wanted != there:
-            logger.warning(
-                "offsets.topic.num.partitions is ignored: __consumer_offsets has its partitions",
-                wanted=wanted,
-                there=there,
-            )
 
 
 class CannotListen(Exception):

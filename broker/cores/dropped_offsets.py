@@ -45,7 +45,8 @@ class _Dropping:
 class DroppedOffsets:
     """What the shards of one broker have still to drop; `HostedShard.gone` has it, shard by shard.
 
-    ``work`` takes the outcome of what a shard does by itself.
+    ``work`` takes the outcome of what a shard does by itself; ``on_dropped`` is called with each
+    topic of which no shard has anything left.
     """
 
     def __init__(
@@ -53,12 +54,12 @@ class DroppedOffsets:
         hosted_shards: Sequence[HostedShard],
         time: Time,
         work: Callable[[HostedShard, Callable[[], Outcome]], None],
+        on_dropped: Callable[[str], None],
     ) -> None:
-        self.on_dropped: Callable[[str], None] = lambda topic: None  # noqa: ARG005
-        """Told of a topic of which no shard has anything left."""
         self._hosted_shards = hosted_shards
         self._time = time
         self._work = work
+        self._on_dropped = on_dropped
 
     def resume(self, topics: Mapping[str, Mapping[int, int] | None]) -> None:
         """What the process before had still to drop: by topic, the bounds by partition.
@@ -141,7 +142,7 @@ class DroppedOffsets:
                 if hosted.gone.get(name) == below:
                     del hosted.gone[name]
                     if not self.left(name):
-                        self.on_dropped(name)
+                        self._on_dropped(name)
         else:
             asyncio.get_running_loop().call_later(_RETRY_S, self.catch_up, hosted)
         if done is not None and not done.done():

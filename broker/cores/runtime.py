@@ -13,10 +13,11 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
+from broker.cores.hooks import Hooks
 from broker.cores.hosted_shard import HostedShard, Phase, deliver
 from broker.cores.refusals import write_failed
 from broker.cores.runtime_settings import RuntimeSettings
-from broker.cores.shard_keeper import Observer, ShardKeeper
+from broker.cores.shard_keeper import ShardKeeper
 from broker.loop.histogram import Histogram
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import SLICE_NS
@@ -43,8 +44,6 @@ from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_
 if TYPE_CHECKING:
     from asyncio import Future, Handle, TimerHandle
 
-__all__ = ["Observer", "Runtime", "RuntimeSettings"]
-
 EXPIRE_BUDGET = 100
 """Items of one shard's due work, 40 us each, that are done before others get a turn."""
 _GROUPS_KEPT = 8192
@@ -65,8 +64,9 @@ class Runtime(ShardKeeper):
         time: Time,
         errors: InternalErrors | None = None,
         watchdog: Watchdog | None = None,
+        hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
     ) -> None:
-        super().__init__(settings, time, errors, watchdog)
+        super().__init__(settings, time, errors, watchdog, hooks)
         self.commits = 0
         """OffsetCommits handled."""
         self.turns = Histogram()
@@ -99,12 +99,12 @@ class Runtime(ShardKeeper):
                 await asyncio.wait(self._flushes)
         if self._timer is not None:
             self._timer.cancel()
-        self.before_replies()
+        self._before_replies()
         try:
             for hosted in self.hosted_shards:
                 self._unload(hosted, Phase.UNLOADED)
         finally:
-            self.after_replies()
+            self._after_replies()
 
     # -- calls
 
@@ -236,7 +236,7 @@ class Runtime(ShardKeeper):
         self._turn = None
         touched, self._touched = self._touched, []
         wall_ms = self.time.now().wall_ms
-        self.before_replies()
+        self._before_replies()
         try:
             for hosted in touched:
                 hosted.touched = False
@@ -252,7 +252,7 @@ class Runtime(ShardKeeper):
                 except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
                     self._break_down(hosted, error, write=False)
         finally:
-            self.after_replies()
+            self._after_replies()
         self.turns.add(perf_counter_ns() - began_ns)
         self.watchdog.ended("turn", began_ns)
 

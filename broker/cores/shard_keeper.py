@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.cores.dropped_offsets import DroppedOffsets, Superseded
+from broker.cores.hooks import Hooks
 from broker.cores.hosted_shard import LOADED, HostedShard, Phase, deliver
 from broker.cores.loading import give_up, load, wait_until_writable
 from broker.cores.refusals import write_failed
@@ -44,8 +45,6 @@ SETTLING_MS = 3000
 RELOAD_MS_MAX = 60_000
 """How long a shard that a bug ends again and again waits at most before it is loaded."""
 
-Observer = Callable[[Event], None]
-
 
 class ShardKeeper(ABC):
     """The shards of one broker and what may happen to each as a whole."""
@@ -56,6 +55,7 @@ class ShardKeeper(ABC):
         time: Time,
         errors: InternalErrors | None = None,
         watchdog: Watchdog | None = None,
+        hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
     ) -> None:
         self.settings = settings
         self.time = time
@@ -63,21 +63,18 @@ class ShardKeeper(ABC):
         self.watchdog = watchdog or Watchdog(time)
         self.hosted_shards: list[HostedShard] = []
         """By partition; empty while ``__consumer_offsets`` does not exist."""
-        self.on_event: list[Observer] = []
-        """Called with each fact of the core, in order, once its records are accepted and its
-        replies on their way; what one of them raises harms nobody."""
-        self.on_fatal: Callable[[str], None] = lambda reason: None  # noqa: ARG005
-        """Told, once, why nothing more can be acknowledged; the broker stops."""
-        self.before_replies: Callable[[], None] = lambda: None
-        self.after_replies: Callable[[], None] = lambda: None
-        """Around the replies of a turn, so that each connection writes once."""
+        self.observers = list(hooks.observers)
+        self._before_replies = hooks.before_replies
+        self._after_replies = hooks.after_replies
+        self._on_fatal = hooks.on_fatal
+        self._cleaned_to = hooks.cleaned_to
         self.fatal: str | None = None
         self.snapshots: Snapshots | None = None
         self.writes = Writes()
         """What appends to the offsets topic cost."""
-        self.cleaned_to: Callable[[int], int] = lambda partition: 0  # noqa: ARG005
-        """Told by the cleaner: partition to the offset below which it has been at its log."""
-        self.dropped_offsets = DroppedOffsets(self.hosted_shards, time, self._work)
+        self.dropped_offsets = DroppedOffsets(
+            self.hosted_shards, time, self._work, hooks.on_dropped
+        )
         self._settled_ms = 0
         """When the first rush after the last load is over (monotonic)."""
         self._loads: set[Task[None]] = set()
@@ -103,7 +100,7 @@ class ShardKeeper(ABC):
             hosted.told = self.settings.told(partition)
             self.hosted_shards.append(hosted)
         if topic_id is not None:
-            self.snapshots = Snapshots(topic_id, self.cleaned_to)
+            self.snapshots = Snapshots(topic_id, self._cleaned_to)
             self._spawn(
                 "snapshot",
                 self.snapshots.run(self.hosted_shards, lambda: self.settling),
@@ -175,7 +172,7 @@ class ShardKeeper(ABC):
 
     def _emit(self, events: Iterable[Event]) -> None:
         for event in events:
-            for observe in self.on_event:
+            for observe in self.observers:
                 try:
                     observe(event)
                 except Exception as error:  # noqa: BLE001 - counted and told by `caught`
@@ -183,11 +180,11 @@ class ShardKeeper(ABC):
 
     def _release(self, hosted: HostedShard) -> None:
         """Delivers what is stable by now, each connection written to once."""
-        self.before_replies()
+        self._before_replies()
         try:
             hosted.release()
         finally:
-            self.after_replies()
+            self._after_replies()
 
     # -- flushing
 
@@ -289,17 +286,17 @@ class ShardKeeper(ABC):
         if self.fatal is None:
             name = f"{OFFSETS_TOPIC}-{hosted.partition}"
             self.fatal = f"{name} can't be relied on any more: {error}"
-            self.on_fatal(self.fatal)
+            self._on_fatal(self.fatal)
             logger.critical("the broker stops", reason=self.fatal)
         self._shut(hosted, Phase.UNLOADED)
 
     def _shut(self, hosted: HostedShard, phase: Phase) -> None:
         """Unloads a shard that does not come back."""
-        self.before_replies()
+        self._before_replies()
         try:
             self._unload(hosted, phase)
         finally:
-            self.after_replies()
+            self._after_replies()
 
     def _unload(self, hosted: HostedShard, phase: Phase) -> list[Ticket]:
         """Answers every parked request NOT_COORDINATOR, and what was held before them.

@@ -11,7 +11,6 @@ import asyncio
 import socket
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -23,6 +22,7 @@ from broker.loop.watchdog import Watchdog
 from broker.net.clients import Clients
 from broker.net.connection import Connection
 from broker.net.large_requests import LargeRequests
+from broker.net.limits import Limits
 from broker.net.partial_requests import PartialRequests
 from broker.net.request import Route, ServedApi
 from broker.net.turn_writes import TurnWrites
@@ -32,34 +32,6 @@ logger = structlog.get_logger(__name__)
 
 CLOSING_S_MAX = 10
 """How long a closing connection may take to take its last bytes."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What the connections are held to, in plain values of Kafka's units."""
-
-    request_bytes: int = 104857600
-    """socket.request.max.bytes"""
-    idle_ms: int = 600000
-    """connections.max.idle.ms"""
-    connections: int = 2147483647
-    """max.connections"""
-    connections_per_ip: int = 2147483647
-    """max.connections.per.ip"""
-    connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
-    """max.connections.per.ip.overrides"""
-    queued_bytes: int = -1
-    """queued.max.request.bytes; -1 for no bound"""
-    requests_in_flight: int = 500
-    """queued.max.requests, held to by each connection"""
-    send_buffer_bytes: int = 102400
-    """socket.send.buffer.bytes; -1 for the system's"""
-    receive_buffer_bytes: int = 102400
-    """socket.receive.buffer.bytes; -1 for the system's"""
-    backlog: int = 50
-    """socket.listen.backlog.size"""
-    output_bytes: int = 256 * 1024
-    """Unsent bytes of replies from which on a connection's requests wait."""
 
 
 def bind(host: str, port: int, limits: Limits) -> socket.socket:
@@ -158,6 +130,10 @@ class Server:
         for version in range(served.min_version, served.max_version + 1):
             flexible = served.api.is_flexible(version)
             self.routes[key << 16 | version] = Route(served, version, flexible, errors, times)
+
+    def configure(self, limits: Limits) -> None:
+        """Other limits, for connections that come from now on and for the next look at all."""
+        self.limits = limits
 
     def answered(self) -> int:
         """How many requests were answered since the start."""

@@ -25,7 +25,6 @@ from broker.topics.segment_swaps import Abandoned, SegmentSwaps
 from log.checkpoint import CLEANER_OFFSET, TopicPartition, read_offsets, write_offsets
 from log.clean_job import CleanDone, CleanJob
 from log.clean_plan import Cleanable, SegmentFacts, cleanable, weighs_too_much
-from log.config import LONG_MAX
 from log.errors import CorruptLog, LogPoisoned
 from log.partition_log import PartitionLog
 from log.segment import Segment
@@ -62,15 +61,16 @@ class Trouble:
 class Cleaning:
     """The compaction of one broker's logs; use from the event loop's thread alone."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, keep_tombstones_from: Callable[[PartitionLog], int]) -> None:
+        """``keep_tombstones_from`` is asked before each cleaning for the log offset of the
+        partition's newest snapshot."""
         self.broker = broker
         self.runs = self.failures = self.bytes_read = self.bytes_written = 0
         self.troubles: dict[TopicPartition, Trouble] = {}
         """The partitions whose last cleaning failed."""
         self.checkpoints: dict[TopicPartition, int] = {}
         """First dirty offset of each log that was ever cleaned: cleaner-offset-checkpoint."""
-        self.keep_tombstones_from: Callable[[PartitionLog], int] = _no_snapshot
-        """Asked before each cleaning: the log offset of the partition's newest snapshot."""
+        self._keep_tombstones_from = keep_tombstones_from
         self._paused: dict[TopicPartition, int] = {}
         """Until when a log waits that could not be cleaned any further (monotonic milliseconds):
         an open transaction, or records too young, stand in the way."""
@@ -95,7 +95,6 @@ class Cleaning:
         there = {topic for topic, _ in self.broker.logs.by_topic()}
         for topic in {topic for topic, _ in self.checkpoints} - there:
             self._forget(topic)
-        self.broker.on_topic_gone.append(self._topic_gone)
         config = self.broker.config
         if config["log.cleaner.enable"]:
             self._tasks = [
@@ -130,7 +129,12 @@ class Cleaning:
         logger.error("a round of cleaning failed", exc_info=error)
         self.failures += 1
 
-    def _topic_gone(self, topic: Topic) -> None:
+    def cleaned_to(self, topic: str, partition: int) -> int:
+        """The offset below which a partition's log has been cleaned."""
+        return self.checkpoints.get((topic, partition), 0)
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """Forgets it."""
         self._forget(topic.name)
         self.broker.spawn(self.broker.time.in_thread(self._write_checkpoint))
 
@@ -306,7 +310,7 @@ class Cleaning:
             end_offset=found.end_offset,
             now_ms=self.broker.time.now().wall_ms,
             delete_retention_ms=log_config.delete_retention_ms,
-            keep_tombstones_from=self.keep_tombstones_from(log),
+            keep_tombstones_from=self._keep_tombstones_from(log),
             segment_bytes=log_config.segment_bytes,
             segment_index_bytes=log_config.segment_index_bytes,
             index_interval_bytes=log_config.index_interval_bytes,
@@ -384,10 +388,6 @@ def _facts(segments: Iterable[Segment]) -> list[SegmentFacts]:
         )
         for segment in segments
     ]
-
-
-def _no_snapshot(log: PartitionLog) -> int:  # noqa: ARG001
-    return LONG_MAX
 
 
 def _name(log: PartitionLog) -> str:

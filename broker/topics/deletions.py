@@ -9,17 +9,19 @@ its committed offsets. Its entry goes when every shard has: `broker/cores/droppe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import structlog
 
+from broker.loop.background import Background
+from broker.loop.slices import Slicer, Slices
+from broker.time import Time
+from broker.topics.disk_changes import DiskChanges
+from broker.topics.logs import LogManager
+from broker.topics.registry import Registry, Topic
 from broker.topics.reserved_file import NotSettled
 from log.partition_log import PartitionLog
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.topics.registry import Topic
 
 logger = structlog.get_logger(__name__)
 
@@ -39,11 +41,36 @@ class _Deleted(NamedTuple):
     """What its directories are named after, 32 hexadecimal digits."""
 
 
+class CommittedOffsets(Protocol):
+    """The offsets that are committed for deleted topics, and the shards that drop them."""
+
+    def left(self, topic: str) -> Mapping[int, int]:
+        """The shards that have still to drop offsets of a topic: partition to bound."""
+
+    async def drop(self, topics: Iterable[str], slices: Slices) -> None:
+        """Drops the offsets of topics for which nobody can commit; returns when it is done."""
+
+
 class Deletions:
     """The deleted topics of one broker; use from the event loop's thread alone."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        registry: Registry,
+        logs: LogManager,
+        offsets: CommittedOffsets,
+        disk_changes: DiskChanges,
+        time: Time,
+        slicer: Slicer,
+        background: Background,
+    ) -> None:
+        self._registry = registry
+        self._logs = logs
+        self._offsets = offsets
+        self._disk_changes = disk_changes
+        self._time = time
+        self._slicer = slicer
+        self._background = background
         self._left: dict[str, _Deleted] = {}
         """By name, those that are not out of the way."""
         self._retries: set[asyncio.Task[None]] = set()
@@ -52,23 +79,25 @@ class Deletions:
         """Whether the name is not free yet."""
         return name in self._left
 
+    def offsets_left(self, name: str) -> Mapping[int, int]:
+        """What the shards have still to drop of the offsets of deleted topics of that name."""
+        return self._offsets.left(name)
+
     def resume(self) -> None:
         """Goes on with what the process before has left; the shards know their part already.
 
         Before anybody can commit. Raises OSError.
         """
-        dropped_offsets = self.broker.runtime.dropped_offsets
-        dropped_offsets.on_dropped = self._dropped
-        for topic, offsets_below in list(self.broker.registry.dying.values()):
-            if self.broker.registry.topic(topic.name) is None:
+        for topic, offsets_below in list(self._registry.dying.values()):
+            if self._registry.topic(topic.name) is None:
                 self._retry_later(self.add(topic, (), 0), 0)
                 continue
-            left = dropped_offsets.left(topic.name)
+            left = self._offsets.left(topic.name)
             if left and left != offsets_below:
                 # A log lost its end with the power: what is committed there now is the new one's.
-                self.broker.registry.bound_offsets(topic.name, left)
+                self._registry.bound_offsets(topic.name, left)
             elif not left:
-                self._dropped(topic.name)
+                self.dropped(topic.name)
 
     async def stop(self) -> None:
         """Ends the retries; the next start goes on."""
@@ -79,9 +108,13 @@ class Deletions:
 
     def add(self, topic: Topic, logs: Sequence[PartitionLog], delay_ms: int) -> _Deleted:
         """Takes in a topic that is marked and hidden: its name is not free from here on."""
-        deleted = _Deleted(topic, logs, delay_ms, self.broker.time.fresh_id().hex())
+        deleted = _Deleted(topic, logs, delay_ms, self._time.fresh_id().hex())
         self._left[topic.name] = deleted
         return deleted
+
+    def begin(self, topic: Topic) -> None:
+        """Takes in a topic that was never shown and is marked: its files go at once."""
+        self._background.spawn(self.finish(self.add(topic, (), 0)))
 
     async def finish(self, deleted: _Deleted) -> None:
         """Removes what is left of a topic, or sees to it later.
@@ -91,8 +124,8 @@ class Deletions:
         """
         name = deleted.topic.name
         away = await self._move_away(deleted)
-        slices = self.broker.slicer.work("DeleteTopics")
-        await self.broker.runtime.dropped_offsets.drop([name], slices)
+        slices = self._slicer.work("DeleteTopics")
+        await self._offsets.drop([name], slices)
         if away:
             del self._left[name]
         if not (away and await self._forget(deleted.topic)):
@@ -105,7 +138,7 @@ class Deletions:
 
     async def _retry(self, deleted: _Deleted, wait_ms: int) -> None:
         while True:
-            await self.broker.time.sleep(wait_ms / 1000)
+            await self._time.sleep(wait_ms / 1000)
             name = deleted.topic.name
             if self._left.get(name) is deleted and await self._move_away(deleted):
                 del self._left[name]
@@ -115,10 +148,9 @@ class Deletions:
 
     async def _move_away(self, deleted: _Deleted) -> bool:
         """Whether its directories are out of the way; then they go when their time has come."""
-        broker = self.broker
         try:
-            directories = await broker.topics.on_disk(
-                broker.logs.retire, deleted.topic, deleted.logs, deleted.tag
+            directories = await self._disk_changes.run(
+                self._logs.retire, deleted.topic, deleted.logs, deleted.tag
             )
         except OSError as error:
             logger.error(
@@ -127,15 +159,15 @@ class Deletions:
                 error=str(error),
             )
             return False
-        broker.after(deleted.delay_ms, lambda: broker.logs.remove(directories))
+        self._background.after(deleted.delay_ms, lambda: self._logs.remove(directories))
         return True
 
     async def _forget(self, topic: Topic) -> bool:
         """Whether its entry is gone, or waits for shards that have still to drop its offsets."""
-        if self.broker.runtime.dropped_offsets.left(topic.name):
+        if self._offsets.left(topic.name):
             return True
         try:
-            await self.broker.topics.on_disk(self.broker.registry.forget, topic)
+            await self._disk_changes.run(self._registry.forget, topic)
         except NotSettled:
             return True  # the broker stops, and the next start goes on
         except OSError as error:
@@ -147,11 +179,25 @@ class Deletions:
             return False
         return True
 
-    def _dropped(self, name: str) -> None:
+    def dropped(self, name: str) -> None:
         """No shard has any offset left of the topics that were deleted under a name."""
-        deleted = self.broker.registry.dying.get(name)
+        deleted = self._registry.dying.get(name)
         if deleted is not None and name not in self._left:
-            self.broker.spawn(self._forget_or_not(deleted.topic))
+            self._background.spawn(self._forget_or_not(deleted.topic))
 
     async def _forget_or_not(self, topic: Topic) -> None:
         await self._forget(topic)  # else it is the next start's
+
+
+def remove_leftovers(registry: Registry, logs: LogManager, time: Time) -> None:
+    """Removes what the process before left of deleted topics; before the logs are opened.
+
+    What can't be removed now is tried again.
+    """
+    try:
+        for topic, _ in registry.dying.values():
+            if registry.topic(topic.name) is None:  # else they are the new one's
+                logs.retire(topic, (), time.fresh_id().hex())
+        logs.remove(logs.leftovers())
+    except OSError as error:
+        logger.error("not all of the deleted topics could be removed", error=str(error))

@@ -81,6 +81,11 @@ class LogManager:
         entry = self.topics.get(topic)
         return None if entry is None else entry.log(partition)
 
+    def settings(self, topic: str) -> dict[str, Any] | None:
+        """The settings of a topic as they hold, None when there is no such topic."""
+        entry = self.topics.get(topic)
+        return None if entry is None else entry.settings
+
     def by_topic(self) -> Iterator[tuple[str, list[PartitionLog]]]:
         """Every topic's name and its logs."""
         for name, entry in self.topics.items():

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import structlog
 
+from broker.config.config import Config
 from broker.config.config_value import BadValue
 from broker.topics.registry import OFFSETS_TOPIC, Registry
 
@@ -27,6 +28,17 @@ def offsets_topic_configs(segment_bytes: int) -> dict[str, str]:
         "compression.type": "producer",
         "segment.bytes": str(segment_bytes),
     }
+
+
+def warn_about_partitions(config: Config, there: int) -> None:
+    """Logs that a setting is ignored: the topic is there, and has its partitions."""
+    name = "offsets.topic.num.partitions"
+    if config.is_given(name) and config[name] != there:
+        logger.warning(
+            f"{name} is ignored: {OFFSETS_TOPIC} has its partitions",
+            wanted=config[name],
+            there=there,
+        )
 
 
 def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:

@@ -7,27 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from threading import Lock
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import structlog
 
-from broker.config.config import topic_settings
+from broker.config.config import Config, topic_settings
+from broker.loop.internal_errors import InternalErrors
+from broker.time import Time
 from broker.topics.deletions import Deletions
-from broker.topics.logs import LeftBehind, TopicLogs
+from broker.topics.disk_changes import DiskChanges
+from broker.topics.logs import LeftBehind, LogManager, TopicLogs
 from broker.topics.offsets_topic import offsets_topic_configs
-from broker.topics.registry import OFFSETS_TOPIC, Topic, check_topic_name, colliding
-from broker.topics.reserved_file import NotSettled
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
+from broker.topics.registry import OFFSETS_TOPIC, Registry, Topic, check_topic_name, colliding
 
 logger = structlog.get_logger(__name__)
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
 
 PARTITIONS_MAX = 10_000
 """Partitions of one topic, and of all topics of one request, as in Kafka; each is a directory."""
@@ -46,48 +40,48 @@ class NoSuchTopic(Exception):
 class TopicAdmin:
     """The one who changes registry and logs together."""
 
-    def __init__(self, broker: Broker, new_id: Callable[[], bytes]) -> None:
-        self.broker = broker
-        self._new_id = new_id
+    def __init__(
+        self,
+        config: Config,
+        registry: Registry,
+        logs: LogManager,
+        time: Time,
+        disk_changes: DiskChanges,
+        deletions: Deletions,
+        *,
+        serve_offsets: Callable[[TopicLogs], None],
+        on_deleted: Iterable[Callable[[Topic], None]],
+        internal_errors: InternalErrors,
+    ) -> None:
+        """``serve_offsets`` begins the shards of ``__consumer_offsets`` when it has been made;
+        ``on_deleted`` are all who remember a topic and forget it when it is deleted."""
+        self._config = config
+        self._registry = registry
+        self._logs = logs
+        self._time = time
+        self._disk_changes = disk_changes
+        self._deletions = deletions
+        self._serve_offsets = serve_offsets
+        self.on_deleted = list(on_deleted)
+        self._internal_errors = internal_errors
         self._pending: dict[str, asyncio.Future[Topic]] = {}
         """Topics that are being made, for those who want the same one."""
-        self._disk = Lock()
-        """Held while registry file and directories change."""
         self.changing = asyncio.Lock()
         """Held by whoever changes or deletes what is there: what they read is what they replace."""
-        self.deletions = Deletions(broker)
         self._producer_ids = iter(range(0))
         self._producer_ids_lock = asyncio.Lock()
-
-    async def on_disk(
-        self, work: Callable[Arguments, Result], *args: Arguments.args, **more: Arguments.kwargs
-    ) -> Result:
-        """What ``work`` returns or raises, in a thread; one at a time changes files here."""
-
-        def locked() -> Result:
-            with self._disk:
-                return work(*args, **more)
-
-        try:
-            return await self.broker.time.in_thread(locked)
-        except NotSettled as error:
-            self._not_settled(error)
-            raise
-
-    def _not_settled(self, error: NotSettled) -> None:
-        self.broker.fail(f"the list of topics can't be relied on any more: {error}")
 
     # -- creating
 
     def check_new(self, name: str) -> None:
         """Raises BadTopicName or TopicExists where ``name`` cannot be created."""
         check_topic_name(name)
-        if self.broker.registry.topic(name) or name in self._pending or name in self.deletions:
+        if self._registry.topic(name) or name in self._pending or name in self._deletions:
             raise TopicExists(f"Topic '{name}' already exists.")
 
     def collisions(self, name: str) -> list[str]:
         """Topics whose names metrics would mix up with ``name``."""
-        return colliding(name, self.broker.registry.topics)
+        return colliding(name, self._registry.topics)
 
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """Makes a topic whose name and settings have been checked; visible when this returns.
@@ -95,12 +89,12 @@ class TopicAdmin:
         Raises BadValue when the settings no longer go with the broker's, and OSError.
         """
         self.check_new(name)
-        topic = Topic(name, self._new_id(), partitions, dict(configs))
+        topic = Topic(name, self._time.fresh_id(), partitions, dict(configs))
         done = asyncio.get_running_loop().create_future()
         self._pending[name] = done
         try:
             async with self.changing:
-                topic_settings(self.broker.config, configs)  # a default may have changed since
+                topic_settings(self._config, configs)  # a default may have changed since
                 entry = await self._made(topic)
                 self._show(topic, entry)
         except BaseException as error:
@@ -115,28 +109,28 @@ class TopicAdmin:
 
     async def ensure(self, name: str) -> Topic:
         """The topic, made with the broker's defaults if it is not there. Raises BadTopicName."""
-        topic = self.broker.registry.topic(name)
+        topic = self._registry.topic(name)
         if topic is not None:
             return topic
         if name == OFFSETS_TOPIC:
             return await self.ensure_offsets_topic()
         if name in self._pending:
             return await asyncio.shield(self._pending[name])
-        return await self.create(name, self.broker.config["num.partitions"], {})
+        return await self.create(name, self._config["num.partitions"], {})
 
     async def ensure_offsets_topic(self) -> Topic:
         """``__consumer_offsets``, made if it is not there; its shards serve when this returns.
 
         Raises BadValue, OSError.
         """
-        topic = self.broker.registry.topic(OFFSETS_TOPIC)
+        topic = self._registry.topic(OFFSETS_TOPIC)
         if topic is not None:
             return topic
         if OFFSETS_TOPIC in self._pending:
             return await asyncio.shield(self._pending[OFFSETS_TOPIC])
-        if OFFSETS_TOPIC in self.deletions:
+        if OFFSETS_TOPIC in self._deletions:
             raise FileExistsError(errno.EEXIST, "what is left of it is being removed")
-        config = self.broker.config
+        config = self._config
         if config["offsets.topic.replication.factor"] > 1:
             logger.info(
                 "offsets.topic.replication.factor is lowered to 1, the number of brokers",
@@ -151,7 +145,7 @@ class TopicAdmin:
     async def add_partitions(self, name: str, total: int) -> Topic:
         """Grows a topic to ``total`` partitions, which has been checked. Raises NoSuchTopic."""
         async with self.changing:
-            old = self.broker.registry.topic(name)
+            old = self._registry.topic(name)
             if old is None:
                 raise NoSuchTopic(name)
             topic = old.with_partitions(max(total, old.partitions))
@@ -165,39 +159,39 @@ class TopicAdmin:
 
         The caller holds `changing` since it read the old ones. Raises OSError.
         """
-        await self.on_disk(self.broker.registry.store, topic)
-        self.broker.registry.show(topic)
-        self.broker.logs.configure(topic)
+        await self._disk_changes.run(self._registry.store, topic)
+        self._registry.show(topic)
+        self._logs.configure(topic)
         logger.info("settings changed", topic=topic.name, configs=dict(topic.configs))
 
     async def alter_broker(self, name: str, configs: Mapping[str, str]) -> None:
         """Keeps what was changed at run time of broker ``name`` ("": of every one). OSError."""
-        await self.on_disk(self.broker.registry.store_broker_configs, name, configs)
+        await self._disk_changes.run(self._registry.store_broker_configs, name, configs)
         logger.info("settings changed", broker=name or "every one", configs=dict(configs))
 
     async def _made(self, topic: Topic, first: int = 0) -> TopicLogs:
-        left = self.broker.runtime.dropped_offsets.left(topic.name)
+        left = self._deletions.offsets_left(topic.name)
         try:
-            return await self.on_disk(self._make, topic, first, left)
+            return await self._disk_changes.run(self._make, topic, first, left)
         except OSError:
             self._finish_left_behind(topic)
             raise
 
     def _finish_left_behind(self, topic: Topic) -> None:
-        deleted = self.broker.registry.dying.get(topic.name)
+        deleted = self._registry.dying.get(topic.name)
         if deleted is not None and deleted.topic.topic_id == topic.topic_id:
-            self.broker.spawn(self.deletions.finish(self.deletions.add(topic, (), 0)))
+            self._deletions.begin(topic)
 
     def _make(self, topic: Topic, first: int, offsets_below: Mapping[int, int]) -> TopicLogs:
-        registry = self.broker.registry
+        registry = self._registry
         before = registry.topic(topic.name)
-        checkpoints = self.broker.logs.checkpoints
+        checkpoints = self._logs.checkpoints
         if topic.name in checkpoints.outdated:
             # Else a kill behind the next line leaves a topic whose logs a checkpoint misses.
             checkpoints.forget(topic.name)
         registry.store(topic, offsets_below if before is None else None)
         try:
-            return self.broker.logs.make(topic, first)
+            return self._logs.make(topic, first)
         except OSError as error:
             # A disk that is full, or too many files: nothing of the topic may stay behind.
             if isinstance(error, LeftBehind) and before is None:
@@ -209,11 +203,10 @@ class TopicAdmin:
             raise
 
     def _show(self, topic: Topic, entry: TopicLogs) -> None:
-        self.broker.logs.show(entry)
-        self.broker.registry.show(topic)
-        if topic.name == OFFSETS_TOPIC and not self.broker.runtime.hosted_shards:
-            self.broker.settings_changed()
-            self.broker.runtime.start(entry.logs, topic.topic_id)
+        self._logs.show(entry)
+        self._registry.show(topic)
+        if topic.name == OFFSETS_TOPIC:
+            self._serve_offsets(entry)
 
     # -- deleting
 
@@ -224,18 +217,22 @@ class TopicAdmin:
         being written it takes records and commits, as if these had come before the request. From
         the mark on it is deleted; what the disk does not let be removed goes later.
         """
-        registry = self.broker.registry
+        registry = self._registry
         async with self.changing:
             topic = registry.topic(name)
             if topic is None:
                 raise NoSuchTopic(name)
-            await self.on_disk(registry.mark_deleted, name)
+            await self._disk_changes.run(registry.mark_deleted, name)
             registry.hide(name)
-            entry = self.broker.logs.topics.pop(name)  # nobody appends to it from here on
+            entry = self._logs.topics.pop(name)  # nobody appends to it from here on
             delay_ms = entry.settings["file.delete.delay.ms"]
-            deleted = self.deletions.add(topic, entry.logs, delay_ms)
-        self.broker.topic_is_gone(topic)
-        await self.deletions.finish(deleted)
+            deleted = self._deletions.add(topic, entry.logs, delay_ms)
+        for forget in self.on_deleted:
+            try:
+                forget(topic)
+            except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
+                self._internal_errors.caught("topic_gone", error, topic=topic.name)
+        await self._deletions.finish(deleted)
         logger.info("topic deleted", topic=name, files_go_in_ms=delay_ms)
         return topic
 
@@ -246,7 +243,7 @@ class TopicAdmin:
         async with self._producer_ids_lock:
             fresh = next(self._producer_ids, None)
             if fresh is None:
-                reserve = self.broker.registry.reserve_producer_ids
-                self._producer_ids = iter(await self.on_disk(reserve, PRODUCER_ID_BLOCK))
+                reserve = self._registry.reserve_producer_ids
+                self._producer_ids = iter(await self._disk_changes.run(reserve, PRODUCER_ID_BLOCK))
                 fresh = next(self._producer_ids)
         return fresh

@@ -13,7 +13,9 @@ from typing import Any
 from broker.apis.services import Services
 from broker.apis.table import SERVED
 from broker.config.config import Config
-from broker.cores.runtime import Runtime, RuntimeSettings
+from broker.cores.hooks import Hooks
+from broker.cores.runtime import Runtime
+from broker.cores.runtime_settings import RuntimeSettings
 from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
@@ -22,8 +24,9 @@ from broker.loop.worker import Worker
 from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
 from broker.net.large_requests import LargeRequests
+from broker.net.limits import Limits
 from broker.net.request import ServedApi
-from broker.net.server import Limits, Server
+from broker.net.server import Server
 from broker.net.turn_writes import TurnWrites
 from broker.time import Time
 from broker.topics.registry import Topic
@@ -95,6 +98,7 @@ class EdgeBroker:
         fs: FileSystem | None = None,
         log_config: LogConfig | None = None,
         partitions: int = 2,
+        cleaned_to: Callable[[int], int] | None = None,
     ) -> None:
         self.directory = directory
         self.fs: FileSystem = fs or OsFileSystem()
@@ -105,12 +109,20 @@ class EdgeBroker:
         self.slicer = Slicer(self.time, self.watchdog)
         self.worker = Worker(self.time)
         self.registry = Topics({"orders": 3, "payments": 100})
-        self.runtime = Runtime(settings or RuntimeSettings(GROUPS), self.time)
-        served = SERVED if served is None else served
         errors = InternalErrors()
         writes = TurnWrites(self.time, self.watchdog, errors)
-        self.runtime.before_replies = writes.hold
-        self.runtime.after_replies = writes.flush
+        self.fatal: list[str] = []
+        self.runtime = Runtime(
+            settings or RuntimeSettings(GROUPS),
+            self.time,
+            hooks=Hooks(
+                before_replies=writes.hold,
+                after_replies=writes.flush,
+                on_fatal=self.fatal.append,
+                cleaned_to=cleaned_to or (lambda _: 0),
+            ),
+        )
+        served = SERVED if served is None else served
         disk_reads = DiskReads(self.time)
         config = Config({"listeners": "PLAINTEXT://127.0.0.1:0"})
         self.advertised = Advertised(config, 1)
@@ -125,8 +137,6 @@ class EdgeBroker:
             watchdog=self.watchdog,
             internal_errors=errors,
         )
-        self.fatal: list[str] = []
-        self.runtime.on_fatal = self.fatal.append
         self.logs: list[PartitionLog] = []
         self.port = 0
         self.tasks: set[asyncio.Task[Any]] = set()

@@ -10,7 +10,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from broker.cores.runtime import RuntimeSettings
+from broker.cores.runtime_settings import RuntimeSettings
 from coordinator.config import GroupConfig
 from protocol.errors import (
     FENCED_INSTANCE_ID,

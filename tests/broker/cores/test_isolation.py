@@ -71,7 +71,7 @@ async def test_an_observer_that_fails_each_time_changes_no_answer_and_no_other_o
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []
-        broker.runtime.on_event += [fails, lambda event: seen.append(type(event).__name__)]
+        broker.runtime.observers += [fails, lambda event: seen.append(type(event).__name__)]
         client = await broker.client()
 
         member_id, generation_id = await client.join_alone(HERE)
@@ -96,7 +96,7 @@ async def test_facts_are_told_when_records_are_accepted_and_answers_on_their_way
         client = await broker.client()
         assert await client.commit(HERE, 7) == NONE
         seen: list[tuple[int, int]] = []
-        broker.runtime.on_event.append(lambda *_: seen.append((hosted.accepted, len(hosted.held))))
+        broker.runtime.observers.append(lambda *_: seen.append((hosted.accepted, len(hosted.held))))
 
         assert await client.commit(HERE, 3) == NONE
         assert seen == [(2, 1)]
@@ -269,8 +269,8 @@ async def test_a_failed_fsync_stops_the_broker_even_if_that_cannot_be_told(
 async def test_who_forgets_a_deleted_topic_does_so_whatever_others_do(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         gone: list[str] = []
-        broker.on_topic_gone[:0] = [fails]
-        broker.on_topic_gone.append(lambda topic: gone.append(topic.name))
+        broker.topics.on_deleted[:0] = [fails]
+        broker.topics.on_deleted.append(lambda topic: gone.append(topic.name))
         await _topic(broker, "CreateTopics", 2, "t")
         answer = await _topic(broker, "DeleteTopics", 1, "t")
         assert answer["responses"][0]["error_code"] == NONE

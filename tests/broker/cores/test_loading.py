@@ -255,7 +255,7 @@ async def test_the_chunk_in_which_a_log_is_read_is_the_setting(
     tmp_path: Path, writer: Writer
 ) -> None:
     """offsets.load.buffer.size."""
-    from broker.cores.runtime import RuntimeSettings
+    from broker.cores.runtime_settings import RuntimeSettings
     from tests.broker.edge import GROUPS
 
     for offset in range(200):

@@ -14,7 +14,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from broker.cores.hosted_shard import HostedShard, Phase
-from broker.cores.runtime import RuntimeSettings
+from broker.cores.runtime_settings import RuntimeSettings
 from broker.loop.slices import Slicer
 from broker.time import Time
 from coordinator.calls import Now
@@ -563,7 +563,7 @@ async def test_events_reach_every_observer(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []
-        broker.runtime.on_event.append(lambda event: seen.append(type(event).__name__))
+        broker.runtime.observers.append(lambda event: seen.append(type(event).__name__))
         await (await broker.client()).join_alone(HERE)
 
         assert seen[0] == "MemberJoined"

@@ -395,8 +395,7 @@ async def test_one_is_written_when_enough_of_the_log_has_come_and_after_a_cleani
     monkeypatch.setattr(snapshots, "POLL_S", 0.001)
     monkeypatch.setattr(snapshots, "BYTES_DUE", 5000)
     cleaned: dict[int, int] = {}
-    broker = Broker(tmp_path, partitions=1)
-    broker.runtime.cleaned_to = lambda partition: cleaned.get(partition, 0)
+    broker = Broker(tmp_path, partitions=1, cleaned_to=lambda partition: cleaned.get(partition, 0))
     async with broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()

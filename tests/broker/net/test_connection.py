@@ -14,8 +14,9 @@ import structlog
 from structlog.testing import capture_logs
 
 from broker.net.connection import BACKLOG_BYTES
+from broker.net.limits import Limits
 from broker.net.request import FileSlice, Request, ServedApi
-from broker.net.server import CLOSING_S_MAX, Limits
+from broker.net.server import CLOSING_S_MAX
 from log.filesystem import OsFileSystem
 from protocol.headers import encode_request_header
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR

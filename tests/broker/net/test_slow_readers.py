@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from broker.broker import Broker
+from broker.net.limits import Limits
 from broker.net.ordered_replies import PIECE_BYTES, SLOW_PIECE_BYTES
 from broker.net.request import FileSlice, Request, ServedApi
-from broker.net.server import Limits
 from log.filesystem import OsFileSystem
 from log.open_files import OpenFiles
 from protocol.messages.heartbeat import API as HEARTBEAT

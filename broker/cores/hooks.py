@@ -1,0 +1,36 @@
+"""What the runtime calls outside itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from coordinator.events import Event
+
+Observer = Callable[[Event], None]
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+def _never_cleaned(_: int) -> int:
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """See the module."""
+
+    observers: Sequence[Observer] = ()
+    """Called with each fact of the core, in order, once its records are accepted and its replies on
+    their way; what one of them raises harms nobody."""
+    before_replies: Callable[[], None] = _nothing
+    after_replies: Callable[[], None] = _nothing
+    """Around the replies of a turn, so that each connection writes once."""
+    on_fatal: Callable[[str], None] = _nothing
+    """Called once, with the reason why nothing more can be acknowledged; the broker stops."""
+    on_dropped: Callable[[str], None] = _nothing
+    """Called with each deleted topic of which no shard has an offset left."""
+    cleaned_to: Callable[[int], int] = _never_cleaned
+    """From a partition to the offset below which the cleaner has been at its log."""

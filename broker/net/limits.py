@@ -1,0 +1,51 @@
+"""What connections are held to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from broker.config.config import Config
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the connections are held to, in plain values of Kafka's units."""
+
+    request_bytes: int = 104857600
+    """socket.request.max.bytes"""
+    idle_ms: int = 600000
+    """connections.max.idle.ms"""
+    connections: int = 2147483647
+    """max.connections"""
+    connections_per_ip: int = 2147483647
+    """max.connections.per.ip"""
+    connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
+    """max.connections.per.ip.overrides"""
+    queued_bytes: int = -1
+    """queued.max.request.bytes; -1 for no bound"""
+    requests_in_flight: int = 500
+    """queued.max.requests, held to by each connection"""
+    send_buffer_bytes: int = 102400
+    """socket.send.buffer.bytes; -1 for the system's"""
+    receive_buffer_bytes: int = 102400
+    """socket.receive.buffer.bytes; -1 for the system's"""
+    backlog: int = 50
+    """socket.listen.backlog.size"""
+    output_bytes: int = 256 * 1024
+    """Unsent bytes of replies from which on a connection's requests wait."""
+
+
+def limits_of(config: Config) -> Limits:
+    """What the properties say."""
+    return Limits(
+        request_bytes=config["socket.request.max.bytes"],
+        idle_ms=config["connections.max.idle.ms"],
+        connections=config["max.connections"],
+        connections_per_ip=config["max.connections.per.ip"],
+        connections_per_ip_overrides=config.connections_per_ip_overrides,
+        queued_bytes=config["queued.max.request.bytes"],
+        requests_in_flight=config["queued.max.requests"],
+        send_buffer_bytes=config["socket.send.buffer.bytes"],
+        receive_buffer_bytes=config["socket.receive.buffer.bytes"],
+        backlog=config["socket.listen.backlog.size"],
+    )
