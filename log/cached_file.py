@@ -1,4 +1,4 @@
-"""A file of which only what is in memory is read: for the event loop, which may not wait."""
+"""A file that is read from the page cache only, for the event loop, which must not wait."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the broker asks of a cleaner process, and the answers: values that travel as JSON lines.
+"""The jobs of a cleaner process and its answers: values that travel as JSON lines.
 
 The cleaner answers a `CleanJob` with a `CleanedGroup` for each group of segments, as soon as its
-files are whole and on the disk, and then with `CleanDone` or `CleanFailed`. In between it says
-every second how far it is, `CleanProgress`: a cleaner that says nothing for long is stuck.
+files are whole and on the disk, and then with `CleanDone` or `CleanFailed`. In between it sends
+`CleanProgress` every second: a cleaner that sends nothing for long is stuck.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Cleaning messages of magic 0 and 1, from before Kafka 0.11: what stays keeps its format.
+"""Cleaning messages of magic 0 and 1, from before Kafka 0.11; they keep their format.
 
-A plain message stays as it is or goes; a wrapper that loses some is made anew, in its codec, of
-the others. These formats have no place for a delete horizon: a tombstone that an earlier cleaning
-has seen goes when it is older than `delete.retention.ms`, by its own time or, in magic 0, by that
-of its segment's file.
+A plain message stays as it is or is removed; a wrapper that loses some is written again with the
+others, in its codec. These formats have no place for a delete horizon: a tombstone that an earlier
+cleaning has seen is removed when it is older than `delete.retention.ms`, by its own time or, in
+magic 0, by that of its segment's file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What to clean of a log: pure arithmetic over its segments, no I/O.
+"""Which part of a log to clean: pure arithmetic over its segments, no I/O.
 
 A log is clean up to the *first dirty offset*, where the last cleaning ended, and dirty from there
-to its end. Only whole segments behind which the log has rolled are cleaned.
+to its end. Only whole segments before the active one are cleaned.
 """
 
 from __future__ import annotations

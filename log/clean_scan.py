@@ -1,4 +1,4 @@
-"""Reading segments for cleaning: batches whole, headers as plain tuples, and who aborted what.
+"""Reading segments for cleaning: whole batches, headers as plain tuples, aborted transactions.
 
 Tuples rather than objects, since a segment of small batches has a million of them.
 """

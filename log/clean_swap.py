@@ -1,9 +1,8 @@
-"""A cleaned segment takes the place of those it was made from; each step can be the last before a
-crash.
+"""A cleaned segment replaces the segments it was made from; a crash may come after each step.
 
-Renaming the ``.log.cleaned`` file to ``.swap`` is the step that counts: before it the old segments
-are the log and opening it drops what was cleaned; from then on opening it drops the old ones and
-puts the new one in their place (leftovers.py).
+Renaming the ``.log.cleaned`` file to ``.swap`` is the step that counts. Before it the old segments
+are the log, and opening it drops the cleaned files. After it opening the log replaces the old
+segments by the new one (leftovers.py).
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Cleaning one log: of each key the last record stays, at its offset; what is untouched is copied.
+"""Cleaning one log: the last record of each key stays, at its offset.
 
-`clean` reads the dirty part once, for the map of keys (offset_map.py), and then copies group after
-group of old segments into one new segment each, whose files end with ``.cleaned``. It replaces
-nothing: that is for the owner of the log (clean_swap.py). Which records stay is Kafka's rule:
+`clean` reads the dirty part once, for the map of keys (offset_map.py). It then copies each group of
+old segments into one new segment, whose files end with ``.cleaned``. It replaces nothing; the owner
+of the log does that (clean_swap.py). Kafka's rule says which records stay:
 
 - the last record of its key; a tombstone for `delete.retention.ms` from the first cleaning that saw
   it on; nothing without a key;
-- a batch that was not altered keeps its bytes; one without records goes, but for the last of each
-  producer, for its sequence, and the last of each new segment, for its offsets;
+- a batch that was not altered keeps its bytes; one without records is removed, except for the last
+  of each producer, for its sequence, and the last of each new segment, for its offsets;
 - messages of magic 0 and 1 keep their format (clean_messages.py), and the last of each new segment;
-- records of aborted transactions go; a marker goes `delete.retention.ms` after the last record of
-  its transaction went. Nothing is cleaned behind the beginning of an open transaction.
+- records of aborted transactions are removed; a marker is removed `delete.retention.ms` after the
+  last record of its transaction. Nothing after the beginning of an open transaction is cleaned.
 """
 
 from __future__ import annotations

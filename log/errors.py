@@ -1,4 +1,4 @@
-"""What goes wrong in `log/`: damage, a log that takes no more, and requests that a log refuses."""
+"""The errors of `log/`: damage, a log that takes no records, and requests that a log refuses."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Files: the two protocols through which all of `log/` does its I/O, and the real file system.
 
-Tests put a simulated one in its place that loses power, fills up and fails.
+Tests use a simulated one that loses power, fills up and fails.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a log's headers add up to: producers, transactions and leader epochs, at load and close."""
+"""The state that a log's headers add up to: producers, transactions and leader epochs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the two index files of a segment have in common: entries of one size, ascending, in a file.
+"""The common part of the two index files of a segment: ascending entries of one size.
 
 The index of the active segment is kept in memory and written when its segment is rolled or the log
-is closed; after a crash it is made again from the segment, which recovery reads anyway. The index
-of an older segment is read where it lies. Kafka fills the active segment's index files with zeros
+is closed; after a crash it is rebuilt from the segment, which recovery reads anyway. The index of
+an older segment is read from its file. Kafka fills the active segment's index files with zeros
 up to `segment.index.bytes`; such padding is dropped on opening.
 """
 

@@ -1,4 +1,4 @@
-"""Files that an interrupted deletion or cleaning left behind, settled when a log is opened.
+"""Files that an interrupted deletion or cleaning left; opening a log finishes or removes them.
 
 Kafka deletes a segment by renaming it to ``.deleted`` first; cleans into ``.cleaned`` files, which
 become ``.swap`` when whole, and then take the place of the segments they were made from.

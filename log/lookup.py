@@ -1,4 +1,4 @@
-"""Finding offsets by time: what ListOffsets asks of a log."""
+"""Finding offsets by time, for ListOffsets."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What a log has lost: its files compared with what its other files and the checkpoints say was
-there.
+"""What a log has lost: its files compared with its other files and the checkpoints.
 
-All that is compared is on the disk before what vouches for it, so that neither a kill nor a loss of
-power makes anything seem lost (docs/operating.md, "What is missed by name").
+Each of these was on the disk before the file that says that it was there, so that neither a kill
+nor a power cut makes anything seem lost (docs/operating.md, "What is missed by name").
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""From key to the offset of its last record, over the dirty part of a log.
+"""A map from key to the offset of its last record, over the dirty part of a log.
 
-The map is a dictionary from the key's bytes, so that two keys are never taken for one, and holds no
-more than it may: a batch that might not fit ends it. A tombstone's offset is stored as its bitwise
+The map is a dictionary from the key's bytes, so that two keys are never taken for one. It is
+bounded: a batch that might not fit ends it. A tombstone's offset is stored as its bitwise
 complement, so that one number says both.
 """
 

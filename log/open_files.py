@@ -1,9 +1,9 @@
 """A bounded number of descriptors for any number of files.
 
-Owns which files have one. A broker with ten thousand partitions has tens of thousands of files, and
-reads and writes few of them at a time: the descriptor of a file that was not used for a while is
-closed and opened again when it is needed. A file whose name goes or is taken by another must be
-kept open before (`BoundedFile.keep`), else it could not be found again.
+A broker with ten thousand partitions has tens of thousands of files and uses few of them at a time.
+The descriptor of a file that was not used for a while is closed, and opened again when needed. A
+file that loses its name must be kept open before that (`BoundedFile.keep`), since it could not be
+found again.
 """
 
 from __future__ import annotations

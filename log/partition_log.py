@@ -272,7 +272,7 @@ class PartitionLog:
     def _save_producers(self) -> None:
         save_producers(self.fs, self.directory, self.producers, self.log_end_offset)
 
-    # -- failed writes (DESIGN law 6)
+    # -- failed writes (law 6)
 
     def _poison(self, error: OSError) -> LogPoisoned:
         self.poisoned = f"a write to {self.active.file.path} failed: {error}"

@@ -1,4 +1,4 @@
-"""What is done to a producer's batches before they are written: sizes, sequences, offsets."""
+"""Checks and changes of a producer's batches before they are written: sizes, sequences, offsets."""
 
 from __future__ import annotations
 

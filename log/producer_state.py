@@ -1,4 +1,4 @@
-"""What a partition knows of its idempotent producers: the last five batches of each.
+"""The idempotent producers of a partition: the last five batches of each.
 
 A batch that is among them is a duplicate and answered with its first offsets; one that leaves a gap
 is refused with OUT_OF_ORDER_SEQUENCE_NUMBER, one of an older epoch with INVALID_PRODUCER_EPOCH. A

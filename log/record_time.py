@@ -1,9 +1,9 @@
 """The timestamp of the first record at or above an offset: how old what a consumer has not read is.
 
-One record is wanted, so little is read: the header of its batch often says it already. Where it
-does not, the records are opened, unless the batch is so large that this would cost milliseconds;
-then its first timestamp serves, and the answer says that it is approximate. Who wants many records
-of a log asks one `TimeReader`, offsets ascending: it goes on where it is.
+Little is read for one record: the header of its batch often has the answer. Otherwise the records
+are decoded, unless the batch is so large that this would cost milliseconds; its first timestamp is
+used then, and the answer says that it is approximate. For many records of a log use one
+`TimeReader`, with ascending offsets: it continues from its position.
 """
 
 from __future__ import annotations

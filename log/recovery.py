@@ -1,10 +1,10 @@
-"""Opening the segments of a log: what a crash left is checked, a torn tail cut, indexes put right.
+"""Opening the segments of a log: checks after a crash, cuts a torn tail, rebuilds indexes.
 
 After a clean stop nothing is checked but the end of the last segment. After any other, the batches
 of every segment that reaches the *recovery point* (all below it was fsynced) are read and checked
 one by one. Damage at or above the recovery point is a tail that was being written: it is cut off,
-and the report says so; whole batches behind it are kept in a file beside. Damage below it is
-nothing that a crash does: the log is refused.
+and the report says so; whole batches after it are kept in a separate file. A crash does not cause
+damage below the recovery point: such a log is refused.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Which transactions of a log were aborted: for consumers that read what is committed.
 
 Apache Kafka writes them into a ``.txnindex`` file beside each segment, as their markers come:
-version, producer id, first offset, offset of the marker, last stable offset. Entries that its crash
-or a loss of power took are written anew from the batches behind the newest producer snapshot. An
-entry whose marker is no longer in the log was cleaned away with its records and is overlooked: a
-consumer that was given it would wait for the marker and drop what the producer wrote later.
+version, producer id, first offset, offset of the marker, last stable offset. Entries that a crash
+or a power cut lost are written again from the batches after the newest producer snapshot. An entry
+whose marker is no longer in the log was cleaned away with its records and is ignored: a consumer
+that got it would wait for the marker and drop what the producer wrote later.
 """
 
 from __future__ import annotations

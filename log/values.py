@@ -1,4 +1,4 @@
-"""What appending to a log and reading from it return."""
+"""The results of appending to a log and reading from it."""
 
 from __future__ import annotations
 
