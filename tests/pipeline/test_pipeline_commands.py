@@ -91,9 +91,9 @@ def test_without_the_extra_the_command_that_installs_it_is_said(
     monkeypatch.setattr(extra.importlib.util, "find_spec", lambda name: None)
     ran = run("pipeline", "commits", "--source", "x", "--out", "y")
     assert ran.code == 1
-    assert ran.err.startswith("muster: this needs pyspark, ")
+    assert ran.err.startswith("muster: this command needs pyspark, ")
     assert "pip install 'musterd[pipeline]'" in ran.err
-    with pytest.raises(CommandError, match="this needs kazoo"):
+    with pytest.raises(CommandError, match="this command needs kazoo"):
         open_target(ZOOKEEPER, "127.0.0.1:1", 1.0)
 
 

@@ -32,7 +32,7 @@ def test_a_job_tells_what_it_made_and_does_not_make_it_twice(
     words = ["pipeline", "commits", "--source", str(history), "--out", str(out), "--no-topics"]
     made = run(*words)
     assert made.code == 0, made.err
-    assert made.out.startswith("commits: 2 records of the history\n")
+    assert made.out.startswith("commits: read 2 records of the history\n")
     assert made.err == ""
     [row] = [line.split() for line in made.out.splitlines() if line.startswith("commits ")]
     assert row[:2] == ["commits", "2"]
@@ -49,7 +49,7 @@ def test_a_job_tells_what_it_made_and_does_not_make_it_twice(
     (history / "meta.properties").write_text("version=1\ncluster.id=two\n")
     mixed = run(*words, "--overwrite")
     assert mixed.code == 1
-    assert "has tables of cluster one and the source is cluster two" in mixed.err
+    assert "has tables of cluster one, but the source is cluster two" in mixed.err
 
 
 def full(_: object) -> list[object]:
@@ -153,7 +153,7 @@ def test_offsets_are_put_back_to_what_they_were_and_forth_again(
     assert "has no offsets of group nobody" in nobody.err
     early = scene.restore(*asked[:1], "--at", "2020-01-01", *asked[3:])
     assert early.code == 1
-    assert "none of these groups had an offset then" in early.err
+    assert "the history has no offset of these groups from that time" in early.err
 
 
 def test_a_history_of_another_cluster_is_refused(
@@ -162,7 +162,7 @@ def test_a_history_of_another_cluster_is_refused(
     words = ["pipeline", "restore", "billing", "--at", "2026-01-01T12:00:30"]
     ran = run(*words, "--source", str(history), "-b", broker.bootstrap)
     assert ran.code == 1
-    assert "the history is of cluster one and" in ran.err
+    assert "the history is of cluster one, but" in ran.err
     assert "--other-cluster" in ran.err
 
 

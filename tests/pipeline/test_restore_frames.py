@@ -184,7 +184,7 @@ def test_a_partition_that_is_gone_is_told_and_left() -> None:
 
 
 def test_a_time_before_everything_is_refused() -> None:
-    with pytest.raises(PipelineError, match="none of these groups had an offset then"):
+    with pytest.raises(PipelineError, match="the history has no offset of these groups"):
         plan_restore({KEY: then(None, LATER, whole=True)}, {KEY: Position(1)}, BOUNDS)
 
 
