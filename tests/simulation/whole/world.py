@@ -141,7 +141,7 @@ class World:
     def begin_watch(self, shard: GroupShard, now: Now) -> ShardWatch | None:
         """``shard`` has read its log; None if it is nobody's, such as a checker's own."""
         assert self.process is not None
-        for hosted in self.process.broker.runtime.hosts:
+        for hosted in self.process.broker.runtime.hosted_shards:
             if hosted.shard is shard:
                 watch = self.watches[hosted.partition]
                 self._watched[shard] = watch
