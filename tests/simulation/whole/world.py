@@ -142,7 +142,7 @@ class World:
         """``shard`` has read its log; None if it is nobody's, such as a checker's own."""
         assert self.process is not None
         for hosted in self.process.broker.runtime.hosted_shards:
-            if hosted.shard is shard:
+            if hosted.core is shard:
                 watch = self.watches[hosted.partition]
                 self._watched[shard] = watch
                 self.guarded(watch.begin, shard, now)
