@@ -1,4 +1,4 @@
-"""What commands ask of Muster's HTTP API: one GET, JSON back, and plain words when that fails."""
+"""What commands ask of Muster's HTTP API: one GET, JSON back, and a sentence when that fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Api:
         self._host, self._port, self._timeout_s = host.strip("[]"), int(port), timeout_s
 
     def get(self, path: str, **query: Any) -> Any:
-        """The JSON at a path; CommandError where there is none, or nobody who is Muster."""
+        """The JSON at a path; CommandError when the answer is an error or not Muster's."""
         status, body = self._ask(path, query)
         try:
             value = json.loads(body)

@@ -1,4 +1,4 @@
-"""Options that commands share, said once so that they read alike everywhere."""
+"""Options that commands share, so that they read alike everywhere."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
 
 
 def progress(items: Iterable[Item], doing: str, total: int | None = None) -> Iterator[Item]:
-    """Yield the items; on a terminal a bar on standard error says how far that is.
+    """Yield the items; on a terminal a bar on standard error shows the progress.
 
     Nothing is shown for what takes less than half a second, nor in a pipe.
     """

@@ -2,7 +2,7 @@
 
 Rates are differences between two looks at the broker's HTTP: `/metrics` for topics, commits and
 requests, `/api/groups` for groups, and of the groups shown their members, `/api/clients` for what
-each client sends and gets. What a client reads is what is committed in the partitions it owns.
+each client sends and gets. A client reads what is committed in the partitions that it owns.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def _clients(
     read: dict[tuple[str, str, str], float],
     traffic: dict[tuple[str, str], dict[str, float]],
 ) -> list[Value]:
-    """Clients that are connected, that own something, or that sent something meanwhile."""
+    """Clients that are connected, own partitions, or sent something between the two looks."""
     rows: dict[tuple[str, str], Value] = {}
 
     def row_of(key: tuple[str, str]) -> Value:

@@ -12,5 +12,5 @@ def now() -> datetime:
 
 
 def fresh_id() -> str:
-    """An id that nobody else has."""
+    """A new random id."""
     return uuid.uuid4().hex

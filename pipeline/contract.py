@@ -33,7 +33,7 @@ GROUP: Final = "group"
 GROUP_TOMBSTONE: Final = "group_tombstone"
 """A group was deleted, or had nothing left."""
 UNKNOWN: Final = "unknown"
-"""A record whose key is of no type that is known; kept as `raw_key` and `raw_value`."""
+"""A record with a key of an unknown type; kept as `raw_key` and `raw_value`."""
 DAMAGED: Final = "damaged"
 """Bytes that could not be read; `damage` says where and why. They go to quarantine."""
 KINDS: Final = (COMMIT, COMMIT_TOMBSTONE, GROUP, GROUP_TOMBSTONE, UNKNOWN, DAMAGED)

@@ -44,7 +44,7 @@ class DayFiles:
     ) -> None:
         """``schema`` has a column `day`, which the folders' names have, not the files.
 
-        ``dictionaries`` are the columns whose values come again and again.
+        ``dictionaries`` are the columns that repeat their values.
         """
         self._folder = folder
         self._name = name

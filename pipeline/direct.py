@@ -2,8 +2,8 @@
 
 Spark hands the tasks out and looks after them. Each reads whole partitions of the log in order and
 writes Parquet files into a folder of its own; the files of the tries that were counted are then
-moved to their place, and what others left is thrown away, so that a task that was tried twice, or
-that still runs somewhere after it was given up, adds nothing.
+moved to their place, and what other tries left is deleted. So a task that was tried twice, or that
+still runs somewhere after it was given up, adds nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pipeline.sources.segments import SharedTask, read_chain
 from pipeline.tables.arrow_commits import RecordTimes
 
 BATCHES_MAX: Final = 2_000_000
-"""Batches of topics whose times every task is given, some 30 MB; above it Spark joins them."""
+"""How many batches' times each task is given, some 30 MB; above it Spark joins them."""
 _TRIES = "_tries"
 
 
@@ -41,7 +41,7 @@ class ArrowForm(NamedTuple):
     rows_of: Callable[[pa.RecordBatch, RecordTimes | None], pa.RecordBatch]
     """Makes its rows of CHAINED and the times of the topics' records."""
     dictionaries: tuple[str, ...]
-    """The columns whose values come again and again."""
+    """The columns that repeat their values."""
 
 
 class Seen(NamedTuple):
@@ -144,7 +144,7 @@ def _count(rows: pa.RecordBatch, kind: str) -> int:
 
 
 def move(written: Written, folder: str) -> None:
-    """The files of a try to their place; names have the partition, so that no two are the same."""
+    """Move the files of a try to their place; the partition in each name keeps them apart."""
     for file in written.files:
         place = os.path.join(folder, file)
         os.makedirs(os.path.dirname(place), exist_ok=True)

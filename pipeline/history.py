@@ -25,7 +25,7 @@ class History:
     def __init__(
         self, source: Source, job: Job, topics: Sequence[str] | None, with_batches: bool
     ) -> None:
-        """``topics`` are those whose batches are read, None for all; none ``with_batches`` off."""
+        """``topics``: those whose batches are read, None for all; none without ``with_batches``."""
         self._source = source
         self._job = job
         self._topics = None if topics is None else list(topics)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def named(groups: Sequence[str]) -> Column:
-    """Rows whose `group_id` one of these names or patterns means."""
+    """Rows with a `group_id` that one of these names or patterns matches."""
     from pyspark.sql import functions as F
 
     names = [group for group in groups if "*" not in group]

@@ -52,7 +52,7 @@ def selected(events: DataFrame, selection: Selection) -> DataFrame:
 
 
 class SelectedSource:
-    """A source of which a part is read."""
+    """A part of a source."""
 
     def __init__(self, source: Source, selection: Selection) -> None:
         self._source = source

@@ -106,7 +106,7 @@ def java_home() -> str:
 
 
 def java_version(home: str) -> int:
-    """The feature version of the Java in ``home``, 0 where there is none that answers."""
+    """The feature version of the Java in ``home``, 0 where none answers."""
     try:
         said = subprocess.run(
             [str(Path(home) / "bin" / "java"), "-version"],

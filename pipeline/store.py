@@ -44,12 +44,12 @@ class Store:
         return f"{self.folder}/{name}"
 
     def has(self, name: str) -> bool:
-        """Whether a table is there; one whose replacing was cut short counts, and is put back."""
+        """Whether a table is there; one that a killed run was replacing is put back, and counts."""
         self._settle(name)
         return bool(self._files.exists(self._path(self.path(name))))
 
     def cluster_id(self) -> str | None:
-        """The cluster whose tables these are; None while it is not known."""
+        """The cluster of these tables; None while it is not known."""
         if not self.has_file(_MARK):
             return None
         stream = self._files.open(self._path(self.path(_MARK)))
@@ -62,7 +62,7 @@ class Store:
         return found
 
     def belong_to(self, cluster_id: str | None) -> None:
-        """Note whose tables these are. PipelineError when they are another cluster's.
+        """Note the cluster of these tables. PipelineError when they are another cluster's.
 
         A cluster that is not known (None) leaves no note and is not refused.
         """

@@ -71,7 +71,7 @@ class Connection:
         return least <= version <= most
 
     def version_of(self, name: str) -> int:
-        """Return the version to use for an API; CommandError when there is none in common."""
+        """Return the version to use for an API; CommandError when broker and client share none."""
         api = BY_NAME[name]
         least, most = self.ranges.get(api.key, (0, -1))
         chosen = min(most, api.versions[-1], VERSION_CAPS.get(name, most))
@@ -157,7 +157,7 @@ class Cluster:
         raise failures[0]
 
     def reconnect(self) -> None:
-        """Begin anew, when a call was given up: its answer need not be waited for any more."""
+        """Drop every connection and connect again: a call that was given up is not waited for."""
         self.close()
         self._connections.clear()
         self.any = self._connect_any()

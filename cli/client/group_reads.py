@@ -84,7 +84,7 @@ def read_group(cluster: Cluster, group_id: str) -> Group:
 
 
 def _of_the_new_protocol(coordinator: Connection, group_id: str) -> Group | None:
-    """A group of KIP-848, which DescribeGroups does not know; None if it is none."""
+    """A group of KIP-848, which DescribeGroups does not know; None for any other."""
     if not coordinator.supports("ConsumerGroupDescribe", 0):
         return None
     asked = {"group_ids": [group_id], "include_authorized_operations": False}

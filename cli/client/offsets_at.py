@@ -1,4 +1,4 @@
-"""Where partitions begin and end, asked of their leaders: shared by topics, groups and consume."""
+"""Where partitions begin and end, and which offset has a timestamp: ListOffsets."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def _shown(entry: dict[str, Any] | None) -> str | None:
 
 
 def _value_after(operation: Operation, before: dict[str, dict[str, Any]]) -> str | None:
-    """The value that a setting would get; for a deleted one what stands behind it."""
+    """The value that a setting would get; for a deleted one the value that then holds."""
     entry = before.get(operation.setting)
     if operation.operation == SET:
         return operation.value
@@ -221,7 +221,7 @@ def _value_after(operation: Operation, before: dict[str, dict[str, Any]]) -> str
 
 
 def _behind(entry: dict[str, Any] | None) -> tuple[str, str | None] | None:
-    """Name and value of what holds once the setting itself is deleted, where the broker says."""
+    """Name and value of the setting that holds after a deletion, where the broker says."""
     behind = [] if entry is None else entry["synonyms"][1:]
     return (behind[0]["name"], behind[0]["value"]) if behind else None
 
@@ -268,7 +268,7 @@ def _settled(
 
 
 def _own_sources(resource: Resource) -> tuple[str, ...]:
-    """Where values come from that are the resource's own; DescribeConfigs v0 says only "set"."""
+    """The sources of a resource's own values; DescribeConfigs v0 says only "set"."""
     if resource.kind == TOPIC_RESOURCE:
         return "topic", "set"
     return ("broker, at run time",) if resource.name else ("every broker, at run time",)

@@ -147,7 +147,7 @@ def _rebalance(entry: Value) -> list[str]:
         if entry["sync_ms"] is not None:
             line += f"; sync took {span(entry['sync_ms'])}"
         lines.append(line)
-    lines.append(_came_of_it(entry))
+    lines.append(_outcome(entry))
     return [line for line in lines if line]
 
 
@@ -155,7 +155,7 @@ def _is_the_cause(entry: Value, change: Value) -> bool:
     return bool(change["member"] == entry["member"] or change["member"] in entry["why"])
 
 
-def _came_of_it(entry: Value) -> str:
+def _outcome(entry: Value) -> str:
     if entry["outcome"] == "nobody left":
         return "    no member was left: the group is empty"
     if entry["outcome"] in ("interrupted", "unloaded"):

@@ -228,7 +228,7 @@ def _value(value: Any) -> str:
 
 
 def time_of(wall_ms: int) -> str:
-    """A time in UTC, to the millisecond; what is none as it is."""
+    """A time in UTC, to the millisecond; a number that is not a time as it is."""
     if not 0 <= wall_ms < 253_402_300_800_000:
         return f"no timestamp ({wall_ms})" if wall_ms != -1 else "no timestamp"
     when = datetime.fromtimestamp(wall_ms / 1000, UTC)

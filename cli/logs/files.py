@@ -44,7 +44,7 @@ _SCAN_BYTES = 1 << 20
 
 
 def damage(position: int, reason: str) -> Entry:
-    """An entry that says what is wrong at a byte of the file."""
+    """An entry for damage at a byte of the file."""
     return {"kind": "damage", "position": position, "reason": reason.rstrip(".")}
 
 
@@ -74,7 +74,7 @@ def read_segment(
 
 
 def _read_batch(file: BinaryIO, position: int, size: int) -> bytes | Entry:
-    """The bytes of the batch at a position, or why there is none."""
+    """The bytes of the batch at a position, or an entry for padding or damage."""
     file.seek(position)
     head = file.read(MAGIC_POSITION + 1)
     if not any(head) and _zeros_until(file, position, size):

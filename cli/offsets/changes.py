@@ -1,9 +1,9 @@
-"""Changing committed offsets from outside a group: what would change, the yes, and the doing.
+"""Changing committed offsets from outside a group: show, ask, and do.
 
 Every command that changes offsets ends here, so that all of them behave alike. The group must have
 no members. What would change is shown first, before and after. Then ``--dry-run`` ends it,
 ``--execute`` does it, and without either a person at a terminal is asked; in a pipe nothing is done
-and the exit code is 2, so that no script changes offsets by leaving a word out.
+and the exit code is 2, so that no script changes offsets by mistake.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cli.client.cluster import Cluster, Connection, Value
 from cli.client.group_reads import WITHOUT_MEMBERS, Committed, Group
 from cli.client.offsets_at import Partition
 from cli.errors import REFUSED, USAGE, CommandError, refused
-from cli.offsets.leader_epochs import LEFT_OUT, Claim, borne_out
+from cli.offsets.leader_epochs import LEFT_OUT, Claim, confirmed
 from protocol import errors
 
 DryRun = Annotated[
@@ -42,7 +42,7 @@ _MORE = ["reread", "skipped", "note"]
 
 
 class Change(NamedTuple):
-    """One offset of a group: None before is none committed, None after is deleted."""
+    """One offset of a group; ``before`` is None without a commit, ``after`` for a deletion."""
 
     group_id: str
     key: Partition
@@ -69,7 +69,7 @@ def with_true_epochs(cluster: Cluster, changes: Sequence[Change]) -> list[Change
         for number, change in enumerate(changes)
         if change.after is not None and change.after.leader_epoch >= 0
     }
-    true = borne_out(cluster, claims.values())
+    true = confirmed(cluster, claims.values())
     return [
         _without_epoch(change) if number in claims and claims[number] not in true else change
         for number, change in enumerate(changes)

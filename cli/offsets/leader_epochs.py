@@ -1,10 +1,10 @@
-"""Leader epochs beside committed offsets: which of them the partition's own log bears out.
+"""Leader epochs beside committed offsets: which of them the partition's own log confirms.
 
 A consumer believes the epoch that it finds beside its offset. One above the partition's own makes
 it wait for metadata that never come (Java consumers of 3.9.2 and 4.3.1 do so for ever); one of
 another history makes it take records for lost. An epoch is a topic's own: another cluster's means
 nothing here, nor does that of a topic which was deleted and made again. So the log is asked, and an
-epoch that it does not bear out is left out: -1 says that nothing is known.
+epoch that it does not confirm is left out: -1 says that nothing is known.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Claim(NamedTuple):
     leader_epoch: int
 
 
-def borne_out(cluster: Cluster, claims: Iterable[Claim]) -> set[Claim]:
+def confirmed(cluster: Cluster, claims: Iterable[Claim]) -> set[Claim]:
     """Those of these claims that a consumer would find true, which asks the same (KIP-320).
 
     That is: the partition's log had the epoch, or a later one, and its records up to that one reach
-    to the offset. Nothing that can't be asked is borne out.
+    to the offset. Nothing that can't be asked is confirmed.
     """
     wanted = {claim for claim in claims if claim.leader_epoch >= 0}
     if not wanted:

@@ -80,7 +80,7 @@ def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> 
 
 
 def carry_out_file(path: Path, undo: bool, bootstrap: str | None, manner: Manner) -> None:
-    """Do, or undo, what a plan's file says, if what is there now is what the plan knows."""
+    """Carry out or undo a plan from its file, if the offsets are still as the plan knows them."""
     with sentences():
         plan = from_json(read_text(path), str(path))
         where = plan.where if plan.target == ZOOKEEPER else bootstrap or plan.where
@@ -178,7 +178,7 @@ def open_target(kind: str, where: str, timeout_s: float) -> Target:
 
 
 def check_alone(path: Path | None, other: Path | None, named: Sequence[object]) -> Path | None:
-    """The file of --apply or --undo; CommandError when more is said than that."""
+    """The file of --apply or --undo; CommandError when other options are given too."""
     chosen = path or other
     if chosen is not None and ((path and other) or any(named)):
         raise CommandError(

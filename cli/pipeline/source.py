@@ -1,4 +1,4 @@
-"""Where a history is read: said once for every command, and looked at before Spark is started."""
+"""Where a history is read: one option for every command, checked before Spark is started."""
 
 from __future__ import annotations
 

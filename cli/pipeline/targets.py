@@ -155,7 +155,7 @@ class ZooKeeperTarget:
             )
 
     def write(self, steps: Sequence[Step], force: bool) -> None:  # noqa: ARG002 - as Target
-        """See Target; each offset only where nobody changed it meanwhile."""
+        """See Target; an offset that somebody else has changed is left."""
         for _ in output.progress(self.offsets.change(steps), "changing offsets", len(steps)):
             pass
 
@@ -203,7 +203,7 @@ class OldWayTarget:
         return list(steps)
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """See Target: nothing is known here of who reads."""
+        """See Target: a broker does not know who reads the old way."""
 
     def write(self, steps: Sequence[Step], force: bool) -> None:  # noqa: ARG002 - as Target
         """See Target. There is no deleting the old way."""

@@ -33,7 +33,7 @@ class Position(NamedTuple):
 
 
 class Key(NamedTuple):
-    """Whose offset, and of what."""
+    """A group and a partition."""
 
     group: str
     topic: str
@@ -139,7 +139,7 @@ class Standing(NamedTuple):
     done: list[Step]
     """As the plan leaves it: nothing to do."""
     differing: list[tuple[Step, Position | None]]
-    """Neither: somebody else changed it; with what is there."""
+    """Neither, since somebody else changed it; each with the position that it has now."""
 
 
 def standing(steps: Iterable[Step], now: Positions) -> Standing:
@@ -198,7 +198,7 @@ def row(each: Step) -> dict[str, Any]:
 
 
 def from_json(text: str, name: str) -> Plan:
-    """Read a plan's file. PipelineError says what in it is not a plan's."""
+    """Read a plan's file. PipelineError names the place where it is not a plan."""
     try:
         value = json.loads(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Offsets in ZooKeeper's consumer paths: read, and changed only where nobody else did.
+"""Offsets in ZooKeeper's consumer paths: read, and changed only if nobody else changed them.
 
 Kafka's consumers of 0.8 kept an offset as decimal text at
 ``/consumers/GROUP/offsets/TOPIC/PARTITION`` and announced themselves, while they ran, below
@@ -37,13 +37,13 @@ class OldOffsets(NamedTuple):
 
     positions: dict[Key, Position]
     unreadable: list[tuple[str, str]]
-    """Paths whose text is no offset, and that text."""
+    """Paths with a text that is not an offset, and that text."""
     running: dict[str, int]
     """Consumers of the old kind that run now, by group: they go on committing."""
 
 
 class ZooKeeperOffsets:
-    """One connection. PipelineError, or Unreachable, says what ZooKeeper refused."""
+    """One connection. PipelineError or Unreachable when ZooKeeper refuses or does not answer."""
 
     def __init__(self, hosts: str, timeout_s: float) -> None:
         self.hosts = hosts

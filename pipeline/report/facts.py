@@ -195,7 +195,7 @@ def _top(frame: DataFrame, order: Column, **columns: Column) -> list[Row]:
 
 
 def _expiring(offsets: DataFrame) -> list[Row]:
-    """The groups whose offsets go next."""
+    """The groups with the offsets that expire next."""
     soon = offsets.where(F.col("expires_at").isNotNull()).groupBy("group_id", "rule")
     return (
         soon.agg(

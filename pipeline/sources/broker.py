@@ -1,4 +1,4 @@
-"""A few questions to a broker before Spark asks: is it there, whose is it, what does it hold.
+"""A few questions to a broker before Spark starts: its cluster, its topics and their ends.
 
 Spark's connector tries a broker that is not there again and again for minutes; a socket knows at
 once. Plain connections only.
@@ -32,7 +32,7 @@ Address = tuple[str, int]
 
 @dataclass
 class ClusterView:
-    """What a cluster says of itself."""
+    """The brokers and topics of a cluster."""
 
     cluster_id: str | None
     brokers: dict[int, Address]

@@ -30,7 +30,7 @@ BATCHES_TABLE = "batches"
 
 
 def open_source(spark: SparkSession, where: str) -> ClusterSource:
-    """The source that ``where`` names; PipelineError says why it is none.
+    """The source that ``where`` names; PipelineError when it is not one.
 
     `HOST:PORT` (several with commas) or `kafka://HOST:PORT`: a broker. Else the folder of a `Store`
     that has events, else folders of segments: a broker's data folders (several with commas), a

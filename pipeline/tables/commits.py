@@ -16,7 +16,7 @@ from pipeline.tables.moments import (
 from pipeline.tables.schemas import COMMITS, PERSON, RATES, REWINDS
 
 KEY = ("log_partition", "group_id", "topic", "partition")
-"""Whose commits follow one another. A group lives in one partition of the log."""
+"""What identifies a chain of commits. A group lives in one partition of the log."""
 
 
 def commits(events: DataFrame, batches: DataFrame | None = None) -> DataFrame:
@@ -61,7 +61,7 @@ def _with_previous(rows: DataFrame) -> DataFrame:
     chain = Window.partitionBy(*KEY).orderBy("log_offset")
 
     def previous(name: str) -> Column:
-        """Of a tombstone nothing is taken over."""
+        """Null for a tombstone."""
         value = F.when(F.col("kind") == COMMIT, F.col(name))
         return F.lag(value).over(chain)
 

@@ -85,7 +85,7 @@ def churn(generations: DataFrame) -> DataFrame:
 
 
 def restless_members(generations: DataFrame) -> DataFrame:
-    """GENERATIONS to RESTLESS_MEMBERS: whose coming and going made the most generations.
+    """GENERATIONS to RESTLESS_MEMBERS: the members that made the most generations.
 
     A member is known by client id, host and instance id: its member id is new each time it comes.
     `share` is of all generations of the group.
@@ -252,7 +252,7 @@ def _change() -> Column:
 
 
 def _identity(member: Column) -> Column:
-    """Who a member is, however often it joins anew: a static one its instance id."""
+    """What identifies a member that joins again: of a static one its instance id."""
     instance = member["group_instance_id"]
     return F.when(instance.isNotNull(), F.concat(F.lit("i:"), instance)).otherwise(
         F.concat(F.lit("m:"), member["member_id"])

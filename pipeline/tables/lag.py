@@ -192,7 +192,7 @@ def _verdict() -> Column:
 
 
 def _known(age: Column) -> Column:
-    """Of records whose time is not known there is no age."""
+    """Records whose time is not known have no age."""
     return F.when(F.col("unread_at").isNotNull(), age)
 
 

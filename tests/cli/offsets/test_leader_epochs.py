@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from cli.client.cluster import Cluster as Commands
 from cli.offsets import leader_epochs
-from cli.offsets.leader_epochs import OFFSET_FOR_LEADER_EPOCH, Claim, borne_out
+from cli.offsets.leader_epochs import OFFSET_FOR_LEADER_EPOCH, Claim, confirmed
 from protocol.errors import NOT_LEADER_OR_FOLLOWER
 from tests.brokers import Broker
 from tests.cli.running import run
@@ -21,7 +21,7 @@ from tests.interop.cluster import Cluster
 ONE, TWO = ("orders", 0), ("orders", 1)
 RECORDS = 10
 
-# ----------------------------------------------------------------------------- what is borne out
+# ----------------------------------------------------------------------------- what is confirmed
 
 
 class Leader:
@@ -78,19 +78,19 @@ class Leader:
         (0, 37, False),  # a consumer would wait for that epoch
     ],
 )
-def test_an_epoch_is_borne_out_when_a_consumer_would_find_it_so(
+def test_an_epoch_is_confirmed_when_a_consumer_would_find_it_so(
     offset: int, epoch: int, true: bool
 ) -> None:
     claim = Claim(ONE, offset, epoch)
 
-    assert borne_out(Leader(), [claim]) == ({claim} if true else set())  # type: ignore[arg-type]
+    assert confirmed(Leader(), [claim]) == ({claim} if true else set())  # type: ignore[arg-type]
 
 
 def test_groups_that_differ_are_asked_about_in_turn_and_nobody_without_an_epoch() -> None:
     leader = Leader()
     claims = [Claim(ONE, 9, 2), Claim(ONE, 9, 5), Claim(TWO, 9, 5), Claim(TWO, 120, 5)]
 
-    found = borne_out(leader, [*claims, Claim(TWO, 9, -1)])  # type: ignore[arg-type]
+    found = confirmed(leader, [*claims, Claim(TWO, 9, -1)])  # type: ignore[arg-type]
 
     assert found == set(claims)
     assert leader.asked == [{ONE: 2, TWO: 5}, {ONE: 5}]
@@ -103,7 +103,7 @@ def test_many_partitions_are_asked_about_in_several_requests(
     leader = Leader()
     claims = {Claim(("orders", partition), 9, 5) for partition in range(3)}
 
-    assert borne_out(leader, claims) == claims  # type: ignore[arg-type]
+    assert confirmed(leader, claims) == claims  # type: ignore[arg-type]
     assert [len(asked) for asked in leader.asked] == [2, 1]
 
 
@@ -111,8 +111,8 @@ def test_many_partitions_are_asked_about_in_several_requests(
     ("leader", "topic"),
     [(Leader(NOT_LEADER_OR_FOLLOWER), "orders"), (Leader(api=-1), "orders"), (Leader(), "gone")],
 )
-def test_what_can_not_be_asked_is_not_borne_out(leader: Leader, topic: str) -> None:
-    assert borne_out(leader, [Claim((topic, 0), 9, 5)]) == set()  # type: ignore[arg-type]
+def test_what_can_not_be_asked_is_not_confirmed(leader: Leader, topic: str) -> None:
+    assert confirmed(leader, [Claim((topic, 0), 9, 5)]) == set()  # type: ignore[arg-type]
 
 
 # ----------------------------------------------------------- the commands that write offsets
