@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from offsets.plain_record import EPOCH_FROM_END, NO_METADATA, TAIL_BYTES, VALUE_HEAD
 from offsets.record_errors import CorruptRecord, UnwritableRun
 from offsets.record_reader import runs_of_records
 from offsets.record_values import (
@@ -36,9 +37,6 @@ __all__ = [
     "runs_of_records",
     "runs_of_section",
 ]
-
-_VALUE_HEAD = b"\x30\x00\x03"
-"""Length 24 as a varint, then version 3: before every offset value without metadata."""
 
 _FIXED_BYTES = 32
 """Of an offset record's body, without metadata, beside its key head and offset delta."""
@@ -153,7 +151,7 @@ def _single_offset(run: OffsetRun, key: _Key, delta: int) -> bytes:
         2 * delta if delta < 64 else _two_byte_column(delta, 1)[0],
         key.head,
         run.partitions[0],
-        _VALUE_HEAD,
+        VALUE_HEAD,
         run.offsets[0],
         run.leader_epochs[0],
         run.commit_timestamp_ms,
@@ -175,7 +173,7 @@ def _chunk(
     prologue = key.prologues[delta_bytes]
     # What stands between two offsets: no metadata, the timestamp, no headers, the prologue of the
     # next record; the epoch too when it is the same in all, as it nearly always is.
-    last_tail = b"\0\0" + run.commit_timestamp_ms.to_bytes(8, "big", signed=True) + b"\0"
+    last_tail = NO_METADATA + run.commit_timestamp_ms.to_bytes(8, "big", signed=True) + b"\0"
     same_epoch = epochs.count(epochs[0]) == size
     if same_epoch:
         last_tail = epochs[0].to_bytes(4, "big", signed=True) + last_tail
@@ -187,7 +185,7 @@ def _chunk(
     columns[1::step] = deltas
     columns[2::step] = [key.head] * size
     columns[3::step] = partitions
-    columns[4::step] = [_VALUE_HEAD] * size
+    columns[4::step] = [VALUE_HEAD] * size
     columns[5::step] = offsets
     if not same_epoch:
         columns[6::step] = epochs
@@ -209,7 +207,7 @@ def _remember_shape(size: int, delta_bytes: int, key: _Key, same_epoch: bool) ->
     if len(_shapes) >= _SHAPES_KEPT:
         _shapes.clear()
     prologue, delta = len(key.prologues[delta_bytes]), "BH"[delta_bytes - 1]
-    tail = 15 if same_epoch else 11
+    tail = EPOCH_FROM_END if same_epoch else TAIL_BYTES
     record = f"{delta}{key.size}si3sq{'' if same_epoch else 'i'}"
     records = f"{record}{tail + prologue}s" * (size - 1) + f"{record}{tail}s"
     shape = struct.Struct(f">{prologue}s{records}")

@@ -1,10 +1,15 @@
 """The records section of a stored batch to runs, at loading speed.
 
-Most of an offsets log is records of one shape: an offset without metadata, no headers, whose
-neighbours have the same group, topic and timestamp. Such a record is recognised by its constant
-bytes, without decoding it field by field. A stretch of such records whose partitions ascend one by
-one is compared with the expected bytes, and its offsets become a column at once. A stretch that
-differs in more fields is unpacked as a table. Everything else is read record by record.
+Most of an offsets log is plain offset records (their bytes are drawn in plain_record.py) whose
+neighbours have the same group, topic and timestamp. They are taken in one of three ways, the first
+that fits:
+
+    alike     partitions and offset deltas ascend one by one and the epoch is the same: the records
+              are compared with the expected bytes, and their offsets become a column at once
+    rows      other numbers differ too: the records are unpacked as a table
+    one       any other record: a plain one by its places, the rest field by field
+
+The loader gets the same runs from all three (record_reader.py).
 """
 
 from __future__ import annotations
@@ -13,32 +18,33 @@ import struct
 import sys
 from array import array
 from collections import Counter
-from typing import Any
 
+from offsets.plain_record import (
+    END,
+    END_BYTES,
+    NO_METADATA,
+    OFFSET_FROM_END,
+    PARTITION_BYTES,
+    TAIL_BYTES,
+    TIMESTAMP_FROM_END,
+    VALUE_HEAD,
+    VALUE_HEAD_FROM_END,
+)
 from offsets.record_errors import CorruptRecord
 from offsets.record_reader import BasedRun, RunBuilder, known_names, names_of
 from offsets.record_values import Malformed
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.varint import encode_varint, read_varint, read_varlong
+from protocol.records.stretch import TWO_BYTES_FROM, deltas_from
+from protocol.records.varint import read_varint, read_varlong
 
-# A plain record, counted from its end: partition 30, value length and version 26, offset 23,
-# leader epoch 15, metadata length 11, timestamp 9, header count 1.
-_VALUE_HEAD = b"\x30\x00\x03"
-_plain_fields = struct.Struct(">i3xqi2xqx")
-_PLAIN_BYTES = 30
-_PARTITION_END, _OFFSET_FROM_END = 27, 23
-_TAIL_BYTES = 11
 _LONGEST_PROLOGUE = 8
-
 _ALIKE_MAX = 256
 """Records that are compared at once: as many as the last byte of a partition counts."""
-_STRETCH_MAX = 64
-"""Records that are unpacked at once: of each size there is a shape, 12 KB at most."""
-_SHAPES_KEPT = 256
-_shapes: dict[tuple[int, int, int, int], struct.Struct] = {}
-_deltas = bytearray().join(encode_varint(delta) for delta in range(8192))
-_TWO_BYTES_FROM = 64
-_counting = bytearray(range(256))
+_ROWS_MAX = 64
+"""Records that are unpacked at once: of each size there is a table, 12 KB at most."""
+_TABLES_KEPT = 256
+_tables: dict[tuple[int, int, int, int], struct.Struct] = {}
+_last_bytes = bytearray(range(256))
 _LAST_FIRST = (7, 6, 5, 4, 3, 2, 1, 0)
 _SWAP = sys.byteorder == "little"
 
@@ -83,9 +89,9 @@ def _take_plain(
     end = position + at + (length >> 1)
     if (
         end > len(section)
-        or section[end - 26 : end - 23] != _VALUE_HEAD
-        or section[end - 11 : end - 9] != b"\0\0"
-        or section[end - 1]
+        or section[end - VALUE_HEAD_FROM_END : end - OFFSET_FROM_END] != VALUE_HEAD
+        or section[end - TAIL_BYTES : end - TIMESTAMP_FROM_END] != NO_METADATA
+        or section[end - 1]  # the header count
         or head[at]
         or head[at + 1]
     ):
@@ -98,20 +104,25 @@ def _take_plain(
     key_bytes, key_start = head[key_at], position + key_at + 1
     if key_bytes >= 0x80:
         key_bytes, key_start = key_bytes & 0x7F | head[key_at + 1] << 7, key_start + 1
-    key_head = section[key_start : end - _PLAIN_BYTES]
+    key_head = section[key_start : end - END_BYTES]
     names = known_names.get(key_head) or names_of(key_head)
-    if delta & 1 or delta >= 0x4000 or key_bytes != 2 * (len(key_head) + 4) or names is None:
+    if (
+        delta & 1
+        or delta >= 0x4000
+        or key_bytes != 2 * (len(key_head) + PARTITION_BYTES)
+        or names is None
+    ):
         return 0, position
-    plain = _plain_fields.unpack_from(section, end - _PLAIN_BYTES)
+    plain = END.unpack_from(section, end - END_BYTES)
     builder.add_plain(base_offset + (delta >> 1), names, plain)
     next_key = end + key_start - position
     if left == 1 or section[next_key : next_key + len(key_head)] != key_head:
         return 1, end
-    more = _take_stretch(section, position, end, at, delta, delta_bytes, left - 1, builder)
+    more = _take_more(section, position, end, at, delta >> 1, delta_bytes, left - 1, builder)
     return 1 + more, end + more * (end - position)
 
 
-def _take_stretch(
+def _take_more(
     section: bytes,
     position: int,
     end: int,
@@ -121,91 +132,131 @@ def _take_stretch(
     left: int,
     builder: RunBuilder,
 ) -> int:
-    """How many records behind the one at ``position`` differ from it in their numbers alone."""
+    """How many records behind the one at ``position`` differ from it in their numbers alone.
+
+    They are taken. That one ends at ``end``, and its offset delta begins at its byte ``delta_at``.
+    """
     size = end - position
     key_at = delta_at + delta_bytes
-    key_bytes = size - _PLAIN_BYTES - key_at
-    key = section[position + key_at : end - _PLAIN_BYTES]
+    key = section[position + key_at : end - END_BYTES]
     at_most = min(left, (len(section) - end) // size, _ALIKE_MAX)
     if delta_bytes == 1:
-        at_most = min(at_most, _TWO_BYTES_FROM - 1 - (delta >> 1))
+        at_most = min(at_most, TWO_BYTES_FROM - 1 - delta)
     if at_most <= 0:
         return 0
     count = _same_key(section, end + key_at, size, key, at_most, builder.stretch)
     if count < at_most:
         builder.stretch = count
-    if _take_alike(section, position, end, delta_at, delta, delta_bytes, count, builder):
-        return count
-    count = min(count, _STRETCH_MAX)
-    prologue = section[position : position + delta_at]
-    tail = section[end - _TAIL_BYTES : end]
-    shape = _shapes.get((delta_at, delta_bytes, key_bytes, count)) or _remember_shape(
-        delta_at, delta_bytes, key_bytes, count
-    )
-    fields = shape.unpack_from(section, end)
-    between = tail + prologue
-    if (
-        fields[0] != prologue
-        or fields[-1] != tail
-        or fields[1::6].count(key) != count
-        or fields[3::6].count(_VALUE_HEAD) != count
-        or fields[6:-1:6].count(between) != count - 1
-    ):
-        count = _first_different(fields, key, between, count) if fields[0] == prologue else 0
-    found = _ascending(section, end + delta_at, size, (delta >> 1) + 1, delta_bytes, count)
-    if found:
-        stop = 6 * found
-        builder.extend_plain(fields[2:stop:6], fields[4:stop:6], fields[5 : stop + 1 : 6])
-    return found
-
-
-def _take_alike(
-    section: bytes,
-    position: int,
-    end: int,
-    delta_at: int,
-    delta: int,
-    delta_bytes: int,
-    count: int,
-    builder: RunBuilder,
-) -> bool:
-    """Take ``count`` records behind the one at ``position`` if only their offsets are free.
-
-    Their deltas and partitions must go on from it one by one, all else must be as in it.
-    """
+    deltas = deltas_from(delta + 1, delta_bytes, count)
+    if len(deltas) != delta_bytes * count:
+        count = len(deltas) // delta_bytes
+        if not count:
+            return 0
     first = section[position:end]
-    size = end - position
-    partition_at, offset_at = size - _PARTITION_END, size - _OFFSET_FROM_END
-    deltas = _deltas_from((delta >> 1) + 1, delta_bytes, count)
-    partitions = _counting[first[partition_at] + 1 : first[partition_at] + 1 + count]
-    if len(partitions) != count or len(deltas) != delta_bytes * count:
-        return False
+    offsets = _offsets_alike(section, end, first, delta_at, delta_bytes, deltas, count)
+    if offsets is not None:
+        builder.extend_alike(offsets)
+        return len(offsets)
+    return _take_rows(
+        section, end, first, delta_at, delta_bytes, deltas, min(count, _ROWS_MAX), builder
+    )
+
+
+def _offsets_alike(
+    section: bytes,
+    begin: int,
+    first: bytes,
+    delta_at: int,
+    delta_bytes: int,
+    deltas: bytes,
+    count: int,
+) -> array[int] | None:
+    """The offsets of ``count`` records at ``begin``; None unless these alone are free.
+
+    Their deltas and partitions must go on from the ``first`` one by one, all else must be as in it.
+    Fewer than ``count`` where the last byte of the partition runs over.
+    """
+    size = len(first)
+    partition_at, offset_at = size - END_BYTES + 3, size - OFFSET_FROM_END
+    partitions = _last_bytes[first[partition_at] + 1 : first[partition_at] + 1 + count]
+    count = len(partitions)
+    at = begin + partition_at
+    if not count or section[at : at + count * size : size] != partitions:
+        return None
     due = bytearray(first * count)
     due[partition_at::size] = partitions
     for place in range(delta_bytes):
-        due[delta_at + place :: size] = deltas[place::delta_bytes]
+        due[delta_at + place :: size] = deltas[place : delta_bytes * count : delta_bytes]
     values = bytearray(first[offset_at : offset_at + 8] * count)
-    start, stop = end + offset_at, end + len(due)
+    start, stop = begin + offset_at, begin + len(due)
     for place in _LAST_FIRST:
         column = bytearray(section[start + place : stop : size])
         values[place::8] = due[offset_at + place :: size] = column
-        if not place & 3 and section.startswith(due, end):
+        if not place & 3 and section.startswith(due, begin):
             break  # which mostly is so after four bytes: the others are as in the first offset
     else:
-        return False
+        return None
     offsets = array("q", values)
     if _SWAP:
         offsets.byteswap()
-    builder.extend_alike(offsets)
-    return True
+    return offsets
 
 
-def _deltas_from(delta: int, delta_bytes: int, count: int) -> bytearray:
-    """The varints of ``count`` offset deltas, fewer where they would have another size."""
-    if delta_bytes == 1:
-        return _deltas[delta : min(delta + count, _TWO_BYTES_FROM)]
-    start = _TWO_BYTES_FROM + 2 * (delta - _TWO_BYTES_FROM)
-    return _deltas[start : start + 2 * count]
+def _take_rows(
+    section: bytes,
+    begin: int,
+    first: bytes,
+    delta_at: int,
+    delta_bytes: int,
+    deltas: bytes,
+    count: int,
+    builder: RunBuilder,
+) -> int:
+    """Take those of ``count`` records at ``begin`` that have the ``first`` one's constant bytes.
+
+    Their deltas must go on from it one by one. How many they are.
+    """
+    size = len(first)
+    key_at = delta_at + delta_bytes
+    table = _tables.get((delta_at, delta_bytes, size, count)) or _remember_table(
+        delta_at, delta_bytes, size, count
+    )
+    fields = table.unpack_from(section, begin - TAIL_BYTES)
+    tail, key = first[-TAIL_BYTES:], first[key_at:-END_BYTES]
+    between = tail + first[:delta_at]
+    if (
+        fields[:-1:6].count(between) != count
+        or fields[1::6].count(key) != count
+        or fields[3::6].count(VALUE_HEAD) != count
+    ):
+        constant = (between, key, VALUE_HEAD)
+        rows = zip(fields[:-1:6], fields[1::6], fields[3::6], strict=True)
+        count = next(n for n, row in enumerate(rows) if row != constant)
+    if count and fields[6 * count][:TAIL_BYTES] != tail:  # the last one's stands in the next row
+        count -= 1
+    stop = begin + count * size
+    for place in range(delta_bytes):
+        column = section[begin + delta_at + place : stop : size]
+        count = min(count, _common(column, deltas[place::delta_bytes]))
+    if count:
+        stop = 6 * count
+        builder.extend_plain(fields[2:stop:6], fields[4:stop:6], fields[5:stop:6])
+    return count
+
+
+def _remember_table(delta_at: int, delta_bytes: int, size: int, count: int) -> struct.Struct:
+    """``count`` rows, from the tail of the record before the first to that of the last.
+
+    A row: the tail of the record before and the prologue of this one; the head of the key, the
+    partition, the value's head, offset and epoch. The offset deltas are passed over.
+    """
+    if len(_tables) >= _TABLES_KEPT:
+        _tables.clear()
+    key_bytes = size - END_BYTES - delta_at - delta_bytes
+    row = f"{TAIL_BYTES + delta_at}s{delta_bytes}x{key_bytes}si3sqi"
+    table = struct.Struct(f">{row * count}{TAIL_BYTES}s")
+    _tables[delta_at, delta_bytes, size, count] = table
+    return table
 
 
 def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, guess: int) -> int:
@@ -230,30 +281,7 @@ def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, gues
     return low + 1
 
 
-def _first_different(fields: tuple[Any, ...], key: bytes, between: bytes, count: int) -> int:
-    """How many records at the beginning of ``fields`` are alike."""
-    for record in range(count):
-        at = 6 * record
-        if fields[at + 1] != key or fields[at + 3] != _VALUE_HEAD:
-            return record
-        behind = fields[at + 6]
-        if behind != between:  # the last one's tail, or one whose successor begins differently
-            alike: bool = behind[:_TAIL_BYTES] == between[:_TAIL_BYTES]
-            return record + alike
-    return count
-
-
-def _ascending(section: bytes, at: int, step: int, delta: int, delta_bytes: int, count: int) -> int:
-    """How many of ``count`` deltas, ``step`` bytes apart, go on from ``delta`` one by one."""
-    stop = at + count * step
-    due = _deltas_from(delta, delta_bytes, count)
-    return min(
-        _common(section[at + place : stop : step], due[place::delta_bytes])
-        for place in range(delta_bytes)
-    )
-
-
-def _common(found: bytes, due: bytes | bytearray) -> int:
+def _common(found: bytes, due: bytes) -> int:
     """Length of the common beginning."""
     if found == due:
         return len(found)
@@ -261,19 +289,6 @@ def _common(found: bytes, due: bytes | bytearray) -> int:
         if one != other:
             return i
     return min(len(found), len(due))
-
-
-def _remember_shape(prologue: int, delta_bytes: int, key_bytes: int, count: int) -> struct.Struct:
-    """``count`` records: the prologue of the first, then per record the head of its key, partition,
-    value head, offset, epoch, and its tail with the next one's prologue; deltas are passed over.
-    """
-    if len(_shapes) >= _SHAPES_KEPT:
-        _shapes.clear()
-    record = f"{delta_bytes}x{key_bytes}si3sqi"
-    records = f"{record}{_TAIL_BYTES + prologue}s" * (count - 1) + f"{record}{_TAIL_BYTES}s"
-    shape = struct.Struct(f">{prologue}s{records}")
-    _shapes[prologue, delta_bytes, key_bytes, count] = shape
-    return shape
 
 
 def _take_any(section: bytes, position: int, base_offset: int, builder: RunBuilder) -> int:

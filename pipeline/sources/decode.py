@@ -14,6 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from offsets.plain_record import (
+    END_BYTES,
+    EPOCH_FROM_END,
+    NO_METADATA,
+    OFFSET_FROM_END,
+    TAIL_BYTES,
+    TIMESTAMP_FROM_END,
+    VALUE_BYTES,
+    VALUE_HEAD,
+    VALUE_HEAD_FROM_END,
+)
 from pipeline.contract import COMMIT
 from pipeline.sources.event_rows import KIND, NONE, ROW, EventRows, pack_row
 from protocol.buffer import Buffer
@@ -23,10 +34,6 @@ from protocol.records.section import wrap_int64
 from protocol.records.stored import stored_records, validate_stored
 from protocol.records.varint import read_varint, read_varlong
 
-# A plain record, counted from its end: partition 30, value length and version 26, offset 23,
-# leader epoch 15, metadata length 11, timestamp 9, header count 1.
-_PLAIN_BYTES = 30
-_VALUE_HEAD = b"\x30\x00\x03"
 _STRETCH_MIN = 6
 """Below it a table costs more than its records one by one."""
 _LOOK_MIN = 16
@@ -113,9 +120,9 @@ def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
         ahead = end + _STRETCH_MIN * step  # the end of a record some places on
         if (
             count - done >= _STRETCH_MIN
-            and value_bytes == _PLAIN_BYTES - 6
-            and section[end - 26 : end - 23] == _VALUE_HEAD
-            and section[ahead - 26 : ahead - 23] == _VALUE_HEAD
+            and value_bytes == VALUE_BYTES
+            and section[end - VALUE_HEAD_FROM_END : end - OFFSET_FROM_END] == VALUE_HEAD
+            and section[ahead - VALUE_HEAD_FROM_END : ahead - OFFSET_FROM_END] == VALUE_HEAD
             and section[ahead - step : ahead - step + delta_at - start] == section[start:delta_at]
         ):
             places = _Places(delta_at - start, key_at - start, key_start - start, step)
@@ -177,11 +184,11 @@ def _add_stretch(
     end = start + size
     key_start = start + places.key_start
     group_bytes = int.from_bytes(section[key_start + 2 : key_start + 4], "big")
-    key_bytes = size - _PLAIN_BYTES - places.key_start
+    key_bytes = size - END_BYTES - places.key_start
     count = min(at_most, (len(section) - end) // size)
     if (
         count < 1
-        or section[end - 11 : end - 9] != b"\0\0"
+        or section[end - TAIL_BYTES : end - TIMESTAMP_FROM_END] != NO_METADATA
         or section[end - 1]
         or 6 + group_bytes > key_bytes
     ):
@@ -211,7 +218,7 @@ def _names(
     rows: EventRows, table: NDArray[np.uint8], places: _Places
 ) -> tuple[int, NDArray[np.int32], NDArray[np.int32]]:
     """How many rows behind the first have keys of names, and the places of group and topic."""
-    keys = table[:, places.key_start : places.size - _PLAIN_BYTES]
+    keys = table[:, places.key_start : places.size - END_BYTES]
     begins = [1, *(np.flatnonzero((keys[2:] != keys[1:-1]).any(axis=1)) + 2).tolist()]
     found: list[tuple[int, int]] = []
     count = len(table) - 1
@@ -241,15 +248,15 @@ def _shape(places: _Places, group_bytes: int) -> _Shape:
     fixed[delta_at:key_at] = 0x80  # how many bytes the delta has
     fixed[delta_at] = 0x81  # and that it is not negative
     fixed[key_start + 4 : key_start + 4 + group_bytes] = 0
-    fixed[key_start + 6 + group_bytes : size - 30] = 0  # topic
-    fixed[size - 30 : size - 26] = 0  # partition
-    fixed[size - 23 : size - 11] = 0  # offset, epoch
-    fixed[size - 9 : size - 1] = 0  # commit timestamp
+    fixed[key_start + 6 + group_bytes : size - END_BYTES] = 0  # topic
+    fixed[size - END_BYTES : size - VALUE_HEAD_FROM_END] = 0  # partition
+    fixed[size - OFFSET_FROM_END : size - TAIL_BYTES] = 0  # offset, epoch
+    fixed[size - TIMESTAMP_FROM_END : size - 1] = 0  # commit timestamp
     fields = [
-        ("partition", ">i4", size - 30),
-        ("committed_offset", ">i8", size - 23),
-        ("leader_epoch", ">i4", size - 15),
-        ("commit_ms", ">i8", size - 9),
+        ("partition", ">i4", size - END_BYTES),
+        ("committed_offset", ">i8", size - OFFSET_FROM_END),
+        ("leader_epoch", ">i4", size - EPOCH_FROM_END),
+        ("commit_ms", ">i8", size - TIMESTAMP_FROM_END),
         *((f"delta{i}", "u1", delta_at + i) for i in range(key_at - delta_at)),
     ]
     names, formats, offsets = zip(*fields, strict=True)

@@ -33,6 +33,17 @@ DELTAS = b"".join(encode_varint(delta) for delta in range(DELTAS_MAX))
 """The offset deltas 0, 1, 2 ... of at most two bytes, one behind the other."""
 
 
+def deltas_from(first: int, width: int, count: int) -> bytes:
+    """The varints of ``count`` offset deltas of ``width`` bytes, 1 or 2, from ``first`` on.
+
+    Fewer where the next would have another width.
+    """
+    if width == 1:
+        return DELTAS[first : min(first + count, TWO_BYTES_FROM)]
+    start = TWO_BYTES_FROM + 2 * (first - TWO_BYTES_FROM)
+    return DELTAS[start : start + 2 * count]
+
+
 class Stretch(NamedTuple):
     """So many records behind one that was checked, and the zigzag forms of their timestamp deltas.
 

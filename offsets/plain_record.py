@@ -1,0 +1,45 @@
+"""The plain offset record, byte by byte: a committed offset without metadata, expiry and headers.
+
+Nearly all records of an offsets log are such. So many of them are written and read at once, by the
+places of their bytes. Behind the head of the key these places are fixed, counted from the end:
+
+       prologue                                              head of the key
+    +----------+------------+-----------------+--------------+------------+-------+-------+
+    | length   | attributes | timestamp delta | offset delta | key length | group | topic |
+    | varint   | 00         | 00              | varint       | varint,    | int16 | int16 |
+    |          |            |                 |              | type 00 01 | UTF-8 | UTF-8 |
+    +----------+------------+-----------------+--------------+------------+-------+-------+
+
+      -30         -26            -23        -15            -11               -9           -1
+    +-----------+--------------+----------+--------------+-----------------+------------+---------+
+    | partition | value length | offset   | leader epoch | metadata length | commit     | header  |
+    | int32     | 24: 30       | int64    | int32        | int16: 00 00    | timestamp  | count   |
+    |           | version 3:   |          |              |                 | int64      | 00      |
+    |           | 00 03        |          |              |                 |            |         |
+    +-----------+--------------+----------+--------------+-----------------+------------+---------+
+                                                         |<------------- tail --------------->|
+
+Records of one commit differ in offset delta, partition, offset and epoch alone.
+"""
+
+from __future__ import annotations
+
+import struct
+
+VALUE_HEAD = b"\x30\x00\x03"
+"""The value's length, 24 as a varint, and its version."""
+NO_METADATA = b"\0\0"
+
+END_BYTES = 30
+"""From the partition to the record's end. Each of the next is counted from that end too."""
+VALUE_HEAD_FROM_END = 26
+OFFSET_FROM_END = 23
+EPOCH_FROM_END = 15
+TAIL_BYTES = 11
+"""The tail begins with the metadata's length."""
+TIMESTAMP_FROM_END = 9
+VALUE_BYTES = 24
+
+END = struct.Struct(">i3xqi2xqx")
+"""Partition, offset, leader epoch and commit timestamp, of the last END_BYTES."""
+PARTITION_BYTES = 4
