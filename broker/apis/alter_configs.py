@@ -1,4 +1,4 @@
-"""AlterConfigs (33): all of a resource's own settings replaced; what is left out is at its default.
+"""AlterConfigs (33): replaces all of a resource's own settings; others return to their default.
 
 v2 flexible. See `broker/topics/config_changes.py` for what a change does.
 """

@@ -1,4 +1,4 @@
-"""Authorized operations as bits (KIP-430): all of a resource's, since there is no authoriser."""
+"""Authorized operations as bits (KIP-430): all of them, since there is no authorizer."""
 
 from __future__ import annotations
 

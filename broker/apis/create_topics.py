@@ -1,9 +1,8 @@
 """CreateTopics (19).
 
 v1 validate_only and messages; v2 throttle time; v4 partitions and replication factor may be left to
-the broker (-1); v5 flexible, and the answer has what the topic became; v7 its id. Topics of one
-request are made one after the other; what is wrong with one does not keep the others from being
-made.
+the broker (-1); v5 flexible, and the answer has partitions and settings; v7 the topic id. Topics of
+one request are created one after the other; an error of one does not stop the others.
 """
 
 from __future__ import annotations

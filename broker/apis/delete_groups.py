@@ -1,4 +1,4 @@
-"""DeleteGroups (42): groups without members are forgotten, with their offsets.
+"""DeleteGroups (42): deletes groups without members, with their offsets.
 
 v0; v1 the same; v2 flexible. An empty group id is allowed, as in Kafka.
 """

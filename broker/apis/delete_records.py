@@ -1,8 +1,8 @@
-"""DeleteRecords (21): moves the start of partitions up; what lies below is gone for everybody.
+"""DeleteRecords (21): moves the start of partitions up; records below it are gone.
 
-v2 flexible. Segments that lie below the new start go with the next retention run. The new start is
-written down before the answer, so that what was deleted does not come back after a crash; Kafka
-writes it within a minute.
+v2 flexible. The next retention run deletes segments below the new start. The new start is stored
+before the answer, so that deleted records do not come back after a crash; Kafka stores it within a
+minute.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DeleteTopics (20): by name, or from v6 by id.
 
-v1 throttle time; v4 flexible; v5 messages; v6 topic ids. The offsets topic is refused: nobody but
-the coordinator may take its log away.
+v1 throttle time; v4 flexible; v5 messages; v6 topic ids. The offsets topic is refused: its log
+belongs to the coordinator.
 """
 
 from __future__ import annotations

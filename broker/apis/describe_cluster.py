@@ -1,6 +1,6 @@
-"""DescribeCluster (60): the brokers there are. v1 brokers or controllers; v2 fenced brokers.
+"""DescribeCluster (60): the brokers of the cluster. v1 brokers or controllers; v2 fenced brokers.
 
-Controllers cannot be asked for here: this broker is its own, and has no endpoint as one.
+Controller endpoints are not served: this broker is its own controller and has no endpoint as one.
 """
 
 from __future__ import annotations

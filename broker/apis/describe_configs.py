@@ -1,7 +1,6 @@
 """DescribeConfigs (32): settings of topics and of this broker.
 
-v0 says which are defaults; v1 where each comes from, and its synonyms; v3 type and documentation;
-v4 flexible.
+v0 marks defaults; v1 the source of each, and its synonyms; v3 type and documentation; v4 flexible.
 """
 
 from __future__ import annotations

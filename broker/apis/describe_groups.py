@@ -1,8 +1,8 @@
 """DescribeGroups (15): state, protocol and members of groups.
 
 v0; v1 throttle time; v3 authorized operations (KIP-430); v4 group instance id; v5 flexible; v6
-GROUP_ID_NOT_FOUND with a message for a group that is not there, where earlier versions say "Dead"
-without an error (KIP-1043).
+GROUP_ID_NOT_FOUND with a message for an unknown group; earlier versions answer "Dead" without an
+error (KIP-1043).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35): how large partitions are, and how much room their directory has.
+"""DescribeLogDirs (35): the sizes of partitions, and the space of their directory.
 
 v1 the same; v2 flexible; v3 a top-level error; v4 the directory's total and usable bytes (KIP-827);
 v5 whether it is cordoned. There is one directory, and no replica moves to another.

@@ -1,4 +1,4 @@
-"""DescribeProducers (61): the idempotent producers that partitions know (KIP-664)."""
+"""DescribeProducers (61): the idempotent producers of partitions (KIP-664)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (75): topics in the order of their names, so many partitions at a time.
 
-An empty list asks for all topics. What does not fit under the limit is told by a cursor, with which
-the next request goes on (KIP-966).
+An empty list asks for all topics. If an answer reaches the limit, its cursor says where the next
+request continues (KIP-966).
 """
 
 from __future__ import annotations

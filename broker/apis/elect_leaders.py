@@ -1,7 +1,7 @@
 """ElectLeaders (43): this broker leads all partitions already, and is the preferred leader of all.
 
-v1 unclean elections and a top-level error; v2 flexible. As in Kafka, whoever asks for all
-partitions is told only of those that were elected: none.
+v1 unclean elections and a top-level error; v2 flexible. As in Kafka, a request for all partitions
+gets only those that were elected: none.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""FindCoordinator (10): who coordinates a group; here, always this broker.
+"""FindCoordinator (10): the coordinator of a group, which is always this broker.
 
 v0; v1 key type, error message, throttle time; v3 flexible; v4 many keys (KIP-699); v5 a new error
-code that we do not send; v6 share-group keys (KIP-932). Neither transactions nor share groups are
-here yet: share-group keys get INVALID_REQUEST, and keys of transactions
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one error that librdkafka, too, takes for final (2.16
-asks again for ever after any other).
+code that we do not send; v6 share-group keys (KIP-932). Transactions and share groups are not
+served yet: share-group keys get INVALID_REQUEST, and keys of transactions
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one error that is final to librdkafka too (2.16 repeats
+the request for ever after any other).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs (44): single settings set, deleted, and lists appended to (KIP-339).
+"""IncrementalAlterConfigs (44): sets and deletes single settings, and appends to lists (KIP-339).
 
-v1 flexible. What a list is appended to is the value that now holds, its default included.
+v1 flexible. Values are appended to the list that holds now, its default included.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""InitProducerId (22): a fresh id for an idempotent producer.
+"""InitProducerId (22): a new id for an idempotent producer.
 
 v2 flexible; v3 the producer's present id and epoch; v6 two-phase commit. Without a transactional id
 every call gets a new id with epoch 0, whatever it had, as in Kafka. There are no transactions yet:
-a transactional id gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client, librdkafka too,
-takes for final.
+a transactional id gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which is final to every client,
+librdkafka too.
 """
 
 from __future__ import annotations

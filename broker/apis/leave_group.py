@@ -1,4 +1,4 @@
-"""LeaveGroup (13): members go, of themselves or removed by an administrator.
+"""LeaveGroup (13): members leave by themselves, or an administrator removes them.
 
 v0 one member, by id; v1 throttle time; v3 many members, by member id or group instance id, with an
 error each (KIP-345); v4 flexible; v5 reason (KIP-800).

@@ -1,4 +1,4 @@
-"""ListConfigResources (74): what has settings. v0 client metrics alone; v1 any type (KIP-1142).
+"""ListConfigResources (74): resources with settings. v0 client metrics; v1 any type (KIP-1142).
 
 Groups and client metrics have no settings here, and no logger has a level of its own.
 """

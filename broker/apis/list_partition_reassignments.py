@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46): none; a single broker has nowhere to move a replica to."""
+"""ListPartitionReassignments (46): always none, since a single broker can't move a replica."""
 
 from __future__ import annotations
 

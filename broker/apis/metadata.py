@@ -1,4 +1,4 @@
-"""Metadata (3): brokers, topics and who leads which partition.
+"""Metadata (3): brokers, topics and the leaders of partitions.
 
 v0 an empty list asks for all topics, from v1 null does; v1 controller, rack, internal topics; v2
 cluster id; v4 allow_auto_topic_creation (before it, always allowed); v5 offline replicas; v7 leader
@@ -6,7 +6,7 @@ epochs; v8 authorized operations (KIP-430); v9 flexible; v10 topic ids in the an
 cluster's operations move to DescribeCluster; v12 topics may be asked for by id; v13 a top-level
 error.
 
-An unknown topic that may be created is, with the broker's defaults, and the answer has it at once.
+An unknown topic that may be created is created with the broker's defaults, and is in the answer.
 """
 
 from __future__ import annotations

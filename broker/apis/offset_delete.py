@@ -1,7 +1,7 @@
-"""OffsetDelete (47): an administrator drops committed offsets of topics nobody subscribes to.
+"""OffsetDelete (47): deletes committed offsets of topics that no member subscribes to.
 
-v0, not flexible (KIP-496). A request of many partitions is done in pieces, others having their turn
-between them; when one fails, those before it are done, and the client asks for all again.
+v0, not flexible (KIP-496). A request of many partitions is done in pieces, and other requests are
+served between them. When a piece fails, those before it are done, and the client sends all again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""OffsetFetch (9): what a group committed.
+"""OffsetFetch (9): the committed offsets of a group.
 
 v0 reads ZooKeeper's consumer paths (`broker/apis/old_offsets.py`); v1 the log's offsets; v2 null
 topics for all, and an error for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
 require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch, which a classic group
-does not look at; v10 topic ids. With require_stable or without, an answer waits for every commit
-before it (law 2), so that none is ever unstable while there are no transactions.
+ignores; v10 topic ids. With require_stable or without, an answer waits for every commit before it
+(law 2), so that no offset is unstable while there are no transactions.
 """
 
 from __future__ import annotations

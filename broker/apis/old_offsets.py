@@ -1,9 +1,9 @@
-"""OffsetCommit and OffsetFetch version 0: offsets by ZooKeeper's consumer paths, not of the log.
+"""OffsetCommit and OffsetFetch version 0: offsets by ZooKeeper's consumer paths, not in the log.
 
-No generation, no member, no retention: a partition that exists takes any offset. The metadata is
-checked for its length and then dropped, since the paths hold a number alone. A partition without
-an offset is answered UNKNOWN_TOPIC_OR_PARTITION, unlike later versions. Source: Kafka 1.0 and 3.9,
-KafkaApis.handleOffsetCommitRequest and handleOffsetFetchRequest.
+They have no generation, member or retention: a partition that exists takes any offset. The length
+of the metadata is checked and the metadata dropped, since the paths hold only a number. A partition
+without an offset is answered UNKNOWN_TOPIC_OR_PARTITION, unlike later versions. Source: Kafka 1.0
+and 3.9, KafkaApis.handleOffsetCommitRequest and handleOffsetFetchRequest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Groups and their journals as plain values for JSON; the fields are in docs/http-api.md.
 
-Times that end in ``_ms`` are wall milliseconds since 1970 where they are points in time, and
-lengths where they say so (``join_ms``, ``remaining_ms``).
+Fields that end in ``_ms`` are wall milliseconds since 1970, or durations where the name says so
+(``join_ms``, ``remaining_ms``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What /healthz says of a broker, for whoever restarts it and whoever must be woken."""
+"""The state of the broker for /healthz."""
 
 from __future__ import annotations
 

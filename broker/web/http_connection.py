@@ -1,8 +1,8 @@
 """One HTTP connection: uvicorn's, with bounds on what a peer may keep open.
 
-uvicorn waits for the rest of a request, and for an answer to be read, as long as the peer likes.
-Here a request has to be there whole within a time, an answer that nobody reads is dropped, and
-there are only so many connections: they must not take the descriptors that Kafka's listeners need.
+uvicorn waits for the rest of a request, and for an answer to be read, without limit. Here a request
+must be complete within a time, an answer that nobody reads is dropped, and the number of
+connections is bounded, so that they do not take the descriptors that Kafka's listeners need.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Who may ask over HTTP: requests that a browser sends for a page of somebody else are refused.
+"""Who may ask over HTTP: requests that a browser sends for another site's page are refused.
 
-There is no authentication, so a broker on a developer's loopback, or in a network of one's own,
-must not be readable by whatever page that developer opens. A browser keeps pages apart by the names
-in their addresses, and a name can be made to mean this machine (DNS rebinding): so a name in
-``Host`` must be one that is known here. An address can't be made to mean another. No answer allows
-another origin (CORS), and what another site's page asks for is not made either: it would cost work,
-or a place in ``/api/live``. Requests have no body: everything here is read.
+There is no authentication, so a page that a developer opens must not be able to read a broker on
+the developer's loopback or private network. A browser separates pages by the names in their
+addresses, and a name can be made to resolve to this machine (DNS rebinding). So a name in ``Host``
+must be known here; an address can't be rebound. No answer allows another origin (CORS), and
+requests of another site's page are refused too, since they would cost work or a place in
+``/api/live``. Requests have no body: everything is read-only.
 """
 
 from __future__ import annotations

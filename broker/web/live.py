@@ -1,9 +1,9 @@
-"""`/api/live`: server-sent events for whoever looks on; their form is in docs/http-api.md.
+"""`/api/live`: server-sent events; their format is in docs/http-api.md.
 
-What is watched is a *channel*: a head and rows of named tables, made by broker/web/live_rows.py.
-One task a channel reads it in slices, at most once in ``TICK_S`` and so seldom that it costs a
-twentieth of a core at most, and what changed is written once for all its clients. A client that
-reads too slowly is not queued for: it gets everything anew once it reads again.
+A *channel* is a head and rows of named tables, made by broker/web/live_rows.py. One task for each
+channel reads it in slices, at most once in ``TICK_S`` and so seldom that it costs at most a
+twentieth of a core. Changes are written once for all its clients. A client that reads too slowly
+has no queue: it gets everything again when it reads on.
 """
 
 from __future__ import annotations

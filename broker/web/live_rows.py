@@ -1,8 +1,8 @@
-"""What `/api/live` shows of groups, topics and the broker: heads, and rows with their tokens.
+"""The heads and rows of `/api/live` for groups, topics and the broker, with the rows' tokens.
 
-A row is made anew only when its token is not what it was: a token holds whatever the row depends
-on. Values are those of the rest of the API but for times, which are points and not spans, so that
-a row does not change by the clock alone.
+A row is made again only when its token has changed: a token holds everything that the row depends
+on. Values are those of the rest of the API, except that times are points in time, not durations, so
+that a row does not change by the clock alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The page: its files, read once, and the headers under which a browser runs nothing else.
+"""The page: its files, read once, and headers that let a browser run nothing else.
 
-The files are in broker/web/page/, plain HTML, CSS and JavaScript that nobody builds. Whatever a
-group or client calls itself reaches the page as JSON and the document as text, never as markup; the
-Content-Security-Policy is the second wall.
+The files are in broker/web/page/, plain HTML, CSS and JavaScript without a build. Names of groups
+and clients reach the page as JSON and the document as text, never as markup; the
+Content-Security-Policy is a second protection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The last ten minutes of a broker and of its groups' lag, sampled for the page's small charts.
 
-Numbers alone, a sample every five seconds or, with very many groups, less often: sampling may take
-half a per cent of one core. Groups beyond ``GROUPS_KEPT`` have no chart.
+A sample is taken every five seconds, or less often with very many groups: sampling may take half a
+per cent of one core. Groups beyond ``GROUPS_KEPT`` have no chart.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Fetch: the handler, its sessions, what it reads and how it answers."""
+"""Fetch: the handler, its sessions, its reads and its answer."""

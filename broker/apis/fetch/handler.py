@@ -1,4 +1,4 @@
-"""Fetch (1): records of partitions, now or when there are enough of them.
+"""Fetch (1): records of partitions, at once or when there are enough of them.
 
 v0 and v1 get message sets of magic 0, v2 and v3 of magic 1; v1 throttle time; v3 a bound on the
 whole answer; v4 isolation level, and batches of magic 2; v5 log start offsets; v7 sessions
@@ -6,8 +6,8 @@ whole answer; v4 isolation level, and batches of magic 2; v5 log start offsets; 
 topic ids; v15 the replica's state in place of its id; v16 other leaders (never here); v17 and v18
 are for replicas.
 
-The first batch of an answer is whole however large it is, so that every reader gets on. An answer
-without enough bytes waits for appends until max_wait_ms.
+The first batch of an answer is whole however large it is, so that every reader makes progress. An
+answer without enough bytes waits for appends until max_wait_ms.
 """
 
 from __future__ import annotations

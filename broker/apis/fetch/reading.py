@@ -1,4 +1,4 @@
-"""What one look at the logs finds for a Fetch: in order, within the bounds, converted where old."""
+"""Reads the logs once for a Fetch: in order, within its bounds, converted for old clients."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Incremental fetch sessions (KIP-227): what a client fetches, kept so that it need not say it
-again.
+"""Incremental fetch sessions (KIP-227): a client's partitions, kept between its requests.
 
-A session keeps its partitions in the order in which they are read; one that gave data goes to the
-end, so that each gets its turn when an answer is full. The number of sessions is bounded: a new one
-takes the place of one that was idle for two minutes, or of an older and smaller one, or it is not
-made and its client goes on with full requests.
+A session keeps its partitions in the order in which they are read. A partition that gave data moves
+to the end, so that each gets its turn when answers are full. The number of sessions is bounded: a
+new one replaces one that was idle for two minutes, or an older and smaller one; otherwise it is not
+made, and its client goes on with full requests.
 Source: Kafka 3.9 ``FetchSession.scala``.
 """
 

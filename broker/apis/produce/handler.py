@@ -2,9 +2,9 @@
 
 v0 and v1 carry message sets of magic 0, v2 of magic 1 too, from v3 on there is one batch of magic
 2; v1 throttle time; v2 log append time; v3 transactional id; v5 log start offset; v7 zstd allowed;
-v8 the records that are to blame; v9 flexible; v10 the leader where it is another broker (never
-here); v13 topic ids in place of names. acks 0 has no answer: an error closes the connection, so
-that the client looks for metadata anew, as in Kafka.
+v8 the records in error; v9 flexible; v10 the leader if it is another broker (never here); v13 topic
+ids in place of names. acks 0 has no answer: an error closes the connection, so that the client asks
+for metadata again, as in Kafka.
 
 There are no transactions yet: a transactional batch gets INVALID_TXN_STATE, final to every client.
 """

@@ -1,9 +1,9 @@
-"""The answer to a Produce: when it may leave, and its frame.
+"""The answer to a Produce: when it is sent, and its frame.
 
-It leaves when all that must be on the disk first is. Where every partition was appended to, the
-frame is made here, a partition at once: the reference codec walks the schema field by field, a
-fifth of what a small request costs. An answer with an error in it is rare, may name records, and
-stays the reference codec's. A test compares the two in every version.
+It is sent when all its records are stable. If every partition was appended to, the frame is made
+here, partition by partition: the reference codec walks the schema field by field, which is a fifth
+of the cost of a small request. An answer with an error is rare, may name records, and is left to
+the reference codec. A test compares the two in every version.
 """
 
 from __future__ import annotations
