@@ -26,7 +26,23 @@ from coordinator.outcome import (
     Reply,
     SyncReply,
 )
-from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE, REBALANCE_IN_PROGRESS
+from protocol.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    INVALID_GROUP_ID,
+    NONE,
+    REBALANCE_IN_PROGRESS,
+)
+
+MUST_NAME_GROUP = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete)
+"""Calls that get INVALID_GROUP_ID for an empty group id, before anything else of them is looked at,
+as in Kafka; the others may have one."""
+
+
+def not_served(call: Call, error_code: int) -> Reply:
+    """The reply to a call whose shard does not serve it, for the reason ``error_code``."""
+    if isinstance(call, MUST_NAME_GROUP) and not call.group_id:
+        error_code = INVALID_GROUP_ID
+    return refusal(call, error_code)
 
 
 def refusal(call: Call, error_code: int) -> Reply:

@@ -45,7 +45,7 @@ from coordinator.outcome import (
     failed,
 )
 from coordinator.rebalance import phase_due, prepare
-from coordinator.refusal import refusal
+from coordinator.refusal import MUST_NAME_GROUP, refusal
 from coordinator.states import State
 from coordinator.step import ShardState, Step
 from coordinator.sweeps import Retention, TopicsDeleted, begin, work
@@ -69,16 +69,16 @@ def _heartbeat(state: ShardState, call: Heartbeat, now: Now) -> Outcome:
     return tuple.__new__(Outcome, ((), ((call.ticket, code),), ()))
 
 
-def _stepped(handler: Callable[[Step, Any], object], must_name_group: bool = False) -> _Handler:
+def _stepped(handler: Callable[[Step, Any], object]) -> _Handler:
     """A handler that collects its outcome in a Step.
 
-    A call that ``must_name_group`` and does not is refused before its handler sees it.
+    A call that must name a group and does not is refused before its handler sees it.
     """
 
     def handle(state: ShardState, call: Any, now: Now) -> Outcome:
         step = Step(state, now)
         try:
-            if must_name_group and not call.group_id:
+            if isinstance(call, MUST_NAME_GROUP) and not call.group_id:
                 step.reply(call.ticket, refusal(call, INVALID_GROUP_ID))
             else:
                 handler(step, call)
@@ -94,13 +94,13 @@ _HANDLERS: dict[type, _Handler] = {
     Heartbeat: _heartbeat,
     OffsetCommit: commit,
     OffsetFetch: fetch,
-    JoinGroup: _stepped(join, must_name_group=True),
-    SyncGroup: _stepped(sync, must_name_group=True),
-    LeaveGroup: _stepped(leave, must_name_group=True),
+    JoinGroup: _stepped(join),
+    SyncGroup: _stepped(sync),
+    LeaveGroup: _stepped(leave),
     DescribeGroup: describe,
     ListGroups: list_groups,
     DeleteGroup: _stepped(delete_group),
-    OffsetDelete: _stepped(offset_delete, must_name_group=True),
+    OffsetDelete: _stepped(offset_delete),
 }
 
 

@@ -30,14 +30,15 @@ def alter_all(
 
     Resources are changed one after the other; what is wrong with one keeps no other back.
     """
-    request.value  # noqa: B018 - nonsense ends the connection before any work is begun
-    request.answer_later(_alter_all(services, request, edit_of))
+    request.answer_later(_alter_all(services, request, request.value, edit_of))
 
 
 async def _alter_all(
-    services: Services, request: Request, edit_of: Callable[[list[dict[str, Any]]], Edit]
+    services: Services,
+    request: Request,
+    value: dict[str, Any],
+    edit_of: Callable[[list[dict[str, Any]]], Edit],
 ) -> None:
-    value = request.value
     resources = value["resources"]
     times = Counter((each["resource_type"], each["resource_name"]) for each in resources)
     answers = request.array("responses")

@@ -32,12 +32,10 @@ logger = structlog.get_logger(__name__)
 
 
 def _handle(services: Services, request: Request) -> None:
-    request.value  # noqa: B018 - nonsense ends the connection before any work is begun
-    request.answer_later(_grow_all(services, request))
+    request.answer_later(_grow_all(services, request, request.value))
 
 
-async def _grow_all(services: Services, request: Request) -> None:
-    value = request.value
+async def _grow_all(services: Services, request: Request, value: dict[str, Any]) -> None:
     times = Counter(topic["name"] for topic in value["topics"])
     topics = {topic["name"]: topic for topic in value["topics"]}
     results = request.array("results")

@@ -54,12 +54,10 @@ class Refused(Exception):
 
 
 def _handle(services: Services, request: Request) -> None:
-    request.value  # noqa: B018 - nonsense ends the connection before any work is begun
-    request.answer_later(_create_all(services, request))
+    request.answer_later(_create_all(services, request, request.value))
 
 
-async def _create_all(services: Services, request: Request) -> None:
-    value = request.value
+async def _create_all(services: Services, request: Request, value: dict[str, Any]) -> None:
     names = Counter(topic["name"] for topic in value["topics"])
     topics = {topic["name"]: topic for topic in value["topics"]}
     answers = request.array("topics")

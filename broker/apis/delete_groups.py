@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.net.gather import Gather
+from broker.apis.gather import Gather
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import DeleteGroup
 from protocol.messages.delete_groups import API

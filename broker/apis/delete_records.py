@@ -32,15 +32,14 @@ _NO_LOW_WATERMARK = -1
 
 
 def _handle(services: Services, request: Request) -> None:
-    request.value  # noqa: B018 - nonsense ends the connection before any work is begun
-    request.answer_later(_delete_all(services, request))
+    request.answer_later(_delete_all(services, request, request.value))
 
 
-async def _delete_all(services: Services, request: Request) -> None:
+async def _delete_all(services: Services, request: Request, value: dict[str, Any]) -> None:
     answers = []
     slices = services.slicer.work(API.name)
     await slices.pause()
-    for topic in request.value["topics"]:
+    for topic in value["topics"]:
         partitions = []
         for wanted in topic["partitions"]:
             partitions.append(

@@ -36,12 +36,10 @@ Target = tuple[str | None, bytes]
 
 
 def _handle(services: Services, request: Request) -> None:
-    request.value  # noqa: B018 - nonsense ends the connection before any work is begun
-    request.answer_later(_delete_all(services, request))
+    request.answer_later(_delete_all(services, request, request.value))
 
 
-async def _delete_all(services: Services, request: Request) -> None:
-    value = request.value
+async def _delete_all(services: Services, request: Request, value: dict[str, Any]) -> None:
     if request.api_version >= 6:
         asked = [(topic["name"], topic["topic_id"]) for topic in value["topics"]]
     else:

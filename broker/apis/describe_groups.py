@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from broker.net.gather import Gather
+from broker.apis.authorized import GROUP_OPERATIONS, NOT_ASKED
+from broker.apis.gather import Gather
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import DescribeGroup
 from coordinator.outcome import DescribeReply
@@ -21,21 +22,13 @@ from protocol.messages.describe_groups import API
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
-_NOT_ASKED = -(1 << 31)
-"""What authorized_operations holds unless it was asked for."""
-_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 3, 6, 8, 10, 11
-GROUP_OPERATIONS = sum(
-    1 << operation for operation in (_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
-)
-"""All operations on a group, which is what Kafka allows without an authoriser."""
-
 
 def _handle(services: Services, request: Request) -> Steps:
     value = request.value
     # Kafka describes a group that is named twice twice, and no client names one twice: the first
     # time is enough, or a small request could ask for any number of copies of a large group.
     groups = list(dict.fromkeys(value["groups"]))
-    operations = GROUP_OPERATIONS if value["include_authorized_operations"] else _NOT_ASKED
+    operations = GROUP_OPERATIONS if value["include_authorized_operations"] else NOT_ASKED
     gather: Gather[DescribeReply] = Gather()
     for group_id in groups:
         services.groups.submit(group_id, DescribeGroup(gather.ticket(), group_id))
@@ -62,7 +55,7 @@ def _group(reply: DescribeReply, version: int, operations: int) -> dict[str, Any
         "group_state": "" if error_code not in (0, GROUP_ID_NOT_FOUND) else reply.state,
         "protocol_type": reply.protocol_type,
         "protocol_data": reply.protocol_name,
-        "authorized_operations": _NOT_ASKED if error_code else operations,
+        "authorized_operations": NOT_ASKED if error_code else operations,
     }
 
 

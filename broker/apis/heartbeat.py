@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from broker.net.request import Request, ServedApi
 from coordinator.calls import Heartbeat
-from protocol.errors import INVALID_GROUP_ID
 from protocol.generated.heartbeat import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.heartbeat import API
 
@@ -21,9 +20,6 @@ def _handle(services: Services, request: Request) -> None:
     group_id, generation_id, member_id, group_instance_id = DECODE_REQUEST[request.api_version](
         request.buffer, request.position
     )
-    if not group_id:
-        _answer(request, INVALID_GROUP_ID)
-        return
     request.encode = _answer
     services.groups.submit(
         group_id, Heartbeat(request, group_id, generation_id, member_id, group_instance_id)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from broker.net.request import Request, ServedApi
 from coordinator.calls import JoinGroup
 from coordinator.outcome import JoinReply
-from protocol.errors import INVALID_GROUP_ID
 from protocol.generated.join_group import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.join_group import API
 
@@ -35,9 +34,6 @@ def _handle(services: Services, request: Request) -> None:
         reason,
     ) = request.context or DECODE_REQUEST[version](request.buffer, request.position)
     request.encode = _answer
-    if not group_id:
-        request.take(JoinReply(INVALID_GROUP_ID, member_id))
-        return
     request.park()
     request.on_disconnect = partial(services.groups.disconnected, group_id, request)
     services.groups.submit(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from broker.net.request import Request, ServedApi
 from coordinator.calls import LeaveGroup, Leaver
 from coordinator.outcome import LeaveReply
-from protocol.errors import INVALID_GROUP_ID
 from protocol.messages.leave_group import API
 
 if TYPE_CHECKING:
@@ -22,9 +21,6 @@ def _handle(services: Services, request: Request) -> None:
     value = request.value
     group_id = value["group_id"]
     request.encode = _answer
-    if not group_id:
-        request.take(LeaveReply(INVALID_GROUP_ID))
-        return
     if request.api_version < 3:
         leavers = [Leaver(value["member_id"], None, None)]
     else:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _handle(services: Services, request: Request) -> None:  # noqa: ARG001
-    request.value  # noqa: B018 - nonsense ends the connection
+    request.check()
     request.respond({"error_code": NONE, "error_message": None, "topics": []})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from broker.net.gather import Gather
+from broker.apis.gather import Gather
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetDelete
 from coordinator.outcome import OffsetDeleteReply
@@ -39,7 +39,7 @@ def _handle(services: Services, request: Request) -> Steps:
         if there:
             existing.append((name, there))
         yield None
-    if not group_id:
+    if not group_id and not existing:  # else the coordinator says so
         _respond(request, INVALID_GROUP_ID, [])
         return
     codes: dict[tuple[str, int], int] = {}

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.apis import old_offsets
-from broker.net.gather import Gather
+from broker.apis.gather import Gather
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetFetch
 from coordinator.outcome import FetchReply

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from broker.net.request import Request, ServedApi
 from coordinator.calls import SyncGroup
 from coordinator.outcome import SyncReply
-from protocol.errors import INCONSISTENT_GROUP_PROTOCOL, INVALID_GROUP_ID
+from protocol.errors import INCONSISTENT_GROUP_PROTOCOL
 from protocol.generated.sync_group import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.sync_group import API
 
@@ -33,9 +33,6 @@ def _handle(services: Services, request: Request) -> None:
     request.encode = _answer
     if request.api_version >= 5 and (protocol_type is None or protocol_name is None):
         request.take(SyncReply(INCONSISTENT_GROUP_PROTOCOL))
-        return
-    if not group_id:
-        request.take(SyncReply(INVALID_GROUP_ID))
         return
     request.park()
     request.on_disconnect = partial(services.groups.disconnected, group_id, request)

@@ -33,7 +33,7 @@ from coordinator.calls import (
     Ticket,
 )
 from coordinator.outcome import Outcome, Reply
-from coordinator.refusal import loading_error, refusal
+from coordinator.refusal import loading_error, not_served, refusal
 from coordinator.shard import GroupShard
 from coordinator.views import ShardView
 from log.errors import LogPoisoned
@@ -112,7 +112,7 @@ class Runtime(ShardKeeper):
         """Hands ``call`` to the shard of ``group_id``; its ticket takes the reply, once."""
         hosted = self._by_group.get(group_id) or self.hosted_for(group_id)
         if hosted is None:
-            call.ticket.take(refusal(call, NOT_COORDINATOR))
+            call.ticket.take(not_served(call, NOT_COORDINATOR))
         else:
             self.submit_to(hosted, call)
 
@@ -121,7 +121,7 @@ class Runtime(ShardKeeper):
         if hosted.phase is not _ACTIVE:
             error = _refused(hosted.phase, call)
             if error is not None:
-                call.ticket.take(refusal(call, error))
+                call.ticket.take(not_served(call, error))
                 return
         now = self.time.now()
         replies: Sequence[tuple[Ticket, Reply]] = ()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -131,15 +132,18 @@ class LargeRequests:
     # -- inside
 
     async def _decoded_and_handled(self, services: object, request: Request) -> None:
+        decode = partial(
+            request.served.decode, request.api_version, request.buffer, request.position
+        )
         async with self._room:
             if request.connection.closed:
                 return
             try:
-                set_body = await self._worker.run(request.connection, lambda: _decoded(request))
+                body = await self._worker.run(request.connection, decode)
             except TooManyElements as error:
                 self._refuse(request, error)
                 return
-            set_body()
+            request.decoded(body)
             await self._slicer.turn()
             steps = request.route.handle(services, request)
             if steps is not None:
@@ -189,21 +193,3 @@ class LargeRequests:
         else:
             connection.server.protocol_errors += 1
             connection.close()
-
-
-def _decoded(request: Request) -> Callable[[], None]:
-    """Counts and decodes a body, in the worker; what gives it to the request comes back."""
-    served = request.route.served
-    version, buffer, position = request.api_version, request.buffer, request.position
-    assert served.elements_max is not None
-    served.api.count_elements(version, buffer, position, served.elements_max)
-    decode = served.decoders.get(version)
-    if decode is None:
-        value = served.api.decode_request(version, buffer, position)
-        return lambda: request.take_value(value)
-    body = decode(buffer, position)
-
-    def take() -> None:
-        request.context = body
-
-    return take

@@ -59,6 +59,15 @@ class ServedApi:
     """By version, what decodes large bodies for a handler that takes them from ``context``; the
     reference codec, into ``value``, for the other versions."""
 
+    def decode(self, version: int, buffer: bytes, position: int) -> Any:
+        """Counts and decodes a large body; in any thread. Raises ProtocolError."""
+        assert self.elements_max is not None
+        self.api.count_elements(version, buffer, position, self.elements_max)
+        decode = self.decoders.get(version)
+        if decode is None:
+            return self.api.decode_request(version, buffer, position)
+        return decode(buffer, position)
+
 
 class Route:
     """One API at one version in one broker: what the connection needs to know before the body."""
@@ -180,6 +189,10 @@ class Request:
             )
             return self._value
 
+    def check(self) -> None:
+        """Raises ProtocolError like `value`, for a handler that asks for nothing of the body."""
+        self.value  # noqa: B018 - the body is decoded
+
     def respond(self, value: dict[str, Any], error_code: int | None = None) -> None:
         """Ends the request with ``value``, encoded by the reference codec.
 
@@ -212,9 +225,12 @@ class Request:
         body = api.encode_response(version, value)
         return b"".join((_LENGTH.pack(len(header) + len(body)), header, body))
 
-    def take_value(self, value: dict[str, Any]) -> None:
-        """``value`` is what the body says; for who has decoded it elsewhere."""
-        self._value = value
+    def decoded(self, body: Any) -> None:
+        """Takes what ``ServedApi.decode`` made of the body in another thread."""
+        if self.api_version in self.route.served.decoders:
+            self.context = body
+        else:
+            self._value = body
 
     def complete(self, frame: Body, error_code: int = 0) -> None:
         """Ends the request with a whole frame, length prefix and header included.

@@ -23,6 +23,7 @@ from protocol.errors import (
     MEMBER_ID_REQUIRED,
     NON_EMPTY_GROUP,
     NONE,
+    NOT_COORDINATOR,
     OFFSET_METADATA_TOO_LARGE,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_MEMBER_ID,
@@ -164,6 +165,19 @@ async def test_an_empty_group_id_is_refused_where_kafka_refuses_it(tmp_path: Pat
         described = await client.call(DESCRIBE, 0, groups=[""])
         assert described["groups"][0]["group_state"] == "Empty"
         assert (await client.call(DELETE, 0, groups_names=[""]))["results"][0]["error_code"] == NONE
+
+
+async def test_an_empty_group_id_is_refused_before_it_is_asked_who_serves_it(
+    tmp_path: Path,
+) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        client = await broker.client()
+
+        assert (await join(client, 4, ""))["error_code"] == INVALID_GROUP_ID
+        for key, version in ((SYNC, 0), (BEAT, 0), (LEAVE, 0), (LEAVE, 3), (OFFSET_DELETE, 0)):
+            reply = await client.call(key, version, group_id="")
+            assert reply["error_code"] == INVALID_GROUP_ID, key
+        assert await client.commit("", 5) == NOT_COORDINATOR
 
 
 async def test_join_v0_takes_the_session_timeout_for_the_rebalance_timeout(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ async def test_many_large_requests_at_a_time_are_decoded_few_at_a_time(
     async with serving(tmp_path) as broker:
         decoded = 0
         most = 0
-        take = Request.take_value
+        take = Request.decoded
         respond = Request.respond
 
         def taken(request: Request, value: dict[str, Any]) -> None:
@@ -201,7 +201,7 @@ async def test_many_large_requests_at_a_time_are_decoded_few_at_a_time(
             decoded -= 1
             respond(request, value, error_code)
 
-        monkeypatch.setattr(Request, "take_value", taken)
+        monkeypatch.setattr(Request, "decoded", taken)
         monkeypatch.setattr(Request, "respond", ended)
         clients = [await broker.client() for _ in range(12)]
         replies = [client.receive(describe(client, NAMES[:2_000]), 60) for client in clients]
