@@ -152,7 +152,7 @@ class Broker:
             runtime_settings(config, self.logs.settings(OFFSETS_TOPIC)),
             self.time,
             self.internal_errors,
-            self.watchdog,
+            self.slicer,
             Hooks(
                 observers=[
                     lambda event: self.metrics.observe(event, self.time.now()),

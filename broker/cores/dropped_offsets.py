@@ -116,7 +116,7 @@ class DroppedOffsets:
         shard = hosted.core
         self._work(hosted, partial(shard.topics_deleted, dict(hosted.gone), self._time.now()))
         while hosted.core is shard and (shard.is_sweeping or hosted.appended < hosted.accepted):
-            await asyncio.sleep(0)  # the turn ends, and appends what there is
+            await self._time.sleep(0)  # the turn ends, and appends what there is
             if hosted.core is shard and shard.is_sweeping:
                 self._work(hosted, partial(shard.sweep, self._time.now(), ITEMS_PER_PIECE))
         if hosted.core is not shard:
@@ -144,6 +144,6 @@ class DroppedOffsets:
                     if not self.left(name):
                         self._on_dropped(name)
         else:
-            asyncio.get_running_loop().call_later(_RETRY_S, self.catch_up, hosted)
+            self._time.call_later(_RETRY_S, self.catch_up, hosted)
         if done is not None and not done.done():
             done.set_result(None)

@@ -8,10 +8,8 @@ Kafka has so far, are kept per producer until their marker: COMMIT replays them,
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from time import perf_counter
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 import structlog
@@ -19,6 +17,7 @@ import structlog
 from broker.cores.hosted_shard import LOADED, HostedShard, Phase
 from broker.cores.pass_over import PassOver
 from broker.cores.snapshots import Snapshots
+from broker.loop.slices import Slicer, Slices
 from broker.time import Time
 from coordinator.shard import GroupShard
 from log.errors import CorruptLog
@@ -37,8 +36,8 @@ from protocol.records.stored import stored_records
 
 logger = structlog.get_logger(__name__)
 
-SLICE_S = 0.008
-"""How long one slice may hold the loop."""
+SLICE_NS = 8_000_000
+"""How long one slice may hold the loop: everybody waits for a load."""
 GROUPS_AT_ONCE = 200
 """Groups that come to be, or whose sessions start, between two looks at the clock: about 1 ms."""
 PROBE_MS_FIRST = 200
@@ -50,10 +49,10 @@ _COMMIT_MARKER = 1
 async def load(
     hosted: HostedShard,
     chunk_bytes: int,
-    time: Time,
+    slicer: Slicer,
     snapshots: Snapshots | None,
     fresh: Callable[[], GroupShard],
-    before_serving: Callable[[HostedShard], Awaitable[None]] | None = None,
+    before_serving: Callable[[HostedShard], Coroutine[Any, Any, None]] | None = None,
 ) -> None:
     """Replays the log of ``hosted`` into its shard, ``chunk_bytes`` read at a time.
 
@@ -63,12 +62,14 @@ async def load(
     CorruptRecord when the log cannot be read; the shard must not serve then, see `give_up`.
     """
     skipped: Counter[int] = Counter()
+    slices, time = slicer.work("load", SLICE_NS), slicer.time
     began_ms = time.now().mono_ms
-    slices = _Slices()
     hosted.loaded_records = hosted.loaded_bytes = 0
     hosted.loaded_from = hosted.load_ms = -1
     hosted.loaded_to = hosted.log.log_start_offset
-    image = None if snapshots is None else await asyncio.to_thread(snapshots.read, hosted.log)
+    image = None
+    if snapshots is not None:
+        image = await slices.beside(time.in_thread(snapshots.read, hosted.log))
     if snapshots is not None and image is not None:
         try:
             await _restore(hosted, image, slices)
@@ -77,17 +78,18 @@ async def load(
             )
             hosted.loaded_from = image.head.begin_offset
         except (BadImage, KeyError) as error:
-            await asyncio.to_thread(snapshots.refuse, hosted.log, str(error))
+            await slices.beside(time.in_thread(snapshots.refuse, hosted.log, str(error)))
             hosted.core = fresh()
             hosted.loaded_records = hosted.loaded_bytes = 0
             skipped.clear()
     if hosted.loaded_from < 0:
         await _replay(hosted, _runs(hosted, chunk_bytes, skipped), slices)
     if before_serving is not None:
-        await before_serving(hosted)
+        await slices.beside(before_serving(hosted))
     while hosted.core.wake(time.now(), GROUPS_AT_ONCE):
         if slices.over:
             await slices.pause()
+    slices.end()
     hosted.load_ms = time.now().mono_ms - began_ms
     if skipped:
         logger.warning(
@@ -106,24 +108,7 @@ async def load(
     )
 
 
-class _Slices:
-    """Ends the slice that is running when it has held the loop for long enough."""
-
-    def __init__(self) -> None:
-        self._since = perf_counter()
-
-    @property
-    def over(self) -> bool:
-        """Whether others should have their turn."""
-        return perf_counter() - self._since > SLICE_S
-
-    async def pause(self) -> None:
-        """Let the others have it."""
-        await asyncio.sleep(0)
-        self._since = perf_counter()
-
-
-async def _restore(hosted: HostedShard, image: Image, slices: _Slices) -> None:
+async def _restore(hosted: HostedShard, image: Image, slices: Slices) -> None:
     """Takes over what the snapshot holds. Raises BadImage, KeyError, CorruptRecord."""
     shard = hosted.core
     at_home = ""
@@ -144,7 +129,7 @@ async def _restore(hosted: HostedShard, image: Image, slices: _Slices) -> None:
 
 
 async def _replay(
-    hosted: HostedShard, runs: Iterator[tuple[Run | None, int]], slices: _Slices
+    hosted: HostedShard, runs: Iterator[tuple[Run | None, int]], slices: Slices
 ) -> None:
     """Replays what ``runs`` yields; it yields None where the slice may end."""
     take = Replay(hosted.core, *hosted.place).take
@@ -262,14 +247,14 @@ def groups_of(hosted: HostedShard) -> int:
     return hosted.core.view.known()
 
 
-async def wait_until_writable(hosted: HostedShard) -> None:
+async def wait_until_writable(time: Time, hosted: HostedShard) -> None:
     """Tries, ever less often, whether the log takes writes again; returns when it does.
 
     Raises LogPoisoned when it never will.
     """
     wait_ms = PROBE_MS_FIRST
     while True:
-        await asyncio.sleep(wait_ms / 1000)
+        await time.sleep(wait_ms / 1000)
         try:
             hosted.log.probe()
         except OSError as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from broker.cores.hooks import Hooks
@@ -20,8 +19,7 @@ from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.shard_keeper import ShardKeeper
 from broker.loop.histogram import Histogram
 from broker.loop.internal_errors import InternalErrors
-from broker.loop.slices import SLICE_NS
-from broker.loop.watchdog import Watchdog
+from broker.loop.slices import SLICE_NS, Slicer
 from broker.time import Time
 from coordinator.calls import (
     Call,
@@ -63,10 +61,10 @@ class Runtime(ShardKeeper):
         settings: RuntimeSettings,
         time: Time,
         errors: InternalErrors | None = None,
-        watchdog: Watchdog | None = None,
+        slicer: Slicer | None = None,
         hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
     ) -> None:
-        super().__init__(settings, time, errors, watchdog, hooks)
+        super().__init__(settings, time, errors, slicer, hooks)
         self.commits = 0
         """OffsetCommits handled."""
         self.turns = Histogram()
@@ -225,14 +223,14 @@ class Runtime(ShardKeeper):
             if self._turn is None:
                 linger_ms = self.settings.append_linger_ms
                 self._turn = (
-                    self._loop.call_later(linger_ms / 1000, self._end_turn)
+                    self.time.call_later(linger_ms / 1000, self._end_turn)
                     if linger_ms
                     else self._loop.call_soon(self._end_turn)
                 )
 
     def _end_turn(self) -> None:
         """One append per touched partition; then what is stable by now is answered."""
-        began_ns = perf_counter_ns()
+        began_ns = self.ticks_ns()
         self._turn = None
         touched, self._touched = self._touched, []
         wall_ms = self.time.now().wall_ms
@@ -253,18 +251,18 @@ class Runtime(ShardKeeper):
                     self._break_down(hosted, error, write=False)
         finally:
             self._after_replies()
-        self.turns.add(perf_counter_ns() - began_ns)
+        self.turns.add(self.ticks_ns() - began_ns)
         self.watchdog.ended("turn", began_ns)
 
     def _append(self, hosted: HostedShard, wall_ms: int) -> bool:
         """Appends what a shard has accepted; False when that failed, which is dealt with."""
-        before, began_ns = hosted.appended, perf_counter_ns()
+        before, began_ns = hosted.appended, self.ticks_ns()
         try:
             hosted.append(wall_ms, self.settings.groups.max_record_bytes)
         except Exception as error:  # noqa: BLE001 - whatever the disk says, the shard stops
             self._append_failed(hosted, error)
             return False
-        self.writes.append.add(perf_counter_ns() - began_ns)
+        self.writes.append.add(self.ticks_ns() - began_ns)
         self.writes.records.add(hosted.appended - before)
         return True
 
@@ -320,7 +318,7 @@ class Runtime(ShardKeeper):
             self._timer.cancel()
         self._timer_at_ms = deadline
         delay_ms = max(0, deadline - self.time.now().mono_ms)
-        self._timer = self._loop.call_later(delay_ms / 1000, self.tick)
+        self._timer = self.time.call_later(delay_ms / 1000, self.tick)
 
     def tick(self) -> None:
         """Works off what is due, a piece of each shard, and sets the timer anew.
@@ -329,10 +327,10 @@ class Runtime(ShardKeeper):
         """
         self._timer = None
         now = self.time.now()
-        began_ns = perf_counter_ns()
+        began_ns = self.ticks_ns()
         first, self._first_due = self._first_due, 0
         for hosted in [*self.hosted_shards[first:], *self.hosted_shards[:first]]:
-            if perf_counter_ns() - began_ns > SLICE_NS:
+            if self.ticks_ns() - began_ns > SLICE_NS:
                 self._first_due = hosted.partition
                 break
             if hosted.phase is not Phase.ACTIVE:

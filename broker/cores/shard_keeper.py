@@ -11,7 +11,6 @@ import asyncio
 import gc
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -25,7 +24,7 @@ from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.snapshots import NEEDED_BY_NONE, Snapshots
 from broker.loop.histogram import Writes
 from broker.loop.internal_errors import InternalErrors
-from broker.loop.watchdog import Watchdog
+from broker.loop.slices import Slicer
 from broker.time import Time
 from broker.topics.registry import OFFSETS_TOPIC
 from coordinator.calls import Ticket
@@ -54,13 +53,15 @@ class ShardKeeper(ABC):
         settings: RuntimeSettings,
         time: Time,
         errors: InternalErrors | None = None,
-        watchdog: Watchdog | None = None,
+        slicer: Slicer | None = None,
         hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
     ) -> None:
         self.settings = settings
         self.time = time
+        self.ticks_ns = time.ticks_ns
         self.errors = errors or InternalErrors()
-        self.watchdog = watchdog or Watchdog(time)
+        self.slicer = slicer or Slicer(time)
+        self.watchdog = self.slicer.watchdog
         self.hosted_shards: list[HostedShard] = []
         """By partition; empty while ``__consumer_offsets`` does not exist."""
         self.observers = list(hooks.observers)
@@ -100,7 +101,7 @@ class ShardKeeper(ABC):
             hosted.told = self.settings.told(partition)
             self.hosted_shards.append(hosted)
         if topic_id is not None:
-            self.snapshots = Snapshots(topic_id, self._cleaned_to)
+            self.snapshots = Snapshots(topic_id, self._cleaned_to, self.slicer)
             self._spawn(
                 "snapshot",
                 self.snapshots.run(self.hosted_shards, lambda: self.settling),
@@ -200,9 +201,9 @@ class ShardKeeper(ABC):
         """Flushes in a thread; what is appended meanwhile shares the next flush."""
         try:
             while hosted.stable < hosted.appended:
-                began_ns = perf_counter_ns()
-                await asyncio.to_thread(hosted.log.flush)
-                self.writes.fsync.add(perf_counter_ns() - began_ns)
+                began_ns = self.ticks_ns()
+                await self.time.in_thread(hosted.log.flush)
+                self.writes.fsync.add(self.ticks_ns() - began_ns)
                 hosted.log.advance_high_watermark()
                 hosted.stable = max(hosted.stable, min(hosted.log.high_watermark, hosted.appended))
                 self._release(hosted)
@@ -279,7 +280,7 @@ class ShardKeeper(ABC):
 
     async def _reload(self, hosted: HostedShard, wait_ms: int, writable: bool) -> None:
         if wait_ms:
-            await asyncio.sleep(wait_ms / 1000)
+            await self.time.sleep(wait_ms / 1000)
         await self._load([hosted], writable)
 
     def _stop_for_good(self, hosted: HostedShard, error: Exception) -> None:
@@ -347,7 +348,7 @@ class ShardKeeper(ABC):
                 await load(
                     hosted,
                     self.settings.load_buffer_bytes,
-                    self.time,
+                    self.slicer,
                     self.snapshots,
                     lambda: GroupShard(self.settings.groups),
                     self.dropped_offsets.before_serving if writable else None,
@@ -367,7 +368,7 @@ class ShardKeeper(ABC):
     async def _probe(self, hosted: HostedShard) -> None:
         """Makes ``hosted`` whole again once its log takes writes."""
         try:
-            await wait_until_writable(hosted)
+            await wait_until_writable(self.time, hosted)
         except LogPoisoned as error:
             self._stop_for_good(hosted, error)
             return

@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from heapq import nlargest
-from time import perf_counter
 
 import structlog
 
 from broker.cores.hosted_shard import HostedShard, Phase
+from broker.loop.background import repeat
+from broker.loop.slices import Slicer, Slices
 from coordinator.shard import GroupShard
 from log.filesystem import File, read_whole
 from log.partition_log import PartitionLog
@@ -38,7 +40,7 @@ logger = structlog.get_logger(__name__)
 IMAGE = "groups.image"
 NEEDED_BY_NONE = 2**63 - 1
 
-SLICE_S = 0.002
+SLICE_NS = 2_000_000
 """How long one slice of writing may hold the loop."""
 POLL_S = 0.05
 BYTES_DUE = 256 << 10
@@ -58,12 +60,13 @@ PENDING_BYTES = 1 << 20
 class Snapshots:
     """The snapshots of all shards of one broker; for the event loop's thread but where said."""
 
-    def __init__(self, topic_id: bytes, cleaned_to: Callable[[int], int]) -> None:
+    def __init__(self, topic_id: bytes, cleaned_to: Callable[[int], int], slicer: Slicer) -> None:
         self.topic_id = topic_id
+        self._slicer = slicer
+        self._time = slicer.time
         self._cleaned_to = cleaned_to
         """Partition to the offset below which a cleaner has been at its log."""
         self.written = 0
-        self.longest_slice_s = 0.0
         self._begin: dict[int, int] = {}
         """By partition: where the log must be replayed over the newest snapshot from."""
         self._bytes: dict[int, int] = {}
@@ -72,6 +75,8 @@ class Snapshots:
         """By partition: the segment and the position in it where the newest snapshot begins."""
         self._cost_s = 0.0
         """How long all of them have held the loop."""
+        self._pause_s = 0.0
+        """How long until it is looked again at what is due."""
         self._encoding = asyncio.Semaphore(ENCODED_AT_ONCE)
         """So that not too many slices add up in one turn."""
         self._not_before: dict[int, float] = {}
@@ -140,25 +145,30 @@ class Snapshots:
         Many at a time, since each waits for the disk; the pauses in between see to it that all of
         them together hold the loop for a twelfth of its time at most.
         """
-        pause_s = POLL_S
-        while not self._closing:
-            await asyncio.sleep(pause_s)
-            pause_s = POLL_S
-            if busy():
-                continue  # who waits for a shard, or for its first answer, goes first
-            due = [hosted for hosted in hosted_shards if self._is_due(hosted, BYTES_DUE)]
-            if due and not self._closing:
-                began, before_s = perf_counter(), self._cost_s
-                heaviest = nlargest(AT_ONCE, due, key=self._bytes_missed)
-                await asyncio.gather(*map(self.write, heaviest))
-                rest_s = PAUSE_PER_COST * (self._cost_s - before_s) - (perf_counter() - began)
-                pause_s = max(POLL_S, rest_s)
+        self._pause_s = POLL_S
+        look = partial(self._write_due, hosted_shards, busy)
+        await repeat(self._time, lambda: self._pause_s, look, _look_failed)
+
+    async def _write_due(
+        self, hosted_shards: Sequence[HostedShard], busy: Callable[[], bool]
+    ) -> None:
+        self._pause_s = POLL_S
+        if self._closing or busy():
+            return  # who waits for a shard, or for its first answer, goes first
+        due = [hosted for hosted in hosted_shards if self._is_due(hosted, BYTES_DUE)]
+        if due:
+            began_s, before_s = self._time.monotonic_s(), self._cost_s
+            heaviest = nlargest(AT_ONCE, due, key=self._bytes_missed)
+            await asyncio.gather(*map(self.write, heaviest))
+            passed_s = self._time.monotonic_s() - began_s
+            rest_s = PAUSE_PER_COST * (self._cost_s - before_s) - passed_s
+            self._pause_s = max(POLL_S, rest_s)
 
     async def write_all(self, hosted_shards: Sequence[HostedShard]) -> None:
         """Writes those that a restart would miss; afterwards `run` writes none."""
         self._closing = True
         while self._under_way:
-            await asyncio.sleep(0.001)
+            await self._time.sleep(0.001)
         waiting = [hosted for hosted in hosted_shards if self._is_due(hosted, BYTES_DUE_AT_STOP)]
         for start in range(0, len(waiting), AT_ONCE):
             await asyncio.gather(*map(self.write, waiting[start : start + AT_ONCE]))
@@ -174,7 +184,7 @@ class Snapshots:
         begin = self._begin.get(partition, log.log_start_offset)
         if hosted.phase is not Phase.ACTIVE or hosted.appended <= begin:
             return 0
-        if partition in self._under_way or self._not_before.get(partition, 0.0) > perf_counter():
+        if partition in self._under_way or self._waits(partition):
             return 0
         if hosted.told is not None and hosted.told.met:
             return CLEANED  # the next load must not meet what this one was told to pass over
@@ -185,13 +195,17 @@ class Snapshots:
             return log.active.size - position
         return _bytes_from(log, begin)
 
+    def _waits(self, partition: int) -> bool:
+        """Whether one was tried in vain a moment ago."""
+        return self._not_before.get(partition, 0.0) > self._time.monotonic_s()
+
     async def cover(self, hosted: HostedShard, offset: int) -> None:
         """Has the snapshot, if there is one, begin behind ``offset``, as far as the log goes.
 
         Before a cleaner's work below there counts: what it does to older ones makes them useless.
         """
         while hosted.partition in self._under_way:
-            await asyncio.sleep(0.001)
+            await self._time.sleep(0.001)
         old = self.oldest_needed(hosted.partition) <= offset < hosted.appended
         if old and hosted.phase is Phase.ACTIVE and not self._closing:
             await self.write(hosted)
@@ -205,7 +219,7 @@ class Snapshots:
         try:
             done = await self._write(hosted, shard)
         except (OSError, UnwritableRun, BadImage) as error:
-            self._not_before[partition] = perf_counter() + RETRY_S
+            self._not_before[partition] = self._time.monotonic_s() + RETRY_S
             logger.warning(
                 "a snapshot of groups could not be written", partition=partition, error=str(error)
             )
@@ -226,21 +240,26 @@ class Snapshots:
             place = log.active.base_offset, log.active.size
             mark = mark_below(log, begin)
             if mark is None:
-                self._not_before[partition] = perf_counter() + 20 * POLL_S
+                self._not_before[partition] = self._time.monotonic_s() + 20 * POLL_S
                 return False  # nothing is below, or a cleaner took it; the next append changes that
             head = ImageHead(self.topic_id, partition, log.log_start_offset, begin, mark)
-            if not await self._encode(hosted, shard, blocks_of(shard, writer, head), output):
-                return False
+            slices = self._slicer.work("snapshot", SLICE_NS)
+            blocks = blocks_of(shard, writer, head, lambda: slices.over)
+            try:
+                if not await self._encode(hosted, shard, blocks, output, slices):
+                    return False
+            finally:
+                self._cost_s += slices.end()
         accepted = hosted.accepted
         while hosted.appended < accepted:
-            await asyncio.sleep(0)
+            await self._time.sleep(0)
             if not _same(hosted, shard):
                 return False
         end_mark = mark_below(log, hosted.appended)
         if end_mark is None:
             return False
         output.add(writer.end(hosted.appended, end_mark))
-        await asyncio.to_thread(output.finish)
+        await self._time.in_thread(output.finish)
         self._begin[partition], self._bytes[partition] = begin, output.size
         self._place[partition] = place
         if hosted.told is not None and hosted.told.met:
@@ -252,29 +271,25 @@ class Snapshots:
         return True
 
     async def _encode(
-        self, hosted: HostedShard, shard: GroupShard, blocks: Iterator[bytes], output: _Output
+        self,
+        hosted: HostedShard,
+        shard: GroupShard,
+        blocks: Iterator[bytes],
+        output: _Output,
+        slices: Slices,
     ) -> bool:
         """Take the pieces, others having their turn between them; False if the shard has gone."""
-        since = perf_counter()
         for block in blocks:
             output.add(block)
-            took = perf_counter() - since
-            if output.pending_bytes <= PENDING_BYTES and took < SLICE_S / 2:
-                continue
-            self._spent(took)
             if output.pending_bytes > PENDING_BYTES:
-                await asyncio.to_thread(output.write)
+                await slices.beside(self._time.in_thread(output.write))
+            elif slices.over:
+                await slices.pause()
             else:
-                await asyncio.sleep(0)
+                continue
             if not _same(hosted, shard):
                 return False
-            since = perf_counter()
-        self._spent(perf_counter() - since)
         return True
-
-    def _spent(self, took_s: float) -> None:
-        self.longest_slice_s = max(self.longest_slice_s, took_s)
-        self._cost_s += took_s
 
 
 class _Output:
@@ -314,10 +329,14 @@ class _Output:
         self._log.fs.fsync_directory(self._log.directory)
 
 
-def blocks_of(shard: GroupShard, writer: ImageWriter, head: ImageHead) -> Iterator[bytes]:
-    """The pieces of a snapshot but the last; each is made of the shard as it is then."""
+def blocks_of(
+    shard: GroupShard, writer: ImageWriter, head: ImageHead, over: Callable[[], bool]
+) -> Iterator[bytes]:
+    """The pieces of a snapshot but the last; each is made of the shard as it is then.
+
+    A piece ends where ``over`` says that the slice of work is.
+    """
     yield writer.head(head)
-    since = perf_counter()
     encoded: list[bytes] = []
     offsets = 0
     cache = shard.view.offsets
@@ -327,17 +346,17 @@ def blocks_of(shard: GroupShard, writer: ImageWriter, head: ImageHead) -> Iterat
                 continue  # deleted since: the tombstones are above where the snapshot begins
             encoded.append(encode_columns(group_id, topic, columns))
             offsets += columns.count
-            if perf_counter() - since > SLICE_S:
+            if over():
                 yield writer.offsets_block(encoded, offsets)
-                encoded, offsets, since = [], 0, perf_counter()
+                encoded, offsets = [], 0
     if encoded:
         yield writer.offsets_block(encoded, offsets)
-    encoded, since = [], perf_counter()
+    encoded = []
     for group_id, (record_offset, value) in list(shard.view.recorded.items()):
         encoded.append(encode_group(group_id, record_offset, value))
-        if perf_counter() - since > SLICE_S:
+        if over():
             yield writer.groups_block(encoded)
-            encoded, since = [], perf_counter()
+            encoded = []
     if encoded:
         yield writer.groups_block(encoded)
 
@@ -359,6 +378,10 @@ def _bytes_from(log: PartitionLog, offset: int) -> int:
     place = segment.locate(offset)
     left = 0 if place is None else segment.size - place.position
     return left + sum(each.size for each in later)
+
+
+def _look_failed(error: Exception) -> None:
+    logger.error("snapshots of groups could not be looked after", exc_info=error)
 
 
 def _same(hosted: HostedShard, shard: GroupShard) -> bool:

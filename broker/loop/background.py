@@ -46,8 +46,11 @@ class Background:
         failed: Callable[[Exception], None],
     ) -> asyncio.Task[None]:
         """`repeat`, watched under ``name``, until whoever asked for it cancels the task."""
-        work_watched = self._watchdog.watched(name, repeat(self._time, pause_s, work, failed))
-        return asyncio.get_running_loop().create_task(work_watched)
+
+        async def repeated() -> None:
+            await self._watchdog.watched(name, repeat(self._time, pause_s, work, failed))
+
+        return asyncio.get_running_loop().create_task(repeated())
 
     def after(self, delay_ms: int, work: Callable[[], None]) -> None:
         """Runs ``work`` in a thread after ``delay_ms``, or when the broker stops."""

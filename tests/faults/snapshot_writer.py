@@ -31,7 +31,7 @@ class Broker(EdgeBroker):
 
 
 async def main(directory: Path) -> None:
-    snapshots.SLICE_S = -1.0  # a slice for each group, and each to the disk at once
+    snapshots.SLICE_NS = -1  # a slice for each group, and each to the disk at once
     snapshots.PENDING_BYTES = 0
     async with Broker(directory, partitions=1) as broker:
         await broker.ensure_offsets_topic()

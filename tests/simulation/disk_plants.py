@@ -5,11 +5,14 @@ What is wrong with each is in its name: the world must notice (test_planted_faul
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from coordinator.shard import GroupShard
+from tests.simulation import simulated_log
 from tests.simulation.simulated_log import Batch, SimulatedLog
 from tests.simulation.world import World
 
@@ -68,13 +71,14 @@ def a_cleaned_batch_is_read_as_a_whole_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_snapshot_leaves_a_group_out(patch: pytest.MonkeyPatch) -> None:
-    real = GroupShard.recorded.fget
-    assert real is not None
+    real = simulated_log.blocks_of
 
-    def recorded(self: GroupShard) -> Any:
-        return dict(list(real(self).items())[:-1])
+    def blocks_of(shard: GroupShard, *more: Any) -> Iterator[bytes]:
+        recorded = dict(list(shard.view.recorded.items())[:-1])
+        view = SimpleNamespace(offsets=shard.view.offsets, recorded=recorded)
+        return real(SimpleNamespace(view=view), *more)  # type: ignore[arg-type]
 
-    patch.setattr(GroupShard, "recorded", property(recorded))
+    patch.setattr(simulated_log, "blocks_of", blocks_of)
 
 
 def a_snapshot_ahead_of_the_log_is_believed(patch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,8 @@ class SimulatedLog:
     def take_snapshot(self, shard: GroupShard) -> None:
         """Write a snapshot of ``shard``, all of whose records are appended."""
         writer = ImageWriter()
-        blocks = list(blocks_of(shard, writer, ImageHead(TOPIC_ID, 0, 0, self.end, NO_MARK)))
+        head = ImageHead(TOPIC_ID, 0, 0, self.end, NO_MARK)
+        blocks = list(blocks_of(shard, writer, head, lambda: False))
         blocks.append(writer.end(self.end, NO_MARK))
         self.snapshot = Snapshot(b"".join(blocks), self.end, self.end)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ from log.os_file import OsFile
 from protocol.errors import GROUP_MAX_SIZE_REACHED, INVALID_SESSION_TIMEOUT, NONE
 from tests.broker.config.served import GROUP, config, serving, shows
 from tests.broker.edge import eventually
+from tests.broker.hand_time import HandTime
 
 NO_DELAY = {"group.initial.rebalance.delay.ms": 0}
 
@@ -117,7 +116,7 @@ class _NotedFile(OsFile):
         return super().read(position, length)
 
 
-async def called_at_once(work: Callable[..., Any], *arguments: Any) -> Any:
+async def called_at_once(_: HandTime, work: Callable[..., Any], *arguments: Any) -> Any:
     return work(*arguments)
 
 
@@ -133,10 +132,9 @@ async def test_so_many_partitions_are_loaded_at_the_same_time(
                 assert await served.client.commit(group_id, offset) == NONE
         assert all(hosted.appended == 20 for hosted in served.broker.runtime.hosted_shards)
 
-    monkeypatch.setattr(loading, "SLICE_S", 0)
+    monkeypatch.setattr(loading, "SLICE_NS", 0)
     # A thread that is late to look for a snapshot must not let the other partition get ahead.
-    in_turn = SimpleNamespace(sleep=asyncio.sleep, to_thread=called_at_once)
-    monkeypatch.setattr(loading, "asyncio", in_turn)
+    monkeypatch.setattr(HandTime, "in_thread", called_at_once)
     disk = ReadingOrder()
     settings = {"group.coordinator.threads": threads, "offsets.load.buffer.size": 100}
     async with serving(tmp_path, settings, fs=disk, opened=disk.read.clear) as served:

@@ -20,6 +20,7 @@ from broker.cores.hosted_shard import HostedShard
 from broker.cores.loading import load
 from broker.cores.shard_keeper import SETTLING_MS
 from broker.cores.snapshots import IMAGE, Snapshots
+from broker.loop.slices import Slicer
 from broker.time import Time
 from broker.topics import cleaning
 from broker.topics.registry import OFFSETS_TOPIC
@@ -57,8 +58,8 @@ def open_copy(directory: Path) -> PartitionLog:
 async def loaded(directory: Path, topic_id: bytes | None) -> tuple[Content, int]:
     """What a start finds there, and where its snapshot began; without an id it has none."""
     hosted = HostedShard(0, GroupShard(GROUPS), open_copy(directory), 1)
-    found = None if topic_id is None else Snapshots(topic_id, lambda _: 0)
-    await load(hosted, 1 << 20, Time(), found, lambda: GroupShard(GROUPS))
+    found = None if topic_id is None else Snapshots(topic_id, lambda _: 0, Slicer(Time()))
+    await load(hosted, 1 << 20, Slicer(Time()), found, lambda: GroupShard(GROUPS))
     return content(hosted.core), hosted.loaded_from
 
 

@@ -81,7 +81,7 @@ async def test_a_kill_between_the_mark_and_the_tombstones_leaves_no_offset(
         await drop(self, *args)
 
     async with serving(DATA, SETTINGS, fs=fs) as broker:
-        await broker.ensure_offsets_topic()
+        await broker.topics.ensure_offsets_topic()
         await asked(broker, make)
         monkeypatch.setattr(DroppedOffsets, "drop", kill_and_drop)
         await asked(broker, lambda wire: delete(wire, "t"))
@@ -126,7 +126,7 @@ async def test_a_new_topic_keeps_its_offsets_though_shards_still_have_those_of_t
 
     monkeypatch.setattr(DroppedOffsets, "_begin", only_some)
     async with serving(DATA, SETTINGS, fs=fs) as broker:
-        await broker.ensure_offsets_topic()
+        await broker.topics.ensure_offsets_topic()
         await asked(broker, make)
         ends = [hosted.log.log_end_offset for hosted in broker.runtime.hosted_shards]
 
@@ -165,7 +165,7 @@ async def test_a_shard_that_could_not_drop_them_on_a_full_disk_does_so_later() -
     """The topic is deleted and made anew meanwhile; its entry stays until the tombstones do."""
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
-        await broker.ensure_offsets_topic()
+        await broker.topics.ensure_offsets_topic()
         await asked(broker, make)
         taken = fs.room(0)
         fs.capacity_bytes -= taken
@@ -197,7 +197,7 @@ async def test_a_heartbeat_passes_while_a_topic_with_many_offsets_is_deleted() -
     fs = SimulatedFiles()
     partitions = 5000
     async with serving(DATA, SETTINGS, fs=fs) as broker:
-        await broker.ensure_offsets_topic()
+        await broker.topics.ensure_offsets_topic()
 
         def fill(wire: Wire) -> None:
             assert create_topic(wire, "t")["error_code"] == NONE
@@ -230,7 +230,7 @@ async def test_an_offset_delete_of_many_partitions_is_done_in_pieces_and_answere
     fs = SimulatedFiles()
     partitions = 2000
     async with serving(DATA, SETTINGS, fs=fs) as broker:
-        await broker.ensure_offsets_topic()
+        await broker.topics.ensure_offsets_topic()
 
         def fill(wire: Wire) -> None:
             assert create_topic(wire, "t", 3)["error_code"] == NONE

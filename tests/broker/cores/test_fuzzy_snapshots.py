@@ -8,12 +8,10 @@ as it was written or after a cleaning below the snapshot's beginning.
 from __future__ import annotations
 
 from typing import NamedTuple
-from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.cores import snapshots
 from broker.cores.snapshots import blocks_of
 from coordinator.calls import Now
 from coordinator.config import GroupConfig
@@ -80,12 +78,12 @@ def take(case: Case, log: Based) -> tuple[bytes, int]:
     blocks = []
     seen = case.begin
     gaps = iter(case.gaps)
-    with patch.object(snapshots, "SLICE_S", -1.0):  # every slice is one (group, topic) or group
-        for block in blocks_of(shard, writer, ImageHead(bytes(16), 0, 0, begin, NO_MARK)):
-            blocks.append(block)
-            for offset, run in log[seen : seen + next(gaps, 0)]:
-                shard.replay(run, offset)
-                seen += 1
+    head = ImageHead(bytes(16), 0, 0, begin, NO_MARK)
+    for block in blocks_of(shard, writer, head, lambda: True):  # one (group, topic) or group each
+        blocks.append(block)
+        for offset, run in log[seen : seen + next(gaps, 0)]:
+            shard.replay(run, offset)
+            seen += 1
     blocks.append(writer.end(end_of(log[:seen]), NO_MARK))
     return b"".join(blocks), seen
 
@@ -142,7 +140,8 @@ def test_a_loaded_shard_makes_the_same_snapshot_again(case: Case) -> None:
     from_tail = load(image, log)
     from_tail.loaded(Now(0, 0))
     writer = ImageWriter()
-    blocks = list(blocks_of(from_tail, writer, ImageHead(bytes(16), 0, 0, end_of(log), NO_MARK)))
+    head = ImageHead(bytes(16), 0, 0, end_of(log), NO_MARK)
+    blocks = list(blocks_of(from_tail, writer, head, lambda: False))
     blocks.append(writer.end(end_of(log), NO_MARK))
     assert content(load(b"".join(blocks), log)) == content(load(take(again, log)[0], log))
 

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from broker.cores import loading, snapshots
+from broker.loop.slices import Slices
+from broker.time import Time
 from coordinator.shard import GroupShard
 from offsets.record_codec import run_records
 from offsets.runs import OffsetRun
@@ -22,7 +24,7 @@ from tests.broker.edge import EdgeBroker, eventually
 
 GROUPS = 10_000
 RECORDS_A_BATCH = 1000
-TURN_MAX_S = 0.020
+TURN_MAX_NS = 20_000_000
 
 
 class SavingBroker(EdgeBroker):
@@ -35,26 +37,26 @@ class SavingBroker(EdgeBroker):
 
 
 class WorkClock:
-    """Seconds of work so far, and the longest stretch of it between two pauses of the loader."""
+    """Nanoseconds of work so far, and the longest stretch between two pauses of the loader."""
 
     def __init__(self) -> None:
-        self.now_s = 0.0
-        self.longest_s = 0.0
-        self._paused_s = 0.0
+        self.now_ns = 0
+        self.longest_ns = 0
+        self._paused_ns = 0
 
-    def __call__(self) -> float:
-        return self.now_s
+    def __call__(self) -> int:
+        return self.now_ns
 
     def paused(self) -> None:
-        self.longest_s = max(self.longest_s, self.now_s - self._paused_s)
-        self._paused_s = self.now_s
+        self.longest_ns = max(self.longest_ns, self.now_ns - self._paused_ns)
+        self._paused_ns = self.now_ns
 
-    def counts(self, work: Callable[..., Any], cost_s: Callable[..., float]) -> Callable[..., Any]:
+    def counts(self, work: Callable[..., Any], cost_us: Callable[..., int]) -> Callable[..., Any]:
         """``work`` that moves the clock by the cost of its result and arguments."""
 
         def counted(*arguments: Any) -> Any:
             result = work(*arguments)
-            self.now_s += cost_s(result, *arguments)
+            self.now_ns += 1000 * cost_us(result, *arguments)
             return result
 
         return counted
@@ -63,24 +65,23 @@ class WorkClock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> WorkClock:
     clock = WorkClock()
-    pause = loading._Slices.pause
+    pause = Slices.pause
 
     async def counted_pause(slices: Any) -> None:
         clock.paused()
         await pause(slices)
 
     monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # none is written but the one asked for
-    monkeypatch.setattr(loading, "perf_counter", clock)
-    monkeypatch.setattr(loading._Slices, "pause", counted_pause)
-    decode = clock.counts(loading.runs_of_section, lambda _, *given: 1e-6 * given[2])
+    monkeypatch.setattr(Slices, "pause", counted_pause)
+    decode = clock.counts(loading.runs_of_section, lambda _, *given: given[2])
     monkeypatch.setattr(loading, "runs_of_section", decode)
-    costs: dict[str, Callable[..., float]] = {
-        "replay": lambda _, *given: 1e-6 * len(given[1]),
-        "restore": lambda _, *given: 1e-6 * given[3].count,
-        "wake": lambda awake, *_: 5e-6 * awake,
+    costs_us: dict[str, Callable[..., int]] = {
+        "replay": lambda _, *given: len(given[1]),
+        "restore": lambda _, *given: given[3].count,
+        "wake": lambda awake, *_: 5 * awake,
     }
-    for name, cost_s in costs.items():
-        monkeypatch.setattr(GroupShard, name, clock.counts(getattr(GroupShard, name), cost_s))
+    for name, cost_us in costs_us.items():
+        monkeypatch.setattr(GroupShard, name, clock.counts(getattr(GroupShard, name), cost_us))
     return clock
 
 
@@ -99,11 +100,11 @@ def fill(broker: EdgeBroker) -> None:
 async def load(directory: Path, clock: WorkClock) -> int:
     """Loads, and writes a snapshot; where the one before began, -1 without.
 
-    ``clock.longest_s`` then is that of the load.
+    ``clock.longest_ns`` then is that of the load.
     """
-    broker = SavingBroker(directory, partitions=1)
+    broker = SavingBroker(directory, partitions=1, time=Time(ticks_ns=clock))
     clock.paused()
-    clock.longest_s = 0.0
+    clock.longest_ns = 0
     async with broker:
         await eventually(lambda: not broker.runtime.loading)
         clock.paused()
@@ -120,4 +121,4 @@ async def test_no_slice_of_a_load_holds_the_loop(tmp_path: Path, clock: WorkCloc
     for from_snapshot in (False, True):
         began = await load(tmp_path, clock)
         assert (began >= 0) is from_snapshot
-        assert 0 < clock.longest_s <= TURN_MAX_S
+        assert 0 < clock.longest_ns <= TURN_MAX_NS

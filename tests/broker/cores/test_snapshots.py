@@ -12,6 +12,8 @@ import pytest
 
 from broker.cores import snapshots
 from broker.cores.snapshots import IMAGE, NEEDED_BY_NONE, Snapshots
+from broker.loop.slices import Slicer
+from broker.time import Time
 from coordinator.shard import GroupShard
 from log.filesystem import File, OsFileSystem
 from log.partition_log import PartitionLog
@@ -247,10 +249,10 @@ async def test_a_log_whose_beginning_was_deleted_has_no_use_for_an_older_snapsho
 ) -> None:
     await make_history(tmp_path)
     [log] = Broker(tmp_path, partitions=1).open_logs()
-    assert Snapshots(TOPIC_ID, lambda _: 0).read(log) is not None
+    assert Snapshots(TOPIC_ID, lambda _: 0, Slicer(Time())).read(log) is not None
     log.log_start_offset = 1
 
-    assert Snapshots(TOPIC_ID, lambda _: 0).read(log) is None
+    assert Snapshots(TOPIC_ID, lambda _: 0, Slicer(Time())).read(log) is None
     assert not image_file(tmp_path).exists()
 
 
@@ -259,7 +261,7 @@ async def test_a_log_whose_beginning_was_deleted_has_no_use_for_an_older_snapsho
 
 async def commit_meanwhile(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes a snapshot, a slice for each group, with commits in between."""
-    monkeypatch.setattr(snapshots, "SLICE_S", -1.0)
+    monkeypatch.setattr(snapshots, "SLICE_NS", -1)
     client = await broker.client()
     for number in range(300):
         assert await client.commit(f"g-{number}", 1) == NONE
@@ -311,7 +313,7 @@ async def test_what_came_while_it_was_written_and_was_lost_with_the_power_stays_
 async def test_a_shard_that_is_loaded_anew_leaves_no_half_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "SLICE_S", -1.0)
+    monkeypatch.setattr(snapshots, "SLICE_NS", -1)
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
