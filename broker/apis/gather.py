@@ -1,4 +1,4 @@
-"""One answer from several: a request about many groups is many calls to the shards."""
+"""One answer made of several replies: a request about many groups is many calls to shards."""
 
 from __future__ import annotations
 

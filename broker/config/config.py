@@ -1,7 +1,7 @@
-"""Configuration: Kafka's properties from file, environment and command line, and what follows.
+"""Configuration: Kafka's properties from file, environment, command line and run-time changes.
 
-Owns the order of the sources (a file, then the environment, then ``--set``, then flags, then what
-was changed at run time, the later the stronger), the check against the tables of
+Owns the order of the sources (a file, the environment, ``--set``, flags, changes at run time; a
+later one overrides an earlier one), the check against the tables of
 `broker/config/config_table.py`, and the settings that a topic takes from the broker. Everything is
 checked before the broker touches its data.
 """

@@ -2,7 +2,7 @@
 
 A row has name, type, default, bounds in Kafka's notation, and one sentence on its effect. A row
 without that sentence is known to Kafka and accepted, but has no effect here. Three defaults are our
-own: ``listeners`` and ``log.dir``, for a first start on a desk, and no linger in
+own: ``listeners`` and ``log.dir``, for a first start, and no linger in
 ``group.coordinator.append.linger.ms``. The settings of ``_MUSTER`` exist only here.
 ``docs/configuration.md`` is made from these tables.
 """

@@ -1,4 +1,4 @@
-"""Settings as DescribeConfigs tells them: value, where it comes from, and what else would give it.
+"""Settings for DescribeConfigs: value, source and synonyms.
 
 Source: Kafka 3.9 ``ConfigHelper``; as there, a setting that nobody set has no synonyms unless its
 own broker property is the one with the default.

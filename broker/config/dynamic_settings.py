@@ -2,7 +2,7 @@
 
 Source: Kafka 3.9 ``DynamicBrokerConfig.AllDynamicConfigs``. Of those that no topic takes as its
 default, the ones without effect here (threads of pools that this broker does not have, listeners,
-certificates) are refused rather than kept: nobody should wait for what they change.
+certificates) are refused: nobody should wait for an effect that never comes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What no single ``group.*`` or ``offsets.*`` setting shows: how they must fit together.
+"""How ``group.*`` and ``offsets.*`` settings must fit together.
 
 Source: Kafka 3.9 ``GroupCoordinatorConfig``, ``ShareGroupConfig`` and ``KafkaConfig``. The settings
-of the consumer and share protocols have no effect while those are not served, but a file that
-Kafka would refuse is refused here too, so that its mistakes show now and not in a year.
+of the consumer and share protocols have no effect while those are not served. But a file that Kafka
+would refuse is refused here too, so that its mistakes show at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`listeners` and `advertised.listeners` as Kafka reads them: where we are, what clients hear."""
+"""`listeners` and `advertised.listeners` as Kafka reads them: where to listen, where to connect."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Settings that protect, and that Muster can't follow yet: a broker that has one does not start.
+"""Settings that protect and that Muster does not serve yet: a broker with one does not start.
 
-Owns which of Kafka's settings keep somebody out, hide something or hold clients to a limit, under
-every name that they have: their own, a listener's (listener.name.internal.ssl.keystore.location),
-a mechanism's (scram-sha-256.sasl.jaas.config), both, and as variables of the environment. A value
-that asks for nothing, such as Kafka's default, protects nothing. Values are not told: they may be
-secrets.
+Owns the list of Kafka's settings that authenticate, authorize, encrypt or limit clients, under all
+their names: their own, a listener's (listener.name.internal.ssl.keystore.location), a mechanism's
+(scram-sha-256.sasl.jaas.config), both, and as variables of the environment. A value that asks for
+nothing, such as Kafka's default, is accepted. Values are never shown: they may be secrets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Work beside the requests: what is done once, what is repeated, what a thread does later.
+"""Work beside the requests: done once, repeated, or later in a thread.
 
-The tasks are measured by the watchdog, under the name that the operator knows the work by.
+The watchdog measures the tasks, under the names that docs/metrics.md has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads that wait for the disk, in threads of their own.
 
-What the page cache has is read on the event loop; a cold disk may take a second for it. The threads
-are not those of `Time.in_thread`, in which logs are flushed: many cold readers must hold up no
+The event loop reads what the page cache has; a cold disk may take a second. The threads are not
+those of `Time.in_thread`, in which logs are flushed: many cold readers must delay no
 acknowledgement.
 """
 

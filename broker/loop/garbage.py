@@ -1,9 +1,9 @@
-"""How Python's collector of cycles runs beside requests: seldom, and measured.
+"""Python's garbage collector beside requests: it runs seldom, and is measured.
 
-A collection holds all threads. What a broker makes of requests goes without one, by its reference
-counts; only errors and the HTTP side leave cycles. Python's own thresholds have everything that is
-there looked through whenever it has grown by a quarter: 20,000 groups asked for in one request held
-the loop for 30 to 100 ms so.
+A collection holds all threads. The objects of requests are freed by their reference counts; only
+errors and the HTTP side leave cycles. With Python's own thresholds everything is searched whenever
+the number of objects has grown by a quarter: one request for 20,000 groups held the loop for 30 to
+100 ms.
 """
 
 from __future__ import annotations

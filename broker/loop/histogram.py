@@ -1,8 +1,8 @@
-"""Histograms that cost a hot path next to nothing: a list of counts, one for each power of two.
+"""Cheap histograms for hot paths: a list of counts, one for each power of two.
 
 Values are whole numbers of some small unit (nanoseconds, records). Bucket n counts those of n bits,
-which are less than 2**n; one increment is a `bit_length` and two additions. Which buckets are
-shown, and in which unit, is said at scrape.
+which are less than 2**n; one increment is a `bit_length` and two additions. The scrape says which
+buckets are shown, and in which unit.
 """
 
 from __future__ import annotations

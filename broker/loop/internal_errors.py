@@ -1,8 +1,8 @@
-"""Exceptions that are bugs of ours, caught where they would harm others than their cause.
+"""Exceptions from bugs of the broker, caught before they harm others.
 
-Observers, one peer's reply, one shard, one waiter: whoever serves many of them in a row catches
-what one of them raises, hands it here, and goes on with the next (law 10). Here it is counted and
-told, and what happens again and again is told ever more seldom.
+Code that serves many observers, replies, shards or waiters in a row catches what one of them
+raises, reports it here, and goes on with the next (law 10). It is counted and logged here, and a
+repeated one is logged less and less often.
 """
 
 from __future__ import annotations

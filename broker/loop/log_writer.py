@@ -1,9 +1,9 @@
-"""The writer of everything that the process says: a thread that writes lines to descriptors.
+"""The writer of log lines: a thread that writes queued lines to descriptors.
 
 Standard error may be a file on a full disk, a pipe whose reader is gone, or one whose reader does
-not read: the first two fail, the last one blocks, and whoever logs must feel nothing of it (law
-10). So lines are queued and a thread writes them. When the queue is full the oldest lines go: the
-last ones say why a broker stopped. What is lost is counted, and told once lines are written again.
+not read: the first two fail, the last one blocks. Code that logs must not notice (law 10). So lines
+are queued and a thread writes them. When the queue is full the oldest lines are dropped: the last
+ones say why a broker stopped. Lost lines are counted, and a line says how many.
 """
 
 from __future__ import annotations

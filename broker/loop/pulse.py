@@ -1,8 +1,8 @@
-"""The pulse: tells the clock that the event loop goes round, and the operator when it did not.
+"""The pulse: tells the clock that the event loop runs, and the operator when it did not.
 
 Ten times a second it moves the time up to which the clock is trusted. After a pause the clock
-stands still until the sockets have been looked at once: whatever members sent meanwhile is read
-before any of the deadlines that they would have met can fall due.
+stands still until the sockets have been read once: what members sent meanwhile is read before any
+of the deadlines that they would have met can fall due.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Long work in the loop's thread, cut into slices between which requests have their turn (law 9).
+"""Long work in the loop's thread, cut into slices; requests are served between them (law 9).
 
 A handler whose work may be long is a coroutine that looks at ``slices.over`` after each element and
-awaits ``slices.pause()`` when it is. However much long work there is at a time, one slice runs
-between two looks at the sockets: the `Slicer` lets those who wait run in the order in which they
-came.
+awaits ``slices.pause()`` when it is. However much long work there is, one slice runs between two
+reads of the sockets: the `Slicer` runs waiting work in the order in which it came.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The watchdog: which pieces of work held the loop for longer than law 9 allows, by name.
 
-While a piece of work holds the event loop, no other client is served. Whoever runs such a piece
-measures it and reports it here; nothing is measured twice and nothing by sampling. A piece is
-named after what the operator knows: an API's name, or what the broker does by itself.
+While a piece of work holds the event loop, no other client is served. The code that runs a piece
+measures it and reports it here; nothing is measured twice and nothing is sampled. A piece has a
+name that the operator knows: an API's, or that of the broker's own work.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The worker: pure work that takes long (decoding, decompressing, encoding), in one thread.
+"""The worker: long pure work (decoding, decompressing, encoding) in one thread.
 
-One thread, so that what such work takes of memory and of the interpreter stays bounded however many
-clients ask for it. Clients take turns: each has a queue of its own, and the thread takes one job of
-each in rotation, so that a client with thirty large batches delays another's by one of them.
+One thread bounds the memory and the share of the GIL that such work takes, however many clients ask
+for it. Clients take turns: each has a queue of its own, and the thread takes one job of each in
+rotation, so that a client with thirty large batches delays another's by one of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What `/metrics` shows, read at scrape from the shards, the logs, the routes and the totals.
+"""`/metrics`, read at scrape from the shards, the logs, the routes and the totals.
 
-Here are the families whose size does not grow with groups and topics, and the order of the whole;
-`broker/metrics/labelled_series.py` has the others. Nothing is counted here. Every name, its labels
-and its meaning stand in docs/metrics.md.
+This module has the series whose number does not grow with groups and topics, and the order of the
+whole; `broker/metrics/labelled_series.py` has the others. Nothing is counted here. docs/metrics.md
+has every name with its labels and meaning.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Series of which there is one a group, member, topic or partition: kafka_exporter's and ours.
+"""One series for each group, member, topic or partition: kafka_exporter's and ours.
 
-Nothing is counted here; names, labels and meanings stand in docs/metrics.md.
+Nothing is counted here; docs/metrics.md has names, labels and meanings.
 """
 
 from __future__ import annotations

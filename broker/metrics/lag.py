@@ -1,12 +1,12 @@
-"""How far behind groups are: in records, in seconds, by partition and by member.
+"""The lag of groups: in records and seconds, by partition and by member.
 
-Records of lag need nothing but the cache and the logs' ends. Seconds of lag are the age of the
-first unread record, which only the log knows: broker/metrics/record_times.py has them looked up,
-and keeps them until the commit moves (or the log's start passes it). Until then they are unknown,
-never 0; for a group that commits faster than records are looked up, those of the look before stand.
+Lag in records needs only the cache and the logs' ends. Lag in seconds is the age of the first
+unread record, which only the log knows: broker/metrics/record_times.py looks it up, and keeps it
+until the commit moves (or the log's start passes it). Until then it is unknown, never 0; a group
+that commits faster than records are looked up keeps the age that was found last.
 
-For `/metrics`, `/api` and the page alike; everything here is called in the loop's thread, and what
-may be long is an iterator, so that its caller can stop between two blocks of partitions.
+`/metrics`, `/api` and the page use this. Everything here is called in the loop's thread, and long
+work is an iterator, so that its caller can stop between two blocks of partitions.
 """
 
 from __future__ import annotations

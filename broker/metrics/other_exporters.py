@@ -1,7 +1,7 @@
 """The names of other exporters, for dashboards that were made for them: ``metrics.compat``.
 
-Each view writes the same numbers as series.py under one exporter's names and labels: KMinion's,
-kafka-lag-exporter's, and those that Kafka's own JMX metrics have by jmx_exporter's usual rules.
+Each view writes the numbers of labelled_series.py under one exporter's names and labels: KMinion's,
+kafka-lag-exporter's, or those of Kafka's own JMX metrics by jmx_exporter's usual rules.
 docs/metrics.md lists them, and what is left out.
 """
 

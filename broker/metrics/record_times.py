@@ -1,9 +1,9 @@
-"""When the first unread records of groups were made: asked of the logs by a thread, and kept.
+"""The timestamps of groups' first unread records: a thread reads them from the logs.
 
-A time is known by the place of its record, so that all groups share it. What is not known when it
-is asked for is wanted from then on: a thread looks for what is wanted, log by log and offsets
-ascending, and rests in between. Until it is found, the record of the look before serves, if that
-is known. Used from the loop's thread.
+A timestamp is kept by the position of its record, so that all groups share it. One that is asked
+for and not known is looked up by a thread, log by log with ascending offsets, with rests in
+between. Until it is found, the one found before is used, if there is one. Used from the loop's
+thread.
 """
 
 from __future__ import annotations

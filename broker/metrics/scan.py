@@ -1,8 +1,8 @@
-"""One look at everything of which there are many: groups, their offsets and members, topics.
+"""One pass over all groups, their offsets and members, and all topics, for a scrape.
 
-A broker may have hundreds of thousands of them, and answers nobody else during one step. `Walk`
-goes in steps of bounded work and shows each thing to its views, which write series of it: those of
-series.py, and of compat.py where ``metrics.compat`` asks for them.
+A broker may have hundreds of thousands of them, and serves nobody during one step. The scan goes in
+steps of bounded work and gives each thing to its views, which write its series: those of
+labelled_series.py, and of other_exporters.py where ``metrics.compat`` asks for them.
 """
 
 from __future__ import annotations

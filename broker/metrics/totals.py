@@ -1,7 +1,7 @@
-"""Totals of what the core has told, and of conversions: plain numbers, made into series at scrape.
+"""Totals of the core's events and of conversions: plain numbers, made into series at scrape.
 
-Nothing here knows prometheus; `broker/metrics/exposition.py` reads these numbers beside those that
-the server's routes, the shards and the logs keep themselves.
+Nothing here knows prometheus. `broker/metrics/exposition.py` reads these numbers and those of the
+server's routes, the shards and the logs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who sends how much: totals by client id and host, for `muster top` and `/api/clients`.
+"""Requests and bytes by client id and host, for `muster top` and `/api/clients`.
 
-Connections count for themselves, as plain numbers; here their sums are made when somebody asks, and
-those of connections that are gone are kept, for so many clients and no more.
+Each connection counts its own, as plain numbers. The sums are made here when they are asked for;
+those of closed connections are kept for a bounded number of clients.
 """
 
 from __future__ import annotations

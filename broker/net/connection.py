@@ -2,9 +2,9 @@
 
 Owns the connection's buffers and their bounds. A request is handled at once when its last byte has
 arrived, and its reply waits in a slot until those before it are finished; the finished prefix goes
-out with one write. Three things hold requests back: a parked request, a peer that does not read
-its replies, and too many requests in flight. What has been read by then stays in a backlog, and
-beyond `BACKLOG_BYTES` the socket is read no further.
+out with one write. Three things hold requests back: a parked request, a client that does not read
+its replies, and too many requests in flight. Requests that were read by then wait in a backlog;
+beyond `BACKLOG_BYTES` the socket is not read.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Requests over many elements: counted, decoded in the worker, handled in slices, and answered.
 
 Law 9: nothing holds the loop for more than 10 ms, whatever a client sends. A handler over elements
-is a generator that yields after each of them. While the loop has time for it, it is worked off at
-once; what is left then goes on in slices while the request is parked. A request of many elements is
-counted first, against the budget of its API (`ServedApi.elements_max`), and decoded in the worker's
-thread, as is an answer of many elements encoded there. docs/limits.md has the table.
+is a generator that yields after each of them. It runs at once while the loop has time; the rest
+runs in slices while the request is parked. The elements of a large request are counted first,
+against the budget of its API (`ServedApi.elements_max`); it is decoded in the worker's thread, and
+a large answer is encoded there. docs/limits.md has the table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What connections are held to."""
+"""The limits of connections."""
 
 from __future__ import annotations
 

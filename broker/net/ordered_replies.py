@@ -1,9 +1,9 @@
 """Replies in the order of their requests, gathered so that each turn writes once.
 
-The half of a connection that faces out. A request that is answered while it is handled, with none
-before it waiting, needs no slot; all others wait in one until those before them are finished. What
-of a reply is still in a file is read piece by piece as the peer takes it, on the loop if the page
-cache has it and in a thread if not.
+The sending half of a connection. A request that is answered while it is handled, with none waiting
+before it, needs no slot; all others wait in one until those before them are finished. The parts of
+a reply that are still in a file are read piece by piece as the client takes them, on the loop if
+the page cache has them, else in a thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The bound on all partly received requests together (``queued.max.request.bytes``).
 
-Above the bound only the oldest of them is read on, so that one always gets through; the others are
-not read until there is room. One that holds the rest up and sends nothing more is closed.
+Above the bound only the oldest of them is read, so that one always completes; the others are not
+read until there is room. The oldest is closed if it sends nothing while others wait.
 """
 
 from __future__ import annotations

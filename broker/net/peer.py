@@ -1,4 +1,4 @@
-"""What is known of a peer: its address as Kafka shows it, its client id for a log, its going."""
+"""A peer: its address as Kafka shows it, its client id for a log line, its disconnect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request on its way: what a handler reads from it and the ways to end it.
+"""A request: what a handler reads from it and the ways to end it.
 
 Owns `ServedApi`, the row that each module of ``broker/apis`` gives to the table of served APIs, and
 `Request`, the one object made per request. Bytes arrive decoded up to the body; the body is

@@ -1,8 +1,8 @@
 """The listening sockets and what all their connections share.
 
 Owns admission (``max.connections``, ``max.connections.per.ip``), the bound on all partly received
-requests together, and the look, once a second, at peers that are idle, do not read, or went while
-nobody read their socket.
+requests together, and the check, once a second, for peers that are idle, do not read, or went away
+while their socket was not read.
 """
 
 from __future__ import annotations

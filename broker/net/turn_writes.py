@@ -1,4 +1,4 @@
-"""Who is written to at the end of a turn: each connection once, whatever was answered meanwhile."""
+"""The connections to write to at the end of a turn: each once, however many answers it has."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Topics found as directories: a data directory that was another broker's until now.
+"""Adopting topics that are found as directories: the data directory was another broker's.
 
-Nothing is taken in of which a part is missing: Apache Kafka's checkpoints, and gaps in the numbers
-of partitions, say what was there (`broker/topics/missing.py`).
+A topic with a missing part is not adopted: Apache Kafka's checkpoints, and gaps in the numbers of
+partitions, say what was there (`broker/topics/missing.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The checkpoints of the data directory: how far each log was fsynced, had got, and begins.
+"""The checkpoints of the data directory: recovery point, high watermark and start of each log.
 
-What they say was there is missed by name at the next start, so nothing is written into them whose
-name may still vanish with the power: the directories of logs are fsynced first.
+The next start reports everything that they name and that is gone. So the directories of logs are
+fsynced first: no name is written here that a power cut could still remove.
 """
 
 from __future__ import annotations

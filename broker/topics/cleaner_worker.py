@@ -1,8 +1,8 @@
 """A cleaner process and the conversation with it.
 
 The process is started with the first job and ended after an idle minute. It ends by itself when
-this one does, since its stdin closes then. One that dies, fails or says nothing for long is killed,
-and the next job meets a new one.
+the broker does, since its stdin closes then. One that dies, fails or reports nothing for long is
+killed, and the next job starts a new one.
 """
 
 from __future__ import annotations

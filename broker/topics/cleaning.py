@@ -1,10 +1,10 @@
-"""When and what is cleaned: the schedule of compaction, and what becomes of its results.
+"""The schedule of compaction: which partition is cleaned when, and the exchange of its segments.
 
-The work is done by processes beside this one (cleaner_worker.py); here are only the choice of a
-partition and the exchange of its segments, a few renames in the loop's thread. The offsets topic
-has a schedule and a process of its own: its owner knows what is live, and rolls and cleans a
-partition when the dead outweigh the live, so that disk follows what is live. A failing partition is
-told in the log, in the metrics and in /healthz, and tried again ever less often.
+Separate processes clean (cleaner_worker.py). This module only chooses a partition and exchanges its
+segments, which takes a few renames in the loop's thread. The offsets topic has a schedule and a
+process of its own: its owner knows which records are live, and rolls and cleans a partition when
+the dead ones outweigh them, so that disk use follows live data. A failing partition is shown in the
+log, in the metrics and in /healthz, and tried again less and less often.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Changes of settings while the broker runs: of topics, of this broker, of every broker.
 
-A change is checked whole, written down, and then holds at once: the logs, the limits of connections
-and the coordinator get their new values in one step of the event loop. What is stored was checked
-against everything that it bears on, so that no start can fail over it.
+A change is checked as a whole, stored, and then holds at once: the logs, the limits of connections
+and the coordinator get their new values in one step of the event loop. It is checked against
+everything that it affects before it is stored, so that no start can fail because of it.
 """
 
 from __future__ import annotations

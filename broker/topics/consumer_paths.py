@@ -1,8 +1,8 @@
-"""Offsets the old way: what ZooKeeper's consumer paths held, for OffsetCommit and OffsetFetch v0.
+"""The offsets of OffsetCommit and OffsetFetch v0, which Kafka kept in ZooKeeper's consumer paths.
 
-A cluster keeps them in ZooKeeper, at ``/consumers/GROUP/offsets/TOPIC/PARTITION``; a broker on its
-own keeps the same in ``consumers.offsets`` of its data directory: a line of JSON for each commit of
-a partition, ``["group", "topic", partition, offset]``, the last one of a key being its value
+A cluster keeps them in ZooKeeper, at ``/consumers/GROUP/offsets/TOPIC/PARTITION``. This broker
+keeps them in ``consumers.offsets`` of its data directory: a line of JSON for each commit of a
+partition, ``["group", "topic", partition, offset]``, the last one of a key being its value
 (docs/registry.md). These offsets and those of ``__consumer_offsets`` never mix: they have no
 metadata, no expiry and no generation. Source: Kafka 0.8.1 to 1.0, KafkaApis.handleOffsetCommit.
 """

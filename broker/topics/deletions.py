@@ -1,9 +1,9 @@
-"""What follows the mark of a deleted topic: directories and offsets go, then its registry entry.
+"""The steps after a topic is marked deleted: its directories and offsets, then its registry entry.
 
-From the mark on the topic is deleted, whatever the disk says afterwards: what cannot be done now is
-tried again, ever less often, and at the next start. Its name is not free before its directories are
-out of the way, so that no two logs ever share a file, and before the shards that serve have dropped
-its committed offsets. Its entry goes when every shard has: `broker/cores/dropped_offsets.py`.
+From the mark on the topic is deleted, whatever the disk does: steps that fail are tried again, less
+and less often, and at the next start. Its name is free again when its directories are renamed, so
+that no two logs ever share a file, and when the shards that serve have dropped its committed
+offsets. Its entry is removed when every shard has: `broker/cores/dropped_offsets.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fencing by leader epoch (KIP-320): clients whose metadata is older or newer are told so."""
+"""Fencing by leader epoch (KIP-320): errors for clients with older or newer metadata."""
 
 from __future__ import annotations
 

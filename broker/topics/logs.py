@@ -1,7 +1,7 @@
 """The partition logs of this broker: opening, settings, the directory's own files, closing.
 
-Owns the checkpoints and the clean-shutdown mark of the data directory. Lookups belong to
-the event loop; `open_all`, `make` and `close_all` may take long and run where the caller says.
+Owns the checkpoints and the clean-shutdown mark of the data directory. Look-ups run on the event
+loop; `open_all`, `make` and `close_all` may take long, and the caller chooses their thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fetches that wait for data: who waits for which partition, and until when.
+"""Fetches that wait for data: for which partitions, and until when.
 
 A waiting Fetch is woken by an append to one of its partitions, by the flush that such an append
 waits for, by the deletion of a partition, or by its deadline. Appends of one turn wake it once, at

@@ -1,8 +1,7 @@
-"""What is done to the logs besides requests: retention, checkpoints, flushes, probing after a
-failure.
+"""The work on logs beside requests: retention, checkpoints, flushes, probes after a failure.
 
-Retention belongs to the loop's thread, as appends do, and gives others their turn between two logs;
-whatever waits for the disk runs in a thread.
+Retention runs in the loop's thread, as appends do, and requests are served between two logs. Work
+that waits for the disk runs in a thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a data directory has lost, by name: partitions that its own files say were there.
+"""Missing partitions and files of a data directory, which its own files say were there.
 
-Nothing that is gone is read as empty: the broker does not start, and says what is missing, what
-says that it was there, and what to do. `log.recovery.missing` names what is known to be gone.
+Nothing that is gone is read as empty: the broker does not start, and says what is missing, how it
+knows, and what to do. `log.recovery.missing` names what is known to be gone.
 """
 
 from __future__ import annotations

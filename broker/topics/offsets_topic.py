@@ -1,8 +1,8 @@
-"""The settings of ``__consumer_offsets``: what it is made with, and what it always keeps.
+"""The settings of ``__consumer_offsets``: those that it is created with, and those that it keeps.
 
 Every committed offset is a record of this topic, and retention that deletes old segments would
-delete the offsets in them: the coordinator would answer what it remembers until the next start,
-and -1 from then on. So its ``cleanup.policy`` is ``compact`` alone, by whatever way settings come.
+delete the offsets in them: the coordinator would answer from its cache until the next start, and
+-1 from then on. So its ``cleanup.policy`` is always ``compact``, wherever settings come from.
 """
 
 from __future__ import annotations

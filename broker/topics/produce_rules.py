@@ -1,4 +1,4 @@
-"""What a topic's settings mean to produced records: their rules, in the terms of the records."""
+"""The rules for produced records, from a topic's settings."""
 
 from __future__ import annotations
 

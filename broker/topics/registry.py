@@ -1,8 +1,7 @@
-"""The registry: which topics there are, their ids, settings and partitions, and who leads what.
+"""The registry: topics with their ids, settings, partitions and leaders.
 
-`Registry` is the interface. `broker/topics/embedded_registry.py` keeps it in a file of the data
-directory, for a broker on its own; a cluster's registry takes its place without the handlers
-noticing.
+`Registry` is the interface. `broker/topics/embedded_registry.py` keeps it in files of the data
+directory, for a single broker; handlers would not notice another implementation.
 """
 
 from __future__ import annotations

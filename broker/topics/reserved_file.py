@@ -1,11 +1,10 @@
-"""A small file that can be replaced though the disk is full.
+"""A small file that can be replaced on a full disk.
 
-Beside it lies a spare of the same directory whose blocks the disk has given already. A change is
-written into the spare in place, padded with spaces to its size, fsynced, and renamed over the file:
-whole or not at all, and no new block is asked for. The file that was replaced becomes the next
-spare, so that one change after the other finds one. Meant for texts to which blanks at the end mean
-nothing, as in JSON. A disk that copies on write (btrfs, ZFS) may want a block all the same; then
-the change fails, and the file is as it was.
+Beside it is a spare file whose blocks are already allocated. A change is written into the spare,
+padded with spaces to its size, fsynced, and renamed over the file: whole or not at all, without a
+new block. The replaced file becomes the next spare. This is for formats that ignore blanks at the
+end, such as JSON. A file system that copies on write (btrfs, ZFS) may need a block all the same;
+the change then fails, and the file is as it was.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Cleaned segments put in the place of the old ones, beside appends, reads and deletions.
+"""Replacing old segments by cleaned ones, beside appends, reads and deletions.
 
-Owns the guard: while it lasts no segment of that log is deleted, and a stop of the broker waits.
+Owns the guard: while it is held no segment of that log is deleted, and a stop of the broker waits.
 """
 
 from __future__ import annotations

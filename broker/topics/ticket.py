@@ -1,4 +1,4 @@
-"""Who waits for a reply, as everything that keeps replies sees them."""
+"""The interface of a ticket, for code that keeps replies."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Changes of topics: creating, deleting, growing; one at a time, first on disk, then visible.
 
-The disk work runs in a thread, so that nobody waits while a thousand partitions are made.
+A thread works on the disk, so that no request waits while a thousand partitions are created.
 """
 
 from __future__ import annotations
