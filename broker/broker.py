@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,9 @@ from broker.loop.slices import Slicer
 from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
 from broker.metrics.lag import Lags
+from broker.metrics.sources import Sources
 from broker.metrics.totals import Metrics
+from broker.metrics.trends import Trends
 from broker.net.advertised import Advertised
 from broker.net.large_requests import LargeRequests
 from broker.net.limits import limits_of
@@ -52,14 +53,12 @@ from broker.topics.old_commits import OldCommits
 from broker.topics.registry import OFFSETS_TOPIC, BadDirectory
 from broker.topics.topic_admin import TopicAdmin
 from broker.web.health import health
-from broker.web.trends import Trends
 from coordinator.journal import Journal
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 
 if TYPE_CHECKING:
-    from broker.web.http import HttpServer
-    from broker.web.live import Live
+    from broker.web.site import Site
     from coordinator.events import Event
 
 logger = structlog.get_logger(__name__)
@@ -95,11 +94,9 @@ class Broker:
         """The thread for pure work that takes long."""
         self.journal = Journal()
         """Why groups rebalanced; what /api shows."""
-        self.lags = Lags(self)
         self.addresses: list[tuple[str, int]] = []
         """Where each listener listens."""
-        self.http: HttpServer | None = None
-        self.live: Live | None = None
+        self.http: Site | None = None
         self.stopped = asyncio.Event()
         """Set when the broker cannot go on, or was asked to stop."""
         self.fatal: str | None = None
@@ -169,9 +166,10 @@ class Broker:
         )
         self.cleaning = Cleaning(self, self.runtime.oldest_needed)
         self.maintenance = Maintenance(self)
-        self.trends = Trends(self)
+        self.lags = Lags(self.runtime, self.logs, self.time)
         self._make_topics()
         self._make_server()
+        self._make_sources()
 
     def _make_topics(self) -> None:
         """Makes what changes topics and files beside them."""
@@ -250,6 +248,31 @@ class Broker:
             bind=self._bind,
         )
 
+    def _make_sources(self) -> None:
+        """Gathers what is read of all the rest."""
+        self.trends = Trends(
+            self.runtime, self.lags, self.server, self.slicer, self.internal_errors, self.time
+        )
+        self.sources = Sources(
+            config=self.config,
+            time=self.time,
+            registry=self.registry,
+            advertised=self.advertised,
+            groups=self.runtime,
+            logs=self.logs,
+            server=self.server,
+            totals=self.metrics,
+            journal=self.journal,
+            lags=self.lags,
+            trends=self.trends,
+            fatal=lambda: self.fatal,
+            cleaning=self.cleaning,
+            pulse=self.pulse,
+            watchdog=self.watchdog,
+            internal_errors=self.internal_errors,
+            slicer=self.slicer,
+        )
+
     async def start(self) -> None:
         """Listens. Raises OSError, with the address in its text, where that cannot be had."""
         self.pulse.start()
@@ -280,24 +303,11 @@ class Broker:
         where = self.config["http.listener"]
         if where == "off":
             return None
-        from starlette.routing import Route
-
-        from broker.metrics.exposition import render
-        from broker.web.http import HttpServer, application, timed
-        from broker.web.http_api import routes
-        from broker.web.http_guard import Hosts
-        from broker.web.live import Live
-        from broker.web.live_rows import find
-        from broker.web.page_files import PageFiles
+        from broker.web.site import Site
 
         host, port = parse_host_and_port(where)
-        live = Live(lambda watch: find(self, watch), lambda: self.time.now().wall_ms, self.slicer)
-        more = [*PageFiles().routes(), *routes(self), Route("/api/live", live)]
-        names = [socket.gethostname(), *(endpoint.host for endpoint in self.advertised.endpoints)]
-        hosts = Hosts(host, names, self.config["http.allowed.hosts"])
-        served = timed(application(self.health, lambda: render(self), more), self.watchdog)
         try:
-            self.http = HttpServer(host, port, served, hosts)
+            self.http = Site(host, port, self.sources)
         except OSError as error:
             sentence = (
                 f"{where} can't be listened on: {error.strerror or error};"
@@ -307,8 +317,6 @@ class Broker:
                 raise CannotListen(sentence) from None
             logger.warning("/metrics and /healthz are not served", reason=sentence)
             return None
-        self.live = live
-        self.trends.start()
         self.http.start()
         return Endpoint("", host, self.http.port).address
 
@@ -328,9 +336,7 @@ class Broker:
             self.server.close,
         ]
         if self.http is not None:
-            parts += [self.trends.stop, self.http.stop]
-            if self.live is not None:
-                parts.insert(-1, self.live.stop)
+            parts.append(self.http.stop)
         for end in [*parts, self.background.stop, self.worker.stop, self.old_commits.stop]:
             try:
                 ending = end()
@@ -361,7 +367,7 @@ class Broker:
 
     def health(self) -> dict[str, Any]:
         """What /healthz says."""
-        return health(self)
+        return health(self.sources)
 
     # -- what the parts are given
 
@@ -382,8 +388,8 @@ class Broker:
         return int(settings["flush.messages"])
 
     def _show(self, _: Event) -> None:
-        if self.live is not None:
-            self.live.happened()
+        if self.http is not None:
+            self.http.live.happened()
 
     def _turn_ended(self) -> None:
         try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
 
 from prometheus_client.core import (
     CollectorRegistry,
@@ -25,22 +24,20 @@ from broker.cores.hosted_shard import Phase
 from broker.loop.log_writer import lost_lines
 from broker.metrics.labelled_series import NativeView
 from broker.metrics.other_exporters import compat_views, wants_owners
-from broker.metrics.scan import Walk
+from broker.metrics.scan import Scan
+from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
 from coordinator.expiring import DAY_MS, HOUR_MS
 from protocol.errors import NAMES
 from protocol.messages import BY_KEY
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 
 class BrokerCollector(Collector):
-    """The families of one scrape; ``walk`` has looked at every group already."""
+    """The families of one scrape; ``scan`` has looked at every group already."""
 
-    def __init__(self, broker: Broker, walk: Walk, families: Families) -> None:
-        self.broker = broker
-        self.walk = walk
+    def __init__(self, sources: Sources, scan: Scan, families: Families) -> None:
+        self.sources = sources
+        self.scan = scan
         self.families = families
 
     def collect(self) -> Iterator[Metric]:
@@ -55,7 +52,7 @@ class BrokerCollector(Collector):
         yield from self._metrics()
 
     def _requests(self) -> Iterator[Metric]:
-        server = self.broker.server
+        server = self.sources.server
         requests = CounterMetricFamily(
             "muster_requests_total", "Requests answered.", labels=["api", "error"]
         )
@@ -87,12 +84,12 @@ class BrokerCollector(Collector):
         long_pieces = CounterMetricFamily(
             "muster_long_pieces_total", "Pieces of work above 20 ms.", labels=["work"]
         )
-        counts = self.broker.watchdog.counts
-        served = self.broker.server.served.values()
+        counts = self.sources.watchdog.counts
+        served = self.sources.server.served.values()
         for work in {row.api.name: None for row in served} | dict.fromkeys(counts):
             long_pieces.add_metric([work], counts.get(work, 0))
         yield long_pieces
-        pulse = self.broker.pulse
+        pulse = self.sources.pulse
         yield CounterMetricFamily(
             "muster_pauses_total", "How often the broker itself stood still.", value=pulse.pauses
         )
@@ -109,18 +106,18 @@ class BrokerCollector(Collector):
         internal = CounterMetricFamily(
             "muster_internal_errors_total", "Bugs of the broker's, caught.", labels=["place"]
         )
-        for place, count in self.broker.internal_errors.counts.items():
+        for place, count in self.sources.internal_errors.counts.items():
             internal.add_metric([place], count)
         yield internal
 
     def _groups(self) -> Iterator[Metric]:
-        totals = self.broker.metrics
+        totals = self.sources.totals
         groups = GaugeMetricFamily("muster_groups", "Groups by state.", labels=["state"])
-        for state, count in self.walk.states.items():
+        for state, count in self.scan.states.items():
             groups.add_metric([state], count)
         yield groups
         yield GaugeMetricFamily(
-            "muster_group_members", "Members of all groups.", value=self.walk.everybody
+            "muster_group_members", "Members of all groups.", value=self.scan.everybody
         )
         rebalances = CounterMetricFamily(
             "muster_rebalances_total", "Rebalances begun.", labels=["cause"]
@@ -140,11 +137,11 @@ class BrokerCollector(Collector):
         )
 
     def _offsets(self) -> Iterator[Metric]:
-        totals = self.broker.metrics
+        totals = self.sources.totals
         yield CounterMetricFamily(
             "muster_commits_total",
             "OffsetCommit requests handled by the coordinator.",
-            value=self.broker.runtime.commits,
+            value=self.sources.groups.commits,
         )
         rejected = CounterMetricFamily(
             "muster_commits_rejected_total",
@@ -173,7 +170,7 @@ class BrokerCollector(Collector):
             labels=["within"],
         )
         soon: Counter[int] = Counter()
-        for hosted in self.broker.runtime.hosted_shards:
+        for hosted in self.sources.groups.hosted_shards:
             soon.update(hosted.core.view.expiring_counts())
         for within, within_ms in (("1d", DAY_MS), ("1h", HOUR_MS)):
             expiring.add_metric([within], soon[within_ms])
@@ -182,12 +179,12 @@ class BrokerCollector(Collector):
             "muster_offsets_cached",
             "Committed offsets in the cache.",
             value=sum(
-                hosted.core.view.offsets.count() for hosted in self.broker.runtime.hosted_shards
+                hosted.core.view.offsets.count() for hosted in self.sources.groups.hosted_shards
             ),
         )
 
     def _shards(self) -> Iterator[Metric]:
-        hosted_shards = self.broker.runtime.hosted_shards
+        hosted_shards = self.sources.groups.hosted_shards
         phases = Counter({phase.value: 0 for phase in Phase})
         phases.update(hosted.phase.value for hosted in hosted_shards)
         shards = GaugeMetricFamily(
@@ -223,7 +220,7 @@ class BrokerCollector(Collector):
         )
 
     def _conversions(self) -> Iterator[Metric]:
-        totals = self.broker.metrics
+        totals = self.sources.totals
         conversions = CounterMetricFamily(
             "muster_record_conversions_total",
             "Records turned from one message format into another.",
@@ -234,9 +231,9 @@ class BrokerCollector(Collector):
         yield conversions
 
     def _cleaning(self) -> Iterator[Metric]:
-        cleaning = self.broker.cleaning
+        cleaning = self.sources.cleaning
         yield GaugeMetricFamily(
-            "muster_logs_poisoned", "Logs that take no writes.", value=self.walk.poisoned
+            "muster_logs_poisoned", "Logs that take no writes.", value=self.scan.poisoned
         )
         for name, meaning, value in (
             ("muster_cleaner_runs_total", "Cleanings that ended well.", cleaning.runs),
@@ -265,12 +262,12 @@ class BrokerCollector(Collector):
         info = GaugeMetricFamily(
             "kafka_broker_info", "1 for each broker.", labels=["id", "address"]
         )
-        host, port = self.broker.advertised.first
-        info.add_metric([str(self.broker.registry.node_id), f"{host}:{port}"], 1)
+        host, port = self.sources.advertised.first
+        info.add_metric([str(self.sources.registry.node_id), f"{host}:{port}"], 1)
         yield info
 
     def _metrics(self) -> Iterator[Metric]:
-        lags = self.broker.lags
+        lags = self.sources.lags
         yield GaugeMetricFamily(
             "muster_metrics_series_left_out",
             "Series that are not shown, since metrics.series.max is reached.",
@@ -279,7 +276,7 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily(
             "muster_metrics_members_left_out",
             "Members whose lag is not shown, since their assignment is very long.",
-            value=self.walk.assignments_left_out,
+            value=self.scan.assignments_left_out,
         )
         yield CounterMetricFamily(
             "muster_lag_lookups_total", "Records looked up for their age.", value=lags.times.lookups
@@ -297,18 +294,18 @@ _PHASE_BITS = (3, 19)
 """8 ms to 9 minutes."""
 
 
-def add_histograms(broker: Broker, families: Families) -> None:
+def add_histograms(sources: Sources, families: Families) -> None:
     """Those of requests, turns, writes and rebalances; APIs that nobody used have none."""
     requests = families.family(
         "muster_request_seconds", "From a request's arrival to its answer.", "histogram"
     )
-    for key, times in broker.server.times.items():
+    for key, times in sources.server.times.items():
         if times.total:
             api = label("api", BY_KEY[key].name)
             requests.add_histogram(api, times, *_TIME_BITS, NANOSECONDS)
     turns = families.family("muster_turn_seconds", "The end of a turn.", "histogram")
-    turns.add_histogram("", broker.runtime.turns, *_TIME_BITS, NANOSECONDS)
-    by_log = {"offsets": broker.runtime.writes, "topics": broker.metrics.writes}
+    turns.add_histogram("", sources.groups.turns, *_TIME_BITS, NANOSECONDS)
+    by_log = {"offsets": sources.groups.writes, "topics": sources.totals.writes}
     appends = families.family("muster_append_seconds", "Each append to a log.", "histogram")
     records = families.family("muster_append_records", "Records of each append.", "histogram")
     fsyncs = families.family("muster_fsync_seconds", "Each flush of a log.", "histogram")
@@ -320,22 +317,22 @@ def add_histograms(broker: Broker, families: Families) -> None:
     phases = families.family(
         "muster_rebalance_phase_seconds", "Each phase of a rebalance that ended well.", "histogram"
     )
-    for phase, lengths in broker.metrics.phases.items():
+    for phase, lengths in sources.totals.phases.items():
         phases.add_histogram(label("phase", phase), lengths, *_PHASE_BITS, 1000)
 
 
-async def render(broker: Broker) -> AsyncIterator[bytes]:
+async def render(sources: Sources) -> AsyncIterator[bytes]:
     """A scrape in Prometheus' text format, version 0.0.4, piece by piece."""
-    families = Families(broker.config["metrics.series.max"])
-    native = NativeView(broker, families)
-    others = compat_views(broker, families)
-    walk = Walk(broker, [native, *others], wants_owners(others))
-    await walk.run()
+    families = Families(sources.config["metrics.series.max"])
+    native = NativeView(sources, families)
+    others = compat_views(sources, families)
+    scan = Scan(sources, [native, *others], wants_owners(others))
+    await scan.run()
     for each in others:
-        each.end(walk)
-    add_histograms(broker, families)
+        each.end(scan)
+    add_histograms(sources, families)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(BrokerCollector(broker, walk, families))
+    registry.register(BrokerCollector(sources, scan, families))
     ProcessCollector(registry=registry)
     yield generate_latest(registry)
     for chunk in families.chunks():

@@ -6,19 +6,16 @@ Nothing is counted here; docs/metrics.md has names, labels and meanings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from broker.metrics.lag import MemberLag, PartitionLag, TopicPartition
 from broker.metrics.scan import Seen, View
+from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
 from broker.topics.logs import TopicLogs
 from coordinator.calls import Now
 from coordinator.read_only import GroupView, MemberView
 from log.partition_log import PartitionLog
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 
 PARTS = [f".{each:03d}" for each in range(1000)]
 """Thousandths as they are written behind whole seconds: a float takes twice as long to write."""
@@ -27,10 +24,10 @@ PARTS = [f".{each:03d}" for each in range(1000)]
 class NativeView(View):
     """kafka_exporter's names, and ours for what it has none for."""
 
-    def __init__(self, broker: Broker, families: Families) -> None:
-        self.broker = broker
+    def __init__(self, sources: Sources, families: Families) -> None:
+        self.sources = sources
         self.families = families
-        self.now: Now = broker.time.now()
+        self.now: Now = sources.time.now()
         family = families.family
         self._members = family("kafka_consumergroup_members", "Members of the group.")
         self._generation = family("muster_consumergroup_generation", "Generation of the group.")
@@ -202,9 +199,9 @@ class NativeView(View):
 
     def partitions(self, entry: TopicLogs, logs: Sequence[PartitionLog]) -> None:
         """Offsets and replicas of each partition."""
-        cleaning = self.broker.cleaning
+        cleaning = self.sources.cleaning
         topic = label("topic", entry.topic.name)
-        node_id = self.broker.registry.node_id
+        node_id = self.sources.registry.node_id
         has_room = self.families.has_room(7 * len(logs))
         for log in logs:
             self._topic_size += log.size_bytes

@@ -12,19 +12,20 @@ work is an iterator, so that its caller can stop between two blocks of partition
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from broker.cores.hosted_shard import HostedShard
+from broker.cores.hosted_shard import LOADED, HostedShard
+from broker.cores.runtime import Runtime
 from broker.metrics.record_times import Key, RecordTimes
+from broker.time import Time
+from broker.topics.logs import LogManager
 from coordinator.expiring import condition_of
 from coordinator.read_only import GroupView, MemberView
 from log.partition_log import PartitionLog
+from offsets.cache import FetchedColumns
 from offsets.expiry import ExpiryRule, GroupCondition, expires_at, rule_for
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
 from protocol.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 BLOCK = 128
 """Partitions of which the lag is worked out at once."""
@@ -84,14 +85,41 @@ class MemberLag(NamedTuple):
 class Lags:
     """What this broker knows of its groups' lag; made once, used from the loop's thread."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.times = RecordTimes(self._live)
+    def __init__(self, groups: Runtime, logs: LogManager, time: Time) -> None:
+        self.groups = groups
+        self.logs = logs
+        self.time = time
+        self.times = RecordTimes(time, self._live)
 
     def _live(self) -> int:
-        return sum(hosted.core.view.offsets.count() for hosted in self.broker.runtime.hosted_shards)
+        return sum(hosted.core.view.offsets.count() for hosted in self.groups.hosted_shards)
 
     # -- what is asked
+
+    def records_of(self, hosted: HostedShard, group_id: str) -> int:
+        """Records that a group has not read: the sum over its committed offsets."""
+        offsets = hosted.core.view.offsets
+        return sum([self._records(each) for each in offsets.fetch_all(group_id)])
+
+    def in_topic(self, hosted: HostedShard, group_id: str, topic: str) -> tuple[int, int] | None:
+        """(partitions committed, records of lag) of a group in one topic; None if it has none."""
+        if topic not in hosted.core.view.offsets.topics(group_id):
+            return None
+        for fetched in hosted.core.view.offsets.fetch_all(group_id):
+            if fetched.topic == topic:
+                return len(fetched.partitions), self._records(fetched)
+        return None
+
+    def _records(self, fetched: FetchedColumns) -> int:
+        entry = self.logs.topics.get(fetched.topic)
+        if entry is None:
+            return 0
+        behind = 0
+        for partition, offset in zip(fetched.partitions, fetched.offsets, strict=True):
+            log = entry.log(partition)
+            if log is not None:
+                behind += max(0, log.high_watermark - max(offset, log.log_start_offset))
+        return behind
 
     def of_group(self, hosted: HostedShard, group_id: str) -> Iterator[PartitionLag]:
         """Every committed offset of a group, topic by topic, partitions ascending."""
@@ -145,10 +173,10 @@ class Lags:
                 yield self._ask(group_id, topic, commits)
 
     def _ask(self, group_id: str, topic: str, commits: Commits) -> int:
-        entry = self.broker.logs.topics.get(topic)
+        entry = self.logs.topics.get(topic)
         logs: Sequence[PartitionLog] = () if entry is None else entry.logs
         topic_id = b"" if entry is None else entry.topic.topic_id
-        now_ms = self.broker.time.now().wall_ms
+        now_ms = self.time.now().wall_ms
         known = len(logs)
         recent = self.times.recent
         count = 0
@@ -179,9 +207,9 @@ class Lags:
 
         Unless ``whole``, None as soon as an age is not known.
         """
-        now_ms = self.broker.time.now().wall_ms
-        retention_ms = self.broker.runtime.settings.groups.offsets_retention_ms
-        entry = self.broker.logs.topics.get(topic)
+        now_ms = self.time.now().wall_ms
+        retention_ms = self.groups.settings.groups.offsets_retention_ms
+        entry = self.logs.topics.get(topic)
         logs: Sequence[PartitionLog] = () if entry is None else entry.logs
         topic_id = b"" if entry is None else entry.topic.topic_id
         known = len(logs)
@@ -261,6 +289,11 @@ class Lags:
             return assigned_partitions(member.assignment)
         except ProtocolError:
             return None
+
+
+def readable(groups: Runtime) -> list[HostedShard]:
+    """The shards whose groups can be read now."""
+    return [each for each in groups.hosted_shards if each.phase in LOADED]
 
 
 def expiry_rule(group: GroupView | None) -> ExpiryRule | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from broker.metrics.lag import MemberLag, PartitionLag, TopicPartition
-from broker.metrics.scan import Seen, View, Walk
+from broker.metrics.scan import Scan, Seen, View
+from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label, labels
 from broker.topics.logs import TopicLogs
 from coordinator.read_only import MemberView
@@ -20,25 +20,22 @@ from coordinator.states import State
 from log.partition_log import PartitionLog
 from protocol.messages import BY_KEY
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 
 class _View(View):
     """A view to which nothing is shown."""
 
-    def __init__(self, broker: Broker, families: Families) -> None:
-        self.broker = broker
+    def __init__(self, sources: Sources, families: Families) -> None:
+        self.sources = sources
         self.families = families
 
 
 class KMinion(_View):
     """KMinion's, with its default prefix."""
 
-    def __init__(self, broker: Broker, families: Families) -> None:
-        super().__init__(broker, families)
+    def __init__(self, sources: Sources, families: Families) -> None:
+        super().__init__(sources, families)
 
         def gauge(name: str, meaning: str) -> None:
             families.family(f"kminion_kafka_{name}", meaning)
@@ -81,7 +78,7 @@ class KMinion(_View):
             "protocol": group.protocol_name or "",
             "protocol_type": group.protocol_type or "",
             "state": group.state.value,
-            "coordinator_id": str(self.broker.registry.node_id),
+            "coordinator_id": str(self.sources.registry.node_id),
         }
         self._add("consumer_group_info", labels(pairs), int(group.state is State.STABLE))
         self._add("consumer_group_members", self._group, len(group.members))
@@ -155,11 +152,11 @@ class KMinion(_View):
         self._total += self._size
         self._low = self._high = self._size = 0
 
-    def end(self, walk: Walk) -> None:  # noqa: ARG002
+    def end(self, scan: Scan) -> None:  # noqa: ARG002
         """The broker."""
-        node_id = str(self.broker.registry.node_id)
-        host, port = self.broker.advertised.first
-        rack = self.broker.config["broker.rack"] or ""
+        node_id = str(self.sources.registry.node_id)
+        host, port = self.sources.advertised.first
+        rack = self.sources.config["broker.rack"] or ""
         place = {"broker_id": node_id, "address": host, "port": str(port), "rack_id": rack}
         self._add("broker_info", labels({**place, "is_controller": "true"}), 1)
         self._add("broker_log_dir_size_total_bytes", labels(place), self._total)
@@ -167,7 +164,7 @@ class KMinion(_View):
             "cluster_version": "v3.9",
             "broker_count": "1",
             "controller_id": node_id,
-            "cluster_id": self.broker.registry.cluster_id,
+            "cluster_id": self.sources.registry.cluster_id,
         }
         self._add("cluster_info", labels(cluster), 1)
 
@@ -175,8 +172,8 @@ class KMinion(_View):
 class LagExporter(_View):
     """kafka-lag-exporter's; ``cluster_name`` is the cluster id."""
 
-    def __init__(self, broker: Broker, families: Families) -> None:
-        super().__init__(broker, families)
+    def __init__(self, sources: Sources, families: Families) -> None:
+        super().__init__(sources, families)
         group = "kafka_consumergroup_group_"
         family = families.family
         self._offset = family(f"{group}offset", "Committed offset.")
@@ -188,7 +185,7 @@ class LagExporter(_View):
         self._topic_sum = family(f"{group}topic_sum_lag", "Sum of the lags in the topic.")
         self._latest = family("kafka_partition_latest_offset", "End offset.")
         self._earliest = family("kafka_partition_earliest_offset", "Start offset.")
-        self._cluster = label("cluster_name", broker.registry.cluster_id)
+        self._cluster = label("cluster_name", sources.registry.cluster_id)
         self._group = ""
         self._simple = "false"
         self._in_topic = self._in_group = self._most = 0
@@ -255,15 +252,15 @@ class LagExporter(_View):
                 self._latest.add(at, log.high_watermark)
                 self._earliest.add(at, log.log_start_offset)
 
-    def end(self, walk: Walk) -> None:
+    def end(self, scan: Scan) -> None:
         """Nothing more."""
 
 
 class Jmx(_View):
     """Those of jmx_exporter's kafka-2_0_0.yml that this broker has numbers for."""
 
-    def __init__(self, broker: Broker, families: Families) -> None:
-        super().__init__(broker, families)
+    def __init__(self, sources: Sources, families: Families) -> None:
+        super().__init__(sources, families)
         topics = "kafka_server_brokertopicmetrics_"
         self._records = families.family(f"{topics}messagesin_total", "Records.", "counter")
         self._in = families.family(f"{topics}bytesin_total", "Bytes produced.", "counter")
@@ -277,14 +274,14 @@ class Jmx(_View):
             self._in.add(topic, entry.bytes_in)
             self._out.add(topic, entry.bytes_out)
 
-    def end(self, walk: Walk) -> None:
+    def end(self, scan: Scan) -> None:
         """Groups by state, and the requests."""
         manager = "kafka_coordinator_group_groupmetadatamanager_num"
         offsets = sum(
-            hosted.core.view.offsets.count() for hosted in self.broker.runtime.hosted_shards
+            hosted.core.view.offsets.count() for hosted in self.sources.groups.hosted_shards
         )
-        counts = {"offsets": offsets, "groups": sum(walk.states.values())}
-        counts |= {f"groups{state.lower()}": count for state, count in walk.states.items()}
+        counts = {"offsets": offsets, "groups": sum(scan.states.values())}
+        counts |= {f"groups{state.lower()}": count for state, count in scan.states.items()}
         for name, count in counts.items():
             self.families.family(f"{manager}{name}", f"Number of {name}.").add_plain(count)
         network = "kafka_network_requestmetrics_"
@@ -292,24 +289,24 @@ class Jmx(_View):
         times = family(f"{network}totaltimems", "Milliseconds of a request.")
         count_of = family(f"{network}totaltimems_count", "Requests timed.", "untyped")
         requests = family(f"{network}requests_total", "Requests answered.", "counter")
-        for key, histogram in self.broker.server.times.items():
+        for key, histogram in self.sources.server.times.items():
             if not histogram.total:
                 continue
             at = label("request", BY_KEY[key].name)
             for share, value in zip(QUANTILES, histogram.quantiles(QUANTILES), strict=True):
                 times.add(f'{at},quantile="{share}"', value / 1_000_000)
             count_of.add(at, histogram.count)
-            requests.add(at, sum(self.broker.server.errors[key].values()))
+            requests.add(at, sum(self.sources.server.errors[key].values()))
 
 
 Compat = KMinion | LagExporter | Jmx
 _VIEWS: dict[str, type[Compat]] = {"jmx": Jmx, "kminion": KMinion, "lag_exporter": LagExporter}
 
 
-def compat_views(broker: Broker, families: Families) -> list[Compat]:
+def compat_views(sources: Sources, families: Families) -> list[Compat]:
     """The views that ``metrics.compat`` asks for."""
-    wanted = [each for each in str(broker.config["metrics.compat"] or "").split(",") if each]
-    return [_VIEWS[each](broker, families) for each in dict.fromkeys(wanted)]
+    wanted = [each for each in str(sources.config["metrics.compat"] or "").split(",") if each]
+    return [_VIEWS[each](sources, families) for each in dict.fromkeys(wanted)]
 
 
 def wants_owners(views: Sequence[View]) -> bool:

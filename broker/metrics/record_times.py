@@ -12,15 +12,15 @@ import asyncio
 import struct
 from collections.abc import Callable, Sequence
 from itertools import islice
-from time import perf_counter
 from typing import NamedTuple
 
+from broker.time import Time
 from log.errors import CorruptLog
 from log.partition_log import PartitionLog
 from log.record_time import RecordTime, TimeReader
 
 LOOKUPS_PER_STEP = 512
-STEP_S = 0.002
+STEP_NS = 2_000_000
 """The thread looks for so long, or for so many records, before it rests: it holds the GIL."""
 REST = 3
 """The thread rests so many times as long as a step took: a quarter of a core at most."""
@@ -61,7 +61,8 @@ class _Asked:
 class RecordTimes:
     """Times of records; ``live`` counts the committed offsets, by which the kept are bounded."""
 
-    def __init__(self, live: Callable[[], int]) -> None:
+    def __init__(self, time: Time, live: Callable[[], int]) -> None:
+        self._time = time
         self.lookups = 0
         """Records looked up since the process began."""
         self.unknown = 0
@@ -182,8 +183,10 @@ class RecordTimes:
         """Works off what is wanted, with rests; ends when nothing is."""
         try:
             while self._wanted and not self._stopped:
-                began = perf_counter()
-                tried, found = await asyncio.to_thread(_look_up, self._next_step())
+                began_ns = self._time.ticks_ns()
+                tried, found = await self._time.in_thread(
+                    _look_up, self._next_step(), self._time.ticks_ns
+                )
                 for key, time in found:
                     self._keep(key, time)
                 for topic_id, partition, first in tried:
@@ -194,7 +197,8 @@ class RecordTimes:
                 self.waiting -= len(tried)
                 self.lookups += len(tried)
                 if self._wanted:
-                    await asyncio.sleep(REST * (perf_counter() - began))
+                    took_ns = self._time.ticks_ns() - began_ns
+                    await self._time.sleep(REST * took_ns / 1_000_000_000)
         finally:
             self._running = None
 
@@ -211,18 +215,20 @@ class RecordTimes:
         return step
 
 
-def _look_up(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
+def _look_up(
+    step: list[_Wanted], ticks_ns: Callable[[], int]
+) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
     """In a thread: what was tried before its time was over, at least one, and what was found.
 
     What is not there (yet) or can't be read now is left out.
     """
     tried: list[Key] = []
     found: list[tuple[Key, RecordTime]] = []
-    end = perf_counter() + STEP_S
+    end_ns = ticks_ns() + STEP_NS
     for topic_id, partition, log, offsets in step:
         reader = TimeReader(log.segments)
         for offset in sorted(offsets):
-            if tried and perf_counter() > end:
+            if tried and ticks_ns() > end_ns:
                 return tried, found
             key = (topic_id, partition, offset)
             tried.append(key)

@@ -11,18 +11,16 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from broker.cores.hosted_shard import HostedShard
 from broker.metrics.lag import BLOCK, MemberLag, PartitionLag, TopicPartition
+from broker.metrics.sources import Sources
 from broker.topics.logs import TopicLogs
 from coordinator.read_only import GroupView, MemberView
 from coordinator.states import State
 from log.partition_log import PartitionLog
 from protocol.consumer_protocol import CONSUMER
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 STEP = BLOCK
 """Offsets, members or partitions in one step at most."""
@@ -33,7 +31,7 @@ ASSIGNMENT_BYTES_MAX = 64 * 1024
 
 
 class Seen(NamedTuple):
-    """A group as a walk shows it; ``group`` is None where only its offsets are there."""
+    """A group as a scan shows it; ``group`` is None where only its offsets are there."""
 
     hosted: HostedShard
     group_id: str
@@ -70,11 +68,11 @@ class View:
         """A topic, behind its partitions."""
 
 
-class Walk:
+class Scan:
     """One look at all groups and topics."""
 
-    def __init__(self, broker: Broker, views: Sequence[View], with_owners: bool = False) -> None:
-        self.broker = broker
+    def __init__(self, sources: Sources, views: Sequence[View], with_owners: bool = False) -> None:
+        self.sources = sources
         self.views = views
         self.with_owners = with_owners
         self.states: Counter[str] = Counter({state.value: 0 for state in State})
@@ -98,11 +96,11 @@ class Walk:
         if self._late:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOKUP_S_MAX):
-                    await self.broker.lags.times.settled()
+                    await self.sources.lags.times.settled()
             await self._in_slices(self.late_steps())
 
     async def _in_slices(self, steps: Iterator[int]) -> None:
-        slices = self.broker.slicer.work("/metrics")
+        slices = self.sources.slicer.work("/metrics")
         for _ in steps:
             if slices.over:
                 await slices.pause()
@@ -115,7 +113,7 @@ class Walk:
 
     def steps(self) -> Iterator[int]:
         """Does it step by step; yields how much each looked at, at most STEP or one member."""
-        for hosted in list(self.broker.runtime.hosted_shards):
+        for hosted in list(self.sources.groups.hosted_shards):
             alone = [
                 each
                 for each in hosted.core.view.offsets.groups()
@@ -128,11 +126,11 @@ class Walk:
                 yield from self._group(Seen(hosted, group.group_id, group))
             for group_id in alone:
                 yield from self._group(Seen(hosted, group_id, None))
-        for entry in list(self.broker.logs.topics.values()):
+        for entry in list(self.sources.logs.topics.values()):
             yield from self._topic(entry)
 
     def _group(self, seen: Seen, late: bool = False) -> Iterator[int]:
-        lags = self.broker.lags
+        lags = self.sources.lags
         blocks: list[tuple[str, list[list[PartitionLag]]]] = []
         for topic in list(seen.hosted.core.view.offsets.topics(seen.group_id)):
             of_topic: list[list[PartitionLag]] = []
@@ -182,7 +180,7 @@ class Walk:
                 lags.update([(lag.partition, lag) for lag in block])
                 yield len(block)
         for member in members:
-            lag = self.broker.lags.of_member(group, member, found)
+            lag = self.sources.lags.of_member(group, member, found)
             if lag is not None:
                 for view in self.views:
                     view.members((lag,))

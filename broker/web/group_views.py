@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from broker.cores.hosted_shard import LOADED, HostedShard
+from broker.cores.hosted_shard import HostedShard
 from broker.metrics.lag import PartitionLag
+from broker.metrics.sources import Sources
 from coordinator.calls import Now
 from coordinator.deadlines import NEVER
 from coordinator.events import AssignedMember
 from coordinator.journal import Change, Flapping, GroupJournal, MovedBack, Rebalance, Restored
 from coordinator.read_only import GroupView, MemberView
-from offsets.cache import CachedOffset, FetchedColumns
+from offsets.cache import CachedOffset
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
 from protocol.errors import NAMES, ProtocolError
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 View = dict[str, Any]
 
 
-def summary(broker: Broker, hosted: HostedShard, group: GroupView, lag: int | None = None) -> View:
+def summary(
+    sources: Sources, hosted: HostedShard, group: GroupView, lag: int | None = None
+) -> View:
     """A group in a line; ``lag`` where it is known already."""
-    journal = broker.journal.group(group.group_id)
+    journal = sources.journal.group(group.group_id)
     last = journal.rebalances[-1] if journal is not None and journal.rebalances else None
     return {
         "group": group.group_id,
@@ -38,50 +38,16 @@ def summary(broker: Broker, hosted: HostedShard, group: GroupView, lag: int | No
         "protocol": group.protocol_name,
         "generation": group.generation_id,
         "members": len(group.members),
-        "lag": lag_of(broker, hosted, group.group_id) if lag is None else lag,
+        "lag": sources.lags.records_of(hosted, group.group_id) if lag is None else lag,
         "rebalances": 0 if journal is None else journal.count - 1,
         "last_rebalance_ms": None if last is None else last.began_ms,
         "last_why": None if last is None else last.detail,
     }
 
 
-def readable(broker: Broker) -> list[HostedShard]:
-    """The shards whose groups can be read now."""
-    return [each for each in broker.runtime.hosted_shards if each.phase in LOADED]
-
-
-def lag_of(broker: Broker, hosted: HostedShard, group_id: str) -> int:
-    """Records that a group has not read: the sum over its committed offsets."""
-    return sum([_lag(broker, each) for each in hosted.core.view.offsets.fetch_all(group_id)])
-
-
-def lag_in_topic(
-    broker: Broker, hosted: HostedShard, group_id: str, topic: str
-) -> tuple[int, int] | None:
-    """(committed partitions, records of lag) of a group in one topic; None if it has none there."""
-    if topic not in hosted.core.view.offsets.topics(group_id):
-        return None
-    for fetched in hosted.core.view.offsets.fetch_all(group_id):
-        if fetched.topic == topic:
-            return len(fetched.partitions), _lag(broker, fetched)
-    return None
-
-
-def _lag(broker: Broker, fetched: FetchedColumns) -> int:
-    entry = broker.logs.topics.get(fetched.topic)
-    if entry is None:
-        return 0
-    behind = 0
-    for partition, offset in zip(fetched.partitions, fetched.offsets, strict=True):
-        log = entry.log(partition)
-        if log is not None:
-            behind += max(0, log.high_watermark - max(offset, log.log_start_offset))
-    return behind
-
-
-def group_head(broker: Broker, hosted: HostedShard, group: GroupView) -> View:
+def group_head(sources: Sources, hosted: HostedShard, group: GroupView) -> View:
     """A group as it is now, without its members and offsets."""
-    now = broker.time.now()
+    now = sources.time.now()
     return {
         "group": group.group_id,
         "state": group.state.value,
@@ -95,37 +61,37 @@ def group_head(broker: Broker, hosted: HostedShard, group: GroupView) -> View:
     }
 
 
-def group_view(broker: Broker, hosted: HostedShard | None, group_id: str) -> View | None:
+def group_view(sources: Sources, hosted: HostedShard | None, group_id: str) -> View | None:
     """A group as it is now; None if there is none."""
     group = None if hosted is None else hosted.core.view.groups.get(group_id)
     if hosted is None or group is None:
         return None
-    now = broker.time.now()
-    offsets = list(offset_rows(broker, hosted, group_id))
+    now = sources.time.now()
+    offsets = list(offset_rows(sources, hosted, group_id))
     return {
-        **group_head(broker, hosted, group),
+        **group_head(sources, hosted, group),
         "members": [member_view(group, member, now) for member in group.members.values()],
         "pending_members": list(group.pending),
         "lag": _sum_of_lags(iter(offsets)),
         "offsets": offsets,
-        "flapping": [_flapping(each) for each in broker.journal.flapping(group_id)],
+        "flapping": [_flapping(each) for each in sources.journal.flapping(group_id)],
     }
 
 
 def journal_view(
-    broker: Broker, hosted: HostedShard | None, group_id: str, last: int
+    sources: Sources, hosted: HostedShard | None, group_id: str, last: int
 ) -> View | None:
     """A group's journal, the last rebalances only; None where neither it nor the group exists."""
-    view = journal_head(broker, hosted, group_id)
+    view = journal_head(sources, hosted, group_id)
     if view is not None:
-        view["rebalances"] = [make() for _, make in rebalances(broker, hosted, group_id, last)]
+        view["rebalances"] = [make() for _, make in rebalances(sources, hosted, group_id, last)]
     return view
 
 
-def journal_head(broker: Broker, hosted: HostedShard | None, group_id: str) -> View | None:
+def journal_head(sources: Sources, hosted: HostedShard | None, group_id: str) -> View | None:
     """A group's journal with no rebalances in it; None where neither it nor the group exists."""
-    journal = broker.journal.group(group_id)
-    restored = broker.journal.restored(group_id)
+    journal = sources.journal.group(group_id)
+    restored = sources.journal.restored(group_id)
     group = None if hosted is None else hosted.core.view.groups.get(group_id)
     if journal is None and restored is None and group is None:
         return None
@@ -143,28 +109,28 @@ def journal_head(broker: Broker, hosted: HostedShard | None, group_id: str) -> V
             "commits": 0 if journal is None else journal.moved_back_count,
             "last": [_moved_back(each) for each in ([] if journal is None else journal.moved_back)],
         },
-        "flapping": [_flapping(each) for each in broker.journal.flapping(group_id)],
+        "flapping": [_flapping(each) for each in sources.journal.flapping(group_id)],
     }
 
 
 def rebalances(
-    broker: Broker, hosted: HostedShard | None, group_id: str, last: int
+    sources: Sources, hosted: HostedShard | None, group_id: str, last: int
 ) -> list[tuple[Rebalance, Callable[[], View]]]:
     """A group's last rebalances, the oldest first, each with what makes its view."""
-    journal = broker.journal.group(group_id)
+    journal = sources.journal.group(group_id)
     if journal is None or not last:
         return []
     group = None if hosted is None else hosted.core.view.groups.get(group_id)
-    now = broker.time.now()
+    now = sources.time.now()
     return [
         (each, partial(_rebalance, each, journal, group, now))
         for each in list(journal.rebalances)[-last:]
     ]
 
 
-def offset_rows(broker: Broker, hosted: HostedShard, group_id: str) -> Iterator[View]:
+def offset_rows(sources: Sources, hosted: HostedShard, group_id: str) -> Iterator[View]:
     """The committed offsets of a group, with the lag of each."""
-    for lag in broker.lags.of_group(hosted, group_id):
+    for lag in sources.lags.of_group(hosted, group_id):
         entry = hosted.core.view.offsets.get(group_id, lag.topic, lag.partition)
         yield offset_view(lag, entry)
 

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from broker.cores.loading import progress
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
+from broker.metrics.sources import Sources
 
 
-def health(broker: Broker) -> dict[str, Any]:
+def health(sources: Sources) -> dict[str, Any]:
     """Loading, ready or poisoned as ``state``, how far or why beside it.
 
     Partitions that can't be cleaned or read are named beside it: a restart helps neither, and the
     others serve.
     """
     beside: dict[str, Any] = {}
-    if uncleanable := broker.cleaning.uncleanable():
+    if uncleanable := sources.cleaning.uncleanable():
         beside["uncleanable"] = uncleanable
-    if unreadable := broker.runtime.unreadable():
+    if unreadable := sources.groups.unreadable():
         beside["unreadable"] = unreadable
-    reason = broker.fatal or broker.runtime.fatal
+    reason = sources.fatal() or sources.groups.fatal
     poisoned = {
-        f"{log.topic}-{log.partition}": log.poisoned for log in broker.logs.all() if log.poisoned
+        f"{log.topic}-{log.partition}": log.poisoned for log in sources.logs.all() if log.poisoned
     }
     if reason or poisoned:
         return {
@@ -32,6 +30,6 @@ def health(broker: Broker) -> dict[str, Any]:
             "reason": reason or "; ".join(f"{log}: {why}" for log, why in poisoned.items()),
             "logs": list(poisoned),
         }
-    if not broker.runtime.loading:
+    if not sources.groups.loading:
         return {"state": "ready", **beside}
-    return {**beside, "state": "loading", **progress(broker.runtime.hosted_shards)}
+    return {**beside, "state": "loading", **progress(sources.groups.hosted_shards)}

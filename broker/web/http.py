@@ -21,6 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from broker.loop.watchdog import Watchdog
+from broker.time import Time
 from broker.web.http_connection import HTTP_LIMITS, BoundedConnection, HttpLimits
 from broker.web.http_guard import Guard, Hosts
 
@@ -78,6 +79,7 @@ class HttpServer:
         port: int,
         application: ASGIApp,
         hosts: Hosts,
+        time: Time,
         limits: HttpLimits = HTTP_LIMITS,
     ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -92,7 +94,7 @@ class HttpServer:
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
             Guard(application, hosts),
-            http=cast(type[asyncio.Protocol], partial(BoundedConnection, limits=limits)),
+            http=cast(type[asyncio.Protocol], partial(BoundedConnection, limits=limits, time=time)),
             h11_max_incomplete_event_size=limits.head_bytes,
             log_config=None,
             log_level="critical",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -18,7 +18,9 @@ from starlette.routing import Route
 
 from broker.cores.hosted_shard import Phase
 from broker.loop.slices import Slicer
-from broker.web.group_views import group_view, journal_view, readable, summary
+from broker.metrics.lag import readable
+from broker.metrics.sources import Sources
+from broker.web.group_views import group_view, journal_view, summary
 from broker.web.topic_views import (
     api_rows,
     broker_view,
@@ -29,17 +31,14 @@ from broker.web.topic_views import (
     topic_view,
 )
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 DAY_MS = 86_400_000
 _PREFIX = b"/api/groups/"
 _TOPICS = b"/api/topics/"
 
 
-def routes(broker: Broker) -> list[Route]:
+def routes(sources: Sources) -> list[Route]:
     """The routes of the API."""
-    api = GroupsApi(broker)
+    api = GroupsApi(sources)
     return [
         Route("/api/groups", api.groups),
         Route("/api/groups/{rest:path}", api.group),
@@ -54,20 +53,20 @@ def routes(broker: Broker) -> list[Route]:
 class GroupsApi:
     """The handlers; each reads the shards in the loop's own thread."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
 
     async def groups(self, _request: Request) -> Response:
         """Every group in a line."""
 
         def rows() -> Iterator[dict[str, Any] | None]:
-            for hosted in readable(self.broker):
+            for hosted in readable(self.sources.groups):
                 for group in list(hosted.core.view.groups.values()):
-                    yield summary(self.broker, hosted, group)
+                    yield summary(self.sources, hosted, group)
 
-        runtime = self.broker.runtime
+        runtime = self.sources.groups
         head = {"loading": runtime.loading, "unreadable": runtime.unreadable()}
-        return _listing(self.broker.slicer, head, "groups", rows())
+        return _listing(self.sources.slicer, head, "groups", rows())
 
     async def group(self, request: Request) -> Response:
         """One group, or its journal."""
@@ -77,7 +76,7 @@ class GroupsApi:
         if not (parts[0] and (len(parts) == 1 or is_journal)):
             return _error(404, f"{request.url.path}: there are /api/groups/GROUP and .../journal")
         group_id = parts[0]
-        hosted = self.broker.runtime.hosted_for(group_id)
+        hosted = self.sources.groups.hosted_for(group_id)
         if hosted is not None and hosted.phase is Phase.LOADING:
             return _error(503, f"group {group_id}: its partition is being loaded; try again")
         if hosted is not None and hosted.log.unreadable is not None:
@@ -87,9 +86,9 @@ class GroupsApi:
                 last = int(request.query_params.get("last", "64"))
             except ValueError:
                 return _error(400, "last: write a number")
-            view = journal_view(self.broker, hosted, group_id, max(last, 0))
+            view = journal_view(self.sources, hosted, group_id, max(last, 0))
         else:
-            view = group_view(self.broker, hosted, group_id)
+            view = group_view(self.sources, hosted, group_id)
         if view is None:
             return _error(404, f"group {group_id}: there is none; /api/groups lists them")
         return JSONResponse(view)
@@ -101,11 +100,11 @@ class GroupsApi:
         except ValueError:
             return _error(400, "within_ms: write a number of milliseconds")
         only = request.query_params.get("group")
-        now = self.broker.time.now()
+        now = self.sources.time.now()
         until_ms = now.wall_ms + within_ms
 
         def rows() -> Iterator[dict[str, Any] | None]:
-            for hosted in readable(self.broker):
+            for hosted in readable(self.sources.groups):
                 for group_id in list(hosted.core.view.groups) if only is None else [only]:
                     yield None
                     for each in list(hosted.core.view.expiring(group_id, until_ms)):
@@ -121,38 +120,38 @@ class GroupsApi:
                             "why": each.why,
                         }
 
-        settings = self.broker.runtime.settings.groups
+        settings = self.sources.groups.settings.groups
         head = {
             "within_ms": within_ms,
             "retention_ms": settings.offsets_retention_ms,
             "check_interval_ms": settings.offsets_retention_check_interval_ms,
         }
-        return _listing(self.broker.slicer, head, "offsets", rows())
+        return _listing(self.sources.slicer, head, "offsets", rows())
 
     async def topics(self, _request: Request) -> Response:
         """Every topic in a line."""
-        entries = list(self.broker.logs.topics.values())
+        entries = list(self.sources.logs.topics.values())
         return _listing(
-            self.broker.slicer, {}, "topics", (topic_summary(entry) for entry in entries)
+            self.sources.slicer, {}, "topics", (topic_summary(entry) for entry in entries)
         )
 
     async def topic(self, request: Request) -> Response:
         """One topic: its partitions and who reads it."""
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
         name = "/".join(path_parts(raw, _TOPICS))
-        view = topic_view(self.broker, name)
+        view = topic_view(self.sources, name)
         if view is None:
             return _error(404, f"topic {name}: there is none; /api/topics lists them")
-        view["partition_list"] = list(partition_rows(self.broker, name))
-        return _listing(self.broker.slicer, view, "groups", readers(self.broker, name))
+        view["partition_list"] = list(partition_rows(self.sources, name))
+        return _listing(self.sources.slicer, view, "groups", readers(self.sources, name))
 
     async def of_broker(self, _request: Request) -> Response:
         """The broker itself."""
-        return JSONResponse({**broker_view(self.broker), "apis": list(api_rows(self.broker))})
+        return JSONResponse({**broker_view(self.sources), "apis": list(api_rows(self.sources))})
 
     async def clients(self, _request: Request) -> Response:
         """Who sends how much."""
-        return _listing(self.broker.slicer, {}, "clients", iter(client_rows(self.broker)))
+        return _listing(self.sources.slicer, {}, "clients", iter(client_rows(self.sources)))
 
 
 def path_parts(raw: bytes, prefix: bytes) -> list[str]:

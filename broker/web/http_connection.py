@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from broker.time import Time
+
 _AWAITED = (h11.IDLE, h11.SEND_BODY, h11.ERROR)
 """States of the peer in which it is its turn."""
 
@@ -40,9 +42,10 @@ class BoundedConnection(H11Protocol):
     One timer runs while the peer has to send, another while it has to read.
     """
 
-    def __init__(self, *args: Any, limits: HttpLimits, **more: Any) -> None:
+    def __init__(self, *args: Any, limits: HttpLimits, time: Time, **more: Any) -> None:
         super().__init__(*args, **more)
         self._limits = limits
+        self._time = time
         self._late: asyncio.TimerHandle | None = None
         """Set while a request is awaited."""
         self._unread: asyncio.TimerHandle | None = None
@@ -100,7 +103,7 @@ class BoundedConnection(H11Protocol):
     def _await_reading(self) -> None:
         if self._unread is None:
             self._left = self.transport.get_write_buffer_size()
-            self._unread = self.loop.call_later(self._limits.unread_s, self._look_at_reading)
+            self._unread = self._time.call_later(self._limits.unread_s, self._look_at_reading)
 
     def _look_at_reading(self) -> None:
         self._unread = None
@@ -116,8 +119,8 @@ class BoundedConnection(H11Protocol):
             self._unread = None
 
     def _await_request(self) -> None:
-        self._since_s = self.loop.time()
-        self._late = self.loop.call_later(self._limits.request_s, self._too_late)
+        self._since_s = self._time.monotonic_s()
+        self._late = self._time.call_later(self._limits.request_s, self._too_late)
 
     def _stop_waiting(self) -> None:
         if self._late is not None:

@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from broker.loop.slices import Slicer, Slices
+from broker.time import Time
 
 TICK_S = 1.0
 SOONEST_S = 0.2
@@ -81,7 +82,7 @@ class Client:
 class Channel:
     """What one watched thing was at the last look, as JSON texts, and who watches it."""
 
-    def __init__(self, source: Source, wall_ms: Callable[[], int], slicer: Slicer) -> None:
+    def __init__(self, source: Source, time: Time, slicer: Slicer) -> None:
         self.source = source
         self.clients: set[Client] = set()
         self.read = asyncio.Event()
@@ -89,7 +90,7 @@ class Channel:
         self.wake = asyncio.Event()
         """Set when something has happened."""
         self.task: asyncio.Task[None] | None = None
-        self._wall_ms = wall_ms
+        self._time = time
         self._slicer = slicer
         self._head = ""
         self._rows: dict[Place, tuple[object, str]] = {}
@@ -106,10 +107,11 @@ class Channel:
             except Exception:
                 logger.exception("a live view could not be read; the broker tries again")
             pause_s = max(SOONEST_S, held_s * _IDLE_PER_BUSY)
-            await asyncio.sleep(pause_s)
+            await self._time.sleep(pause_s)
             if pause_s < TICK_S:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self.wake.wait(), TICK_S - pause_s)
+                    async with self._time.within(TICK_S - pause_s):
+                        await self.wake.wait()
 
     async def look(self) -> float:
         """Read the source, tell the clients what changed; returns how long that held the loop."""
@@ -148,7 +150,7 @@ class Channel:
         return self._events([text for _, text in self._rows.values()], reset=True)
 
     def _events(self, rows: list[str], *, reset: bool) -> Iterator[bytes]:
-        head, at_ms = self._head, self._wall_ms()
+        head, at_ms = self._head, self._time.now().wall_ms
         for first in range(0, len(rows) or 1, ROWS_PER_EVENT):
             more = first + ROWS_PER_EVENT < len(rows)
             yield (
@@ -161,14 +163,12 @@ class Channel:
 class Live:
     """The ASGI application behind `/api/live`, and all channels of a broker."""
 
-    def __init__(
-        self, find: Callable[[str], Source | None], wall_ms: Callable[[], int], slicer: Slicer
-    ) -> None:
+    def __init__(self, find: Callable[[str], Source | None], time: Time, slicer: Slicer) -> None:
         self.channels: dict[str, Channel] = {}
         """Those that somebody watches."""
         self.clients = 0
         self._find = find
-        self._wall_ms = wall_ms
+        self._time = time
         self._slicer = slicer
         self._open: set[asyncio.Task[Any]] = set()
 
@@ -201,7 +201,7 @@ class Live:
         self.clients += 1
         client = Client()
         channel = self._join(watch, source, client)
-        writer = asyncio.create_task(_write(channel, client, send))
+        writer = asyncio.create_task(_write(self._time, channel, client, send))
         leaver = asyncio.create_task(_until_gone(receive))
         self._open |= {writer, leaver}
         try:
@@ -221,7 +221,7 @@ class Live:
     def _join(self, watch: str, source: Source, client: Client) -> Channel:
         channel = self.channels.get(watch)
         if channel is None:
-            channel = self.channels[watch] = Channel(source, self._wall_ms, self._slicer)
+            channel = self.channels[watch] = Channel(source, self._time, self._slicer)
             channel.task = asyncio.create_task(channel.run())
         channel.clients.add(client)
         return channel
@@ -233,34 +233,35 @@ class Live:
             del self.channels[watch]
 
 
-async def _write(channel: Channel, client: Client, send: Send) -> None:
+async def _write(time: Time, channel: Channel, client: Client, send: Send) -> None:
     """Write to one client what its channel tells."""
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     # Sent at once, so that the client knows that it is connected, and how soon to come again.
-    await _send(send, b"retry: 1000\n\n")
+    await _send(time, send, b"retry: 1000\n\n")
     await channel.read.wait()
     while True:
         if client.behind:
             client.behind = False
             while not client.queue.empty():
                 client.queue.get_nowait()
-            await _send_all(send, channel.everything())
+            await _send_all(time, send, channel.everything())
         try:
-            event = await asyncio.wait_for(client.queue.get(), PING_S)
+            async with time.within(PING_S):
+                event = await client.queue.get()
         except TimeoutError:
             event = b": still here\n\n"
-        await _send(send, event)
+        await _send(time, send, event)
 
 
-async def _send_all(send: Send, events: Iterable[bytes]) -> None:
+async def _send_all(time: Time, send: Send, events: Iterable[bytes]) -> None:
     for event in events:
-        await _send(send, event)
-        await asyncio.sleep(0)
+        await _send(time, send, event)
+        await time.sleep(0)
 
 
-async def _send(send: Send, event: bytes) -> None:
-    async with asyncio.timeout(SEND_S_MAX):
+async def _send(time: Time, send: Send, event: bytes) -> None:
+    async with time.within(SEND_S_MAX):
         await send({"type": "http.response.body", "body": event, "more_body": True})
 
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.slices import Slices
-from broker.metrics.lag import PartitionLag
+from broker.metrics.lag import PartitionLag, readable
+from broker.metrics.sources import Sources
 from broker.web.group_views import (
     View,
     group_head,
     journal_head,
-    lag_of,
     member_view,
     offset_view,
-    readable,
     rebalances,
     summary,
 )
@@ -36,29 +35,26 @@ from broker.web.topic_views import (
 from coordinator.read_only import GroupView, MemberView
 from offsets.cache import CachedOffset
 
-if TYPE_CHECKING:
-    from broker.broker import Broker
-
 REBALANCES_SHOWN = 24
 LOOKUP_S_MAX = 0.2
 """How long a look may wait for ages of unread records; what comes later is in the next one."""
 
 
-def find(broker: Broker, watch: str) -> Source | None:
+def find(sources: Sources, watch: str) -> Source | None:
     """What a client may watch: groups, groups/GROUP, topics, topics/TOPIC, broker."""
     kind, slash, name = watch.partition("/")
     if kind == "groups":
-        return OneGroup(broker, name) if slash else Groups(broker)
+        return OneGroup(sources, name) if slash else Groups(sources)
     if kind == "topics":
-        return OneTopic(broker, name) if slash else Topics(broker)
-    return TheBroker(broker) if watch == "broker" else None
+        return OneTopic(sources, name) if slash else Topics(sources)
+    return TheBroker(sources) if watch == "broker" else None
 
 
 class Groups(Source):
     """Every group in a line: table ``group``."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
         self._unread: dict[str, tuple[Any, int | None]] = {}
         """By group: since when its oldest unread record is unread, and what that was found for."""
         self._stale: dict[str, tuple[HostedShard, Any]] | None = None
@@ -71,7 +67,7 @@ class Groups(Source):
                 if slices.over:
                     await slices.pause()
         stale, self._stale = self._stale or {}, {}
-        lags = self.broker.lags
+        lags = self.sources.lags
         unknown = lags.times.unknown
         for group_id, (hosted, _) in stale.items():
             for _ in lags.ask(hosted, group_id):
@@ -84,14 +80,14 @@ class Groups(Source):
 
     async def _look(self, slices: Slices, group_id: str, hosted: HostedShard, stamp: Any) -> None:
         """Since when a group is behind; if an age is not known, the group stays stale."""
-        lags = self.broker.lags
+        lags = self.sources.lags
         unknown = lags.times.unknown
         since_ms: list[int] = []
         for topic in list(hosted.core.view.offsets.topics(group_id)):
             for block in lags.blocks(hosted, group_id, topic):
                 ages = [lag.age_ms for lag in block if lag.records and lag.age_ms is not None]
                 if ages:
-                    since_ms.append(self.broker.time.now().wall_ms - max(ages))
+                    since_ms.append(self.sources.time.now().wall_ms - max(ages))
                 if slices.over:
                     await slices.pause()
         is_known = lags.times.unknown == unknown
@@ -100,18 +96,18 @@ class Groups(Source):
 
     def head(self) -> View:
         """Whether groups may be missing."""
-        runtime = self.broker.runtime
+        runtime = self.sources.groups
         return {"loading": runtime.loading, "unreadable": runtime.unreadable()}
 
     def rows(self) -> Iterator[Row | None]:
         """One a group."""
-        broker = self.broker
-        trends = broker.trends
+        sources = self.sources
+        trends = sources.trends
         before, self._unread = self._unread, {}
         stale = self._stale = self._stale or {}
-        for hosted in readable(broker):
+        for hosted in readable(sources.groups):
             for group in list(hosted.core.view.groups.values()):
-                lag = lag_of(broker, hosted, group.group_id)
+                lag = sources.lags.records_of(hosted, group.group_id)
                 stamp = (lag, trends.taken)
                 found = before.get(group.group_id)
                 if lag and (found is None or found[0] != stamp):
@@ -119,7 +115,7 @@ class Groups(Source):
                 if lag and found is not None:
                     self._unread[group.group_id] = found
                 since_ms = found[1] if lag and found is not None else None
-                journal = broker.journal.group(group.group_id)
+                journal = sources.journal.group(group.group_id)
                 token = (
                     group.state,
                     group.generation_id,
@@ -133,30 +129,30 @@ class Groups(Source):
                 yield Row("group", group.group_id, token, make)
 
     def _row(self, hosted: HostedShard, group: GroupView, lag: int, since_ms: int | None) -> View:
-        row = summary(self.broker, hosted, group, lag)
+        row = summary(self.sources, hosted, group, lag)
         row["unread_since_ms"] = since_ms
-        row["trend"] = self.broker.trends.of_group(group.group_id)
+        row["trend"] = self.sources.trends.of_group(group.group_id)
         return row
 
 
 class OneGroup(Source):
     """A group: tables ``member``, ``offset``, ``rebalance``, and ``journal`` of one row."""
 
-    def __init__(self, broker: Broker, group_id: str) -> None:
-        self.broker = broker
+    def __init__(self, sources: Sources, group_id: str) -> None:
+        self.sources = sources
         self.group_id = group_id
 
     async def prepare(self, slices: Slices) -> None:
         """Have looked up how old the first unread records are; a busy group's change always."""
         found = self._group()
         if found is not None:
-            for _ in self.broker.lags.ask(found[0], self.group_id):
+            for _ in self.sources.lags.ask(found[0], self.group_id):
                 if slices.over:
                     await slices.pause()
-            await slices.wait_for(self.broker.lags.times.settled(), LOOKUP_S_MAX)
+            await slices.wait_for(self.sources.lags.times.settled(), LOOKUP_S_MAX)
 
     def _hosted(self) -> HostedShard | None:
-        return self.broker.runtime.hosted_for(self.group_id)
+        return self.sources.groups.hosted_for(self.group_id)
 
     def _group(self) -> tuple[HostedShard, GroupView] | None:
         hosted = self._hosted()
@@ -173,26 +169,28 @@ class OneGroup(Source):
             "unreadable": None if hosted is None else hosted.log.unreadable,
         }
         if found is not None:
-            awaited = group_head(self.broker, *found)
+            awaited = group_head(self.sources, *found)
             if awaited["awaits"] is not None:  # a span, which would change with every look
                 awaited["awaits"].pop("remaining_ms")
             head |= awaited
             head["state_since_ms"] = _steady(awaited["state_since_ms"])
-            head["lag"] = lag_of(self.broker, found[0], self.group_id)
+            head["lag"] = self.sources.lags.records_of(found[0], self.group_id)
             head["pending_members"] = list(found[1].pending)
-            head["trend"] = self.broker.trends.of_group(self.group_id)
+            head["trend"] = self.sources.trends.of_group(self.group_id)
         return head
 
     def rows(self) -> Iterator[Row | None]:
         """Members, offsets, rebalances, and the rest of the journal."""
         found = self._group()
-        journal = journal_head(self.broker, self._hosted(), self.group_id)
+        journal = journal_head(self.sources, self._hosted(), self.group_id)
         if journal is not None:
             yield Row("journal", "", None, _given(journal))
         if found is not None:
             yield from self._members(found[1])
             yield from self._offsets(found[0])
-        for entry, make in rebalances(self.broker, self._hosted(), self.group_id, REBALANCES_SHOWN):
+        for entry, make in rebalances(
+            self.sources, self._hosted(), self.group_id, REBALANCES_SHOWN
+        ):
             ended = entry.ended_ms or None
             yield Row("rebalance", str(entry.number), ended and (ended, entry.outcome), make)
 
@@ -209,7 +207,7 @@ class OneGroup(Source):
             yield Row("member", member.member_id, token, make)
 
     def _member(self, group: GroupView, member: MemberView) -> View:
-        now = self.broker.time.now()
+        now = self.sources.time.now()
         row = member_view(group, member, now)
         silent_ms = row.pop("last_heard_ms_ago")
         row["last_heard_ms"] = None if silent_ms is None else now.wall_ms - silent_ms
@@ -217,8 +215,8 @@ class OneGroup(Source):
 
     def _offsets(self, hosted: HostedShard) -> Iterator[Row]:
         cache = hosted.core.view.offsets
-        wall_ms = self.broker.time.now().wall_ms
-        for lag in self.broker.lags.of_group(hosted, self.group_id):
+        wall_ms = self.sources.time.now().wall_ms
+        for lag in self.sources.lags.of_group(hosted, self.group_id):
             since_ms = None
             if lag.records and lag.seconds is not None:
                 since_ms = _steady(wall_ms - round(lag.seconds * 1000))
@@ -239,8 +237,8 @@ def _offset(lag: PartitionLag, entry: CachedOffset | None, since_ms: int | None)
 class Topics(Source):
     """Every topic in a line: table ``topic``."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
 
     def head(self) -> View:
         """Nothing beside the rows."""
@@ -248,48 +246,48 @@ class Topics(Source):
 
     def rows(self) -> Iterator[Row | None]:
         """One a topic."""
-        for name, entry in list(self.broker.logs.topics.items()):
+        for name, entry in list(self.sources.logs.topics.items()):
             yield Row("topic", name, None, partial(topic_summary, entry))
 
 
 class OneTopic(Source):
     """A topic: tables ``partition`` and ``group``, who reads it."""
 
-    def __init__(self, broker: Broker, name: str) -> None:
-        self.broker = broker
+    def __init__(self, sources: Sources, name: str) -> None:
+        self.sources = sources
         self.name = name
 
     def head(self) -> View:
         """The topic in a line; ``exists`` is false for one that is not there."""
-        entry = self.broker.logs.topics.get(self.name)
+        entry = self.sources.logs.topics.get(self.name)
         if entry is None:
             return {"topic": self.name, "exists": False}
         return {**topic_summary(entry), "exists": True}
 
     def rows(self) -> Iterator[Row | None]:
         """Partitions and readers."""
-        entry = self.broker.logs.topics.get(self.name)
+        entry = self.sources.logs.topics.get(self.name)
         if entry is None:
             return
         for log in list(entry.logs):
             yield Row("partition", str(log.partition), None, partial(partition_view, log))
-        for reader in readers(self.broker, self.name):
+        for reader in readers(self.sources, self.name):
             yield None if reader is None else Row("group", reader["group"], None, _given(reader))
 
 
 class TheBroker(Source):
     """The broker: table ``api``."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
 
     def head(self) -> View:
         """All but the requests by API."""
-        return broker_view(self.broker)
+        return broker_view(self.sources)
 
     def rows(self) -> Iterator[Row | None]:
         """One an API that was asked for."""
-        for row in api_rows(self.broker):
+        for row in api_rows(self.sources):
             yield Row("api", row["api"], (row["requests"],), _given(row))
 
 

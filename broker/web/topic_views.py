@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
-from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from broker.cores.loading import progress
+from broker.metrics.lag import readable
+from broker.metrics.sources import Sources
+from broker.metrics.trends import memory_bytes
 from broker.topics.logs import TopicLogs
 from broker.topics.registry import OFFSETS_TOPIC
-from broker.web.group_views import View, lag_in_topic, readable
-from broker.web.trends import memory_bytes
+from broker.web.group_views import View
+from broker.web.health import health
 from log.partition_log import PartitionLog
 from protocol.errors import NAMES
 from protocol.messages import BY_KEY
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 
 def topic_summary(entry: TopicLogs) -> View:
@@ -51,11 +50,11 @@ def partition_view(log: PartitionLog) -> View:
     }
 
 
-def readers(broker: Broker, topic: str) -> Iterator[View | None]:
+def readers(sources: Sources, topic: str) -> Iterator[View | None]:
     """The groups that have committed offsets in ``topic``; None for each that has not."""
-    for hosted in readable(broker):
+    for hosted in readable(sources.groups):
         for group in list(hosted.core.view.groups.values()):
-            found = lag_in_topic(broker, hosted, group.group_id, topic)
+            found = sources.lags.in_topic(hosted, group.group_id, topic)
             if found is None:
                 yield None
                 continue
@@ -69,42 +68,42 @@ def readers(broker: Broker, topic: str) -> Iterator[View | None]:
             }
 
 
-def broker_view(broker: Broker) -> View:
+def broker_view(sources: Sources) -> View:
     """The broker as it is now."""
-    hosted_shards = broker.runtime.hosted_shards
-    host, port = broker.advertised.first
-    server, trends = broker.server, broker.trends
-    health = broker.health()
+    hosted_shards = sources.groups.hosted_shards
+    host, port = sources.advertised.first
+    server, trends = sources.server, sources.trends
+    state = health(sources)
     return {
-        "broker": broker.registry.node_id,
-        "cluster": broker.registry.cluster_id,
+        "broker": sources.registry.node_id,
+        "cluster": sources.registry.cluster_id,
         "address": f"{host}:{port}",
-        "state": health["state"],
-        "reason": health.get("reason"),
-        "unreadable": health.get("unreadable", {}),
-        "load": progress(hosted_shards) if broker.runtime.loading else None,
+        "state": state["state"],
+        "reason": state.get("reason"),
+        "unreadable": state.get("unreadable", {}),
+        "load": progress(hosted_shards) if sources.groups.loading else None,
         "load_ms": sum(max(0, each.load_ms) for each in hosted_shards),
         "shards": dict(Counter(each.phase.value for each in hosted_shards)),
         "connections": len(server.connections),
         "connections_refused": server.refused,
         "protocol_errors": server.protocol_errors,
         "requests": server.answered(),
-        "commits": broker.runtime.commits,
-        "rebalances": dict(broker.metrics.rebalances),
+        "commits": sources.groups.commits,
+        "rebalances": dict(sources.totals.rebalances),
         "groups": sum(len(each.core.view.groups) for each in hosted_shards),
         "members": trends.members,
         "lag": trends.lag,
         "offsets": sum(each.core.view.offsets.count() for each in hosted_shards),
-        "topics": len(broker.logs.topics),
+        "topics": len(sources.logs.topics),
         "memory_bytes": memory_bytes(),
-        "cpu_ms": int(process_time() * 1000),
+        "cpu_ms": int(sources.time.cpu_s() * 1000),
         "trends": {name: list(ring.values) for name, ring in trends.rates.items()},
     }
 
 
-def api_rows(broker: Broker) -> Iterator[View]:
+def api_rows(sources: Sources) -> Iterator[View]:
     """How often each API was answered, and with which errors."""
-    for key, errors in broker.server.errors.items():
+    for key, errors in sources.server.errors.items():
         if errors:
             yield {
                 "api": BY_KEY[key].name,
@@ -115,23 +114,23 @@ def api_rows(broker: Broker) -> Iterator[View]:
             }
 
 
-def client_rows(broker: Broker) -> list[View]:
+def client_rows(sources: Sources) -> list[View]:
     """What each client sent and got, those without a connection too."""
-    server = broker.server
+    server = sources.server
     return [
         {"client": client, "host": host, **asdict(traffic)}
         for (client, host), traffic in server.clients.by_client(server.connections).items()
     ]
 
 
-def topic_view(broker: Broker, name: str) -> View | None:
+def topic_view(sources: Sources, name: str) -> View | None:
     """A topic without its partitions and readers; None if there is none."""
-    entry = broker.logs.topics.get(name)
+    entry = sources.logs.topics.get(name)
     return None if entry is None else topic_summary(entry)
 
 
-def partition_rows(broker: Broker, name: str) -> Iterator[View]:
+def partition_rows(sources: Sources, name: str) -> Iterator[View]:
     """The partitions of a topic."""
-    entry: Any = broker.logs.topics.get(name)
+    entry: Any = sources.logs.topics.get(name)
     for log in [] if entry is None else list(entry.logs):
         yield partition_view(log)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.metrics import record_times
-from broker.metrics import scan as walk
+from broker.metrics import record_times, scan
 from broker.metrics.record_times import Key, _Wanted
 from log.record_time import RecordTime, TimeReader
 from protocol.errors import NONE
@@ -48,7 +47,7 @@ async def test_a_scrape_does_not_wait_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is not known by then is left out, and everything else of the group is there."""
-    monkeypatch.setattr(walk, "LOOKUP_S_MAX", 0.001)
+    monkeypatch.setattr(scan, "LOOKUP_S_MAX", 0.001)
     monkeypatch.setattr(record_times, "_look_up", find_nothing)
     async with seeing(tmp_path) as seen:
         fill(seen)
@@ -67,7 +66,7 @@ async def test_a_record_that_cannot_be_read_holds_no_scrape_up(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(TimeReader, "first_at", broken)
-    monkeypatch.setattr(walk, "LOOKUP_S_MAX", 3600)
+    monkeypatch.setattr(scan, "LOOKUP_S_MAX", 3600)
     async with seeing(tmp_path) as seen:
         fill(seen)
         for _ in range(2):

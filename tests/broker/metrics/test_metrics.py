@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.metrics import text_format as families
+from broker.metrics import text_format
 from broker.metrics.exposition import render
 from protocol.errors import NONE
 from protocol.messages.delete_groups import API as DELETE_GROUPS
@@ -235,7 +235,7 @@ async def test_clients_are_served_while_a_scrape_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every slice ends for whoever waits: with slices of no length, after each topic of a group."""
-    monkeypatch.setattr(families, "LINES_PER_CHUNK", 7)
+    monkeypatch.setattr(text_format, "LINES_PER_CHUNK", 7)
     async with seeing(tmp_path) as seen:
         seen.broker.slicer.slice_ns = 0
         for number in range(50):
@@ -251,7 +251,7 @@ async def test_clients_are_served_while_a_scrape_is_read(
 
         loop = asyncio.get_running_loop()
         loop.call_soon(turn)
-        text = b"".join([chunk async for chunk in render(seen.broker)]).decode()
+        text = b"".join([chunk async for chunk in render(seen.broker.sources)]).decode()
         reading = False
 
     assert turns > 50

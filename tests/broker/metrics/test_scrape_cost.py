@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from broker.loop.histogram import Histogram
-from broker.metrics.scan import STEP, Walk
+from broker.metrics.scan import STEP, Scan
 from protocol.consumer_protocol import encode_assignment
 from protocol.errors import NONE
 from protocol.messages.offset_commit import API as OFFSET_COMMIT
@@ -37,7 +37,7 @@ async def test_no_step_looks_at_more_than_a_few(tmp_path: Path) -> None:
     """However large one group or topic is; the loop is given back after any of them."""
     async with seeing(tmp_path) as seen:
         await a_wide_group(seen)
-        steps = list(Walk(seen.broker, []).steps())
+        steps = list(Scan(seen.broker.sources, []).steps())
 
     assert max(steps) <= STEP
     assert sum(steps) >= 2 * PARTITIONS, "its offsets, and the topic's partitions"

@@ -302,7 +302,11 @@ async def test_a_commit_that_moves_back_is_told_with_its_client(tmp_path: Path) 
 
 # ----------------------------------------------------------------------------- expiring offsets
 
-CHECKS = {"offsets.retention.minutes": 3 * 24 * 60, "offsets.retention.check.interval.ms": 600_000}
+CHECKS = {
+    "offsets.retention.minutes": 3 * 24 * 60,
+    "offsets.retention.check.interval.ms": 600_000,
+    "connections.max.idle.ms": 30 * DAY_MS,
+}
 
 
 def check(seen: Seen, after_ms: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import uvicorn
 from starlette.responses import PlainTextResponse
 from uvicorn.server import ServerState
 
+from broker.time import Time
 from broker.web.http_connection import HTTP_LIMITS, BoundedConnection
 from tests.broker.edge import eventually
 
@@ -55,6 +57,17 @@ class HandLoop:
             self.now_s = first.at_s
             first.call()
         self.now_s = until_s
+
+
+class LoopTime(Time):
+    """The clock and the timers of such a loop."""
+
+    def __init__(self, loop: HandLoop) -> None:
+        super().__init__(monotonic_s=loop.time)
+        self._loop = loop
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Any:
+        return self._loop.call_later(seconds, partial(callback, *args))
 
 
 class HandTransport(asyncio.Transport):
@@ -103,6 +116,7 @@ class Scene:
             app_state={},
             _loop=self.loop,
             limits=HTTP_LIMITS,
+            time=LoopTime(self.loop),
         )
         self.connection.connection_made(self.transport)
 

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from broker.time import Time
 from broker.web.http import HttpServer
 from broker.web.http_connection import HTTP_LIMITS, HttpLimits
 from broker.web.http_guard import Hosts
@@ -49,7 +50,9 @@ class Served:
     def __init__(self, limits: HttpLimits) -> None:
         self.writing = 0
         routes = [Route("/", self._short), Route("/endless", self._endless)]
-        self.server = HttpServer(HOST, 0, Starlette(routes=routes), Hosts(HOST, [], ""), limits)
+        self.server = HttpServer(
+            HOST, 0, Starlette(routes=routes), Hosts(HOST, [], ""), Time(), limits
+        )
 
     async def _short(self, _request: Request) -> Response:
         return PlainTextResponse("ok")
@@ -174,7 +177,7 @@ async def test_a_flood_of_connections_leaves_descriptors_to_kafkas_listeners(
             _, writer = await asyncio.open_connection(HOST, server.port)
             writer.write(GET[:9])
             half.append(writer)
-        state = server._server.server_state
+        state = server._server._server.server_state
         await eventually(lambda: len(state.connections) == HTTP_LIMITS.connections)
 
         assert (await seen.get("/healthz")).status_code == 200, "the oldest of them made room"

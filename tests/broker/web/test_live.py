@@ -203,8 +203,8 @@ async def test_clients_are_bounded_and_leave_nothing_behind(
 ) -> None:
     monkeypatch.setattr(live, "CLIENTS_MAX", 2)
     async with seeing(tmp_path) as seen:
-        feed = seen.broker.live
-        assert feed is not None
+        assert seen.broker.http is not None
+        feed = seen.broker.http.live
         async with watching(seen, "topics"), watching(seen, "topics"):
             assert list(feed.channels) == ["topics"]
             assert (await seen.get("/api/live?watch=groups")).status_code == 503
@@ -258,7 +258,7 @@ def told(client: Client) -> list[Any]:
 
 async def test_only_what_changed_is_made_and_told_once_for_all() -> None:
     table = Table(3)
-    channel = Channel(table, lambda: 1, Slicer(Time()))
+    channel = Channel(table, Time(), Slicer(Time()))
     clients = [Client(), Client()]
     channel.clients.update(clients)
     await channel.look()
@@ -273,7 +273,7 @@ async def test_only_what_changed_is_made_and_told_once_for_all() -> None:
 
 
 async def test_many_rows_come_in_several_events() -> None:
-    channel = Channel(Table(1234), lambda: 1, Slicer(Time()))
+    channel = Channel(Table(1234), Time(), Slicer(Time()))
     await channel.look()
     events = [json.loads(event.decode().removeprefix("data: ")) for event in channel.everything()]
     assert [len(event["rows"]) for event in events] == [500, 500, 234]
@@ -283,7 +283,7 @@ async def test_many_rows_come_in_several_events() -> None:
 
 async def test_a_client_that_does_not_read_is_told_everything_anew_instead() -> None:
     table = Table(1)
-    channel = Channel(table, lambda: 1, Slicer(Time()))
+    channel = Channel(table, Time(), Slicer(Time()))
     client = Client()
     client.behind = False
     channel.clients.add(client)
@@ -295,7 +295,7 @@ async def test_a_client_that_does_not_read_is_told_everything_anew_instead() -> 
 
 
 async def test_a_look_at_very_much_gives_others_their_turn() -> None:
-    channel = Channel(Table(50), lambda: 1, Slicer(Time(), slice_ns=0))
+    channel = Channel(Table(50), Time(), Slicer(Time(), slice_ns=0))
     turns = 0
 
     async def other() -> None:

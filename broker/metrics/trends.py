@@ -10,13 +10,13 @@ import asyncio
 import os
 from array import array
 from contextlib import suppress
-from time import process_time
-from typing import TYPE_CHECKING
 
-from broker.web.group_views import lag_of, readable
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
+from broker.cores.runtime import Runtime
+from broker.loop.internal_errors import InternalErrors
+from broker.loop.slices import Slicer
+from broker.metrics.lag import Lags, readable
+from broker.net.server import Server
+from broker.time import Time
 
 EVERY_S = 5.0
 SAMPLES_KEPT = 120
@@ -45,8 +45,21 @@ class Ring:
 class Trends:
     """Samples one broker from `start` to `stop`."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        groups: Runtime,
+        lags: Lags,
+        server: Server,
+        slicer: Slicer,
+        internal_errors: InternalErrors,
+        time: Time,
+    ) -> None:
+        self._groups = groups
+        self._lags = lags
+        self._server = server
+        self._slicer = slicer
+        self._internal_errors = internal_errors
+        self._time = time
         self.taken = 0
         """Samples since the start."""
         self.lags: dict[str, Ring] = {}
@@ -76,27 +89,27 @@ class Trends:
                 await self._task
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
+        time = self._time
         while True:
             held_s = EVERY_S / _IDLE_PER_BUSY
             try:
                 held_s = await self.sample()
             except Exception as error:  # noqa: BLE001 - counted and told by `caught`
-                self.broker.internal_errors.caught("observer", error)
-            until_s = loop.time() + max(EVERY_S, held_s * _IDLE_PER_BUSY)
-            while (now_s := loop.time()) < until_s:
-                await asyncio.sleep(_LOOK_S)
-                self._late_s = max(self._late_s, loop.time() - now_s - _LOOK_S)
+                self._internal_errors.caught("observer", error)
+            until_s = time.monotonic_s() + max(EVERY_S, held_s * _IDLE_PER_BUSY)
+            while (now_s := time.monotonic_s()) < until_s:
+                await time.sleep(_LOOK_S)
+                self._late_s = max(self._late_s, time.monotonic_s() - now_s - _LOOK_S)
 
     async def sample(self) -> float:
         """Take one sample; returns how long that held the loop, in slices."""
         self._sample_broker()
-        slices = self.broker.slicer.work("trends")
+        slices = self._slicer.work("trends")
         members = total = 0
         seen: set[str] = set()
-        for hosted in readable(self.broker):
+        for hosted in readable(self._groups):
             for group in list(hosted.core.view.groups.values()):
-                lag = lag_of(self.broker, hosted, group.group_id)
+                lag = self._lags.records_of(hosted, group.group_id)
                 members += len(group.members)
                 total += lag
                 ring = self.lags.get(group.group_id)
@@ -114,9 +127,8 @@ class Trends:
         return slices.end()
 
     def _sample_broker(self) -> None:
-        broker = self.broker
-        now_s = asyncio.get_running_loop().time()
-        requests, commits, cpu_s = broker.server.answered(), broker.runtime.commits, process_time()
+        now_s = self._time.monotonic_s()
+        requests, commits, cpu_s = self._server.answered(), self._groups.commits, self._time.cpu_s()
         if self._last is not None:
             then_s, requests_then, commits_then, cpu_then_s = self._last
             passed_s = max(now_s - then_s, 0.001)
@@ -125,7 +137,7 @@ class Trends:
             self.rates["cpu"].add(round((cpu_s - cpu_then_s) / passed_s, 3))
         self._last = (now_s, requests, commits, cpu_s)
         self.rates["memory_bytes"].add(memory_bytes())
-        self.rates["connections"].add(len(broker.server.connections))
+        self.rates["connections"].add(len(self._server.connections))
         self.rates["delay_ms"].add(round(self._late_s * 1000, 1))
         self._late_s = 0.0
 

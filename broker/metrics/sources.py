@@ -1,0 +1,55 @@
+"""Sources: the parts that `/metrics`, `/api` and the page read, and that nothing here changes.
+
+What `Services` is to handlers of requests: made once by the composition root, one for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from broker.config.config import Config
+from broker.cores.runtime import Runtime
+from broker.loop.internal_errors import InternalErrors
+from broker.loop.pulse import Pulse
+from broker.loop.slices import Slicer
+from broker.loop.watchdog import Watchdog
+from broker.metrics.lag import Lags
+from broker.metrics.totals import Metrics
+from broker.metrics.trends import Trends
+from broker.net.advertised import Advertised
+from broker.net.server import Server
+from broker.time import Time
+from broker.topics.cleaning import Cleaning
+from broker.topics.logs import LogManager
+from broker.topics.registry import Registry
+from coordinator.journal import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """See the module."""
+
+    config: Config
+    time: Time
+    registry: Registry
+    advertised: Advertised
+    """Where clients reach this broker."""
+    groups: Runtime
+    """The coordinator of groups."""
+    logs: LogManager
+    server: Server
+    totals: Metrics
+    """What has been counted of groups and conversions."""
+    journal: Journal
+    """Why groups rebalanced."""
+    lags: Lags
+    trends: Trends
+    fatal: Callable[[], str | None]
+    """Why the broker can't go on, None while it can."""
+    cleaning: Cleaning
+    pulse: Pulse
+    watchdog: Watchdog
+    internal_errors: InternalErrors
+    slicer: Slicer
+    """Whose slice of long work is next."""

@@ -1,0 +1,50 @@
+"""The HTTP side put together: its routes, who may ask, its live events and the charts' samples.
+
+Imported only once the broker listens: the stack takes longer to import than a broker to start.
+"""
+
+from __future__ import annotations
+
+import socket
+
+from starlette.routing import Route
+
+from broker.metrics.exposition import render
+from broker.metrics.sources import Sources
+from broker.web.health import health
+from broker.web.http import HttpServer, application, timed
+from broker.web.http_api import routes
+from broker.web.http_guard import Hosts
+from broker.web.live import Live
+from broker.web.live_rows import find
+from broker.web.page_files import PageFiles
+
+
+class Site:
+    """The page, /metrics, /healthz and /api of one broker, from `start` to `stop`.
+
+    Raises OSError where ``host`` and ``port`` can't be had; they are bound here.
+    """
+
+    def __init__(self, host: str, port: int, sources: Sources) -> None:
+        self._trends = sources.trends
+        self.live = Live(lambda watch: find(sources, watch), sources.time, sources.slicer)
+        more = [*PageFiles().routes(), *routes(sources), Route("/api/live", self.live)]
+        served = application(lambda: health(sources), lambda: render(sources), more)
+        names = [endpoint.host for endpoint in sources.advertised.endpoints]
+        hosts = Hosts(host, [socket.gethostname(), *names], sources.config["http.allowed.hosts"])
+        self._server = HttpServer(host, port, timed(served, sources.watchdog), hosts, sources.time)
+        self.port = self._server.port
+
+    def start(self) -> None:
+        """Begins to accept connections and to sample, in the running loop."""
+        self._trends.start()
+        self._server.start()
+
+    async def stop(self) -> None:
+        """Ends what is watched, then the server and its connections."""
+        try:
+            await self._trends.stop()
+            await self.live.stop()
+        finally:
+            await self._server.stop()
