@@ -102,13 +102,13 @@ def test_what_is_read_equals_what_was_written_and_goes_on_alike(
     cache = cache_of(before)
     again = restored(image_of(cache, {}))
     assert content(again) == content(cache)
-    assert again.offsets() == cache.count()
+    assert again.count() == cache.count()
 
     for number, run in enumerate(after, 100):
         cache.replay(run, 1000 * number)
         again.replay(run, 1000 * number)
     assert content(again) == content(cache)
-    assert again.offsets() == cache.count()
+    assert again.count() == cache.count()
 
 
 @given(st.dictionaries(st.text(max_size=20), st.tuples(st.integers(0, 2**62), group_values)))
