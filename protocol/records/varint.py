@@ -29,12 +29,6 @@ def encode_varint(value: int) -> bytes:
 _SHORT = tuple(bytes((byte,)) for byte in range(128))
 
 
-def varint_size(value: int) -> int:
-    """Count of the bytes that ``encode_varint`` makes."""
-    bits = (value << 1) ^ (value >> 63)
-    return max(1, (bits.bit_length() + 6) // 7)
-
-
 def read_varint(buffer: Buffer | mmap.mmap, position: int) -> tuple[int, int]:
     """Read an int32 at ``position``; return it and the position behind it."""
     bits, position = read_bits(buffer, position, 32)

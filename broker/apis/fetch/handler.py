@@ -22,7 +22,6 @@ from broker.apis.fetch.sessions import (
     INITIAL_EPOCH,
     NO_SESSION,
     FetchSessionError,
-    Key,
     Session,
     TopicKey,
     Wanted,
@@ -31,6 +30,7 @@ from broker.loop.slices import Slices
 from broker.net.request import Chunk, Request, ServedApi
 from broker.topics.long_poll import Waiter
 from protocol.errors import NONE
+from protocol.generated.fetch import DECODE_REQUEST, Forgotten, Topic
 from protocol.messages.fetch import API
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 AT_ONCE = 200
 """So many partitions are looked at in one piece: 2 ms."""
 _FIRST_WITH_IDS = 13
-_INT_MAX = 2**31 - 1
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -60,23 +59,29 @@ class _Fetch:
     """One request from its first look at the logs to its answer."""
 
     def __init__(self, services: Services, request: Request) -> None:
-        value = request.value
+        version = request.api_version
+        (
+            replica_id,
+            max_wait_ms,
+            min_bytes,
+            max_bytes,
+            isolation_level,
+            session_id,
+            session_epoch,
+            topics,
+            forgotten,
+            _,
+        ) = request.context or DECODE_REQUEST[version](request.buffer, request.position)
         self.services = services
         self.request = request
-        self.uses_ids = request.api_version >= _FIRST_WITH_IDS
+        self.max_wait_ms = max_wait_ms
+        self.uses_ids = version >= _FIRST_WITH_IDS
         self.session: Session | None = None
         self.is_incremental = False
-        self.max_wait_ms: int = value["max_wait_ms"]
-        max_bytes = value["max_bytes"] if request.api_version >= 3 else _INT_MAX
         self.max_bytes = min(max_bytes, services.config["fetch.max.bytes"])
-        self.min_bytes = min(value["min_bytes"], self.max_bytes)
-        replica_id = value["replica_id"]
-        if request.api_version >= 15:
-            replica_id = value["replica_state"]["replica_id"]
-        self.reader = Reader(
-            services, request.api_version, value["isolation_level"] == 1, replica_id >= 0
-        )
-        self.wanted = self._wanted()
+        self.min_bytes = min(min_bytes, self.max_bytes)
+        self.reader = Reader(services, version, isolation_level == 1, replica_id >= 0)
+        self.wanted = self._wanted(session_id, session_epoch, topics, forgotten)
         self.waiter: Waiter | None = None
         self.due = False
         """The time to wait is over: what is there is answered."""
@@ -85,13 +90,21 @@ class _Fetch:
         self.again = False
         """Something came meanwhile."""
 
-    def _wanted(self) -> Sequence[Wanted]:
+    def _wanted(
+        self,
+        session_id: int,
+        epoch: int,
+        topics: Iterable[Topic],
+        forgotten: Iterable[Forgotten],
+    ) -> Sequence[Wanted]:
         """What is to be read, by the request or by its session. Raises FetchSessionError."""
-        value = self.request.value
         sessions = self.services.fetch_sessions
         now_ms = self.services.time.now().mono_ms
-        wanted = list(self._entries())
-        session_id, epoch = value["session_id"], value["session_epoch"]
+        wanted = [
+            Wanted(topic, partition, offset, max_bytes, leader_epoch, last_epoch)
+            for topic, partitions in topics
+            for partition, leader_epoch, offset, last_epoch, _, max_bytes in partitions
+        ]
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if session_id != NO_SESSION:
                 sessions.close(session_id)
@@ -99,32 +112,18 @@ class _Fetch:
                 self.session = sessions.create(wanted, self.uses_ids, now_ms)
             return wanted
         session = sessions.resume(
-            session_id, epoch, wanted, self._forgotten(), self.uses_ids, now_ms
+            session_id,
+            epoch,
+            wanted,
+            ((topic, partition) for topic, partitions in forgotten for partition in partitions),
+            self.uses_ids,
+            now_ms,
         )
         if session is None:
             return wanted
         self.session = session
         self.is_incremental = self.reader.only_news = True
         return list(session.partitions.values())
-
-    def _entries(self) -> Iterable[Wanted]:
-        for topic in self.request.value["topics"]:
-            key = topic["topic_id"] if self.uses_ids else topic["topic"]
-            for entry in topic["partitions"]:
-                yield Wanted(
-                    key,
-                    entry["partition"],
-                    entry["fetch_offset"],
-                    entry["partition_max_bytes"],
-                    entry["current_leader_epoch"],
-                    entry["last_fetched_epoch"],
-                )
-
-    def _forgotten(self) -> Iterable[Key]:
-        for topic in self.request.value["forgotten_topics_data"]:
-            key = topic["topic_id"] if self.uses_ids else topic["topic"]
-            for partition in topic["partitions"]:
-                yield key, partition
 
     # -- looking
 
@@ -345,4 +344,4 @@ def _is_news(wanted: Wanted, entry: Fetched) -> bool:
     return news
 
 
-SERVED = ServedApi(API, 0, 18, _handle)
+SERVED = ServedApi(API, 0, 18, _handle, decoders=DECODE_REQUEST)
