@@ -43,8 +43,8 @@ def commit(log: PartitionLog, group: CleanedGroup) -> None:
 def exchange(log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment]) -> list[Leaving]:
     """Put the new segment into the log's list, in its owner's thread; some renames, no waiting.
 
-    Whoever reads an old segment reads on. Returns the old files, for `discard`. Raises OSError,
-    after which only opening the log anew puts it right.
+    Readers of an old segment can finish. Returns the old files, for `discard`. Raises OSError,
+    after which only opening the log again repairs it.
     """
     fs = log.fs
     sources[0].keep_open()  # its names are the new segment's

@@ -24,8 +24,8 @@ OPEN_FILES_MAX = 32_768
 class File(Protocol):
     """An open file, read and written at explicit positions, from any thread.
 
-    Its descriptor may be closed and opened again behind the scenes, by its name. Whoever reads on
-    whatever becomes of the name holds `opened`; whoever takes the name away calls `keep` before.
+    Its descriptor may be closed, and opened again by its name. Code that must read on whatever
+    happens to the name holds `opened`; code that removes the name calls `keep` first.
     """
 
     @property

@@ -32,7 +32,7 @@ class Leaving:
     """Wall milliseconds at which they are to be removed."""
 
     def remove(self, fs: FileSystem) -> OSError | None:
-        """Remove them; whoever reads the segment reads on.
+        """Remove them; readers of the segment can finish.
 
         Each is tried; `paths` keeps those that can't be removed, and the first reason is returned.
         """

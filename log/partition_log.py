@@ -37,7 +37,7 @@ TO_HIGH_WATERMARK = -1
 
 
 def no_jitter(below: int) -> int:  # noqa: ARG001
-    """The `Chance` of whoever has no other: segments end at their full age."""
+    """The default `Chance`: segments end at their full age."""
     return 0
 
 

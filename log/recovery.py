@@ -28,7 +28,7 @@ class Cut:
     """Bytes that recovery took out: ``bytes_cut`` of ``file`` from ``position`` on, and why.
 
     Where whole batches were among them, which only a loss of power or a bad disk does, they are
-    kept in the file ``kept_as``, for whoever wants to look; None for a torn tail.
+    kept in the file ``kept_as``; None for a torn tail.
     """
 
     file: str
@@ -199,7 +199,7 @@ def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
 
 
 def _check(opening: _Opening, segment: Segment) -> tuple[int, bool, bool]:
-    """Read every batch of a segment, making its indexes anew, and cut what is no batch any more.
+    """Read every batch of a segment, rebuild its indexes, and cut what is not a batch.
 
     Returns the end offset, whether the segment was whole, and whether the next one must begin
     there: a segment of which no cleaner has taken anything ends where the next begins, unless a

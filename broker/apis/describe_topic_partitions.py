@@ -65,7 +65,7 @@ def _handle(services: Services, request: Request) -> Steps:
 def _topic(
     services: Services, request: Request, name: str, first: int, room: int
 ) -> Generator[None, None, tuple[dict[str, Any], int, int]]:
-    """The entry of a topic, how many of its partitions it tells, and how many are left."""
+    """The entry of a topic, how many partitions it has in it, and how many are left."""
     yield None
     topic = services.registry.topic(name)
     there = services.logs.topics.get(name)

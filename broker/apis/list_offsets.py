@@ -162,7 +162,7 @@ def find(log: PartitionLog, timestamp: int) -> Found:
 
 
 def _stable(log: PartitionLog, timestamp: int, found: Found) -> Found:
-    """What of it a consumer of committed records is told: nothing from an open transaction on."""
+    """The answer for a read_committed consumer: nothing from an open transaction on."""
     stable = log.last_stable_offset
     if found.offset < stable or timestamp in (EARLIEST, EARLIEST_LOCAL):
         return found

@@ -121,7 +121,7 @@ def _refused(entry: dict[str, Any], error_code: int) -> dict[str, Any]:
 
 
 def missing(error_code: int, name: str | None, topic_id: bytes = ZERO_UUID) -> dict[str, Any]:
-    """The entry of a topic of which nothing can be told but an error."""
+    """The entry of a topic with an error."""
     internal = name is not None and Topic(name, topic_id, 0).is_internal
     return {
         "error_code": error_code,
@@ -143,7 +143,7 @@ def described(topic: Topic) -> dict[str, Any]:
 
 
 def partition_entry(services: Services, log: PartitionLog) -> dict[str, Any]:
-    """What is told of a partition: this broker leads it, and has the only replica."""
+    """The entry of a partition: this broker leads it and has the only replica."""
     me = [services.registry.node_id]
     return {
         "error_code": NONE,

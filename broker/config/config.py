@@ -184,7 +184,7 @@ class Config:
         return parse_listeners(kept, self["listener.security.protocol.map"]) if kept else []
 
     def advertised(self, bound_ports: Iterable[int]) -> list[Endpoint]:
-        """What clients of each listener are told, once the ports are known that port 0 became."""
+        """The addresses that clients of each listener get, given the ports that are bound."""
         told = advertise(self.listeners, self._advertised)
         return [
             Endpoint(endpoint.name, endpoint.host, endpoint.port or port)

@@ -49,7 +49,7 @@ def broker_entries(config: Config) -> Iterator[dict[str, Any]]:
 
 
 def cluster_entries(config: Config) -> Iterator[dict[str, Any]]:
-    """What was changed at run time for every broker; nothing else is told of them together."""
+    """The settings that were changed at run time for every broker."""
     for name, text in sorted(config.dynamic_default.items()):
         setting = BROKER[name]
         value = render(setting, parse_value(setting, text))

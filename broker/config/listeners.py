@@ -68,9 +68,9 @@ def parse_listeners(text: str, protocols: str) -> list[Endpoint]:
 
 
 def advertise(listening: list[Endpoint], advertised: list[Endpoint]) -> list[Endpoint]:
-    """What clients of each listener are told, in the order of ``listening``.
+    """The addresses that clients of each listener get, in the order of ``listening``.
 
-    A listener that is not advertised is told as it is, or by this host's name when it listens
+    A listener that is not advertised is given as it is, or by this host's name when it listens
     everywhere. ValueError for an advertised 0.0.0.0, or a name that is not listened to.
     """
     by_name = {endpoint.name: endpoint for endpoint in advertised}

@@ -92,7 +92,7 @@ def protects(name: str) -> bool:
 
 
 def may_be_secret(name: str) -> bool:
-    """Whether nobody should be shown the value of a setting of this name."""
+    """Whether the value of a setting of this name must not be shown."""
     base = base_name(name)
     if base in BROKER:
         return BROKER[base].type == PASSWORD

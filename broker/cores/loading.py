@@ -166,7 +166,7 @@ class Replay:
 def check_owner(group_id: str, log_offset: int, partition: int, partitions: int) -> None:
     """Raise CorruptRecord where a record's group is not kept by ``partition`` of so many.
 
-    Its clients would ask another partition, and be told that nothing is committed.
+    Its clients would ask another partition, and get no committed offset.
     """
     owner = partition_for(group_id, partitions)
     if owner != partition:
@@ -199,7 +199,7 @@ def runs_of_batch(
 
 
 def give_up(hosted: HostedShard, error: Exception) -> None:
-    """Notes and tells why the log of ``hosted`` can't be loaded, and what an operator can do."""
+    """Records and logs why the log of ``hosted`` can't be loaded, and what an operator can do."""
     name = f"{hosted.log.topic}-{hosted.partition}"
     if isinstance(error, CorruptLog):
         reason = str(error.with_advice(name))
@@ -248,7 +248,7 @@ def groups_of(hosted: HostedShard) -> int:
 
 
 async def wait_until_writable(time: Time, hosted: HostedShard) -> None:
-    """Tries, ever less often, whether the log takes writes again; returns when it does.
+    """Probes the log, less and less often, until it takes writes again.
 
     Raises LogPoisoned when it never will.
     """

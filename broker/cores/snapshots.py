@@ -90,7 +90,7 @@ class Snapshots:
     # -- reading
 
     def read(self, log: PartitionLog) -> Image | None:
-        """The snapshot beside ``log``, None when there is none to believe; in any thread.
+        """The snapshot beside ``log``, None when there is no valid one; in any thread.
 
         What can be known without the log behind it is checked here, the rest by the loader.
         """
@@ -211,7 +211,7 @@ class Snapshots:
             await self.write(hosted)
 
     async def write(self, hosted: HostedShard) -> bool:
-        """Writes one; False where that was not possible now, which is told if it is a failure."""
+        """Writes one; False if that is not possible now, with a log line if it failed."""
         shard, partition = hosted.core, hosted.partition
         if partition in self._under_way:
             return False  # somebody else's began between the look and this turn

@@ -25,7 +25,7 @@ class InternalErrors:
         self.counts: Counter[str] = Counter(dict.fromkeys(PLACES, 0))
 
     def caught(self, place: str, error: Exception, **about: object) -> None:
-        """Count an exception and tell of the 1st, 2nd, 4th, 8th ... of its place; never raises.
+        """Count an exception and log the 1st, 2nd, 4th, 8th ... of its place; never raises.
 
         ``about`` are more fields of the line.
         """

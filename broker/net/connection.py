@@ -164,7 +164,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
         """The peer has closed its side; the transport closes ours."""
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Tells the requests still unanswered that nobody waits for them."""
+        """Tells requests without an answer that their client is gone."""
         self.closed = True
         self.server.forget(self)
         self._backlog.clear()
@@ -207,7 +207,7 @@ class Connection(OrderedReplies, asyncio.Protocol):
             self.server.writes.touch(self)
 
     def handler_failed(self, request: Request) -> None:
-        """A bug of ours: answered as Kafka does, told in the log, never fatal to the server."""
+        """A bug in a handler: answered as Kafka does and logged, never fatal to the server."""
         try:
             if request.reply is None and not self.closed:
                 frame = error_frame(request, UNKNOWN_SERVER_ERROR)

@@ -132,7 +132,7 @@ class Server:
             self.routes[key << 16 | version] = Route(served, version, flexible, errors, times)
 
     def configure(self, limits: Limits) -> None:
-        """Other limits, for connections that come from now on and for the next look at all."""
+        """Use other limits for new connections, and for the next check of all."""
         self.limits = limits
 
     def answered(self) -> int:
@@ -223,7 +223,7 @@ class Server:
         self.watchdog.ended("connections", began_ns)
 
     def look_around(self) -> None:
-        """Closes whom nobody needs to wait for: idle, unreading, gone, or stalled."""
+        """Closes connections that are idle, do not read, are gone, or stalled."""
         now_s = self.now_s
         self._look_for_unread(now_s)
         for connection in list(self.unread):

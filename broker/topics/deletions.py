@@ -117,10 +117,10 @@ class Deletions:
         self._background.spawn(self.finish(self.add(topic, (), 0)))
 
     async def finish(self, deleted: _Deleted) -> None:
-        """Removes what is left of a topic, or sees to it later.
+        """Removes what is left of a topic, now or later.
 
-        Its committed offsets are gone from all shards that serve when this returns: whoever makes
-        the topic anew and asks for them gets none.
+        When this returns its committed offsets are gone from all shards that serve: a new topic of
+        the name has none.
         """
         name = deleted.topic.name
         away = await self._move_away(deleted)

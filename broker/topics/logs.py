@@ -204,7 +204,7 @@ class LogManager:
     def _make(self, entry: TopicLogs, partition: int, made: list[str]) -> PartitionLog:
         """The log of a new partition; its directory is entered into ``made`` before it is there.
 
-        One that has a log already is somebody's: nobody knows whose, and it stays as it is.
+        A directory that already has a log is unknown, and stays as it is.
         """
         topic = entry.topic
         directory = self._path(partition_name(topic.name, partition))
@@ -263,7 +263,7 @@ class LogManager:
         return TopicLogs(topic, settings, produce_rules(settings), [])
 
     def _check_topic_id(self, topic: Topic, partition: int) -> None:
-        """The directory must be this topic's, or it is marked as such if it says nothing.
+        """Checks that the directory is this topic's; marks it if it has no mark.
 
         The mark is not fsynced when a topic is made: a loss of power may have left a part of it.
         """

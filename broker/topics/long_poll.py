@@ -146,7 +146,7 @@ class LongPolls:
         self._watchdog.ended("long polls", began_ns)
 
     def _wake(self, waiter: Waiter, due: bool) -> None:
-        """Wakes one; what it raises keeps nobody else asleep, and it waits no longer."""
+        """Wakes one; an exception of it does not stop the others."""
         try:
             waiter.wake(due)
         except Exception as error:  # noqa: BLE001 - counted and told by `caught`

@@ -59,7 +59,7 @@ class Maintenance:
         ]
 
     def stop(self) -> None:
-        """Ends it: whoever closes the logs now writes them alone."""
+        """Ends maintenance: from then on only the code that closes the logs writes to them."""
         for task in (*self._tasks, *self._probes):
             task.cancel()
 
@@ -143,7 +143,7 @@ class Maintenance:
             waiting.append((offset, done))
 
     async def _flush(self, log: PartitionLog) -> None:
-        """Flushes until nobody waits; whatever ends it, each who waits is told, once."""
+        """Flushes until nobody waits; everybody who waits is called once, whatever ends it."""
         waiting = self._flushes[log]
         reason: str | None = "the broker stops"
         try:
@@ -237,4 +237,4 @@ def _name(log: PartitionLog) -> str:
 
 
 def _ignore(reason: str | None) -> None:
-    """Nobody waits for this flush; a failure is told where it happens."""
+    """Nobody waits for this flush; a failure is logged where it happens."""

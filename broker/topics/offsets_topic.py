@@ -60,9 +60,9 @@ def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:
 
 
 def mend_policy(registry: Registry) -> None:
-    """Gives the offsets topic its policy back, where an older Muster let it be taken away.
+    """Restores the offsets topic's policy if an older Muster let it be changed.
 
-    Before the logs are opened. What can't be written down holds all the same.
+    Called before the logs are opened. The policy holds even if it can't be stored.
     """
     topic = registry.topic(OFFSETS_TOPIC)
     if topic is None or _is_compact(topic.configs.get(POLICY, "")):

@@ -55,7 +55,7 @@ class DeletedTopic(NamedTuple):
 
 
 class BrokerNode(NamedTuple):
-    """A broker as clients are told of it, on the listener that they use."""
+    """A broker as clients see it, on the listener that they use."""
 
     node_id: int
     host: str

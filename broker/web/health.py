@@ -9,7 +9,7 @@ from broker.metrics.sources import Sources
 
 
 def health(sources: Sources) -> dict[str, Any]:
-    """Loading, ready or poisoned as ``state``, how far or why beside it.
+    """``state`` is loading, ready or poisoned; progress or reason stand beside it.
 
     Partitions that can't be cleaned or read are named beside it: a restart helps neither, and the
     others serve.

@@ -56,7 +56,7 @@ class BoundedConnection(H11Protocol):
         """Bytes that the peer had not read when it was last looked at."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Takes it in; where there are too many, whoever kept us waiting longest has to go."""
+        """Accept a connection; if there are too many, close the one that has waited longest."""
         super().connection_made(transport)
         self._await_request()
         if len(self.connections) > self._limits.connections:

@@ -114,7 +114,7 @@ class Channel:
                         await self.wake.wait()
 
     async def look(self) -> float:
-        """Read the source, tell the clients what changed; returns how long that held the loop."""
+        """Read the source and send the changes; returns how long that held the loop."""
         slices = self._slicer.work("/api/live")
         before = self._rows
         seen: set[Place] = set()
@@ -146,7 +146,7 @@ class Channel:
         return slices.end()
 
     def everything(self) -> Iterator[bytes]:
-        """The events that tell all there is, as of now."""
+        """The events with the full state of now."""
         return self._events([text for _, text in self._rows.values()], reset=True)
 
     def _events(self, rows: list[str], *, reset: bool) -> Iterator[bytes]:
@@ -234,7 +234,7 @@ class Live:
 
 
 async def _write(time: Time, channel: Channel, client: Client, send: Send) -> None:
-    """Write to one client what its channel tells."""
+    """Write the channel's events to one client."""
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     # Sent at once, so that the client knows that it is connected, and how soon to come again.

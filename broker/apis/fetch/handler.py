@@ -56,7 +56,7 @@ def _handle(services: Services, request: Request) -> None:
 
 
 class _Fetch:
-    """One request from its first look at the logs to its answer."""
+    """One request, from its first read of the logs to its answer."""
 
     def __init__(self, services: Services, request: Request) -> None:
         version = request.api_version
@@ -272,7 +272,7 @@ class _Fetch:
 
 
 class _Answer:
-    """What is told of what was found: all of it, or in a session what is news."""
+    """The answer: everything that was found, or in a session what has changed."""
 
     def __init__(
         self,
@@ -293,7 +293,7 @@ class _Answer:
         self._worst = NONE
 
     def steps(self) -> Iterator[None]:
-        """Gathers what is told, partition by partition."""
+        """Gathers the answer, partition by partition."""
         session = self._session
         for wanted, entry in zip(self._wanted, self._found, strict=True):
             if entry is NO_NEWS:
@@ -330,7 +330,7 @@ class _Answer:
 
 
 def _is_news(wanted: Wanted, entry: Fetched) -> bool:
-    """Whether an incremental answer must tell of this partition; remembers what is told."""
+    """Whether an incremental answer must have this partition; remembers what it has."""
     news = (
         entry.size_bytes > 0
         or entry.error_code != NONE

@@ -82,7 +82,7 @@ class Done(NamedTuple):
 
 
 class Look:
-    """One look at the logs, partition by partition; ``step`` until nothing is ``left``."""
+    """One pass over the logs, partition by partition; ``step`` until nothing is ``left``."""
 
     def __init__(self, reader: Reader, wanted: Sequence[Wanted], max_bytes: int) -> None:
         self._reader = reader
@@ -235,7 +235,7 @@ class Reader:
     def _fetched(
         self, log: PartitionLog, error_code: int, diverging: tuple[int, int] | None = None
     ) -> Fetched:
-        """The fields beside the records."""
+        """The fields other than the records."""
         return Fetched(
             log.partition,
             error_code,

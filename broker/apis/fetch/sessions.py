@@ -32,7 +32,7 @@ Key = tuple[TopicKey, int]
 
 @dataclass(slots=True)
 class Wanted:
-    """What a client fetches of one partition, and what it was told last."""
+    """What a client fetches of one partition, and what it was last answered."""
 
     topic: TopicKey
     partition: int

@@ -317,7 +317,7 @@ class _Producing:
     def _done(
         self, entry: TopicLogs, log: PartitionLog, produced: Produced, info: AppendInfo
     ) -> Done:
-        """The answer to what was appended; who waits for records is told of them."""
+        """Answers what was appended, and wakes Fetches that wait for it."""
         if not info.duplicate:
             entry.bytes_in += len(produced.data)
         if produced.converted:

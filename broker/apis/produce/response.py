@@ -61,7 +61,7 @@ Answer = Appended | dict[str, Any]
 
 
 def answer_frame(request: Request, topics: Sequence[tuple[str | bytes, Sequence[Answer]]]) -> bytes:
-    """The whole answer to ``request``; one that tells of an error is made by the reference codec.
+    """The whole answer to ``request``; one with an error is made by the reference codec.
 
     In any thread.
     """
