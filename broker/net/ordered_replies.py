@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, cast
 
 import structlog
 
-from broker.net.request import Body, Chunk, FileSlice, Request
+from broker.net.request import Body, Chunk, Request
+from log.values import Slice
 from protocol.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class OrderedReplies:
             self._out_bytes += len(reply)
             return
         for chunk in reply:
-            if isinstance(chunk, FileSlice):
+            if isinstance(chunk, Slice):
                 self._out_bytes += chunk.length
                 self._out_files += 1
             else:
@@ -210,7 +211,7 @@ class OrderedReplies:
         if not self.sending:
             self._sent()
 
-    def _next_piece(self) -> tuple[list[Buffer], FileSlice | None]:
+    def _next_piece(self) -> tuple[list[Buffer], Slice | None]:
         """About a piece of what is pending, as far as it is in memory, and what comes then if not.
 
         A file that ends before its slice does closes the connection: its peer knows the length.
@@ -220,7 +221,7 @@ class OrderedReplies:
         room = self._piece_bytes
         while pending and room > 0:
             chunk = pending.popleft()
-            if isinstance(chunk, FileSlice):
+            if isinstance(chunk, Slice):
                 data = chunk.file.read_cached(chunk.position, min(chunk.length, room))
                 if data is None:
                     return piece, chunk
@@ -233,18 +234,18 @@ class OrderedReplies:
                 room -= len(chunk)
         return piece, None
 
-    def _go_on_behind(self, chunk: FileSlice, got: int) -> bool:
+    def _go_on_behind(self, chunk: Slice, got: int) -> bool:
         """Puts back what is left of a slice; closes the connection if its file has ended."""
         if not got:
             logger.error("a log is shorter than it was", file=chunk.file.path, at=chunk.position)
             self.abort()
             return False
         if got < chunk.length:
-            rest = FileSlice(chunk.file, chunk.position + got, chunk.length - got)
+            rest = Slice(chunk.file, chunk.position + got, chunk.length - got)
             self._pending.appendleft(rest)
         return True
 
-    def _read_cold(self, chunk: FileSlice) -> None:
+    def _read_cold(self, chunk: Slice) -> None:
         """Reads the next piece in a thread, and goes on when it is there."""
         job = partial(chunk.file.read, chunk.position, min(chunk.length, self._piece_bytes))
         self._awaits_disk = True

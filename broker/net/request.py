@@ -13,10 +13,10 @@ import struct
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker.loop.histogram import Histogram
-from log.filesystem import File
+from log.values import Slice
 from protocol.encoded_array import EncodedArray
 from protocol.headers import response_header
 from protocol.schema import Api
@@ -93,18 +93,7 @@ class Route:
         """Nanoseconds from a request's arrival to its answer; shared likewise."""
 
 
-class FileSlice(NamedTuple):
-    """Bytes of a reply that are still in a file: ``length`` bytes of ``file`` from ``position``.
-
-    The file stays open until the reply is written, and these bytes never change.
-    """
-
-    file: File
-    position: int
-    length: int
-
-
-Chunk = bytes | bytearray | memoryview | FileSlice
+Chunk = bytes | bytearray | memoryview | Slice
 Body = bytes | Sequence[Chunk]
 
 _LENGTH = struct.Struct(">i")
@@ -235,7 +224,7 @@ class Request:
     def complete(self, frame: Body, error_code: int = 0) -> None:
         """Ends the request with a whole frame, length prefix and header included.
 
-        ``frame`` may be a list of chunks, some of them `FileSlice`s. ``error_code`` is counted.
+        ``frame`` may be a list of chunks, some of them slices of files. ``error_code`` is counted.
         """
         assert self.reply is None, f"{self.route.served.api.name} was answered twice"
         self.reply = frame

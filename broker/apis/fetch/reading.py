@@ -10,7 +10,7 @@ import structlog
 
 from broker.apis.fetch.response import Fetched
 from broker.apis.fetch.sessions import Wanted
-from broker.net.request import Chunk, FileSlice
+from broker.net.request import Chunk
 from broker.topics.leader_epoch import epoch_error
 from broker.topics.logs import TopicLogs
 from log.batch_scan import headers
@@ -125,7 +125,7 @@ class Look:
                 fetched.records = read
                 self._read_bytes += fetched.size_bytes
                 return
-        self._files += sum([isinstance(chunk, FileSlice) for chunk in fetched.records])
+        self._files += sum([isinstance(chunk, Slice) for chunk in fetched.records])
 
     @property
     def found(self) -> list[Fetched]:
@@ -213,7 +213,7 @@ class Reader:
         fetched = self._fetched(log, 0)
         if self.read_committed and log.aborted:
             fetched.aborted_transactions = log.aborted_from(wanted.fetch_offset)
-        fetched.records = [FileSlice(*piece) for piece in info.slices]
+        fetched.records = list(info.slices)
         fetched.size_bytes = info.size_bytes
         return fetched
 
@@ -281,7 +281,7 @@ def _read_at_once(records: Sequence[Chunk]) -> list[Chunk] | None:
     """The same bytes, none of them in a file; None when the disk would be waited for."""
     read: list[Chunk] = []
     for chunk in records:
-        if isinstance(chunk, FileSlice):
+        if isinstance(chunk, Slice):
             data = chunk.file.read_cached(chunk.position, chunk.length)
             if data is None or len(data) < chunk.length:
                 return None
@@ -319,10 +319,10 @@ def old_form(
     if pieces is None:
         return Converted(UNSUPPORTED_COMPRESSION_TYPE)
     if magic is None:
-        return Converted(NONE, [FileSlice(*piece) for piece in pieces])
+        return Converted(NONE, list(pieces))
     data = _bytes(pieces)
     if not needs_conversion(data, magic):
-        return Converted(NONE, [FileSlice(*piece) for piece in pieces])
+        return Converted(NONE, list(pieces))
     if not may_convert:
         return Converted(UNSUPPORTED_VERSION)
     records = 0
@@ -367,4 +367,4 @@ def _bytes(pieces: Sequence[Slice]) -> bytes:
 
 
 def _size(chunk: Chunk) -> int:
-    return chunk.length if isinstance(chunk, FileSlice) else len(chunk)
+    return chunk.length if isinstance(chunk, Slice) else len(chunk)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from broker.apis.fetch.sessions import TopicKey
-from broker.net.request import Chunk, FileSlice
+from broker.net.request import Chunk
 from protocol.headers import response_header
 from protocol.messages.fetch import API
 from protocol.wire import write_compact_string, write_string, write_varint
@@ -146,4 +146,4 @@ def _count(out: bytearray, count: int, flexible: bool) -> None:
         out += _INT32.pack(count)
 
 
-__all__ = ["Fetched", "FileSlice", "fetch_frame"]
+__all__ = ["Fetched", "fetch_frame"]

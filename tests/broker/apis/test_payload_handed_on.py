@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from broker.apis.fetch.response import Fetched, fetch_frame
 from broker.net.ordered_replies import OrderedReplies
-from broker.net.request import FileSlice
 from log.os_file import OsFile
+from log.values import Slice
 
 
 class Kept(OsFile):
@@ -47,7 +47,7 @@ class Server:
 def test_records_are_not_copied_on_their_way_out(tmp_path: Path) -> None:
     file = Kept(str(tmp_path / "segment"))
     file.write(0, bytes(300_000))
-    fetched = Fetched(0, records=[FileSlice(file, 1000, 200_000)], size_bytes=200_000)
+    fetched = Fetched(0, records=[Slice(file, 1000, 200_000)], size_bytes=200_000)
     replies, transport = OrderedReplies(cast(Any, Server())), Transport()
     replies._transport = cast(asyncio.Transport, transport)
 

@@ -15,9 +15,10 @@ from structlog.testing import capture_logs
 
 from broker.net.connection import BACKLOG_BYTES
 from broker.net.limits import Limits
-from broker.net.request import FileSlice, Request, ServedApi
+from broker.net.request import Request, ServedApi
 from broker.net.server import CLOSING_S_MAX
 from log.filesystem import OsFileSystem
+from log.values import Slice
 from protocol.headers import encode_request_header
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
 from protocol.messages.heartbeat import API as HEARTBEAT
@@ -379,7 +380,7 @@ async def test_a_reply_may_be_chunks_some_still_in_a_file(
     file = OsFileSystem().open(str(tmp_path / "payload"), create=True)
     file.write(0, b"0123456789")
     handlers.answer = lambda request: request.complete(
-        [struct.pack(">i", 9), b"<<", FileSlice(file, 3, 5), memoryview(b">>")]
+        [struct.pack(">i", 9), b"<<", Slice(file, 3, 5), memoryview(b">>")]
     )
     async with start() as broker:
         client = await broker.client()

@@ -15,9 +15,10 @@ import pytest
 from broker.broker import Broker
 from broker.net.limits import Limits
 from broker.net.ordered_replies import PIECE_BYTES, SLOW_PIECE_BYTES
-from broker.net.request import FileSlice, Request, ServedApi
+from broker.net.request import Request, ServedApi
 from log.filesystem import OsFileSystem
 from log.open_files import OpenFiles
+from log.values import Slice
 from protocol.messages.heartbeat import API as HEARTBEAT
 from tests.broker.edge import Client, EdgeBroker, eventually
 from tests.simulated_files import SimulatedFile, SimulatedFiles
@@ -40,7 +41,7 @@ class Files:
         if request.client_id == "other":
             request.respond({"error_code": 0})
         else:
-            request.complete([FRAME, FileSlice(self.file, 0, SIZE)])  # type: ignore[arg-type]
+            request.complete([FRAME, Slice(self.file, 0, SIZE)])  # type: ignore[arg-type]
 
 
 @asynccontextmanager
