@@ -251,7 +251,13 @@ class Broker:
     def _make_sources(self) -> None:
         """Gathers what is read of all the rest."""
         self.trends = Trends(
-            self.runtime, self.lags, self.server, self.slicer, self.internal_errors, self.time
+            self.runtime,
+            self.lags,
+            self.server,
+            self.slicer,
+            self.internal_errors,
+            self.time,
+            self.background,
         )
         self.sources = Sources(
             config=self.config,

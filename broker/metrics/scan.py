@@ -7,7 +7,6 @@ labelled_series.py, and of other_exporters.py where ``metrics.compat`` asks for 
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -95,7 +94,7 @@ class Scan:
         await self._in_slices(self.steps())
         if self._late:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOKUP_S_MAX):
+                async with self.sources.time.within(LOOKUP_S_MAX):
                     await self.sources.lags.times.settled()
             await self._in_slices(self.late_steps())
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 from array import array
-from contextlib import suppress
 
 from broker.cores.runtime import Runtime
+from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
 from broker.metrics.lag import Lags, readable
@@ -53,6 +53,7 @@ class Trends:
         slicer: Slicer,
         internal_errors: InternalErrors,
         time: Time,
+        background: Background,
     ) -> None:
         self._groups = groups
         self._lags = lags
@@ -60,6 +61,7 @@ class Trends:
         self._slicer = slicer
         self._internal_errors = internal_errors
         self._time = time
+        self._background = background
         self.taken = 0
         """Samples since the start."""
         self.lags: dict[str, Ring] = {}
@@ -74,32 +76,39 @@ class Trends:
         }
         """requests and commits a second, cpu in cores, how late the loop was at most."""
         self._last: tuple[float, int, int, float] | None = None
+        self._pause_s = 0.0
+        """How long until the next sample; the first is taken at once."""
+        self._looked_s = 0.0
+        """When the loop was last asked how late it is."""
         self._late_s = 0.0
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Begin to sample, in the running loop."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        every = self._background.every
+        self._looked_s = self._time.monotonic_s()
+        self._tasks = [
+            every("trends", lambda: self._pause_s, self._sample_again, self._failed),
+            every("trends", lambda: _LOOK_S, self._note_delay, self._failed),
+        ]
 
     async def stop(self) -> None:
         """End it."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _run(self) -> None:
-        time = self._time
-        while True:
-            held_s = EVERY_S / _IDLE_PER_BUSY
-            try:
-                held_s = await self.sample()
-            except Exception as error:  # noqa: BLE001 - counted and told by `caught`
-                self._internal_errors.caught("observer", error)
-            until_s = time.monotonic_s() + max(EVERY_S, held_s * _IDLE_PER_BUSY)
-            while (now_s := time.monotonic_s()) < until_s:
-                await time.sleep(_LOOK_S)
-                self._late_s = max(self._late_s, time.monotonic_s() - now_s - _LOOK_S)
+    async def _sample_again(self) -> None:
+        self._pause_s = EVERY_S
+        self._pause_s = max(EVERY_S, _IDLE_PER_BUSY * await self.sample())
+
+    async def _note_delay(self) -> None:
+        now_s = self._time.monotonic_s()
+        self._late_s = max(self._late_s, now_s - self._looked_s - _LOOK_S)
+        self._looked_s = now_s
+
+    def _failed(self, error: Exception) -> None:
+        self._internal_errors.caught("observer", error)
 
     async def sample(self) -> float:
         """Take one sample; returns how long that held the loop, in slices."""

@@ -19,6 +19,7 @@ import structlog
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from broker.loop.background import repeat
 from broker.loop.slices import Slicer, Slices
 from broker.time import Time
 
@@ -92,26 +93,25 @@ class Channel:
         self.task: asyncio.Task[None] | None = None
         self._time = time
         self._slicer = slicer
+        self._pause_s = 0.0
+        """How long until the next look, whatever happens meanwhile; the first is at once."""
         self._head = ""
         self._rows: dict[Place, tuple[object, str]] = {}
         """Token, and the row as it stands in an event."""
 
     async def run(self) -> None:
         """Look again and again; ended by cancelling."""
-        while True:
-            self.wake.clear()
-            held_s = TICK_S
-            try:
-                held_s = await self.look()
-                self.read.set()
-            except Exception:
-                logger.exception("a live view could not be read; the broker tries again")
-            pause_s = max(SOONEST_S, held_s * _IDLE_PER_BUSY)
-            await self._time.sleep(pause_s)
-            if pause_s < TICK_S:
-                with suppress(TimeoutError):
-                    async with self._time.within(TICK_S - pause_s):
-                        await self.wake.wait()
+        await repeat(self._time, lambda: self._pause_s, self._look_again, _look_failed)
+
+    async def _look_again(self) -> None:
+        if 0 < self._pause_s < TICK_S:
+            with suppress(TimeoutError):
+                async with self._time.within(TICK_S - self._pause_s):
+                    await self.wake.wait()
+        self.wake.clear()
+        self._pause_s = TICK_S * _IDLE_PER_BUSY
+        self._pause_s = max(SOONEST_S, _IDLE_PER_BUSY * await self.look())
+        self.read.set()
 
     async def look(self) -> float:
         """Read the source and send the changes; returns how long that held the loop."""
@@ -215,7 +215,7 @@ class Live:
             await asyncio.gather(writer, leaver, return_exceptions=True)
         if leaver.cancelled():  # the client is still there
             with suppress(OSError, TimeoutError):
-                async with asyncio.timeout(1):
+                async with self._time.within(1):
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _join(self, watch: str, source: Source, client: Client) -> Channel:
@@ -263,6 +263,10 @@ async def _send_all(time: Time, send: Send, events: Iterable[bytes]) -> None:
 async def _send(time: Time, send: Send, event: bytes) -> None:
     async with time.within(SEND_S_MAX):
         await send({"type": "http.response.body", "body": event, "more_body": True})
+
+
+def _look_failed(error: Exception) -> None:
+    logger.error("a live view could not be read; the broker tries again", exc_info=error)
 
 
 async def _until_gone(receive: Receive) -> None:
