@@ -49,11 +49,11 @@ async def filled(directory: str, partitions: int) -> Broker:
     await broker.topics.create("orders", partitions, {})
     await broker.topics.ensure_offsets_topic()
     now_ms = int(time.time() * 1000)
-    for log in broker.logs.topics["orders"].logs:
+    for partition in broker.logs.topics["orders"].partitions:
         for batch in range(BATCHES):
             age_ms = 1000 * (RECORDS - batch * BATCH_RECORDS)
             made = [Record(n, now_ms - age_ms + n, None, b"v" * 20) for n in range(BATCH_RECORDS)]
-            log.append(encode_batch(made), 0, now_ms)
+            partition.append(encode_batch(made), now_ms)
         await asyncio.sleep(0)
     return broker
 

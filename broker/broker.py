@@ -50,6 +50,7 @@ from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
 from broker.topics.offsets_topic import offsets_topic_configs, warn_about_partitions
 from broker.topics.old_commits import OldCommits
+from broker.topics.partition import PartitionServices
 from broker.topics.registry import OFFSETS_TOPIC, BadDirectory
 from broker.topics.topic_admin import TopicAdmin
 from broker.web.health import health
@@ -123,12 +124,22 @@ class Broker:
             config["log.recovery.missing"],
         )
         restore(config, self.registry, self.directory)
-        self.logs = LogManager(self.fs, self.directory, config, self.time)
+        self.long_polls = LongPolls(self.time, self.internal_errors, self.watchdog)
+        services = PartitionServices(
+            self.time,
+            self.spawn,
+            self.internal_errors,
+            self.long_polls,
+            self.fail,
+            self.metrics.writes,
+            self.metrics.offsets_writes,
+        )
+        self.logs = LogManager(self.fs, self.directory, config, services)
         remove_leftovers(self.registry, self.logs, self.time)
         self.logs.open_all(self.registry.topics.values())
         self.registry.note_files()
         if found := self.registry.adopted:
-            highest = max((log.producers.highest_id for log in self.logs.all()), default=-1)
+            highest = max((each.log.producers.highest_id for each in self.logs.all()), default=-1)
             self.registry.raise_producer_ids(highest)
             logger.info("topics found on disk were adopted", topics=len(found))
         self._make_parts()
@@ -143,7 +154,6 @@ class Broker:
         each pair is given a function of this object, which knows the other.
         """
         config = self.config
-        self.long_polls = LongPolls(self.time, self.internal_errors, self.watchdog)
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
         self.runtime = Runtime(
             runtime_settings(config, self.logs.settings(OFFSETS_TOPIC)),
@@ -284,9 +294,9 @@ class Broker:
         self.pulse.start()
         offsets = self.logs.topics.get(OFFSETS_TOPIC)
         if offsets is not None:
-            warn_about_partitions(self.config, len(offsets.logs))
+            warn_about_partitions(self.config, len(offsets.partitions))
             deleted = {name: each.offsets_below for name, each in self.registry.dying.items()}
-            self.runtime.start(offsets.logs, offsets.topic.topic_id, deleted)
+            self.runtime.start(offsets.partitions, offsets.topic.topic_id, deleted)
         self.deletions.resume()
         for listener in self.config.listeners:
             try:
@@ -381,7 +391,7 @@ class Broker:
         """``__consumer_offsets`` has been made, or has more partitions."""
         if not self.runtime.hosted_shards:
             self._settings_changed()
-            self.runtime.start(offsets.logs, offsets.topic.topic_id)
+            self.runtime.start(offsets.partitions, offsets.topic.topic_id)
 
     def _settings_changed(self) -> None:
         """Gives those who keep copies of settings the ones that hold now."""

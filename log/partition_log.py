@@ -64,9 +64,6 @@ class PartitionLog:
         """First offset that is served; at or above the first segment's base offset."""
         self.log_end_offset = segments[-1].base_offset
         """The offset that the next record gets."""
-        self.high_watermark = self.log_end_offset
-        """End of what readers see: of what is stable. Appended is enough for that; where a flush is
-        due, all below is flushed. It never goes back but by a truncation."""
         self.recovery_point = 0
         """All below is on the disk, indexes included; at or below the end."""
         self.recovery = RecoveryReport()
@@ -120,7 +117,6 @@ class PartitionLog:
         log.recovery = report
         log.log_start_offset = max(expected.log_start_offset, segments[0].base_offset)
         log.log_end_offset = end_offset
-        log.high_watermark = log.log_start_offset
         log.recovery_point = min(expected.recovery_point, end_offset)
         log.segments.pending_deletes = deleted(fs, directory)
         if not clean or not log.active.size:  # made just now, or by a process that did not end
@@ -150,7 +146,7 @@ class PartitionLog:
         self.aborted = transactions.load(self.segments, met, self.log_end_offset)
 
     def _flush_opened(self) -> None:
-        """Let readers have what the log is opened with: flushed first, where a flush is due.
+        """Flush what the log is opened with, where a flush is due: readers have it from now on.
 
         The process that wrote it may have been killed before its own. Raises OSError.
         """
@@ -159,7 +155,6 @@ class PartitionLog:
                 self.flush()
             except LogPoisoned as error:
                 raise OSError(error.reason) from error
-        self.advance_high_watermark()
 
     # -- appending
 
@@ -234,21 +229,7 @@ class PartitionLog:
             segment.append(buffer, self.log_end_offset, config.index_interval_bytes)
         except OSError as error:
             raise self._poison(error) from error
-        self.log_end_offset = end_offset = last_offset + 1
-        if end_offset - self.recovery_point < config.flush_messages:
-            self.high_watermark = end_offset
-
-    def advance_high_watermark(self) -> bool:
-        """Let readers see what is stable now, behind a flush; whether that is more than before.
-
-        In the thread that appends, so that it never goes back: a flush in another only moves the
-        recovery point.
-        """
-        stable = self.recovery_point if self.flush_due else self.log_end_offset
-        if stable <= self.high_watermark:
-            return False
-        self.high_watermark = stable
-        return True
+        self.log_end_offset = last_offset + 1
 
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
         try:
@@ -365,7 +346,7 @@ class PartitionLog:
         self._save_producers()
         if self.size_bytes:  # an empty log is made again as it was
             self._flush(closing=True)
-        self.recovery_point = self.high_watermark = self.log_end_offset
+        self.recovery_point = self.log_end_offset
 
     # -- reading
 
@@ -380,20 +361,18 @@ class PartitionLog:
         """Find at most ``max_bytes`` of batches from the one with ``offset``, of one segment.
 
         With ``min_one_batch`` the first batch is whole however long it is. Nothing at or above
-        ``max_offset``, the high watermark unless given, is read. Raises OffsetOutOfRange and
-        CorruptLog, and unless ``wait`` is set NotInMemory where the disk must be waited for. In any
-        thread.
+        ``max_offset``, the log's end unless given, is read. Raises OffsetOutOfRange and CorruptLog,
+        and unless ``wait`` is set NotInMemory where the disk must be waited for. In any thread.
         """
         start_offset, end_offset = self.log_start_offset, self.log_end_offset
         if not start_offset <= offset <= end_offset:
             raise OffsetOutOfRange(offset, start_offset, end_offset)
-        high_watermark = self.high_watermark
-        limit = high_watermark if max_offset is None else max_offset
+        limit = end_offset if max_offset is None else max_offset
         found, incomplete = self.segments.read(
             offset, max_bytes, limit, end_offset, min_one_batch, wait
         )
         slices = () if found is None else (found,)
-        return ReadInfo(slices, start_offset, end_offset, high_watermark, incomplete)
+        return ReadInfo(slices, start_offset, end_offset, incomplete)
 
     def scan(
         self, from_offset: int | None = None, chunk_bytes: int = CHUNK_BYTES
@@ -407,26 +386,33 @@ class PartitionLog:
         offset = self.log_start_offset if from_offset is None else from_offset
         return self.segments.scan(offset, chunk_bytes)
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record at or after ``timestamp_ms`` below the high watermark; None without.
+    def offset_for_timestamp(
+        self, timestamp_ms: int, max_offset: int | None = None
+    ) -> TimestampOffset | None:
+        """The first record at or after ``timestamp_ms`` below ``max_offset``; None without.
 
-        Raises CorruptLog.
+        That is the log's end unless given. Raises CorruptLog.
         """
+        limit = self.log_end_offset if max_offset is None else max_offset
         return lookup.offset_for_timestamp(
-            self.segments, timestamp_ms, self.log_start_offset, self.high_watermark
+            self.segments, timestamp_ms, self.log_start_offset, limit
         )
 
-    def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        """The first record that has the largest timestamp of those below the high watermark.
+    def offset_of_max_timestamp(self, max_offset: int | None = None) -> TimestampOffset | None:
+        """The first record that has the largest timestamp of those below ``max_offset``.
 
-        None in a log without timestamps. Raises CorruptLog.
+        That is the log's end unless given. None in a log without timestamps. Raises CorruptLog.
         """
-        return lookup.offset_of_max_timestamp(self.segments, self.high_watermark)
+        limit = self.log_end_offset if max_offset is None else max_offset
+        return lookup.offset_of_max_timestamp(self.segments, limit)
 
-    def segment_offsets_before(self, timestamp_ms: int, max_offsets: int, now_ms: int) -> list[int]:
+    def segment_offsets_before(
+        self, timestamp_ms: int, max_offsets: int, now_ms: int, max_offset: int | None = None
+    ) -> list[int]:
         """What ListOffsets v0 answers: where segments begin, newest first, and the log's end.
 
         Those of segments last written at or before ``timestamp_ms``; -1 means all, -2 the first.
+        The end is ``max_offset`` where that is given.
         """
         return lookup.segment_offsets_before(
             self.segments,
@@ -434,7 +420,7 @@ class PartitionLog:
             max_offsets,
             start_offset=self.log_start_offset,
             end_offset=self.log_end_offset,
-            limit=self.high_watermark,
+            limit=self.log_end_offset if max_offset is None else max_offset,
             now_ms=now_ms,
         )
 
@@ -448,10 +434,11 @@ class PartitionLog:
 
     # -- what leaves
 
-    def apply_retention(self, now_ms: int) -> list[int]:
+    def apply_retention(self, now_ms: int, max_offset: int | None = None) -> list[int]:
         """Delete what the topic's limits, and the log's start, let go; base offsets of segments.
 
-        Also forgets producers and removes files deleted before. What can't be deleted keeps nothing
+        None that reaches above ``max_offset``, the log's end unless given, goes. Also forgets
+        producers and removes files deleted before. What can't be deleted keeps nothing
         else back: ``segments.undeleted`` says why, and the next run tries again. Raises OSError.
         """
         segments = self.segments
@@ -465,7 +452,7 @@ class PartitionLog:
             self.config,
             start_offset=self.log_start_offset,
             end_offset=self.log_end_offset,
-            high_watermark=self.high_watermark,
+            limit=self.log_end_offset if max_offset is None else max_offset,
             now_ms=now_ms,
         )
         if count == len(segments):
@@ -489,14 +476,16 @@ class PartitionLog:
             segments.note_undeleted(error)
         return [segment.base_offset for segment in gone]
 
-    def delete_records(self, offset: int) -> int:
-        """Move the log's start up to ``offset`` (-1: the high watermark); return the new start.
+    def delete_records(self, offset: int, max_offset: int | None = None) -> int:
+        """Move the log's start up to ``offset``; return the new start.
 
-        Segments below it go with the next retention run. Raises OffsetOutOfRange.
+        At most to ``max_offset``, the log's end unless given, which -1 stands for. Segments below
+        it go with the next retention run. Raises OffsetOutOfRange.
         """
-        target = self.high_watermark if offset == TO_HIGH_WATERMARK else offset
-        if not 0 <= target <= self.high_watermark:
-            raise OffsetOutOfRange(offset, self.log_start_offset, self.high_watermark)
+        limit = self.log_end_offset if max_offset is None else max_offset
+        target = limit if offset == TO_HIGH_WATERMARK else offset
+        if not 0 <= target <= limit:
+            raise OffsetOutOfRange(offset, self.log_start_offset, limit)
         if target > self.log_start_offset:
             self.epochs.truncate_from_start(target)
             self.log_start_offset = target
@@ -514,7 +503,6 @@ class PartitionLog:
             raise LogPoisoned(reason, final=True) from error
         self.log_end_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
-        self.high_watermark = min(self.high_watermark, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
         for segment in gone:
             self.segments.hide(segment, now_ms + self.config.file_delete_delay_ms)
@@ -529,9 +517,9 @@ class PartitionLog:
         return end_offset
 
     @property
-    def last_stable_offset(self) -> int:
-        """Where the first open transaction begins, the high watermark without one."""
-        return min([self.high_watermark, *self.producers.open_transactions.values()])
+    def first_unstable_offset(self) -> int:
+        """Where the first open transaction begins, the log's end without one."""
+        return min([self.log_end_offset, *self.producers.open_transactions.values()])
 
     @property
     def size_bytes(self) -> int:

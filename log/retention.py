@@ -15,13 +15,13 @@ def count_leaving(
     *,
     start_offset: int,
     end_offset: int,
-    high_watermark: int,
+    limit: int,
     now_ms: int,
 ) -> int:
     """How many segments, the oldest first, have to go.
 
-    An empty active segment stays, one with records may be among them. None that reaches above the
-    high watermark goes. Raises OSError.
+    An empty active segment stays, one with records may be among them. None that reaches above
+    ``limit`` goes. Raises OSError.
     """
     all_of_them = segments.with_ends(end_offset)
     count = 0
@@ -30,7 +30,7 @@ def count_leaving(
         """Count more of them: those next for which ``goes(segment, its end offset)``."""
         nonlocal count
         for segment, end in all_of_them[count:]:
-            if end > high_watermark or (not segment.size and segment is segments.active):
+            if end > limit or (not segment.size and segment is segments.active):
                 break
             if not goes(segment, end):
                 break

@@ -42,7 +42,6 @@ class ReadInfo(NamedTuple):
     slices: tuple[Slice, ...]
     log_start_offset: int
     log_end_offset: int
-    high_watermark: int
     first_entry_incomplete: bool = False
 
     @property

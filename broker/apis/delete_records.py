@@ -62,29 +62,27 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
     request.respond({"topics": answers}, worst)
 
 
-def _delete(services: Services, name: str, partition: int, offset: int) -> dict[str, Any]:
+def _delete(services: Services, name: str, index: int, offset: int) -> dict[str, Any]:
     error_code, low_watermark = NONE, _NO_LOW_WATERMARK
     entry = services.logs.topics.get(name)
-    log = None if entry is None else entry.log(partition)
-    if entry is None or log is None:
+    partition = None if entry is None else entry.partition(index)
+    if entry is None or partition is None:
         error_code = UNKNOWN_TOPIC_OR_PARTITION
     elif entry.topic.is_internal:
         error_code = INVALID_TOPIC_EXCEPTION
-    elif not log.config.deletes:  # a topic that is only compacted keeps each key's last record
+    elif not partition.log.config.deletes:  # only compacted, it keeps each key's last record
         error_code = POLICY_VIOLATION
-    elif log.failed_for_good:
+    elif partition.log.failed_for_good:
         error_code = KAFKA_STORAGE_ERROR
     else:
         try:
-            low_watermark = log.delete_records(offset)
+            low_watermark = partition.log.delete_records(offset, partition.high_watermark)
         except OffsetOutOfRange:
             error_code = OFFSET_OUT_OF_RANGE
         except OSError as error:
-            logger.error(
-                "records can't be deleted", partition=f"{name}-{partition}", why=str(error)
-            )
+            logger.error("records can't be deleted", partition=partition.name, why=str(error))
             error_code = KAFKA_STORAGE_ERROR
-    return {"partition_index": partition, "low_watermark": low_watermark, "error_code": error_code}
+    return {"partition_index": index, "low_watermark": low_watermark, "error_code": error_code}
 
 
 SERVED = ServedApi(API, 0, 2, _handle)

@@ -26,12 +26,12 @@ def _handle(services: Services, request: Request) -> Steps:
     for name, partitions in wanted.items():
         entry = services.logs.topics.get(name)
         told = request.array("results", "topics", "partitions")
-        for log in () if entry is None else list(entry.logs):
-            if partitions is None or log.partition in partitions:
+        for each in () if entry is None else list(entry.partitions):
+            if partitions is None or each.index in partitions:
                 told.append(
                     {
-                        "partition_index": log.partition,
-                        "partition_size": log.size_bytes,
+                        "partition_index": each.index,
+                        "partition_size": each.log.size_bytes,
                         "offset_lag": 0,
                         "is_future_key": False,
                     }

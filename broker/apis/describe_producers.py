@@ -50,13 +50,15 @@ def _described(
         check_topic_name(name)
     except BadTopicName as error:
         return _failed(partition, INVALID_TOPIC_EXCEPTION, str(error))
-    log = services.logs.get(name, partition)
-    if log is None:
+    there = services.logs.get(name, partition)
+    if there is None:
         return _failed(
             partition,
             UNKNOWN_TOPIC_OR_PARTITION,
             "This server does not host this topic-partition.",
         )
+    log = there.log
+    log = there.log
     producers = request.array("topics", "partitions", "active_producers")
     for producer_id, producer in list(log.producers.items()):
         producers.append(
@@ -70,11 +72,11 @@ def _described(
             }
         )
         yield None
-    if log.high_watermark < log.log_end_offset:  # nobody hears of a batch before it is stable
-        flushed: Future[str | None] = get_running_loop().create_future()
-        services.maintenance.when_flushed(log, log.log_end_offset, flushed.set_result)
-        yield flushed
-        if (reason := flushed.result()) is not None:
+    if there.high_watermark < log.log_end_offset:  # nobody hears of a batch before it is stable
+        waiting = _Waiting()
+        there.when_stable(log.log_end_offset, ((waiting, None),), _reason)
+        yield waiting.answered
+        if (reason := waiting.answered.result()) is not None:
             return _failed(partition, KAFKA_STORAGE_ERROR, reason)
     return {
         "partition_index": partition,
@@ -82,6 +84,24 @@ def _described(
         "error_message": None,
         "active_producers": producers,
     }
+
+
+class _Waiting:
+    """Waits until a partition is stable, or for the reason why it will not be."""
+
+    __slots__ = ("answered",)
+
+    def __init__(self) -> None:
+        self.answered: Future[str | None] = get_running_loop().create_future()
+
+    def take(self, reason: str | None) -> None:
+        """See `Ticket`."""
+        if not self.answered.done():
+            self.answered.set_result(reason)
+
+
+def _reason(_: None, error: Exception) -> str:
+    return str(error)
 
 
 def _failed(partition: int, error_code: int, message: str) -> dict[str, Any]:

@@ -76,9 +76,9 @@ def _topic(
             return missing(INVALID_TOPIC_EXCEPTION, name), 0, 0
         return missing(UNKNOWN_TOPIC_OR_PARTITION, name), 0, 0
     partitions = request.array("topics", "partitions")
-    logs = list(there.logs)[first:]
-    for log in logs[:room]:
-        entry = partition_entry(services, log)
+    left = list(there.partitions)[first:]
+    for partition in left[:room]:
+        entry = partition_entry(services, partition)
         entry["eligible_leader_replicas"] = entry["last_known_elr"] = []
         partitions.append(entry)
         yield None
@@ -87,7 +87,7 @@ def _topic(
         "partitions": partitions,
         "topic_authorized_operations": TOPIC_OPERATIONS,
     }
-    return whole, partitions.count, len(logs) - partitions.count
+    return whole, partitions.count, len(left) - partitions.count
 
 
 SERVED = ServedApi(API, 0, 0, _handle)

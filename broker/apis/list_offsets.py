@@ -18,8 +18,8 @@ import structlog
 
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.leader_epoch import epoch_error
+from broker.topics.partition import Partition
 from log.errors import CorruptLog
-from log.partition_log import PartitionLog
 from protocol.errors import (
     INVALID_REQUEST,
     KAFKA_STORAGE_ERROR,
@@ -114,63 +114,67 @@ def _partition(
     topic: str,
     wanted: dict[str, Any],
 ) -> dict[str, Any]:
-    partition = wanted["partition_index"]
-    log = services.logs.get(topic, partition)
-    if version and (topic, partition) in asked_twice:
-        return _error(partition, INVALID_REQUEST)
-    if log is None:
-        return _error(partition, UNKNOWN_TOPIC_OR_PARTITION)
-    error_code = epoch_error(log, wanted["current_leader_epoch"])
+    index = wanted["partition_index"]
+    partition = services.logs.get(topic, index)
+    if version and (topic, index) in asked_twice:
+        return _error(index, INVALID_REQUEST)
+    if partition is None:
+        return _error(index, UNKNOWN_TOPIC_OR_PARTITION)
+    log = partition.log
+    error_code = epoch_error(partition, wanted["current_leader_epoch"])
     if error_code:
-        return _error(partition, error_code)
+        return _error(index, error_code)
     timestamp = wanted["timestamp"]
     if timestamp < 0 and version < _FIRST_VERSIONS.get(timestamp, version + 1):
-        return _error(partition, UNSUPPORTED_VERSION)
+        return _error(index, UNSUPPORTED_VERSION)
     if timestamp not in (LATEST, EARLIEST) and log.config.message_magic == 0 and version:
-        return _error(partition, UNSUPPORTED_FOR_MESSAGE_FORMAT)
+        return _error(index, UNSUPPORTED_FOR_MESSAGE_FORMAT)
     try:
         if version == 0:
             now_ms = services.time.now().wall_ms
-            offsets = log.segment_offsets_before(timestamp, wanted["max_num_offsets"], now_ms)
+            offsets = log.segment_offsets_before(
+                timestamp, wanted["max_num_offsets"], now_ms, partition.high_watermark
+            )
             return {
-                "partition_index": partition,
+                "partition_index": index,
                 "error_code": NONE,
                 "old_style_offsets": offsets,
             }
-        found = find(log, timestamp)
+        found = find(partition, timestamp)
         if committed:
-            found = _stable(log, timestamp, found)
+            found = _stable(partition, timestamp, found)
     except CorruptLog as error:
-        logger.error("a log can't be read", partition=f"{topic}-{partition}", error=str(error))
-        return _error(partition, KAFKA_STORAGE_ERROR)
-    return {"partition_index": partition, "error_code": NONE, **found._asdict()}
+        logger.error("a log can't be read", partition=partition.name, error=str(error))
+        return _error(index, KAFKA_STORAGE_ERROR)
+    return {"partition_index": index, "error_code": NONE, **found._asdict()}
 
 
-def find(log: PartitionLog, timestamp: int) -> Found:
+def find(partition: Partition, timestamp: int) -> Found:
     """What a timestamp, or one of the special values, finds in a log. Raises CorruptLog."""
+    log, high_watermark = partition.log, partition.high_watermark
     if timestamp == LATEST:
-        return Found(-1, log.high_watermark, log.epochs.latest)
+        return Found(-1, high_watermark, log.epochs.latest)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return Found(-1, log.log_start_offset, log.epochs.epoch_of(log.log_start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return Found()
     if timestamp == MAX_TIMESTAMP:
-        found = log.offset_of_max_timestamp()
+        found = log.offset_of_max_timestamp(high_watermark)
     else:
-        found = log.offset_for_timestamp(timestamp)
+        found = log.offset_for_timestamp(timestamp, high_watermark)
     return Found() if found is None else Found(*found)
 
 
-def _stable(log: PartitionLog, timestamp: int, found: Found) -> Found:
+def _stable(partition: Partition, timestamp: int, found: Found) -> Found:
     """The answer for a read_committed consumer: nothing from an open transaction on."""
-    stable = log.last_stable_offset
+    stable = partition.last_stable_offset
     if found.offset < stable or timestamp in (EARLIEST, EARLIEST_LOCAL):
         return found
     return found._replace(offset=stable) if timestamp == LATEST else Found()
 
 
-def _error(partition: int, error_code: int) -> dict[str, Any]:
-    return {"partition_index": partition, "error_code": error_code}
+def _error(index: int, error_code: int) -> dict[str, Any]:
+    return {"partition_index": index, "error_code": error_code}
 
 
 SERVED = ServedApi(API, 0, 11, _handle)

@@ -19,6 +19,7 @@ import structlog
 
 from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from broker.net.request import Request, ServedApi, Steps
+from broker.topics.partition import Partition
 from broker.topics.registry import (
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
@@ -27,7 +28,6 @@ from broker.topics.registry import (
     check_topic_name,
 )
 from broker.topics.topic_admin import TopicExists
-from log.partition_log import PartitionLog
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
@@ -142,14 +142,14 @@ def described(topic: Topic) -> dict[str, Any]:
     }
 
 
-def partition_entry(services: Services, log: PartitionLog) -> dict[str, Any]:
+def partition_entry(services: Services, partition: Partition) -> dict[str, Any]:
     """The entry of a partition: this broker leads it and has the only replica."""
     me = [services.registry.node_id]
     return {
         "error_code": NONE,
-        "partition_index": log.partition,
+        "partition_index": partition.index,
         "leader_id": me[0],
-        "leader_epoch": log.epochs.latest,
+        "leader_epoch": partition.log.epochs.latest,
         "replica_nodes": me,
         "isr_nodes": me,
         "offline_replicas": [],
@@ -190,8 +190,8 @@ def _described(
     if there is None:
         return missing(UNKNOWN_TOPIC_OR_PARTITION, topic.name)
     partitions = request.array("topics", "partitions")
-    for log in list(there.logs):
-        partitions.append(partition_entry(services, log))
+    for partition in list(there.partitions):
+        partitions.append(partition_entry(services, partition))
         yield None
     return {**described(topic), "partitions": partitions}
 

@@ -33,14 +33,16 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _end_offset(services: Services, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    log = services.logs.get(name, wanted["partition"])
-    if log is None:
+    partition = services.logs.get(name, wanted["partition"])
+    if partition is None:
         error_code = UNKNOWN_TOPIC_OR_PARTITION
     else:
-        error_code = epoch_error(log, wanted["current_leader_epoch"])
+        error_code = epoch_error(partition, wanted["current_leader_epoch"])
     epoch = end_offset = -1
-    if log is not None and not error_code:
-        epoch, end_offset = log.epochs.end_offset_for(wanted["leader_epoch"], log.high_watermark)
+    if partition is not None and not error_code:
+        epoch, end_offset = partition.log.epochs.end_offset_for(
+            wanted["leader_epoch"], partition.high_watermark
+        )
     return {
         "error_code": error_code,
         "partition": wanted["partition"],

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from broker.cores.pass_over import PassOver
 from broker.cores.refusals import timed_out, write_failed
 from broker.loop.internal_errors import InternalErrors
+from broker.topics.partition import Partition
 from coordinator.calls import Ticket
 from coordinator.outcome import Reply
 from coordinator.shard import GroupShard
-from log.partition_log import PartitionLog
 from log.values import AppendInfo
 from offsets.record_codec import run_records
 from offsets.runs import OffsetTombstones, Run
@@ -85,7 +85,7 @@ class HostedShard:
         self,
         partition: int,
         shard: GroupShard,
-        log: PartitionLog,
+        home: Partition,
         partitions: int,
         errors: InternalErrors | None = None,
     ) -> None:
@@ -94,7 +94,9 @@ class HostedShard:
         """How many the topic has: a group's id says which of them is its own."""
         self.errors = errors or InternalErrors()
         self.core = shard
-        self.log = log
+        self.home = home
+        """Whose log this is: it says what is stable."""
+        self.log = home.log
         self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
         """What makes a batch: its section, count, first offset, and its two times."""
         self.phase = Phase.LOADING
@@ -235,7 +237,7 @@ class HostedShard:
         self.accepted = self.appended = end = self.log.log_end_offset
         # What was accepted and not written is not there; its log offsets are given anew.
         self.gone = {topic: min(below, end) for topic, below in self.gone.items()}
-        self.stable = self.log.high_watermark
+        self.stable = self.home.high_watermark
 
     def _sections(
         self, units: Sequence[Sequence[Run]], batch_bytes_max: int

@@ -26,6 +26,7 @@ from broker.loop.histogram import Writes
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
 from broker.time import Time
+from broker.topics.partition import Partition
 from broker.topics.registry import OFFSETS_TOPIC
 from coordinator.calls import Ticket
 from coordinator.events import Event
@@ -84,7 +85,7 @@ class ShardKeeper(ABC):
 
     def start(
         self,
-        logs: Sequence[PartitionLog],
+        partitions: Sequence[Partition],
         topic_id: bytes | None = None,
         deleted: Mapping[str, Mapping[int, int] | None] | None = None,
     ) -> None:
@@ -94,9 +95,9 @@ class ShardKeeper(ABC):
         """
         assert not self.hosted_shards, "the offsets topic has its shards already"
         self._loop = asyncio.get_running_loop()
-        for partition, log in enumerate(logs):
+        for partition, home in enumerate(partitions):
             shard = GroupShard(self.settings.groups)
-            hosted = HostedShard(partition, shard, log, len(logs), self.errors)
+            hosted = HostedShard(partition, shard, home, len(partitions), self.errors)
             self.settings.write_as(hosted)
             hosted.told = self.settings.told(partition)
             self.hosted_shards.append(hosted)
@@ -192,6 +193,7 @@ class ShardKeeper(ABC):
     def _settle(self, hosted: HostedShard) -> None:
         """Moves *stable*: to what is appended, or to what the flush that begins now will cover."""
         if not hosted.log.flush_due:
+            hosted.home.advance()
             hosted.stable = hosted.appended
         elif not hosted.flushing:
             hosted.flushing = True
@@ -204,8 +206,8 @@ class ShardKeeper(ABC):
                 began_ns = self.ticks_ns()
                 await self.time.in_thread(hosted.log.flush)
                 self.writes.fsync.add(self.ticks_ns() - began_ns)
-                hosted.log.advance_high_watermark()
-                hosted.stable = max(hosted.stable, min(hosted.log.high_watermark, hosted.appended))
+                hosted.home.advance()
+                hosted.stable = max(hosted.stable, min(hosted.home.high_watermark, hosted.appended))
                 self._release(hosted)
         except LogPoisoned as error:
             self._stop_for_good(hosted, error)

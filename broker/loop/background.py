@@ -32,11 +32,14 @@ class Background:
         self._watchdog = watchdog
         self._timers: dict[asyncio.TimerHandle, Callable[[], None]] = {}
 
-    def spawn(self, work: Coroutine[Any, Any, None], name: str = "background") -> None:
+    def spawn(
+        self, work: Coroutine[Any, Any, None], name: str = "background"
+    ) -> asyncio.Task[None]:
         """Runs ``work``, which handles its own errors; ``name`` is what the watchdog calls it."""
         task = asyncio.get_running_loop().create_task(self._watchdog.watched(name, work))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        return task
 
     def every(
         self,

@@ -13,9 +13,9 @@ from broker.metrics.scan import Seen, View
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
 from broker.topics.logs import TopicLogs
+from broker.topics.partition import Partition
 from coordinator.calls import Now
 from coordinator.read_only import GroupView, MemberView
-from log.partition_log import PartitionLog
 
 PARTS = [f".{each:03d}" for each in range(1000)]
 """Thousandths as they are written behind whole seconds: a float takes twice as long to write."""
@@ -197,21 +197,22 @@ class NativeView(View):
     def end_group(self) -> None:
         """Nothing more."""
 
-    def partitions(self, entry: TopicLogs, logs: Sequence[PartitionLog]) -> None:
+    def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
         """Offsets and replicas of each partition."""
         cleaning = self.sources.cleaning
         topic = label("topic", entry.topic.name)
         node_id = self.sources.registry.node_id
-        has_room = self.families.has_room(7 * len(logs))
-        for log in logs:
+        has_room = self.families.has_room(7 * len(partitions))
+        for partition in partitions:
+            log = partition.log
             self._topic_size += log.size_bytes
             self._topic_segments += len(log.segments)
             if log.config.compacts:
                 self._topic_dirty += cleaning.dirty_bytes(log)
             if not has_room:
                 continue
-            labels = f'partition="{log.partition}",{topic}'
-            self._end.add(labels, log.high_watermark)
+            labels = f'partition="{partition.index}",{topic}'
+            self._end.add(labels, partition.high_watermark)
             self._start.add(labels, log.log_start_offset)
             self._leader.add(labels, node_id)
             self._preferred.add(labels, 1)
@@ -223,12 +224,12 @@ class NativeView(View):
         """What is one a topic."""
         if self.families.has_room(6):
             topic = label("topic", entry.topic.name)
-            self._partitions.add(topic, len(entry.logs))
+            self._partitions.add(topic, len(entry.partitions))
             self._size.add(topic, self._topic_size)
             self._segments.add(topic, self._topic_segments)
             self._bytes_in.add(topic, entry.bytes_in)
             self._bytes_out.add(topic, entry.bytes_out)
-            if entry.logs and entry.logs[0].config.compacts:
+            if entry.partitions and entry.partitions[0].log.config.compacts:
                 self._dirty.add(topic, self._topic_dirty)
         self._topic_size = self._topic_segments = self._topic_dirty = 0
 

@@ -19,9 +19,9 @@ from broker.cores.runtime import Runtime
 from broker.metrics.record_times import Key, RecordTimes
 from broker.time import Time
 from broker.topics.logs import LogManager
+from broker.topics.partition import Partition
 from coordinator.expiring import condition_of
 from coordinator.read_only import GroupView, MemberView
-from log.partition_log import PartitionLog
 from offsets.cache import FetchedColumns
 from offsets.expiry import ExpiryRule, GroupCondition, expires_at, rule_for
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
@@ -115,10 +115,11 @@ class Lags:
         if entry is None:
             return 0
         behind = 0
-        for partition, offset in zip(fetched.partitions, fetched.offsets, strict=True):
-            log = entry.log(partition)
-            if log is not None:
-                behind += max(0, log.high_watermark - max(offset, log.log_start_offset))
+        for index, offset in zip(fetched.partitions, fetched.offsets, strict=True):
+            partition = entry.partition(index)
+            if partition is not None:
+                first = max(offset, partition.log.log_start_offset)
+                behind += max(0, partition.high_watermark - first)
         return behind
 
     def of_group(self, hosted: HostedShard, group_id: str) -> Iterator[PartitionLag]:
@@ -174,25 +175,25 @@ class Lags:
 
     def _ask(self, group_id: str, topic: str, commits: Commits) -> int:
         entry = self.logs.topics.get(topic)
-        logs: Sequence[PartitionLog] = () if entry is None else entry.logs
+        there: Sequence[Partition] = () if entry is None else entry.partitions
         topic_id = b"" if entry is None else entry.topic.topic_id
         now_ms = self.time.now().wall_ms
-        known = len(logs)
+        known = len(there)
         recent = self.times.recent
         count = 0
         unknown: list[Key] = []
         for partition, offset, _, _ in commits:
             count += 1
             if 0 <= partition < known:
-                log = logs[partition]
-                start = log.log_start_offset
+                at = there[partition]
+                start = at.log.log_start_offset
                 first = offset if offset > start else start
-                if first < log.high_watermark:
+                if first < at.high_watermark:
                     key = (topic_id, partition, first)
                     if key not in recent:
                         unknown.append(key)
         if unknown:
-            self.times.ask(group_id, unknown, logs, now_ms)
+            self.times.ask(group_id, unknown, there, now_ms)
         return count
 
     def _block(
@@ -210,9 +211,9 @@ class Lags:
         now_ms = self.time.now().wall_ms
         retention_ms = self.groups.settings.groups.offsets_retention_ms
         entry = self.logs.topics.get(topic)
-        logs: Sequence[PartitionLog] = () if entry is None else entry.logs
+        there: Sequence[Partition] = () if entry is None else entry.partitions
         topic_id = b"" if entry is None else entry.topic.topic_id
-        known = len(logs)
+        known = len(there)
         times = self.times
         recent = times.recent
         expires_ms: int | None = None
@@ -227,8 +228,8 @@ class Lags:
                 unknown = None, None, None, None, False, committed_ms, expires_ms
                 lags.append(PartitionLag(topic, partition, offset, *unknown))
                 continue
-            log = logs[partition]
-            start, end = log.log_start_offset, log.high_watermark
+            at = there[partition]
+            start, end = at.log.log_start_offset, at.high_watermark
             first = offset if offset > start else start
             age_ms: int | None = 0
             approximate = False

@@ -15,9 +15,9 @@ from broker.metrics.scan import Scan, Seen, View
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label, labels
 from broker.topics.logs import TopicLogs
+from broker.topics.partition import Partition
 from coordinator.read_only import MemberView
 from coordinator.states import State
-from log.partition_log import PartitionLog
 from protocol.messages import BY_KEY
 
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
@@ -129,18 +129,19 @@ class KMinion(_View):
         self._assigned.clear()
         self._having.clear()
 
-    def partitions(self, entry: TopicLogs, logs: Sequence[PartitionLog]) -> None:
+    def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
         """Both ends of each."""
-        has_room = self.families.has_room(2 * len(logs))
+        has_room = self.families.has_room(2 * len(partitions))
         topic = label("topic_name", entry.topic.name)
-        for log in logs:
-            self._low += log.log_start_offset
-            self._high += log.high_watermark
-            self._size += log.size_bytes
+        for partition in partitions:
+            low, high = partition.log.log_start_offset, partition.high_watermark
+            self._low += low
+            self._high += high
+            self._size += partition.log.size_bytes
             if has_room:
-                at = f'{topic},partition_id="{log.partition}"'
-                self._add("topic_partition_low_water_mark", at, log.log_start_offset)
-                self._add("topic_partition_high_water_mark", at, log.high_watermark)
+                at = f'{topic},partition_id="{partition.index}"'
+                self._add("topic_partition_low_water_mark", at, low)
+                self._add("topic_partition_high_water_mark", at, high)
 
     def topic(self, entry: TopicLogs) -> None:
         """The sums."""
@@ -243,14 +244,14 @@ class LagExporter(_View):
             if self._oldest is not None:
                 self._max_seconds.add(at, self._oldest)
 
-    def partitions(self, entry: TopicLogs, logs: Sequence[PartitionLog]) -> None:
+    def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
         """Both ends of each."""
-        if self.families.has_room(2 * len(logs)):
+        if self.families.has_room(2 * len(partitions)):
             topic = label("topic", entry.topic.name)
-            for log in logs:
-                at = f'{self._cluster},{topic},partition="{log.partition}"'
-                self._latest.add(at, log.high_watermark)
-                self._earliest.add(at, log.log_start_offset)
+            for partition in partitions:
+                at = f'{self._cluster},{topic},partition="{partition.index}"'
+                self._latest.add(at, partition.high_watermark)
+                self._earliest.add(at, partition.log.log_start_offset)
 
     def end(self, scan: Scan) -> None:
         """Nothing more."""
@@ -270,7 +271,7 @@ class Jmx(_View):
         """What came and went."""
         if self.families.has_room(3):
             topic = label("topic", entry.topic.name)
-            self._records.add(topic, sum([log.high_watermark for log in entry.logs]))
+            self._records.add(topic, sum([each.high_watermark for each in entry.partitions]))
             self._in.add(topic, entry.bytes_in)
             self._out.add(topic, entry.bytes_out)
 

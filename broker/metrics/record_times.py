@@ -15,6 +15,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from broker.time import Time
+from broker.topics.partition import Partition
 from log.errors import CorruptLog
 from log.partition_log import PartitionLog
 from log.record_time import RecordTime, TimeReader
@@ -85,11 +86,11 @@ class RecordTimes:
         self._stopped = False
 
     def ask(
-        self, group_id: str, keys: list[Key], logs: Sequence[PartitionLog], now_ms: int
+        self, group_id: str, keys: list[Key], partitions: Sequence[Partition], now_ms: int
     ) -> None:
         """Have those of one group in one topic looked up, as far as they are not known.
 
-        ``logs`` are the topic's partitions. What is asked for is remembered for `before`.
+        ``partitions`` are all of the topic. What is asked for is remembered for `before`.
         """
         topic_id = keys[0][0]
         asked = self._asked.get((group_id, topic_id))
@@ -110,7 +111,7 @@ class RecordTimes:
             if self.waiting < WANTED_MAX:
                 wanted = self._wanted.get((topic_id, partition))
                 if wanted is None:
-                    wanted = _Wanted(topic_id, partition, logs[partition], set())
+                    wanted = _Wanted(topic_id, partition, partitions[partition].log, set())
                     self._wanted[topic_id, partition] = wanted
                 if first not in wanted.offsets:
                     wanted.offsets.add(first)

@@ -16,9 +16,9 @@ from broker.cores.hosted_shard import HostedShard
 from broker.metrics.lag import BLOCK, MemberLag, PartitionLag, TopicPartition
 from broker.metrics.sources import Sources
 from broker.topics.logs import TopicLogs
+from broker.topics.partition import Partition
 from coordinator.read_only import GroupView, MemberView
 from coordinator.states import State
-from log.partition_log import PartitionLog
 from protocol.consumer_protocol import CONSUMER
 
 STEP = BLOCK
@@ -60,7 +60,7 @@ class View:
     def end_group(self) -> None:
         """That was all of the group."""
 
-    def partitions(self, entry: TopicLogs, logs: Sequence[PartitionLog]) -> None:
+    def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
         """Some partitions of a topic."""
 
     def topic(self, entry: TopicLogs) -> None:
@@ -194,12 +194,12 @@ class Scan:
         return short
 
     def _topic(self, entry: TopicLogs) -> Iterator[int]:
-        for start in range(0, len(entry.logs), STEP):
-            logs = entry.logs[start : start + STEP]
-            self.poisoned += sum([log.poisoned is not None for log in logs])
+        for start in range(0, len(entry.partitions), STEP):
+            partitions = entry.partitions[start : start + STEP]
+            self.poisoned += sum([each.log.poisoned is not None for each in partitions])
             for view in self.views:
-                view.partitions(entry, logs)
-            yield len(logs)
+                view.partitions(entry, partitions)
+            yield len(partitions)
         for view in self.views:
             view.topic(entry)
         yield 1

@@ -41,7 +41,9 @@ class Metrics:
     )
     """Milliseconds of each phase of a rebalance that ended as it should."""
     writes: Writes = field(default_factory=Writes)
-    """What producers' appends cost; those of the offsets topic are the runtime's."""
+    """What producers' appends cost, and their flushes."""
+    offsets_writes: Writes = field(default_factory=Writes)
+    """The same of the offsets topic."""
     commits_rejected: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """Error code -> OffsetCommits refused as a whole."""
     commits_moved_back: int = 0

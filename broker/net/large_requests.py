@@ -45,7 +45,7 @@ class LargeRequests:
         self,
         slicer: Slicer,
         worker: Worker,
-        spawn: Callable[[Coroutine[Any, Any, None], str], None],
+        spawn: Callable[[Coroutine[Any, Any, None], str], object],
     ) -> None:
         self._slicer = slicer
         self._ticks_ns = slicer.time.ticks_ns

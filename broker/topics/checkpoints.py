@@ -13,6 +13,7 @@ from threading import Lock
 
 import structlog
 
+from broker.topics.partition import Partition
 from log.checkpoint import (
     CLEANER_OFFSET,
     HIGH_WATERMARK,
@@ -26,7 +27,6 @@ from log.config import LONG_MAX
 from log.errors import CorruptLog
 from log.filesystem import FileSystem
 from log.missed import Expected
-from log.partition_log import PartitionLog
 
 logger = structlog.get_logger(__name__)
 
@@ -42,8 +42,8 @@ class Checkpoints:
         self._writing = Lock()
         self.outdated: set[str] = set()
         """Deleted topics of which a checkpoint may still speak."""
-        self.made: dict[TopicPartition, PartitionLog] = {}
-        """Logs of new partitions that are not visible yet."""
+        self.made: dict[TopicPartition, Partition] = {}
+        """New partitions that are not visible yet."""
         self._read: dict[str, Mapping[TopicPartition, int]] = {name: {} for name in FILES}
         self._cleaned: Mapping[TopicPartition, int] = {}
         self._cleaned_unknown = 0
@@ -84,11 +84,11 @@ class Checkpoints:
 
     # -- while the broker runs
 
-    def add(self, logs: Collection[PartitionLog]) -> None:
+    def add(self, partitions: Collection[Partition]) -> None:
         """Writes down that new partitions are there, before anybody may use them. OSError."""
         with self._writing:
-            self._sync_names(logs)
-            self.made.update({(log.topic, log.partition): log for log in logs})
+            self._sync_names(partitions)
+            self.made.update({(each.topic, each.index): each for each in partitions})
             path = self._path(RECOVERY_POINT)
             offsets = {**read_offsets(self._fs, path), **dict.fromkeys(self.made, 0)}
             write_offsets(self._fs, path, offsets)
@@ -111,14 +111,14 @@ class Checkpoints:
                     self._fs, path, {key: at for key, at in offsets.items() if key not in keys}
                 )
 
-    def write(self, logs: Iterable[PartitionLog]) -> None:
+    def write(self, partitions: Iterable[Partition]) -> None:
         """Writes recovery points, high watermarks and log start offsets. Raises OSError."""
         with self._writing:
-            all_logs = {**self.made, **{(log.topic, log.partition): log for log in logs}}
-            recovery_points = {key: log.recovery_point for key, log in all_logs.items()}
-            high_watermarks = {key: log.high_watermark for key, log in all_logs.items()}
-            starts = {key: log.log_start_offset for key, log in all_logs.items()}
-            self._sync_names(all_logs.values())
+            there = {**self.made, **{(each.topic, each.index): each for each in partitions}}
+            recovery_points = {key: each.log.recovery_point for key, each in there.items()}
+            high_watermarks = {key: each.high_watermark for key, each in there.items()}
+            starts = {key: each.log.log_start_offset for key, each in there.items()}
+            self._sync_names(there.values())
             for name, offsets in (
                 (RECOVERY_POINT, recovery_points),
                 (HIGH_WATERMARK, high_watermarks),
@@ -127,8 +127,9 @@ class Checkpoints:
                 write_offsets(self._fs, self._path(name), offsets)
             self.outdated.clear()
 
-    def _sync_names(self, logs: Collection[PartitionLog]) -> None:
+    def _sync_names(self, partitions: Collection[Partition]) -> None:
         """Has the names of the logs' files on the disk, before anything vouches for them."""
+        logs = [partition.log for partition in partitions]
         ours = [log for log in logs if self._directory in log.segments.unsynced_directories]
         if ours:  # one for all of them; only opening a log enters it
             self._fs.fsync_directory(self._directory)

@@ -20,6 +20,7 @@ import structlog
 
 from broker.cores.hosted_shard import HostedShard, Phase
 from broker.topics.cleaner_worker import CleanerWorker, CleaningFailed
+from broker.topics.partition import Partition
 from broker.topics.registry import OFFSETS_TOPIC
 from broker.topics.segment_swaps import Abandoned, SegmentSwaps
 from log.checkpoint import CLEANER_OFFSET, TopicPartition, read_offsets, write_offsets
@@ -92,8 +93,7 @@ class Cleaning:
             logger.warning(
                 "cleaning starts from the beginning: its checkpoint can't be used", why=str(damage)
             )
-        there = {topic for topic, _ in self.broker.logs.by_topic()}
-        for topic in {topic for topic, _ in self.checkpoints} - there:
+        for topic in {topic for topic, _ in self.checkpoints} - self.broker.logs.topics.keys():
             self._forget(topic)
         config = self.broker.config
         if config["log.cleaner.enable"]:
@@ -158,7 +158,7 @@ class Cleaning:
             return False
         heaviest = max(due, key=lambda each: each.log.size_bytes)
         self._heavy_since.pop(heaviest.partition, None)
-        return await self._clean(heaviest.log, self.workers[0], roll=True)
+        return await self._clean(heaviest.home, self.workers[0], roll=True)
 
     def _is_due(self, hosted: HostedShard) -> bool:
         if not self.is_heavy(hosted):
@@ -193,19 +193,17 @@ class Cleaning:
     async def clean_dirtiest(self) -> bool:
         """Cleans the log with the largest dirty ratio that is due; False when none is."""
         now_ms = self.broker.time.now().wall_ms
-        due: list[tuple[bool, float, PartitionLog]] = []
-        for topic, logs in list(self.broker.logs.by_topic()):
-            if topic == OFFSETS_TOPIC:
+        due: list[tuple[bool, float, Partition]] = []
+        for partition in list(self.broker.logs.all()):
+            log = partition.log
+            if log.topic == OFFSETS_TOPIC or not log.config.compacts or not self._may_try(log):
                 continue
-            for log in logs:
-                if not log.config.compacts or not self._may_try(log):
-                    continue
-                self._roll_overdue(log, now_ms)
-                found = self.judge(log, now_ms)
-                if not found.dirty_bytes:
-                    continue
-                if found.overdue or found.dirty_ratio > log.config.min_cleanable_dirty_ratio:
-                    due.append((found.overdue, found.dirty_ratio, log))
+            self._roll_overdue(log, now_ms)
+            found = self.judge(log, now_ms)
+            if not found.dirty_bytes:
+                continue
+            if found.overdue or found.dirty_ratio > log.config.min_cleanable_dirty_ratio:
+                due.append((found.overdue, found.dirty_ratio, partition))
         if not due:
             return False
         _, _, dirtiest = max(due, key=lambda entry: entry[:2])
@@ -265,19 +263,20 @@ class Cleaning:
 
     # -- the work
 
-    async def _clean(self, log: PartitionLog, worker: CleanerWorker, roll: bool) -> bool:
+    async def _clean(self, partition: Partition, worker: CleanerWorker, roll: bool) -> bool:
         """Cleans one log; whether that was worth looking for more to do at once."""
+        log = partition.log
         if roll and not self._roll(log):
             return False
         first_offset = log.segments[0].base_offset
         try:
-            return await self._clean_rolled(log, worker)
+            return await self._clean_rolled(partition, worker)
         except Abandoned as reason:
             logger.info("cleaning abandoned", partition=_name(log), reason=str(reason))
         except LogPoisoned as error:
-            self.broker.maintenance.poisoned(log, error)
+            partition.poisoned(error)
         except Exception as error:
-            if not self.swaps.is_ours(log):
+            if not self.swaps.is_ours(partition):
                 return False
             if first_offset < log.segments[0].base_offset:
                 logger.info("cleaning abandoned: retention deleted its segments", why=str(error))
@@ -287,14 +286,15 @@ class Cleaning:
             self._failed(log, str(error) or type(error).__name__)
         return False
 
-    async def _clean_rolled(self, log: PartitionLog, worker: CleanerWorker) -> bool:
+    async def _clean_rolled(self, partition: Partition, worker: CleanerWorker) -> bool:
         """Cleans the segments behind the active one. Raises what stands in the way."""
+        log = partition.log
         found = self.judge(log, self.broker.time.now().wall_ms)
         job = self._job(log, found)
         if log.recovery_point < found.end_offset:
             # What supersedes a record must not be lost with the power when the record is gone.
-            await self.broker.maintenance.flush(log)
-        done = await worker.clean(job, lambda group: self.swaps.replace(log, group))
+            await partition.flush()
+        done = await worker.clean(job, lambda group: self.swaps.replace(partition, group))
         self._succeeded(log, found, done)
         await self.broker.time.in_thread(self._write_checkpoint)
         return (log.topic, log.partition) not in self._paused

@@ -19,9 +19,9 @@ from broker.loop.slices import Slicer, Slices
 from broker.time import Time
 from broker.topics.disk_changes import DiskChanges
 from broker.topics.logs import LogManager
+from broker.topics.partition import Partition
 from broker.topics.registry import Registry, Topic
 from broker.topics.reserved_file import NotSettled
-from log.partition_log import PartitionLog
 
 logger = structlog.get_logger(__name__)
 
@@ -33,7 +33,7 @@ class _Deleted(NamedTuple):
     """A deleted topic of which something is left."""
 
     topic: Topic
-    logs: Sequence[PartitionLog]
+    partitions: Sequence[Partition]
     """Empty for those of the process before."""
     delay_ms: int
     """How long its files stay: `file.delete.delay.ms`."""
@@ -106,9 +106,9 @@ class Deletions:
         if self._retries:
             await asyncio.wait(self._retries)
 
-    def add(self, topic: Topic, logs: Sequence[PartitionLog], delay_ms: int) -> _Deleted:
+    def add(self, topic: Topic, partitions: Sequence[Partition], delay_ms: int) -> _Deleted:
         """Takes in a topic that is marked and hidden: its name is not free from here on."""
-        deleted = _Deleted(topic, logs, delay_ms, self._time.fresh_id().hex())
+        deleted = _Deleted(topic, partitions, delay_ms, self._time.fresh_id().hex())
         self._left[topic.name] = deleted
         return deleted
 
@@ -150,7 +150,7 @@ class Deletions:
         """Whether its directories are out of the way; then they go when their time has come."""
         try:
             directories = await self._disk_changes.run(
-                self._logs.retire, deleted.topic, deleted.logs, deleted.tag
+                self._logs.retire, deleted.topic, deleted.partitions, deleted.tag
             )
         except OSError as error:
             logger.error(

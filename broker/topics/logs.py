@@ -1,4 +1,4 @@
-"""The partition logs of this broker: opening, settings, the directory's own files, closing.
+"""The partitions of this broker: opening, settings, the directory's own files, closing.
 
 Owns the checkpoints and the clean-shutdown mark of the data directory. Look-ups run on the event
 loop; `open_all`, `make` and `close_all` may take long, and the caller chooses their thread.
@@ -18,12 +18,19 @@ import structlog
 
 from broker.config.config import Config, log_config, topic_settings
 from broker.config.config_value import BadValue
-from broker.time import Time
 from broker.topics.adoption import PARTITION_METADATA_FILE, partition_metadata
 from broker.topics.checkpoints import Checkpoints
 from broker.topics.missing import KnownMissing, check_partitions
+from broker.topics.partition import Partition, PartitionServices
 from broker.topics.produce_rules import produce_rules
-from broker.topics.registry import BadDirectory, Topic, partition_name, partition_of, uuid_bytes
+from broker.topics.registry import (
+    OFFSETS_TOPIC,
+    BadDirectory,
+    Topic,
+    partition_name,
+    partition_of,
+    uuid_bytes,
+)
 from log.checkpoint import clear_clean_shutdown, read_clean_shutdown, write_clean_shutdown
 from log.config import LogConfig
 from log.errors import CorruptLog, LogPoisoned
@@ -41,20 +48,20 @@ _WHOLE_METADATA = re.compile(r"version: ?\d+\s+topic_id: ?([A-Za-z0-9_-]{22})\s*
 
 @dataclass(slots=True)
 class TopicLogs:
-    """A topic with its logs, by partition, and what its settings mean to handlers."""
+    """A topic with its partitions, and what its settings mean to handlers."""
 
     topic: Topic
     settings: dict[str, Any]
     rules: ProduceRules
-    logs: list[PartitionLog]
+    partitions: list[Partition]
     bytes_in: int = 0
     """Bytes of batches that producers appended since the process began."""
     bytes_out: int = 0
     """Bytes of batches that consumers were given."""
 
-    def log(self, partition: int) -> PartitionLog | None:
-        """The log of a partition, None when there is no such partition."""
-        return self.logs[partition] if 0 <= partition < len(self.logs) else None
+    def partition(self, index: int) -> Partition | None:
+        """One of its partitions, None when there is no such one."""
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
 
 class LeftBehind(OSError):
@@ -62,39 +69,41 @@ class LeftBehind(OSError):
 
 
 class LogManager:
-    """All logs in one data directory."""
+    """All partitions in one data directory."""
 
-    def __init__(self, fs: FileSystem, directory: str, config: Config, time: Time) -> None:
+    def __init__(
+        self, fs: FileSystem, directory: str, config: Config, services: PartitionServices
+    ) -> None:
         self.fs = fs
         self.directory = directory
         self.config = config
-        self.time = time
+        self.time = services.time
         self.topics: dict[str, TopicLogs] = {}
+        self.services = services
         self.checkpoints = Checkpoints(fs, directory)
         self.was_clean = False
         """Whether the last process stopped in order."""
 
     # -- lookups
 
-    def get(self, topic: str, partition: int) -> PartitionLog | None:
-        """The log of a partition, None when there is none."""
+    def get(self, topic: str, index: int) -> Partition | None:
+        """A partition, None when there is none."""
         entry = self.topics.get(topic)
-        return None if entry is None else entry.log(partition)
+        return None if entry is None else entry.partition(index)
 
     def settings(self, topic: str) -> dict[str, Any] | None:
         """The settings of a topic as they hold, None when there is no such topic."""
         entry = self.topics.get(topic)
         return None if entry is None else entry.settings
 
-    def by_topic(self) -> Iterator[tuple[str, list[PartitionLog]]]:
-        """Every topic's name and its logs."""
-        for name, entry in self.topics.items():
-            yield name, entry.logs
-
-    def all(self) -> Iterator[PartitionLog]:
-        """Every log."""
+    def all(self) -> Iterator[Partition]:
+        """Every partition."""
         for entry in self.topics.values():
-            yield from entry.logs
+            yield from entry.partitions
+
+    def serves(self, partition: Partition) -> bool:
+        """Whether it is the one that is served: no other writes its files."""
+        return self.get(partition.topic, partition.index) is partition
 
     # -- opening
 
@@ -114,13 +123,13 @@ class LogManager:
         places = [(entry, n) for entry in entries for n in range(entry.topic.partitions)]
         told = _names(self.config["log.recovery.truncate"])
 
-        def open_one(place: tuple[TopicLogs, int]) -> PartitionLog:
+        def open_one(place: tuple[TopicLogs, int]) -> Partition:
             entry, partition = place
             key = (entry.topic.name, partition)
             name = partition_name(*key)
             self._check_topic_id(entry.topic, partition)
             try:
-                return PartitionLog.open(
+                log = PartitionLog.open(
                     self.fs,
                     self._path(name),
                     *key,
@@ -133,15 +142,16 @@ class LogManager:
                 )
             except CorruptLog as damage:
                 raise damage.with_advice(name) from None
+            return self._partition(log)
 
         threads = self.config["num.recovery.threads.per.data.dir"]
         if threads == 1 or len(places) == 1:
             opened = [open_one(place) for place in places]
         else:
             opened = self.time.threads(threads, "recovery").map(open_one, places)
-        for (entry, _), log in zip(places, opened, strict=True):
-            entry.logs.append(log)
-            _tell_recovery(log)
+        for (entry, _), partition in zip(places, opened, strict=True):
+            entry.partitions.append(partition)
+            _log_recovery(partition)
         self.topics = {entry.topic.name: entry for entry in entries}
         clear_clean_shutdown(self.fs, self.directory)
         self._tell_told(told, missing)
@@ -158,7 +168,7 @@ class LogManager:
             logger.warning("the checkpoints can't be written", error=str(error))
 
     def _tell_told(self, told: set[str], missing: KnownMissing) -> None:
-        known = {partition_name(log.topic, log.partition) for log in self.all()}
+        known = {partition.name for partition in self.all()}
         if told:
             logger.warning(
                 "logs were checked and truncated where they were damaged;"
@@ -172,14 +182,21 @@ class LogManager:
                 names=sorted(missing.names),
             )
 
-    def _finish_deletions(self, logs: Iterable[PartitionLog]) -> None:
+    def _partition(self, log: PartitionLog) -> Partition:
+        services = self.services
+        is_offsets = log.topic == OFFSETS_TOPIC
+        writes = services.offsets_writes if is_offsets else services.writes
+        return Partition(log, services, writes, self.serves)
+
+    def _finish_deletions(self, partitions: Iterable[Partition]) -> None:
         """Removes the segments that the last process deleted and had still to remove."""
-        for log in logs:
+        for partition in partitions:
+            log = partition.log
             log.segments.purge(now_ms=0)
             if log.segments.undeleted is not None:
                 logger.error(
                     "files of deleted segments are still there; the next retention run tries again",
-                    partition=partition_name(log.topic, log.partition),
+                    partition=partition.name,
                     error=str(log.segments.undeleted),
                 )
 
@@ -192,17 +209,17 @@ class LogManager:
         made: list[str] = []
         try:
             for partition in range(first, topic.partitions):
-                entry.logs.append(self._make(entry, partition, made))
+                entry.partitions.append(self._make(entry, partition, made))
             self.fs.fsync_directory(self.directory)
-            self.checkpoints.add(entry.logs)
+            self.checkpoints.add(entry.partitions)
         except OSError as error:
             self.checkpoints.take_back(topic.name)
             self._unmake(made, error)
             raise
         return entry
 
-    def _make(self, entry: TopicLogs, partition: int, made: list[str]) -> PartitionLog:
-        """The log of a new partition; its directory is entered into ``made`` before it is there.
+    def _make(self, entry: TopicLogs, partition: int, made: list[str]) -> Partition:
+        """A new partition; its directory is entered into ``made`` before it is there.
 
         A directory that already has a log is unknown, and stays as it is.
         """
@@ -219,9 +236,10 @@ class LogManager:
         metadata = os.path.join(directory, PARTITION_METADATA_FILE)
         write_whole(self.fs, metadata, partition_metadata(topic.topic_id), durable=False)
         config = self.log_config(entry.settings)
-        return PartitionLog.open(
+        log = PartitionLog.open(
             self.fs, directory, topic.name, partition, config, chance=self.time.chance.randrange
         )
+        return self._partition(log)
 
     def _unmake(self, made: Iterable[str], error: OSError) -> None:
         """Removes what `make` made before it failed. Raises LeftBehind."""
@@ -236,7 +254,7 @@ class LogManager:
         """Makes what `make` returned visible, behind the partitions that there are."""
         old = self.topics.get(entry.topic.name)
         if old is not None:
-            entry.logs[:0] = old.logs
+            entry.partitions[:0] = old.partitions
         self.topics[entry.topic.name] = entry
         self.checkpoints.shown(entry.topic.name)
         self.configure(entry.topic)  # a default may have changed while it was made
@@ -246,8 +264,8 @@ class LogManager:
         entry, fresh = self.topics[topic.name], self._entry(topic)
         entry.topic, entry.settings, entry.rules = topic, fresh.settings, fresh.rules
         config = self.log_config(entry.settings)
-        for log in entry.logs:
-            log.config = config
+        for partition in entry.partitions:
+            partition.log.config = config
 
     def log_config(self, settings: Mapping[str, Any]) -> LogConfig:
         """What a log reads of its topic's settings."""
@@ -303,17 +321,17 @@ class LogManager:
 
     def write_checkpoints(self) -> None:
         """Writes recovery points, high watermarks and log start offsets; in any thread."""
-        logs = [log for entry in list(self.topics.values()) for log in entry.logs]
-        self.checkpoints.write(logs)
+        entries = list(self.topics.values())
+        self.checkpoints.write([each for entry in entries for each in entry.partitions])
 
-    def retire(self, topic: Topic, logs: Iterable[PartitionLog], tag: str) -> list[str]:
-        """Closes a deleted topic's logs and renames their directories; returns the new paths.
+    def retire(self, topic: Topic, partitions: Iterable[Partition], tag: str) -> list[str]:
+        """Closes a deleted topic's partitions and renames their directories; returns the new paths.
 
         ``tag`` is 32 hexadecimal digits; Kafka names them ``topic-N.<tag>-delete`` too. Raises
         OSError; with the same tag it may be called again.
         """
-        for log in logs:
-            log.close(clean=False)
+        for partition in partitions:
+            partition.close(clean=False)
         for directory in self.fs.list(self.directory):
             place = partition_of(directory)
             if place is not None and place[0] == topic.name:
@@ -345,23 +363,23 @@ def _names(words: str) -> set[str]:
     return {word.strip() for word in words.split(",") if word.strip()}
 
 
-def _close(log: PartitionLog) -> bool:
-    """Closes one log; whether all of it is on the disk."""
-    in_order = not log.failed_for_good
+def _close(partition: Partition) -> bool:
+    """Closes one partition; whether all of it is on the disk."""
+    in_order = not partition.log.failed_for_good
     try:
-        log.close(clean=in_order)
+        partition.close(clean=in_order)
     except (OSError, LogPoisoned) as error:
         logger.error(
             "a log could not be closed in order; the next start checks it",
-            partition=f"{log.topic}-{log.partition}",
+            partition=partition.name,
             error=str(error),
         )
         return False
     return in_order
 
 
-def _tell_recovery(log: PartitionLog) -> None:
-    for cut in log.recovery.cuts:
+def _log_recovery(partition: Partition) -> None:
+    for cut in partition.log.recovery.cuts:
         logger.warning(
             "a torn tail was cut off",
             file=cut.file,
@@ -370,5 +388,5 @@ def _tell_recovery(log: PartitionLog) -> None:
             reason=cut.reason,
             kept_as=cut.kept_as,
         )
-    for sentence in log.recovery.rebuilt:
-        logger.info("an index was rebuilt", partition=f"{log.topic}-{log.partition}", why=sentence)
+    for sentence in partition.log.recovery.rebuilt:
+        logger.info("an index was rebuilt", partition=partition.name, why=sentence)

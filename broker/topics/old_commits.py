@@ -21,7 +21,7 @@ class OldCommits:
         self,
         time: Time,
         paths: ConsumerPaths,
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
         flush_messages: Callable[[], int],
         kept: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:

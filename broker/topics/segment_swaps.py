@@ -9,11 +9,11 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+from broker.topics.partition import Partition
 from log.clean_job import CleanedGroup
 from log.clean_swap import abandon, commit, discard, exchange, sources_of
 from log.errors import LogPoisoned
 from log.leftovers import CLEANED
-from log.partition_log import PartitionLog
 from log.segment import LOG, Segment, file_name
 
 if TYPE_CHECKING:
@@ -36,44 +36,49 @@ class SegmentSwaps:
         if self._swaps:
             await asyncio.wait(self._swaps)
 
-    async def replace(self, log: PartitionLog, group: CleanedGroup) -> None:
+    async def replace(self, partition: Partition, group: CleanedGroup) -> None:
         """Puts a cleaned segment in the place of its sources. Raises Abandoned, LogPoisoned."""
+        log = partition.log
         await self.broker.runtime.before_exchange(log)
-        sources = sources_of(log, group) if self.is_ours(log) else None
+        sources = sources_of(log, group) if self.is_ours(partition) else None
         if sources is None:
-            if self.is_ours(log):
+            if self.is_ours(partition):
                 await self.broker.time.in_thread(abandon, log, group)
             raise Abandoned("its segments have gone meanwhile")
         # From now on: the task begins later, and retention may come before it.
         log.segments.swapping = True
-        swap = asyncio.get_running_loop().create_task(self._swap(log, group, sources))
+        swap = asyncio.get_running_loop().create_task(self._swap(partition, group, sources))
         self._swaps.add(swap)
         swap.add_done_callback(self._swaps.discard)
         await asyncio.shield(swap)  # a stop of the broker lets it end
 
-    async def _swap(self, log: PartitionLog, group: CleanedGroup, sources: list[Segment]) -> None:
+    async def _swap(
+        self, partition: Partition, group: CleanedGroup, sources: list[Segment]
+    ) -> None:
+        log = partition.log
         try:
             await self.broker.time.in_thread(commit, log, group)
-            if not self.is_ours(log):
+            if not self.is_ours(partition):
                 raise Abandoned("the log was closed meanwhile")
             old = exchange(log, group, sources)
         except Abandoned:
             raise
         except Exception as error:
-            self._swap_failed(log, group, error)
+            self._swap_failed(partition, group, error)
             raise
         finally:
             log.segments.swapping = False
         left = await self.broker.time.in_thread(discard, log.fs, old, sources)
         log.segments.pending_deletes += left  # the next retention run tries again
 
-    def _swap_failed(self, log: PartitionLog, group: CleanedGroup, error: Exception) -> None:
+    def _swap_failed(self, partition: Partition, group: CleanedGroup, error: Exception) -> None:
         """Before the new files count, nothing has happened; afterwards only a new start helps."""
+        log = partition.log
         path = os.path.join(log.directory, file_name(group.base_offset, LOG))
-        if self.is_ours(log) and not log.fs.exists(path + CLEANED):
+        if self.is_ours(partition) and not log.fs.exists(path + CLEANED):
             log.fail_for_good(f"exchanging the segments of {log.directory} failed: {error}")
             raise LogPoisoned(str(log.poisoned), final=True) from error
 
-    def is_ours(self, log: PartitionLog) -> bool:
-        """Whether the log is still served: its topic may be deleted, or the broker stop."""
-        return not log.failed_for_good and self.broker.logs.get(log.topic, log.partition) is log
+    def is_ours(self, partition: Partition) -> bool:
+        """Whether it is still served: its topic may be deleted, or the broker stop."""
+        return not partition.log.failed_for_good and self.broker.logs.serves(partition)

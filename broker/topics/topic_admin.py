@@ -226,7 +226,7 @@ class TopicAdmin:
             registry.hide(name)
             entry = self._logs.topics.pop(name)  # nobody appends to it from here on
             delay_ms = entry.settings["file.delete.delay.ms"]
-            deleted = self._deletions.add(topic, entry.logs, delay_ms)
+            deleted = self._deletions.add(topic, entry.partitions, delay_ms)
         for forget in self.on_deleted:
             try:
                 forget(topic)

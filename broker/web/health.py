@@ -21,7 +21,9 @@ def health(sources: Sources) -> dict[str, Any]:
         beside["unreadable"] = unreadable
     reason = sources.fatal() or sources.groups.fatal
     poisoned = {
-        f"{log.topic}-{log.partition}": log.poisoned for log in sources.logs.all() if log.poisoned
+        partition.name: partition.log.poisoned
+        for partition in sources.logs.all()
+        if partition.log.poisoned
     }
     if reason or poisoned:
         return {

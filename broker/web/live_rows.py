@@ -269,8 +269,8 @@ class OneTopic(Source):
         entry = self.sources.logs.topics.get(self.name)
         if entry is None:
             return
-        for log in list(entry.logs):
-            yield Row("partition", str(log.partition), None, partial(partition_view, log))
+        for each in list(entry.partitions):
+            yield Row("partition", str(each.index), None, partial(partition_view, each))
         for reader in readers(self.sources, self.name):
             yield None if reader is None else Row("group", reader["group"], None, _given(reader))
 

@@ -12,24 +12,26 @@ from broker.metrics.lag import readable
 from broker.metrics.sources import Sources
 from broker.metrics.trends import memory_bytes
 from broker.topics.logs import TopicLogs
+from broker.topics.partition import Partition
 from broker.topics.registry import OFFSETS_TOPIC
 from broker.web.group_views import View
 from broker.web.health import health
-from log.partition_log import PartitionLog
 from protocol.errors import NAMES
 from protocol.messages import BY_KEY
 
 
 def topic_summary(entry: TopicLogs) -> View:
     """A topic in a line."""
-    logs = list(entry.logs)
+    partitions = list(entry.partitions)
+    logs = [partition.log for partition in partitions]
+    high_watermarks = sum(partition.high_watermark for partition in partitions)
     return {
         "topic": entry.topic.name,
-        "partitions": len(logs),
+        "partitions": len(partitions),
         "internal": entry.topic.name == OFFSETS_TOPIC,
         "cleanup_policy": str(entry.settings["cleanup.policy"]),
-        "records": sum(log.high_watermark - log.log_start_offset for log in logs),
-        "end_offsets": sum(log.high_watermark for log in logs),
+        "records": high_watermarks - sum(log.log_start_offset for log in logs),
+        "end_offsets": high_watermarks,
         "size_bytes": sum(log.size_bytes for log in logs),
         "segments": sum(len(log.segments) for log in logs),
         "poisoned": sum(log.poisoned is not None for log in logs),
@@ -37,12 +39,13 @@ def topic_summary(entry: TopicLogs) -> View:
     }
 
 
-def partition_view(log: PartitionLog) -> View:
+def partition_view(partition: Partition) -> View:
     """A partition in a line."""
+    log = partition.log
     return {
-        "partition": log.partition,
+        "partition": partition.index,
         "log_start_offset": log.log_start_offset,
-        "log_end_offset": log.high_watermark,
+        "log_end_offset": partition.high_watermark,
         "size_bytes": log.size_bytes,
         "segments": len(log.segments),
         "poisoned": log.poisoned,
@@ -132,5 +135,5 @@ def topic_view(sources: Sources, name: str) -> View | None:
 def partition_rows(sources: Sources, name: str) -> Iterator[View]:
     """The partitions of a topic."""
     entry: Any = sources.logs.topics.get(name)
-    for log in [] if entry is None else list(entry.logs):
-        yield partition_view(log)
+    for partition in [] if entry is None else list(entry.partitions):
+        yield partition_view(partition)

@@ -14,6 +14,7 @@ from broker.config.config import Config
 from broker.topics.registry import Topic
 from log.partition_log import PartitionLog
 from protocol.records.batch import Record, encode_batch
+from tests.broker.partitions import log_of
 
 QUICK = {"log.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}
 
@@ -38,9 +39,7 @@ def opened(directory: Path, **settings: Any) -> Iterator[Broker]:
 def make_topic(broker: Broker, name: str = "t", **configs: str) -> PartitionLog:
     settings = {"cleanup.policy": "compact", **{k.replace("_", "."): v for k, v in configs.items()}}
     broker.logs.show(broker.logs.make(Topic(name, os.urandom(16), 1, settings)))
-    log = broker.logs.get(name, 0)
-    assert log is not None
-    return log
+    return log_of(broker, name)
 
 
 def write(log: PartitionLog, chance: random.Random, batches: int, keys: int = 50) -> None:

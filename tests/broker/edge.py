@@ -29,6 +29,7 @@ from broker.net.request import ServedApi
 from broker.net.server import Server
 from broker.net.turn_writes import TurnWrites
 from broker.time import Time
+from broker.topics.partition import Partition
 from broker.topics.registry import Topic
 from coordinator.config import GroupConfig
 from log.config import LogConfig
@@ -41,6 +42,7 @@ from protocol.messages.join_group import API as JOIN_GROUP
 from protocol.messages.offset_commit import API as OFFSET_COMMIT
 from protocol.messages.offset_fetch import API as OFFSET_FETCH
 from protocol.messages.sync_group import API as SYNC_GROUP
+from tests.broker.partitions import partition_for, services_with
 
 GROUPS = GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=0)
 _LENGTH = struct.Struct(">i")
@@ -138,6 +140,7 @@ class EdgeBroker:
             internal_errors=errors,
         )
         self.logs: list[PartitionLog] = []
+        self.partition_services = services_with(fatal=self.fatal, time=self.time)
         self.port = 0
         self.tasks: set[asyncio.Task[Any]] = set()
 
@@ -169,7 +172,7 @@ class EdgeBroker:
 
     async def ensure_offsets_topic(self) -> bool:
         if not self.runtime.hosted_shards:
-            self.runtime.start(self.open_logs())
+            self.runtime.start(self.open_partitions())
         return True
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -177,7 +180,7 @@ class EdgeBroker:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    def open_logs(self) -> list[PartitionLog]:
+    def open_partitions(self) -> list[Partition]:
         self.logs = [
             PartitionLog.open(
                 self.fs,
@@ -188,7 +191,7 @@ class EdgeBroker:
             )
             for partition in range(self.partitions)
         ]
-        return self.logs
+        return [partition_for(log, self.partition_services) for log in self.logs]
 
     async def __aenter__(self) -> EdgeBroker:
         _, self.port = await self.server.listen("127.0.0.1", 0)

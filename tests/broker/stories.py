@@ -5,6 +5,7 @@ from __future__ import annotations
 from protocol.consumer_protocol import encode_assignment
 from protocol.errors import ILLEGAL_GENERATION, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.messages.produce import API as PRODUCE
+from tests.broker.partitions import partition_of
 from tests.broker.seen import Seen
 from tests.wire import batch
 
@@ -39,9 +40,8 @@ async def a_busy_day(seen: Seen) -> None:
 async def one_that_is_behind(seen: Seen) -> None:
     """A member with an assignment, behind in a large batch; and a group whose members are gone."""
     seen.pass_ms(1000)
-    log = seen.broker.logs.get("orders", 2)
-    assert log is not None
-    log.append(batch(*[b"v"] * 9, compression=1), 0, seen.time.wall_ms)
+    partition = partition_of(seen.broker, "orders", 2)
+    partition.append(batch(*[b"v"] * 9, compression=1), seen.time.wall_ms)
     assert await seen.client.commit("gone", 3, partitions=3) == NONE
     assignment = encode_assignment({"orders": [2]})
     mine = await seen.client.join_alone("behind", assignment=assignment)

@@ -21,12 +21,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from broker.config.config import Config
-from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.registry import Topic
 from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from protocol.records.batch import Record, encode_batch
+from tests.broker.partitions import services_with
 from tests.log.cleaning_tools import clean_log
 
 BASE_MS = 1_700_000_000_000
@@ -55,7 +55,7 @@ def record(topic: str, offset: int) -> Record:
 
 def opened(directory: str) -> LogManager:
     """The logs in a directory, recovered."""
-    logs = LogManager(OsFileSystem(), directory, Config({}), Time())
+    logs = LogManager(OsFileSystem(), directory, Config({}), services_with())
     logs.open_all(TOPICS)
     return logs
 
@@ -82,7 +82,7 @@ class Writer:
         while True:
             [work] = self.chance.choices(kinds, weights)
             self.tell("work", work.__name__)
-            work(self.chance.choice(list(self.logs.all())))
+            work(self.chance.choice([each.log for each in self.logs.all()]))
 
     def append(self, log: PartitionLog) -> None:
         for _ in range(self.chance.randint(1, 6)):

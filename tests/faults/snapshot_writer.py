@@ -26,7 +26,7 @@ class Broker(EdgeBroker):
 
     async def ensure_offsets_topic(self) -> bool:
         if not self.runtime.hosted_shards:
-            self.runtime.start(self.open_logs(), TOPIC_ID)
+            self.runtime.start(self.open_partitions(), TOPIC_ID)
         return True
 
 

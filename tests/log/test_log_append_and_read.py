@@ -104,7 +104,7 @@ def test_the_coordinators_batches_are_written_as_they_are() -> None:
     data = batch(0, b"a", b"b") + batch(2, b"c")
     log.append_encoded(data, 0, 2, NOW_MS)
 
-    assert log.log_end_offset == log.high_watermark == 3
+    assert log.log_end_offset == 3
     assert log.read(0, 1000).data == data
     assert fs.written("/data/t-0/00000000000000000000.log") == data
 
@@ -166,7 +166,7 @@ def test_a_segment_ends_when_an_index_is_full() -> None:
 def test_a_segment_ends_where_a_relative_offset_would_not_fit() -> None:
     log = open_log(SimulatedFiles())
     log.append_encoded(batch(0), 0, 0, 1)
-    log.log_end_offset = log.high_watermark = 2**31 - 1
+    log.log_end_offset = 2**31 - 1
     log.append_encoded(batch(2**31 - 1), 2**31 - 1, 2**31 - 1, 1)
     assert bases(log) == [0]
     log.append_encoded(batch(2**31), 2**31, 2**31, 1)
@@ -223,7 +223,7 @@ def test_reads(
     assert offsets(info.data) == found
     assert len(info.data) == info.size_bytes == size
     assert not info.first_entry_incomplete
-    assert (info.log_start_offset, info.log_end_offset, info.high_watermark) == (0, 6, 6)
+    assert (info.log_start_offset, info.log_end_offset) == (0, 6)
 
 
 def test_without_one_whole_batch_the_limit_holds(log: PartitionLog) -> None:
@@ -234,7 +234,7 @@ def test_without_one_whole_batch_the_limit_holds(log: PartitionLog) -> None:
 
 
 @pytest.mark.parametrize(
-    ("watermark", "offset", "found"),
+    ("max_offset", "offset", "found"),
     [
         (6, 0, [(0, 1), (2, 3)]),
         (4, 0, [(0, 1), (2, 3)]),
@@ -244,13 +244,11 @@ def test_without_one_whole_batch_the_limit_holds(log: PartitionLog) -> None:
         (0, 0, []),
     ],
 )
-def test_nothing_at_or_above_the_high_watermark_is_read(
-    log: PartitionLog, watermark: int, offset: int, found: list[tuple[int, int]]
+def test_nothing_at_or_above_the_largest_offset_is_read(
+    log: PartitionLog, max_offset: int, offset: int, found: list[tuple[int, int]]
 ) -> None:
-    assert offsets(log.read(offset, 1000, max_offset=watermark).data) == found
-    log.high_watermark = watermark
-    assert offsets(log.read(offset, 1000).data) == found
-    assert offsets(log.read(offset, 1000).data) == found
+    assert offsets(log.read(offset, 1000, max_offset=max_offset).data) == found
+    assert offsets(log.read(offset, 1000, max_offset=max_offset).data) == found
 
 
 @pytest.mark.parametrize("offset", [-1, 7, 2**62])

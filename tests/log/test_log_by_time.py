@@ -103,11 +103,9 @@ def test_version_0_of_list_offsets_lists_segments(
 
 def test_version_0_of_list_offsets_ends_at_the_high_watermark_and_begins_at_the_start() -> None:
     log = segment_log()
-    log.high_watermark = 1
-    assert log.segment_offsets_before(-1, 10, 1000) == [1, 1, 0]
-    log.high_watermark = 3
+    assert log.segment_offsets_before(-1, 10, 1000, max_offset=1) == [1, 1, 0]
     log.delete_records(1)
-    assert log.segment_offsets_before(-2, 10, 1000) == [1]
+    assert log.segment_offsets_before(-2, 10, 1000, max_offset=3) == [1]
 
 
 def test_an_empty_log_lists_its_start() -> None:

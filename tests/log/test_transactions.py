@@ -33,7 +33,7 @@ def consumed(log: PartitionLog, max_bytes: int = 400) -> list[int]:
 
 def _consumed(log: PartitionLog, max_bytes: int) -> Iterator[int]:
     offset = log.log_start_offset
-    while data := log.read(offset, max_bytes, max_offset=log.last_stable_offset).data:
+    while data := log.read(offset, max_bytes, max_offset=log.first_unstable_offset).data:
         begun = sorted(log.aborted_from(offset), key=lambda entry: entry[1])
         aborted: set[int] = set()
         for header, _ in iter_stored(data, partial=True):
@@ -90,14 +90,14 @@ def test_transactions_are_found_in_the_batches(seed: int) -> None:
     remove(fs, ".snapshot")
 
     log = open_log(fs, **SMALL)
-    assert log.last_stable_offset == first_open(log)
+    assert log.first_unstable_offset == first_open(log)
     assert [tuple(entry) for entry in log.aborted] == [*aborted(log)]
     assert consumed(log) == due(log)
 
     log.close()
     again = open_log(fs, clean=True, recovery_point=log.log_end_offset, **SMALL)
     assert again.aborted == log.aborted, "they were written down"
-    assert again.last_stable_offset == first_open(log)
+    assert again.first_unstable_offset == first_open(log)
     assert consumed(again) == due(log)
 
 
@@ -140,11 +140,11 @@ def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
     fs = SimulatedFiles()
     transactional(open_log(fs), 9, 0, b"a")
     reopened = open_log(fs)
-    assert reopened.last_stable_offset == 0
+    assert reopened.first_unstable_offset == 0
     reopened.producers.expire(NOW_MS + 1)
-    assert reopened.last_stable_offset == 0
+    assert reopened.first_unstable_offset == 0
     end(reopened, 9, ABORT)
     ended = open_log(fs)
-    assert ended.last_stable_offset == 2
+    assert ended.first_unstable_offset == 2
     ended.producers.expire(NOW_MS + 1)
     assert ended.producers.get(9) is None

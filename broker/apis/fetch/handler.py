@@ -205,7 +205,7 @@ class _Fetch:
                 result = await self.services.worker.run(client, elsewhere.job)
         except Exception as error:  # noqa: BLE001 - raised again where it is handled
             result = error
-        return Done(elsewhere.log, result)
+        return Done(elsewhere.partition, result)
 
     async def _answer_on(self, slices: Slices, answer: _Answer) -> None:
         for _ in answer.steps():

@@ -13,10 +13,10 @@ from broker.apis.fetch.sessions import Wanted
 from broker.net.request import Chunk
 from broker.topics.leader_epoch import epoch_error
 from broker.topics.logs import TopicLogs
+from broker.topics.partition import Partition
 from log.batch_scan import headers
 from log.cached_file import CachedFile
 from log.errors import CorruptLog, NotInMemory, OffsetOutOfRange
-from log.partition_log import PartitionLog
 from log.values import ReadInfo, Slice
 from protocol.errors import (
     CORRUPT_MESSAGE,
@@ -65,9 +65,9 @@ class Elsewhere(Exception):
     What the job returns or raises is then given to `Look.step`, which goes on with it.
     """
 
-    def __init__(self, log: PartitionLog, job: Callable[[], Any], reads: bool = True) -> None:
-        super().__init__(log.directory)
-        self.log = log
+    def __init__(self, partition: Partition, job: Callable[[], Any], reads: bool = True) -> None:
+        super().__init__(partition.name)
+        self.partition = partition
         self.job = job
         self.reads = reads
         """It waits for the disk; else it keeps the processor busy."""
@@ -76,7 +76,7 @@ class Elsewhere(Exception):
 class Done(NamedTuple):
     """What a thread found."""
 
-    log: PartitionLog
+    partition: Partition
     result: Any
     """An exception where it found one."""
 
@@ -159,58 +159,61 @@ class Reader:
         else:
             name = wanted.topic
         topic = self.services.logs.topics.get(name)
-        log = None if topic is None else topic.log(wanted.partition)
-        if topic is None or log is None:
+        partition = None if topic is None else topic.partition(wanted.partition)
+        if topic is None or partition is None:
             return Fetched(wanted.partition, UNKNOWN_TOPIC_OR_PARTITION)
         if self.is_replica:
             return Fetched(wanted.partition, NOT_LEADER_OR_FOLLOWER)
-        error_code = epoch_error(log, wanted.current_leader_epoch)
+        error_code = epoch_error(partition, wanted.current_leader_epoch)
         if error_code:
             return Fetched(wanted.partition, error_code)
         if (
             self.only_news
-            and wanted.fetch_offset == wanted.high_watermark == log.high_watermark
-            and wanted.log_start_offset == log.log_start_offset
+            and wanted.fetch_offset == wanted.high_watermark == partition.high_watermark
+            and wanted.log_start_offset == partition.log.log_start_offset
             and wanted.last_fetched_epoch < 0
         ):
             return NO_NEWS
-        if done is not None and done.log is not log:
+        if done is not None and done.partition is not partition:
             done = None  # the topic was made anew meanwhile
         try:
-            return self._read(topic, log, wanted, room, first, done)
+            return self._read(topic, partition, wanted, room, first, done)
         except (CorruptLog, OSError) as error:
-            logger.error("a log can't be read", partition=f"{name}-{log.partition}", why=str(error))
+            logger.error("a log can't be read", partition=partition.name, why=str(error))
             return Fetched(wanted.partition, KAFKA_STORAGE_ERROR)
 
     def _read(
         self,
         topic: TopicLogs,
-        log: PartitionLog,
+        partition: Partition,
         wanted: Wanted,
         room: int,
         first: bool,
         done: Done | None,
     ) -> Fetched:
+        log = partition.log
         if wanted.last_fetched_epoch >= 0:
-            epoch, end = log.epochs.end_offset_for(wanted.last_fetched_epoch, log.high_watermark)
+            epoch, end = log.epochs.end_offset_for(
+                wanted.last_fetched_epoch, partition.high_watermark
+            )
             if epoch < 0:
-                return Fetched(log.partition, OFFSET_OUT_OF_RANGE)
+                return Fetched(partition.index, OFFSET_OUT_OF_RANGE)
             if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
-                return self._fetched(log, 0, diverging=(epoch, end))
+                return self._fetched(partition, 0, diverging=(epoch, end))
         limit = max(0, min(room, wanted.max_bytes))
         if done is not None and wanted.fetch_offset < log.log_start_offset:
             done = None  # what was found has been deleted meanwhile
         if done is not None and isinstance(done.result, Converted):
-            return self._converted(log, done.result)
+            return self._converted(partition, done.result)
         try:
-            info = self._info(log, wanted.fetch_offset, limit, first, done)
+            info = self._info(partition, wanted.fetch_offset, limit, first, done)
         except OffsetOutOfRange:
-            return Fetched(log.partition, OFFSET_OUT_OF_RANGE)
+            return Fetched(partition.index, OFFSET_OUT_OF_RANGE)
         if not info.slices or info.first_entry_incomplete:
-            return self._fetched(log, 0)
+            return self._fetched(partition, 0)
         if self.version < _FIRST_WITH_ZSTD:
-            return self._for_old_client(topic, log, info, wanted.fetch_offset, limit)
-        fetched = self._fetched(log, 0)
+            return self._for_old_client(topic, partition, info, wanted.fetch_offset, limit)
+        fetched = self._fetched(partition, 0)
         if self.read_committed and log.aborted:
             fetched.aborted_transactions = log.aborted_from(wanted.fetch_offset)
         fetched.records = list(info.slices)
@@ -218,7 +221,7 @@ class Reader:
         return fetched
 
     def _info(
-        self, log: PartitionLog, offset: int, limit: int, first: bool, done: Done | None
+        self, partition: Partition, offset: int, limit: int, first: bool, done: Done | None
     ) -> ReadInfo:
         """Where the records are. Raises Elsewhere when the disk must be waited for."""
         if done is not None:
@@ -226,33 +229,34 @@ class Reader:
                 raise done.result
             found: ReadInfo = done.result
             return found
-        stable = log.last_stable_offset if self.read_committed else None
+        stable = partition.last_stable_offset if self.read_committed else partition.high_watermark
+        read = partition.log.read
         try:
-            return log.read(offset, limit, first, stable, wait=False)
+            return read(offset, limit, first, stable, wait=False)
         except NotInMemory:
-            raise Elsewhere(log, partial(log.read, offset, limit, first, stable)) from None
+            raise Elsewhere(partition, partial(read, offset, limit, first, stable)) from None
 
     def _fetched(
-        self, log: PartitionLog, error_code: int, diverging: tuple[int, int] | None = None
+        self, partition: Partition, error_code: int, diverging: tuple[int, int] | None = None
     ) -> Fetched:
         """The fields other than the records."""
         return Fetched(
-            log.partition,
+            partition.index,
             error_code,
-            log.high_watermark,
-            log.last_stable_offset,
-            log.log_start_offset,
+            partition.high_watermark,
+            partition.last_stable_offset,
+            partition.log.log_start_offset,
             () if self.read_committed and not error_code else None,
             diverging=diverging,
         )
 
     def _for_old_client(
-        self, topic: TopicLogs, log: PartitionLog, info: ReadInfo, offset: int, limit: int
+        self, topic: TopicLogs, partition: Partition, info: ReadInfo, offset: int, limit: int
     ) -> Fetched:
         """Records for a client that may not know zstd, or not even batches."""
         old = partial(
             old_form,
-            log,
+            partition,
             info,
             None
             if self.version >= _FIRST_WITH_MAGIC_2
@@ -263,14 +267,14 @@ class Reader:
         )
         if self.version >= _FIRST_WITH_MAGIC_2 and info.size_bytes <= LOOKED_THROUGH_AT_ONCE:
             try:
-                return self._converted(log, old(wait=False))
+                return self._converted(partition, old(wait=False))
             except NotInMemory:
                 pass
-        raise Elsewhere(log, old, reads=self.version >= _FIRST_WITH_MAGIC_2)
+        raise Elsewhere(partition, old, reads=self.version >= _FIRST_WITH_MAGIC_2)
 
-    def _converted(self, log: PartitionLog, converted: Converted) -> Fetched:
+    def _converted(self, partition: Partition, converted: Converted) -> Fetched:
         self.services.metrics.fetch_conversions += converted.records
-        fetched = self._fetched(log, converted.error_code)
+        fetched = self._fetched(partition, converted.error_code)
         if not converted.error_code:
             fetched.records = converted.chunks
             fetched.size_bytes = sum([_size(chunk) for chunk in converted.chunks])
@@ -300,7 +304,7 @@ class Converted(NamedTuple):
 
 
 def old_form(
-    log: PartitionLog,
+    partition: Partition,
     info: ReadInfo,
     magic: int | None,
     offset: int,
@@ -333,12 +337,13 @@ def old_form(
             if converted.data:
                 return Converted(NONE, [converted.data], records)
             last = max(header.last_offset for header, _ in iter_stored(data, partial=True))
-            following = _before_zstd(log.read(last + 1, limit), wait)
+            more = partition.log.read(last + 1, limit, max_offset=partition.high_watermark)
+            following = _before_zstd(more, wait)
             if not following:
                 return Converted(NONE, (), records)
             data = _bytes(following)
     except CorruptRecords as error:
-        logger.error("a batch can't be converted", log=log.directory, why=error.message)
+        logger.error("a batch can't be converted", partition=partition.name, why=error.message)
         return Converted(CORRUPT_MESSAGE)
 
 

@@ -22,9 +22,9 @@ from broker.cores.hosted_shard import NotActive
 from broker.loop.slices import SLICE_NS, Slices
 from broker.net.request import ELEMENTS_MAX, Request, ServedApi
 from broker.topics.logs import TopicLogs
+from broker.topics.partition import Partition
 from broker.topics.registry import OFFSETS_TOPIC
 from log.errors import AppendRefused, LogPoisoned
-from log.partition_log import PartitionLog
 from log.values import AppendInfo
 from protocol.elements import TooManyElements
 from protocol.errors import (
@@ -189,17 +189,17 @@ class _Producing:
         """
         entry = place.entry
         try:
-            log = self._log(entry, place.partition)
+            partition = self._writable(entry, place.partition)
             assert entry is not None
-            if log.topic == OFFSETS_TOPIC:
+            if partition.topic == OFFSETS_TOPIC:
                 return False
             try:
                 produced = analyse(place.data, self.version, self.now_ms, entry.rules, budget)
             except OverBudget:
                 return False
             except CorruptRecords as error:
-                raise _corrupt(error, log) from None
-            place.done.append(self._append(entry, log, produced))
+                raise _corrupt(error, partition) from None
+            place.done.append(self._append(entry, partition, produced))
         except _Refused as refused:
             place.done.append(refused.done(place.partition))
         return True
@@ -235,7 +235,7 @@ class _Producing:
         try:
             while True:
                 entry = self._as_it_is_now(place.entry)
-                log = self._log(entry, index)
+                partition = self._writable(entry, index)
                 assert entry is not None
                 if produced is not None and entry.rules == rules:
                     break
@@ -244,19 +244,19 @@ class _Producing:
                 try:
                     produced = await slices.beside(worker.run(client, check))
                 except CorruptRecords as error:
-                    raise _corrupt(error, log) from None
+                    raise _corrupt(error, partition) from None
                 self.now_ms = self.services.time.now().wall_ms
                 if self.acks and client.closed:
                     return
-            if log.topic == OFFSETS_TOPIC and produced.batches:
-                done.append(await self._append_foreign(slices, entry, log, produced))
+            if partition.topic == OFFSETS_TOPIC and produced.batches:
+                done.append(await self._append_foreign(slices, entry, partition, produced))
             else:
-                done.append(self._append(entry, log, produced))
+                done.append(self._append(entry, partition, produced))
         except _Refused as refused:
             done.append(refused.done(index))
 
     async def _append_foreign(
-        self, slices: Slices, entry: TopicLogs, log: PartitionLog, produced: Produced
+        self, slices: Slices, entry: TopicLogs, partition: Partition, produced: Produced
     ) -> Done:
         """`_append` to the log of a shard, which is loaded anew: its loader tries the records."""
         groups, worker, client = self.services.groups, self.services.worker, self.request.connection
@@ -264,20 +264,20 @@ class _Producing:
         check = partial(
             foreign_records.check,
             produced.data,
-            log.partition,
+            partition.index,
             len(groups.hosted_shards),
             groups.settings.groups,
             self.services.time.now(),
         )
-        append = partial(self._write, log, produced)
+        append = partial(self._write, partition, produced)
         try:
             await slices.beside(worker.run(client, check))
-            info = await slices.beside(groups.append_foreign(log.partition, append))
+            info = await slices.beside(groups.append_foreign(partition.index, append))
         except CorruptRecords as error:
-            raise _corrupt(error, log) from None
+            raise _corrupt(error, partition) from None
         except NotActive as error:
             raise _Refused(KAFKA_STORAGE_ERROR, str(error)) from None
-        return self._done(entry, log, produced, info)
+        return self._done(entry, partition, produced, info)
 
     def _as_it_is_now(self, entry: TopicLogs | None) -> TopicLogs | None:
         """The same topic, None if it has been deleted; its partitions may have become more."""
@@ -289,12 +289,12 @@ class _Producing:
 
     # -- one partition
 
-    def _log(self, entry: TopicLogs | None, index: int) -> PartitionLog:
-        """The log to append to, if this request may."""
+    def _writable(self, entry: TopicLogs | None, index: int) -> Partition:
+        """The partition to append to, if this request may."""
         if entry is None:
             raise _Refused(self._unknown)
-        log = entry.log(index)
-        if log is None:
+        partition = entry.partition(index)
+        if partition is None:
             raise _Refused(UNKNOWN_TOPIC_OR_PARTITION)
         if self.acks not in (-1, 0, 1):
             raise _Refused(INVALID_REQUIRED_ACKS)
@@ -302,61 +302,54 @@ class _Producing:
             raise _Refused(
                 INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {entry.topic.name}"
             )
-        return log
+        return partition
 
     def _check_transactions(self, produced: Produced) -> None:
         if self.transactional or any(batch.is_transactional for batch in produced.batches):
             raise _Refused(INVALID_TXN_STATE, "This broker has no transactions.")
 
-    def _append(self, entry: TopicLogs, log: PartitionLog, produced: Produced) -> Done:
+    def _append(self, entry: TopicLogs, partition: Partition, produced: Produced) -> Done:
         self._check_transactions(produced)
         if not produced.batches:
-            return Done(Appended(log.partition, NONE, -1, -1, log.log_start_offset))
-        return self._done(entry, log, produced, self._write(log, produced))
+            return Done(Appended(partition.index, NONE, -1, -1, partition.log.log_start_offset))
+        return self._done(entry, partition, produced, self._write(partition, produced))
 
     def _done(
-        self, entry: TopicLogs, log: PartitionLog, produced: Produced, info: AppendInfo
+        self, entry: TopicLogs, partition: Partition, produced: Produced, info: AppendInfo
     ) -> Done:
-        """Answers what was appended, and wakes Fetches that wait for it."""
+        """The answer to what was appended."""
         if not info.duplicate:
             entry.bytes_in += len(produced.data)
         if produced.converted:
             self.services.metrics.produce_conversions += produced.converted
         answer = Appended(
-            log.partition, NONE, info.first_offset, info.log_append_time_ms, info.log_start_offset
+            partition.index,
+            NONE,
+            info.first_offset,
+            info.log_append_time_ms,
+            info.log_start_offset,
         )
-        if info.last_offset >= log.high_watermark:  # nobody reads it before it is on the disk
-            return Done(answer, log, info.last_offset + 1)
-        if not info.duplicate:
-            self.services.long_polls.appended(log.topic, log.partition, len(produced.data))
+        if info.last_offset >= partition.high_watermark:
+            return Done(answer, partition, info.last_offset + 1)
         return Done(answer)
 
-    def _write(self, log: PartitionLog, produced: Produced) -> AppendInfo:
-        epoch = max(log.epochs.latest, 0)
-        writes, ticks_ns = self.services.metrics.writes, self.services.time.ticks_ns
-        began_ns = ticks_ns()
+    def _write(self, partition: Partition, produced: Produced) -> AppendInfo:
         try:
-            info = log.append(produced.data, epoch, self.now_ms, produced.batches)
+            return partition.append(produced.data, self.now_ms, produced.batches)
         except AppendRefused as error:
-            raise _Refused(
-                error.error_code, error.message, log_start_offset=_start_told(error, log)
-            ) from None
+            start = _shown_start(error, partition)
+            raise _Refused(error.error_code, error.message, log_start_offset=start) from None
         except LogPoisoned as error:
-            self.services.maintenance.poisoned(log, error)
             raise _Refused(KAFKA_STORAGE_ERROR, str(error)) from None
-        writes.append.add(ticks_ns() - began_ns)
-        if not info.duplicate:
-            writes.records.add(info.last_offset - info.first_offset + 1)
-        return info
 
 
-def _corrupt(error: CorruptRecords, log: PartitionLog) -> _Refused:
-    start = _start_told(error, log)
+def _corrupt(error: CorruptRecords, partition: Partition) -> _Refused:
+    start = _shown_start(error, partition)
     return _Refused(error.error_code, error.message, error.record_errors, start)
 
 
-def _start_told(error: CorruptRecords | AppendRefused, log: PartitionLog) -> int:
-    return -1 if error.error_code in _WITHOUT_START else log.log_start_offset
+def _shown_start(error: CorruptRecords | AppendRefused, partition: Partition) -> int:
+    return -1 if error.error_code in _WITHOUT_START else partition.log.log_start_offset
 
 
 SERVED = ServedApi(API, 0, 13, _handle, elements_max=None)

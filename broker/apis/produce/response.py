@@ -9,13 +9,13 @@ the reference codec. A test compares the two in every version.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.net.request import Request
-from log.partition_log import PartitionLog
+from broker.topics.partition import Partition
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE
 from protocol.headers import response_header
 from protocol.messages.produce import API
@@ -89,11 +89,12 @@ def answer_frame(request: Request, topics: Sequence[tuple[str | bytes, Sequence[
 
 @dataclass(slots=True)
 class Done:
-    """One partition's answer, and the log that must first be on the disk, up to which offset."""
+    """One partition's answer; where there is a ``partition``, that must be stable before."""
 
     answer: Answer
-    log: PartitionLog | None = None
+    partition: Partition | None = None
     end_offset: int = -1
+    """Up to which offset."""
 
 
 def failed(
@@ -120,25 +121,43 @@ def failed(
 def finish(
     services: Services, request: Request, acks: int, responses: list[tuple[Any, list[Done]]]
 ) -> None:
-    """Answers at once, or when all that must be on the disk first is."""
-    flushing = [done for _, partitions in responses for done in partitions if done.log is not None]
-    missing = len(flushing)
-    if not missing:
+    """Answers at once, or when all that was appended is stable."""
+    unstable = [each for _, done in responses for each in done if each.partition is not None]
+    if not unstable:
         _answer(services, request, acks, responses)
         return
+    waiting = _Waiting(len(unstable), partial(_answer, services, request, acks, responses))
+    for done in unstable:
+        assert done.partition is not None
+        ticket = _Ticket(waiting, done)
+        done.partition.when_stable(done.end_offset, ((ticket, done.answer),), _not_stable)
 
-    def flushed(done: Done, reason: str | None) -> None:
-        nonlocal missing
-        if reason is not None:
-            assert isinstance(done.answer, Appended)
-            done.answer = failed(done.answer.partition, KAFKA_STORAGE_ERROR, reason)
-        missing -= 1
-        if not missing:
-            _answer(services, request, acks, responses)
 
-    for done in flushing:
-        assert done.log is not None
-        services.maintenance.when_flushed(done.log, done.end_offset, partial(flushed, done))
+@dataclass(slots=True)
+class _Waiting:
+    """A request some of whose partitions are not stable yet."""
+
+    missing: int
+    answer: Callable[[], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Ticket:
+    """One of these partitions."""
+
+    waiting: _Waiting
+    done: Done
+
+    def take(self, answer: Answer) -> None:
+        """See `Ticket`."""
+        self.done.answer = answer
+        self.waiting.missing -= 1
+        if not self.waiting.missing:
+            self.waiting.answer()
+
+
+def _not_stable(answer: Appended, error: Exception) -> Answer:
+    return failed(answer.partition, KAFKA_STORAGE_ERROR, str(error))
 
 
 def _answer(

@@ -132,7 +132,7 @@ async def test_records_that_are_deleted_while_their_disk_is_awaited() -> None:
         disk = fs.disk = threading.Event()
         reading = asyncio.ensure_future(asked(broker, lambda w: w.call("Fetch", 12, fetching())))
         await eventually("the disk is awaited", lambda: broker.server.disk_reads.done)
-        broker.logs.topics["orders"].logs[0].log_start_offset = 1
+        broker.logs.topics["orders"].partitions[0].log.log_start_offset = 1
 
         disk.set()
 

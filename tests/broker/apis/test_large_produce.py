@@ -197,7 +197,7 @@ async def test_a_broker_that_stops_meanwhile_appends_nothing(tmp_path: Path) -> 
     release = threading.Event()
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
-        log = broker.logs.topics["orders"].logs[0]
+        log = broker.logs.topics["orders"].partitions[0].log
         client = await Client.connect(broker.addresses[0][1])
         holding = asyncio.ensure_future(broker.worker.run("the test", release.wait))
         client.send(PRODUCE.key, 9, **produce_request("orders", packed(LARGE), acks=0))

@@ -34,7 +34,7 @@ class Orders:
 
     @property
     def log(self) -> PartitionLog:
-        return self.broker.logs.topics[NAME].logs[0]
+        return self.broker.logs.topics[NAME].partitions[0].log
 
     @property
     def now_ms(self) -> int:

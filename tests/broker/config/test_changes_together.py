@@ -89,8 +89,8 @@ async def test_growing_and_altering_at_once_lose_neither(tmp_path: Path) -> None
             topic = orders.broker.registry.topic(NAME)
             assert topic is not None
             assert (topic.partitions, topic.configs) == (5, {"retention.ms": "5"})
-            logs = orders.broker.logs.topics[NAME].logs
-            assert [log.config.retention_ms for log in logs] == [5] * 5
+            partitions = orders.broker.logs.topics[NAME].partitions
+            assert [each.log.config.retention_ms for each in partitions] == [5] * 5
 
 
 class FullDisk(OsFileSystem):

@@ -34,6 +34,7 @@ from protocol.messages.delete_groups import API as DELETE_GROUPS
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
 from tests.broker.edge import GROUPS, Client, eventually
 from tests.broker.hand_time import HandTime
+from tests.broker.partitions import partition_for
 from tests.broker.serving import serving
 from tests.log.cleaning_tools import clean_log
 
@@ -57,7 +58,7 @@ def open_copy(directory: Path) -> PartitionLog:
 
 async def loaded(directory: Path, topic_id: bytes | None) -> tuple[Content, int]:
     """What a start finds there, and where its snapshot began; without an id it has none."""
-    hosted = HostedShard(0, GroupShard(GROUPS), open_copy(directory), 1)
+    hosted = HostedShard(0, GroupShard(GROUPS), partition_for(open_copy(directory)), 1)
     found = None if topic_id is None else Snapshots(topic_id, lambda _: 0, Slicer(Time()))
     await load(hosted, 1 << 20, Slicer(Time()), found, lambda: GroupShard(GROUPS))
     return content(hosted.core), hosted.loaded_from

@@ -32,7 +32,7 @@ class SavingBroker(EdgeBroker):
 
     async def ensure_offsets_topic(self) -> bool:
         if not self.runtime.hosted_shards:
-            self.runtime.start(self.open_logs(), bytes([9]) * 16)
+            self.runtime.start(self.open_partitions(), bytes([9]) * 16)
         return True
 
 
@@ -87,7 +87,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> WorkClock:
 
 def fill(broker: EdgeBroker) -> None:
     """A commit of one offset by each of many groups, all in one partition."""
-    (log,) = broker.open_logs()
+    log = broker.open_partitions()[0].log
     for start in range(0, GROUPS, RECORDS_A_BATCH):
         section = b"".join(
             run_records(OffsetRun(f"g{start + n}", "orders", [0], [n], [-1], None, 1), n)

@@ -84,7 +84,7 @@ class Writer:
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Writer:
-    return Writer(EdgeBroker(tmp_path, partitions=1).open_logs()[0])
+    return Writer(EdgeBroker(tmp_path, partitions=1).open_partitions()[0].log)
 
 
 async def test_transactional_commits_count_when_their_transaction_committed(
@@ -201,7 +201,7 @@ async def test_damage_in_the_middle_is_never_read_as_empty(tmp_path: Path, write
     segment = next((tmp_path / "__consumer_offsets-0").glob("*.log"))
     data = bytearray(segment.read_bytes())
     broker = EdgeBroker(tmp_path, partitions=1)
-    opened = broker.open_logs()
+    opened = broker.open_partitions()
     data[len(data) // 2] ^= 0xFF  # after recovery has looked: the disk turned bad under us
     segment.write_bytes(data)
 
@@ -264,15 +264,15 @@ async def test_the_chunk_in_which_a_log_is_read_is_the_setting(
         settings = RuntimeSettings(GROUPS, load_buffer_bytes=size)
         broker = EdgeBroker(tmp_path, partitions=1, settings=settings)
         asked: list[int] = []
-        (log,) = broker.open_logs()
-        scan = log.scan
+        (partition,) = broker.open_partitions()
+        scan = partition.log.scan
 
         def spy(from_offset: int | None = None, chunk_bytes: int = 0, scan=scan) -> Any:  # type: ignore[no-untyped-def]
             asked.append(chunk_bytes)  # noqa: B023
             return scan(from_offset, chunk_bytes)
 
-        log.scan = spy  # type: ignore[method-assign]
-        broker.runtime.start([log])
+        partition.log.scan = spy  # type: ignore[method-assign]
+        broker.runtime.start([partition])
         await eventually(lambda broker=broker: not broker.runtime.loading)
         assert asked == [max(size, 61)], "never less than a batch's header"
         assert broker.runtime.hosted_shards[0].loaded_records == 200

@@ -447,7 +447,7 @@ async def test_loading_a_big_shard_keeps_no_turn_long(tmp_path: Path) -> None:
                 await client.receive(handle)
 
     again = EdgeBroker(tmp_path, partitions=1)
-    logs = again.open_logs()
+    logs = again.open_partitions()
     longest = 0.0
     again.runtime.start(logs)
     while again.runtime.loading:

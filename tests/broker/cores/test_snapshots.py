@@ -38,7 +38,7 @@ class Broker(EdgeBroker):
 
     async def ensure_offsets_topic(self) -> bool:
         if not self.runtime.hosted_shards:
-            self.runtime.start(self.open_logs(), self.topic_id)
+            self.runtime.start(self.open_partitions(), self.topic_id)
         return True
 
     @property
@@ -248,7 +248,7 @@ async def test_a_log_whose_beginning_was_deleted_has_no_use_for_an_older_snapsho
     tmp_path: Path,
 ) -> None:
     await make_history(tmp_path)
-    [log] = Broker(tmp_path, partitions=1).open_logs()
+    log = Broker(tmp_path, partitions=1).open_partitions()[0].log
     assert Snapshots(TOPIC_ID, lambda _: 0, Slicer(Time())).read(log) is not None
     log.log_start_offset = 1
 
@@ -467,7 +467,7 @@ async def longest_turn(over: Callable[[], bool]) -> float:
 
 def test_the_mark_is_the_batch_right_below(tmp_path: Path) -> None:
     log: PartitionLog
-    [log] = Broker(tmp_path, partitions=1).open_logs()
+    log = Broker(tmp_path, partitions=1).open_partitions()[0].log
     log.append_encoded(commit_batch("a", 1, 0), 0, 0, 0)
     assert snapshots.mark_below(log, 0) is None
     assert snapshots.mark_below(log, 2) is None

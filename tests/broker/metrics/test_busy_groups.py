@@ -11,6 +11,7 @@ from broker.metrics.record_times import Key, _Wanted
 from log.record_time import RecordTime, TimeReader
 from protocol.errors import NONE
 from protocol.records.batch import Record, encode_batch
+from tests.broker.partitions import partition_of
 from tests.broker.seen import Seen, seeing
 
 AT = ("consumergroup=busy", "topic=orders", "partition=0")
@@ -19,11 +20,10 @@ RECORDS = 50
 
 def fill(seen: Seen) -> None:
     """Records in ``orders``, one a second, the last one made just now."""
-    log = seen.broker.logs.get("orders", 0)
-    assert log is not None
+    partition = partition_of(seen.broker, "orders")
     now_ms = seen.time.wall_ms
     records = [Record(n, now_ms - 1000 * (RECORDS - 1 - n), None, b"v") for n in range(RECORDS)]
-    log.append(encode_batch(records), 0, now_ms)
+    partition.append(encode_batch(records), now_ms)
 
 
 def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:

@@ -17,6 +17,7 @@ from protocol.errors import NONE
 from protocol.messages.delete_groups import API as DELETE_GROUPS
 from protocol.records.batch import Record, encode_batch
 from tests.broker.config.served import GROUP, Served, serving
+from tests.broker.partitions import partition_of
 
 DAY_MS = 86_400_000
 AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
@@ -24,13 +25,12 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
 
 def fill(served: Served, count: int, partition: int = 0, **fields: Any) -> PartitionLog:
     """Records in ``orders``, one a second, the last one made just now."""
-    log = served.broker.logs.get("orders", partition)
-    assert log is not None
+    there = partition_of(served.broker, "orders", partition)
     now_ms = served.time.wall_ms
     first_ms = now_ms - 1000 * (count - 1)
     records = [Record(index, first_ms + 1000 * index, None, b"v") for index in range(count)]
-    log.append(encode_batch(records, **fields), 0, now_ms)
-    return log
+    there.append(encode_batch(records, **fields), now_ms)
+    return there.log
 
 
 def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:

@@ -19,6 +19,7 @@ from protocol.messages.sync_group import API as SYNC_GROUP
 from protocol.records.message_set import Record
 from protocol.records.message_set import encode as encode_set
 from tests.broker.edge import eventually
+from tests.broker.partitions import log_of
 from tests.broker.seen import PAGE, Scrape, documented, seeing
 from tests.broker.stories import SESSION_MS, a_busy_day, one_that_is_behind, produce
 
@@ -60,12 +61,7 @@ async def test_the_numbers_after_the_story(tmp_path: Path) -> None:
         assert scrape["muster_shards", "state=active"] == 3
         assert scrape["muster_connections"] == 1
         assert scrape["muster_log_segments", ORDERS] == 3, "one for each partition"
-        assert (
-            scrape["muster_log_size_bytes", ORDERS]
-            == seen.broker.logs.get(  # type: ignore[union-attr]
-                "orders", 0
-            ).size_bytes
-        )
+        assert scrape["muster_log_size_bytes", ORDERS] == log_of(seen.broker, "orders").size_bytes
 
         seen.pass_ms(SESSION_MS)
         after = await seen.scrape()
@@ -160,8 +156,7 @@ async def test_records_that_are_deleted_are_no_lag(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         assert await seen.client.commit("auditors", 2) == NONE
-        log = seen.broker.logs.get("orders", 0)
-        assert log is not None
+        log = log_of(seen.broker, "orders")
         log.delete_records(4)
         scrape = await seen.scrape()
 

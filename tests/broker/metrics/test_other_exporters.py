@@ -29,7 +29,7 @@ async def test_kafka_exporter(tmp_path: Path) -> None:
             for group_id in hosted.core.view.offsets.groups()
             for topic, partition in hosted.core.view.offsets.keys(group_id)
         }
-        logs = {(log.topic, log.partition) for log in seen.broker.logs.all()}
+        logs = {(each.topic, each.index) for each in seen.broker.logs.all()}
 
     recorded = {name: {frozenset(labels)} for name, labels in NAMES["kafka_exporter"].items()}
     assert names_of(scrape, "kafka_exporter") == recorded

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from broker.topics.partition import Partition
 from log.checkpoint import CLEANER_OFFSET, read_offsets
 from log.clean_job import CleanedGroup, CleanJob, decode_answer, decode_job, encode_job
 from log.filesystem import OsFileSystem
@@ -109,9 +110,9 @@ async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(tmp_path: Path) -
         broker.cleaning.start()
         real = broker.cleaning.swaps.replace
 
-        async def deleted(cleaned: PartitionLog, group: CleanedGroup) -> None:
+        async def deleted(cleaned: Partition, group: CleanedGroup) -> None:
             entry = broker.logs.topics.pop("t")
-            broker.logs.retire(entry.topic, entry.logs, "0" * 32)
+            broker.logs.retire(entry.topic, entry.partitions, "0" * 32)
             await real(cleaned, group)
 
         broker.cleaning.swaps.replace = deleted  # type: ignore[method-assign]

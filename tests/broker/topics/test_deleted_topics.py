@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.topics import deletions, maintenance
+from broker.topics import deletions, partition
 from log.errors import LogPoisoned
 from protocol.errors import (
     KAFKA_STORAGE_ERROR,
@@ -17,6 +17,7 @@ from protocol.errors import (
     TOPIC_ALREADY_EXISTS,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from tests.broker.partitions import partition_of
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import create_topic, fetch, metadata, produce
 from tests.broker.topics.test_broken_disks import commit, until_done
@@ -308,22 +309,22 @@ async def test_a_log_that_is_not_served_any_more_is_not_probed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its probe would cut the file that another log writes."""
-    monkeypatch.setattr(maintenance, "PROBE_MS_FIRST", 1)
+    monkeypatch.setattr(partition, "PROBE_MS_FIRST", 1)
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await asked(broker, lambda wire: make_with_records(wire, "t"))
-        log = broker.logs.get("t", 0)
-        assert log is not None
+        served = partition_of(broker, "t")
+        log = served.log
         fs.fail("write", "t-0/00000000000000000000.log")
         with pytest.raises(LogPoisoned) as poisoned:
             log.append(batch(b"refused"), 0, 1)
         entry = broker.logs.topics.pop("t")
         probes: list[Callable[[], None]] = []
         monkeypatch.setattr(log, "probe", lambda: probes.append(log.probe))
-        broker.maintenance.poisoned(log, poisoned.value)
-        assert log in broker.maintenance._probing
+        served.poisoned(poisoned.value)
+        assert served.is_probing
 
-        await eventually("it is given up", lambda: log not in broker.maintenance._probing)
+        await eventually("it is given up", lambda: not served.is_probing)
 
         assert not probes
         broker.logs.topics["t"] = entry
@@ -337,7 +338,7 @@ async def test_the_next_topic_of_a_name_begins_at_0_though_the_checkpoints_could
 
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await asked(broker, lambda wire: make_with_records(wire, "t"))
-        for log in broker.logs.all():
+        for log in [each.log for each in broker.logs.all()]:
             log.flush()
         broker.logs.write_checkpoints()
         room = fs.room(0)

@@ -19,7 +19,7 @@ from broker.broker import Broker
 from broker.cores import dropped_offsets, loading
 from broker.cores.dropped_offsets import DroppedOffsets
 from broker.cores.hosted_shard import HostedShard, Phase
-from broker.topics import deletions, maintenance
+from broker.topics import deletions, partition
 from broker.topics.logs import LogManager
 from log.segment import Segment
 from tests.broker.filling_disk import FillingFiles, Life
@@ -43,7 +43,7 @@ FOR_HOW_MANY = (1, 3, 40, 1 << 30)
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tried again later is tried again soon."""
-    for module in (loading, maintenance):
+    for module in (loading, partition):
         monkeypatch.setattr(module, "PROBE_MS_FIRST", 1)
         monkeypatch.setattr(module, "PROBE_MS_MAX", 20)
     monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 5)
@@ -116,7 +116,7 @@ async def with_room(fs: FillingFiles, broker: Broker) -> None:
     await eventually(
         "every log takes writes, and nothing is left of the deleted topics",
         lambda: (
-            not any(log.poisoned for log in broker.logs.all())
+            not any(each.log.poisoned for each in broker.logs.all())
             and all(hosted.phase is Phase.ACTIVE for hosted in broker.runtime.hosted_shards)
             and not broker.registry.dying
         ),

@@ -8,44 +8,41 @@ from pathlib import Path
 import pytest
 
 from broker.config.config import Config
-from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.registry import Topic
 from log.checkpoint import RECOVERY_POINT, read_offsets
 from log.errors import CorruptLog
 from log.filesystem import OsFileSystem
 from protocol.records.batch import Record, encode_batch
+from tests.broker.partitions import partition_in, services_with
 from tests.simulated_files import SimulatedFiles
 
 
 def test_checkpoints_do_not_speak_of_a_deleted_topic(tmp_path: Path) -> None:
     fs = OsFileSystem()
     config = Config({})
-    logs = LogManager(fs, str(tmp_path), config, Time())
+    logs = LogManager(fs, str(tmp_path), config, services_with())
     topic, other = Topic("t", b"1" * 16, 1), Topic("other", b"2" * 16, 1)
     for made in (topic, other):
         logs.show(logs.make(made))
-        log = logs.get(made.name, 0)
-        assert log is not None
+        log = partition_in(logs, made.name).log
         for _ in range(5):
             log.append(encode_batch([Record(0, 1, None, b"v")]), 0, 1)
         log.flush()
         log.delete_records(4)
     logs.write_checkpoints()
     entry = logs.topics.pop("t")
-    logs.remove(logs.retire(topic, entry.logs, "0" * 32))
+    logs.remove(logs.retire(topic, entry.partitions, "0" * 32))
     assert read_offsets(fs, str(tmp_path / RECOVERY_POINT)) == {("other", 0): 5}
 
     again = replace(topic, topic_id=b"3" * 16)
     logs.show(logs.make(again))
-    log = logs.get("t", 0)
-    assert log is not None
+    log = partition_in(logs, "t").log
     log.append(encode_batch([Record(0, 1, None, b"new")]), 0, 1)
-    restarted = LogManager(fs, str(tmp_path), config, Time())
+    restarted = LogManager(fs, str(tmp_path), config, services_with())
     restarted.open_all([again, other])
 
-    log = restarted.get("t", 0)
-    assert log is not None
+    log = partition_in(restarted, "t").log
     assert (log.log_start_offset, log.log_end_offset) == (0, 1)
     assert log.recovery.cuts == []
 
@@ -53,22 +50,22 @@ def test_checkpoints_do_not_speak_of_a_deleted_topic(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_closed_leaves_out_the_marker_and_nothing_else() -> None:
     fs = SimulatedFiles()
     fs.make_directory("/data")
-    logs = LogManager(fs, "/data", Config({}), Time())
+    logs = LogManager(fs, "/data", Config({}), services_with())
     topic = Topic("t", b"1" * 16, 3)
     logs.show(logs.make(topic))
-    for log in logs.all():
-        log.append(encode_batch([Record(0, 1, None, b"v")]), 0, 1)
+    for partition in logs.all():
+        partition.append(encode_batch([Record(0, 1, None, b"v")]), 1)
     fs.fail("fsync", "t-1/00000000000000000000.log")
 
     logs.close_all()
 
     assert read_offsets(fs, f"/data/{RECOVERY_POINT}") == {("t", 0): 1, ("t", 1): 0, ("t", 2): 1}
-    again = LogManager(fs, "/data", Config({}), Time())
+    again = LogManager(fs, "/data", Config({}), services_with())
     again.open_all([topic])
     assert not again.was_clean
-    assert [log.log_end_offset for log in again.all()] == [1, 1, 1]
+    assert [each.log.log_end_offset for each in again.all()] == [1, 1, 1]
     again.close_all()
-    last = LogManager(fs, "/data", Config({}), Time())
+    last = LogManager(fs, "/data", Config({}), services_with())
     last.open_all([topic])
     assert last.was_clean
 
@@ -80,16 +77,16 @@ def test_damage_names_the_setting_that_lets_the_log_end_there_and_it_is_needed_o
 
     def opened(**properties: str) -> LogManager:
         fs.kill()
-        logs = LogManager(fs, "/data", Config(properties), Time())
+        logs = LogManager(fs, "/data", Config(properties), services_with())
         logs.open_all([topic])
         return logs
 
-    logs = LogManager(fs, "/data", Config({}), Time())
+    logs = LogManager(fs, "/data", Config({}), services_with())
     logs.show(logs.make(topic))
-    for log in logs.all():
+    for partition in logs.all():
         for _ in range(3):
-            log.append(encode_batch([Record(0, 1, None, b"v")]), 0, 1)
-        log.flush()
+            partition.append(encode_batch([Record(0, 1, None, b"v")]), 1)
+        partition.log.flush()
     logs.write_checkpoints()
     path = "/data/t-1/00000000000000000000.log"
     fs.names[path].data[69 + 65] ^= 1
@@ -102,6 +99,6 @@ def test_damage_names_the_setting_that_lets_the_log_end_there_and_it_is_needed_o
         opened(**{"log.recovery.truncate": "t-0"})
 
     told = opened(**{"log.recovery.truncate": "t-1, gone-0"})
-    assert [log.log_end_offset for log in told.all()] == [3, 1]
+    assert [each.log.log_end_offset for each in told.all()] == [3, 1]
     assert read_offsets(fs, f"/data/{RECOVERY_POINT}") == {("t", 0): 3, ("t", 1): 1}
-    assert [log.log_end_offset for log in opened().all()] == [3, 1]
+    assert [each.log.log_end_offset for each in opened().all()] == [3, 1]

@@ -9,7 +9,6 @@ import pytest
 
 from broker.broker import Broker
 from broker.config.config import Config, topic_settings
-from broker.time import Time
 from broker.topics.adoption import partition_metadata
 from broker.topics.logs import LogManager
 from broker.topics.produce_rules import produce_rules
@@ -17,6 +16,7 @@ from broker.topics.registry import BadDirectory, Topic
 from log.filesystem import OsFileSystem
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE
 from protocol.records.batch import Record, encode_batch
+from tests.broker.partitions import partition_in, services_with
 from tests.broker.serving import asked, serving
 from tests.broker.topic_calls import create_topic, metadata, produce
 
@@ -25,7 +25,7 @@ TOPIC = Topic("t", b"1" * 16, 8)
 
 def managed(directory: Path, **settings: str) -> LogManager:
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    return LogManager(OsFileSystem(), str(directory), Config(named), Time())
+    return LogManager(OsFileSystem(), str(directory), Config(named), services_with())
 
 
 @pytest.mark.parametrize("threads", ["1", "4"])
@@ -33,17 +33,19 @@ def test_logs_are_opened_in_order_in_any_number_of_threads(tmp_path: Path, threa
     first = managed(tmp_path)
     first.open_all([])
     first.show(first.make(TOPIC))
-    for number, log in enumerate(first.topics["t"].logs):
+    for number, partition in enumerate(first.topics["t"].partitions):
         for _ in range(number):
-            log.append(encode_batch([Record(0, 1, None, b"v")]), 0, 1)
+            partition.append(encode_batch([Record(0, 1, None, b"v")]), 1)
     first.close_all()
 
     again = managed(tmp_path, num_recovery_threads_per_data_dir=threads)
     again.open_all([TOPIC])
 
     assert again.was_clean
-    assert [log.partition for log in again.topics["t"].logs] == list(range(8))
-    assert [log.log_end_offset for log in again.topics["t"].logs] == list(range(8))
+    partitions = again.topics["t"].partitions
+    assert [each.index for each in partitions] == list(range(8))
+    assert [each.log.log_end_offset for each in partitions] == list(range(8))
+    assert [each.high_watermark for each in partitions] == list(range(8))
 
 
 def test_the_mark_of_a_clean_stop_counts_once(tmp_path: Path) -> None:
@@ -85,9 +87,7 @@ def test_a_partition_whose_directory_is_missing_begins_empty(tmp_path: Path) -> 
     logs.open_all([Topic("t", b"1" * 16, 1)])
 
     assert (tmp_path / "t-0" / "partition.metadata").read_bytes() == partition_metadata(b"1" * 16)
-    log = logs.get("t", 0)
-    assert log is not None
-    assert log.log_end_offset == 0
+    assert partition_in(logs, "t").log.log_end_offset == 0
     assert logs.get("t", 1) is None
     assert logs.get("t", -1) is None
     assert logs.get("u", 0) is None

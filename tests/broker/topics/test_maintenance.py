@@ -15,6 +15,7 @@ from log.partition_log import PartitionLog
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, NONE
 from tests.broker.config.test_offsets_topic_settings import commit
 from tests.broker.hand_time import HandTime
+from tests.broker.partitions import log_of, partition_of
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.slow_disk import SlowFiles
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
@@ -54,8 +55,7 @@ async def test_surplus_segments_go(tmp_path: Path) -> None:
         await asked(broker, fill)
         await broker.maintenance.run_retention()
 
-        log = broker.logs.get("t", 0)
-        assert log is not None
+        log = log_of(broker, "t")
         assert 100 <= log.size_bytes < 200
 
 
@@ -69,8 +69,7 @@ async def test_checkpoints_are_written_while_it_runs(tmp_path: Path) -> None:
     settings = {"log.flush.offset.checkpoint.interval.ms": "1000"}
     async with serving(tmp_path, settings) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
-        log = broker.logs.get("t", 0)
-        assert log is not None
+        log = log_of(broker, "t")
         await asyncio.to_thread(log.flush)
         seen = broker.maintenance.checkpoints_written
 
@@ -84,8 +83,7 @@ async def test_records_older_than_flush_ms_are_brought_to_the_disk(tmp_path: Pat
     time = HandTime()
     async with serving(tmp_path, {"log.flush.interval.ms": "50"}, time=time) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
-        log = broker.logs.get("t", 0)
-        assert log is not None
+        log = log_of(broker, "t")
         await broker.maintenance.flush_overdue()
         assert log.recovery_point == 0
 
@@ -100,8 +98,7 @@ async def test_a_topics_own_flush_ms_is_kept_without_being_asked(tmp_path: Path)
         configs = {"flush.ms": "20"}
         await asked(broker, lambda wire: create_topic(wire, "t", configs=configs))
         await asked(broker, lambda wire: produce(wire, "t"))
-        log = broker.logs.get("t", 0)
-        assert log is not None
+        log = log_of(broker, "t")
 
         await eventually("the flush", lambda: log.recovery_point == 1)
 
@@ -116,8 +113,7 @@ async def test_with_flush_messages_1_the_answer_waits_for_the_disk(tmp_path: Pat
         held = [
             asyncio.ensure_future(asked(broker, lambda wire: produce(wire, "t"))) for _ in range(5)
         ]
-        log = broker.logs.get("t", 0)
-        assert log is not None
+        log = log_of(broker, "t")
         await eventually("five appends", lambda: log.log_end_offset == 5)
         other = await asked(broker, lambda wire: produce(wire, "u"))
         assert other["error_code"] == NONE
@@ -188,8 +184,7 @@ async def test_a_full_disk_refuses_appends_until_there_is_room_again(tmp_path: P
         assert (health["state"], health["logs"]) == ("poisoned", ["t-0"])
 
         fs.kind.full = False
-        log = broker.logs.get("t", 0)
-        assert log is not None
+        log = log_of(broker, "t")
         await eventually("the log takes writes again", lambda: not log.poisoned)
         again = await asked(broker, lambda wire: produce(wire, "t", batch(b"z")))
 
@@ -206,9 +201,7 @@ async def test_a_broker_that_stops_does_not_say_that_a_full_disk_takes_writes(
             await asked(broker, lambda wire: create_topic(wire, "t"))
             fs.kind.full = True
             await asked(broker, lambda wire: produce(wire, "t", batch(b"y" * 100)))
-        log = broker.logs.get("t", 0)
-        assert log is not None
-        await broker.maintenance._probe(log)
+        assert not partition_of(broker, "t").is_probing
     told = [line["event"] for line in lines]
     assert "a log takes no writes" in told
     assert "a log takes writes again" not in told
@@ -228,8 +221,7 @@ async def test_a_flush_that_could_not_be_made_answers_who_waits_and_harms_no_lat
     """The waiting were never answered, and all that came after waited behind them."""
     async with serving(tmp_path, {"log.flush.interval.messages": "1"}) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
-        log = broker.logs.get("t", 0)
-        assert log is not None
+        log = log_of(broker, "t")
         log.__class__ = LacksOnce
 
         first = await asyncio.wait_for(asked(broker, lambda wire: produce(wire, "t")), 10)
@@ -269,12 +261,10 @@ async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_retention(
                     produce(wire, topic, batch(b"x" * 20, timestamp=time.wall_ms - age_ms))
 
         await asked(broker, fill)
-        first, second = broker.logs.get("a", 0), broker.logs.get("b", 0)
-        assert first is not None
-        assert second is not None
+        first, second = log_of(broker, "a"), log_of(broker, "b")
 
         class Broken(PartitionLog):
-            def apply_retention(self, now_ms: int) -> list[int]:
+            def apply_retention(self, now_ms: int, max_offset: int | None = None) -> list[int]:
                 raise OSError(errno.EIO, "the disk is gone")
 
         first.__class__ = Broken

@@ -6,10 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from broker.broker import Broker
 from log.checkpoint import HIGH_WATERMARK, read_offsets
-from log.partition_log import PartitionLog
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE
+from tests.broker.partitions import log_of, partition_of
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.slow_disk import SlowFiles
 from tests.broker.topic_calls import (
@@ -24,12 +23,6 @@ from tests.wire import Wire, batch, values_of
 
 EACH = {"log.flush.interval.messages": "1"}
 COMMITTED = {"isolation_level": 1}
-
-
-def log_of(broker: Broker, topic: str = "t") -> PartitionLog:
-    log = broker.logs.get(topic, 0)
-    assert log is not None
-    return log
 
 
 def epoch_end(wire: Wire) -> int:
@@ -76,9 +69,9 @@ async def test_what_waits_for_its_fsync_nobody_hears_of(tmp_path: Path) -> None:
         producing = asyncio.ensure_future(
             asked(broker, lambda wire: produce(wire, "t", batch(b"1", timestamp=9_000)))
         )
-        await eventually("the append", lambda: log_of(broker).log_end_offset == 2)
+        await eventually("the append", lambda: log_of(broker, "t").log_end_offset == 2)
         meanwhile = await asked(broker, everything_about)
-        lag_end = broker.logs.topics["t"].logs[0].high_watermark
+        lag_end = partition_of(broker, "t").high_watermark
         await broker.maintenance.write_checkpoints()
         on_disk = read_offsets(broker.fs, str(tmp_path / HIGH_WATERMARK))
 
@@ -119,11 +112,9 @@ async def test_a_producers_last_batch_is_told_when_it_is_on_the_disk(tmp_path: P
         fs.kind.may_go.clear()
         data = batch(b"0", b"1", producer_id=7, producer_epoch=0, base_sequence=0)
         producing = asyncio.ensure_future(asked(broker, lambda wire: produce(wire, "t", data)))
-        await eventually("the append", lambda: log_of(broker).log_end_offset == 2)
+        await eventually("the append", lambda: log_of(broker, "t").log_end_offset == 2)
         describing = asyncio.ensure_future(asked(broker, sequence_of))
-        await eventually(
-            "it waits", lambda: len(broker.maintenance._flushes.get(log_of(broker), ())) == 2
-        )
+        await eventually("it waits", lambda: len(partition_of(broker, "t")._waiting) == 2)
         assert not describing.done()
 
         fs.kind.may_go.set()
@@ -171,7 +162,7 @@ async def test_what_was_read_before_flushes_were_asked_for_is_read_on(tmp_path: 
         await asked(broker, lambda wire: alter_flush_messages(wire, "1"))
         fs.kind.may_go.clear()
         late = asyncio.ensure_future(asked(broker, lambda wire: produce(wire, "t", batch(b"1"))))
-        await eventually("the append", lambda: log_of(broker).log_end_offset == 2)
+        await eventually("the append", lambda: log_of(broker, "t").log_end_offset == 2)
 
         seen = await asked(broker, lambda wire: fetch(wire, "t"))
 
@@ -189,7 +180,7 @@ async def test_when_flushes_are_asked_for_no_more_what_waits_is_read_with_the_ne
         await asked(broker, lambda wire: create_topic(wire, "t"))
         fs.kind.may_go.clear()
         held = asyncio.ensure_future(asked(broker, lambda wire: produce(wire, "t", batch(b"0"))))
-        await eventually("the append", lambda: log_of(broker).log_end_offset == 1)
+        await eventually("the append", lambda: log_of(broker, "t").log_end_offset == 1)
         await asked(broker, lambda wire: alter_flush_messages(wire, "100"))
 
         late = await asked(broker, lambda wire: produce(wire, "t", batch(b"1")))

@@ -19,6 +19,7 @@ from broker.web import live
 from broker.web.live import Channel, Client, Row, Source
 from protocol.messages.produce import API as PRODUCE
 from protocol.records.batch import Record, encode_batch
+from tests.broker.partitions import partition_of
 from tests.broker.seen import Seen, seeing
 from tests.wire import batch
 
@@ -99,9 +100,7 @@ async def test_since_when_a_group_has_unread_records_is_told_and_told_anew(tmp_p
         first_ms = seen.time.wall_ms
         for since_ms in (first_ms, first_ms + 1000):
             records = [Record(0, since_ms, None, b"v")]
-            log = seen.broker.logs.get("orders", 0)
-            assert log is not None
-            log.append(encode_batch(records), 0, since_ms)
+            partition_of(seen.broker, "orders").append(encode_batch(records), since_ms)
         seen.pass_ms(5000)
         async with watching(seen, "groups") as stream:
 

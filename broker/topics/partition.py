@@ -1,0 +1,287 @@
+"""A partition: its log, how far it is stable, and who waits for that.
+
+*Stable* is what is acknowledged and what readers see (law 2). A record is stable once it is
+appended; where the topic's flush settings ask, once it is flushed. Only this module knows: whoever
+holds a reply back until its records are stable calls `when_stable`, Produce and the shards of the
+offsets topic alike.
+
+A partition flushes its log when that is due, and those who wait share a flush. After a failed write
+it tries, ever less often, until a write works (law 6). Use it from the event loop's thread; `log`
+says which of its own methods may run in others.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError, Task
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from broker.loop.histogram import Writes
+from broker.loop.internal_errors import InternalErrors
+from broker.time import Time
+from broker.topics.long_poll import LongPolls
+from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.ticket import Ticket
+from log.errors import LogPoisoned
+from log.partition_log import PartitionLog
+from log.values import AppendInfo
+from protocol.buffer import Buffer
+from protocol.records.batch import BatchHeader
+
+logger = structlog.get_logger(__name__)
+
+PROBE_MS_FIRST = 200
+PROBE_MS_MAX = 2_000
+"""A disk that has room again takes writes again within so long."""
+
+Reply = Any
+"""What a ticket takes: each who waits has replies of its own kind."""
+OnFailure = Callable[[Any, Exception], Any]
+"""Makes the error of a reply whose records did not become stable: LogPoisoned when nothing is
+written, TimeoutError when they may yet be kept."""
+_Waiting = tuple[int, Sequence[tuple[Ticket, Reply]], OnFailure]
+"""Replies that wait, and until which offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionServices:
+    """What every partition of a broker uses."""
+
+    time: Time
+    spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]]
+    """Runs work beside the requests, which handles its own errors."""
+    errors: InternalErrors
+    long_polls: LongPolls
+    fail: Callable[[str], None]
+    """Stops the broker, with its reason."""
+    writes: Writes
+    """What the writes of all but the offsets topic cost."""
+    offsets_writes: Writes
+    """What those of the offsets topic cost."""
+
+
+class Partition:
+    """One partition that this broker serves."""
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        services: PartitionServices,
+        writes: Writes,
+        is_served: Callable[[Partition], bool],
+    ) -> None:
+        self.log = log
+        self.topic = log.topic
+        self.index = log.partition
+        self.name = f"{log.topic}-{log.partition}"
+        self.high_watermark = log.log_end_offset
+        """End of what is stable, and of what readers see. It never goes back but by a truncation,
+        and only the event loop's thread moves it."""
+        self.writes = writes
+        self._services = services
+        self._is_served = is_served
+        self._waiting: deque[_Waiting] = deque()
+        """In the order of their offsets."""
+        self._flushing = False
+        """A flush runs in a thread, or begins with the next iteration of the loop."""
+        self._promised = False
+        """It was due: who waits is answered behind it, though other settings ask for none now."""
+        self._probe: Task[None] | None = None
+
+    # -- what readers see
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch that batches get when they are appended."""
+        return max(self.log.epochs.latest, 0)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where the first open transaction begins, the high watermark without one."""
+        return min(self.high_watermark, self.log.first_unstable_offset)
+
+    # -- appending
+
+    def append(
+        self, batches: Buffer, now_ms: int, headers: list[BatchHeader] | None = None
+    ) -> AppendInfo:
+        """Appends a producer's batches, as `PartitionLog.append` does, and raises what it raises.
+
+        They are stable at once where the high watermark is above the last of them.
+        """
+        writes, ticks_ns = self.writes, self._services.time.ticks_ns
+        began_ns = ticks_ns()
+        try:
+            info = self.log.append(batches, self.leader_epoch, now_ms, headers)
+        except LogPoisoned as error:
+            self.poisoned(error)
+            raise
+        writes.append.add(ticks_ns() - began_ns)
+        if not info.duplicate:
+            writes.records.add(info.last_offset - info.first_offset + 1)
+            self.appended(len(batches))
+        return info
+
+    def appended(self, size_bytes: int) -> None:
+        """The log has grown by so much: it is stable now, or a flush begins."""
+        log = self.log
+        end_offset = log.log_end_offset
+        if end_offset - log.recovery_point < log.config.flush_messages:
+            self.high_watermark = end_offset
+            if self._waiting and not self._promised:
+                self._release()
+            self._services.long_polls.appended(self.topic, self.index, size_bytes)
+        else:
+            self._promise_flush()
+
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Drops all batches that reach ``offset`` or lie above; the new end. Raises LogPoisoned."""
+        end_offset = self.log.truncate_to(offset, now_ms)
+        self.high_watermark = min(self.high_watermark, end_offset)
+        return end_offset
+
+    def close(self, clean: bool = True) -> None:
+        """Closes the log; in order if ``clean``: all is flushed then. LogPoisoned, OSError."""
+        self.log.close(clean)
+        if clean:
+            self.high_watermark = self.log.log_end_offset
+
+    # -- who waits
+
+    def when_stable(
+        self, offset: int, replies: Sequence[tuple[Ticket, Reply]], on_failure: OnFailure
+    ) -> None:
+        """Gives each ticket its reply once all below ``offset`` is stable.
+
+        When that can't be any more, it is given what ``on_failure`` makes of the reply.
+        """
+        self._waiting.append((offset, replies, on_failure))
+        if offset <= self.high_watermark:
+            self._release()
+        elif offset <= self.log.log_end_offset:
+            self._promise_flush()
+
+    def _release(self) -> None:
+        """Delivers the replies whose records are stable."""
+        waiting = self._waiting
+        high_watermark = self.high_watermark
+        while waiting and waiting[0][0] <= high_watermark:
+            self._deliver(waiting.popleft()[1])
+
+    def _fail_waiting(self, error: Exception) -> None:
+        """Nothing that is waited for will be acknowledged."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, replies, on_failure in waiting:
+            self._deliver((ticket, on_failure(reply, error)) for ticket, reply in replies)
+
+    def _deliver(self, replies: Iterable[tuple[Ticket, Reply]]) -> None:
+        for ticket, reply in replies:
+            try:
+                ticket.take(reply)
+            except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+                self._services.errors.caught("reply", error)
+
+    # -- flushing
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether somebody waits for a flush of the log."""
+        return self._flushing
+
+    def flush_soon(self) -> None:
+        """Has all that is appended on the disk soon."""
+        if not self._flushing:
+            self._begin_flush()
+
+    async def flush(self) -> None:
+        """Flushes the log in a thread; then readers have what is stable. Raises LogPoisoned."""
+        await self._services.time.in_thread(self.log.flush)
+        self.advance()
+
+    def advance(self) -> None:
+        """Moves the high watermark to what is stable now, behind a flush."""
+        log = self.log
+        stable = log.recovery_point if log.flush_due else log.log_end_offset
+        if stable > self.high_watermark:
+            self.high_watermark = stable
+            self._services.long_polls.wake_partition(self.topic, self.index)
+
+    def _promise_flush(self) -> None:
+        self._promised = True
+        if not self._flushing:
+            self._begin_flush()
+
+    def _begin_flush(self) -> None:
+        self._flushing = True
+        self._services.spawn(self._flush_while_due(), "flush")
+
+    async def _flush_while_due(self) -> None:
+        """Flushes; what is appended meanwhile shares the next flush. No waiter is forgotten."""
+        ticks_ns = self._services.time.ticks_ns
+        try:
+            due = True
+            while due:
+                began_ns = ticks_ns()
+                await self.flush()
+                self.writes.fsync.add(ticks_ns() - began_ns)
+                self._promised = due = self.log.flush_due
+                self._release()
+        except LogPoisoned as error:
+            self.poisoned(error)
+        except CancelledError:
+            self._fail_waiting(LogPoisoned("the broker stops"))
+            raise
+        except Exception as error:
+            # No thread or no memory to be had: nothing was said about the disk, so the log goes on,
+            # what waits is not acknowledged, and the next append asks for another flush.
+            logger.exception("a flush failed", partition=self.name)
+            self._fail_waiting(TimeoutError(f"it could not be flushed: {error!r}"))
+        finally:
+            self._flushing = self._promised = False
+
+    # -- failures
+
+    def poisoned(self, error: LogPoisoned) -> None:
+        """A write or a flush has failed: the broker stops, or tries until writes succeed again."""
+        if self.log.failed_for_good:
+            if self._is_served(self):
+                self._services.fail(f"{self.name} can't be written safely any more: {error}")
+                logger.critical("the broker stops", partition=self.name, reason=str(error))
+            self._fail_waiting(error)
+        elif self._probe is None and self.topic != OFFSETS_TOPIC:
+            logger.error("a log takes no writes", partition=self.name, reason=str(error))
+            self._probe = self._services.spawn(self._probe_until_writable(), "probe")
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether writes are tried, until one works."""
+        return self._probe is not None
+
+    async def _probe_until_writable(self) -> None:
+        wait_ms = PROBE_MS_FIRST
+        try:
+            while True:
+                await self._services.time.sleep(wait_ms / 1000)
+                wait_ms = min(2 * wait_ms, PROBE_MS_MAX)
+                if not self._is_served(self):
+                    return  # its topic was deleted; its files may be another log's
+                try:
+                    self.log.probe()
+                except OSError:
+                    continue
+                if self.log.poisoned is None:
+                    logger.info("a log takes writes again", partition=self.name)
+                    return
+        except LogPoisoned as error:
+            self.poisoned(error)
+        finally:
+            self._probe = None
+
+    def stop(self) -> None:
+        """Tries no more writes: whoever closes the log now writes it alone."""
+        if self._probe is not None:
+            self._probe.cancel()

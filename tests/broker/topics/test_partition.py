@@ -1,0 +1,209 @@
+"""A partition: what readers see of it, and who waits until that is more.
+
+Where records must be flushed first nobody sees what is above the last flush.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from broker.apis import list_offsets
+from broker.topics.partition import Partition
+from log.errors import LogPoisoned, OffsetOutOfRange
+from log.values import TimestampOffset
+from tests.broker.partitions import partition_for, services_with
+from tests.log.log_tools import NOW_MS, batch, open_log
+from tests.simulated_files import SimulatedFiles
+
+
+def not_now(work: Coroutine[Any, Any, None], name: str) -> Any:
+    """In the place of a task: the test flushes by itself."""
+    work.close()
+
+
+def opened(fs: SimulatedFiles, **settings: Any) -> Partition:
+    services = dataclasses.replace(services_with(), spawn=not_now)
+    return partition_for(open_log(fs, **settings), services)
+
+
+def append(partition: Partition, *values: bytes, timestamp_ms: int = NOW_MS) -> None:
+    for value in values:
+        partition.append(batch(0, value, timestamp_ms=timestamp_ms), timestamp_ms)
+
+
+def flushed(partition: Partition) -> None:
+    partition.log.flush()
+    partition.advance()
+
+
+def read(partition: Partition, offset: int = 0) -> bytes:
+    """What a Fetch finds."""
+    return partition.log.read(offset, 1000, max_offset=partition.high_watermark).data
+
+
+def ends(partition: Partition) -> tuple[int, int]:
+    return partition.high_watermark, partition.log.log_end_offset
+
+
+def test_an_append_that_needs_a_flush_is_read_behind_it() -> None:
+    partition = opened(SimulatedFiles(), flush_messages=1)
+    append(partition, b"0")
+
+    assert ends(partition) == (0, 1)
+    assert read(partition) == b""
+    partition.log.flush()
+    assert ends(partition) == (0, 1), "only the thread that appends moves it"
+    partition.advance()
+    assert ends(partition) == (1, 1)
+    assert read(partition) != b""
+    partition.advance()
+    assert ends(partition) == (1, 1), "there is no more"
+
+
+def test_records_are_read_at_once_until_a_flush_is_due() -> None:
+    partition = opened(SimulatedFiles(), flush_messages=3)
+    append(partition, b"0", b"1")
+    assert ends(partition) == (2, 2)
+    append(partition, b"2", b"3")
+    assert ends(partition) == (2, 4)
+    flushed(partition)
+    assert ends(partition) == (4, 4)
+
+
+def test_what_came_during_a_flush_is_read_when_it_needs_none() -> None:
+    partition = opened(SimulatedFiles(), flush_messages=3)
+    append(partition, b"0", b"1", b"2")
+    partition.log.flush()
+    append(partition, b"3")
+    assert ends(partition) == (4, 4), "one record above the recovery point"
+
+
+def test_what_is_read_stays_so_when_flushes_are_asked_for_later() -> None:
+    partition = opened(SimulatedFiles())
+    append(partition, b"0", b"1")
+    partition.log.config = dataclasses.replace(partition.log.config, flush_messages=1)
+    assert ends(partition) == (2, 2)
+    append(partition, b"2")
+    assert ends(partition) == (2, 3)
+    partition.log.config = dataclasses.replace(partition.log.config, flush_messages=1000)
+    partition.advance()
+    assert ends(partition) == (3, 3)
+
+
+def test_a_failed_flush_shows_nothing() -> None:
+    fs = SimulatedFiles()
+    partition = opened(fs, flush_messages=1)
+    append(partition, b"0")
+    flushed(partition)
+    append(partition, b"1")
+    fs.fail("fsync", ".log")
+    with pytest.raises(LogPoisoned):
+        partition.log.flush()
+    partition.advance()
+    assert ends(partition) == (1, 2)
+
+
+def test_opening_flushes_what_a_killed_process_had_only_written() -> None:
+    fs = SimulatedFiles()
+    partition = opened(fs, flush_messages=1)
+    append(partition, b"0", b"1")
+    fs.kill()
+    fs.calls.clear()
+
+    again = opened(fs, flush_messages=1)
+
+    assert ends(again) == (2, 2)
+    assert again.log.recovery_point == 2
+    assert ("fsync", again.log.active.file.path) in fs.calls
+
+
+def test_a_log_that_cannot_be_flushed_when_it_is_opened_is_not_opened() -> None:
+    fs = SimulatedFiles()
+    append(opened(fs, flush_messages=1), b"0")
+    fs.kill()
+    fs.fail("fsync", ".log")
+    with pytest.raises(OSError, match=r"flushing /data/t-0 failed"):
+        opened(fs, flush_messages=1)
+
+
+def test_opening_flushes_nothing_where_no_flush_is_due() -> None:
+    fs = SimulatedFiles()
+    append(opened(fs), b"0")
+    fs.kill()
+    fs.calls.clear()
+    assert ends(opened(fs)) == (1, 1)
+    assert not [path for operation, path in fs.calls if operation == "fsync"]
+
+
+def by_time(partition: Partition) -> object:
+    return list_offsets.find(partition, NOW_MS + 50)
+
+
+def largest(partition: Partition) -> object:
+    return list_offsets.find(partition, list_offsets.MAX_TIMESTAMP)
+
+
+def old_style(partition: Partition) -> object:
+    return partition.log.segment_offsets_before(-1, 5, NOW_MS, partition.high_watermark)
+
+
+def delete_all(partition: Partition) -> int:
+    return partition.log.delete_records(-1, partition.high_watermark)
+
+
+@pytest.mark.parametrize(
+    ("look", "before", "after"),
+    [
+        (by_time, list_offsets.Found(), TimestampOffset(NOW_MS + 90, 1, 0)),
+        (largest, TimestampOffset(NOW_MS, 0, 0), TimestampOffset(NOW_MS + 90, 1, 0)),
+        (old_style, [1, 0], [2, 0]),
+        (lambda partition: partition.last_stable_offset, 1, 2),
+        (delete_all, 1, 2),
+    ],
+)
+def test_no_reader_finds_what_is_not_stable(
+    look: Callable[[Partition], object], before: object, after: object
+) -> None:
+    partition = opened(SimulatedFiles(), flush_messages=1)
+    append(partition, b"0")
+    flushed(partition)
+    append(partition, b"1", timestamp_ms=NOW_MS + 90)
+
+    assert look(partition) == before
+    with pytest.raises(OffsetOutOfRange):
+        partition.log.delete_records(2, partition.high_watermark)
+    flushed(partition)
+    assert look(partition) == after
+
+
+def test_an_open_transaction_that_is_not_stable_ends_nobodys_reading_before_it_began() -> None:
+    partition = opened(SimulatedFiles(), flush_messages=1)
+    append(partition, b"0")
+    flushed(partition)
+    append(partition, b"1")
+    partition.log.producers.open_transactions[7] = 1
+    assert partition.last_stable_offset == 1
+    partition.log.producers.open_transactions[7] = 0
+    assert partition.last_stable_offset == 0
+    del partition.log.producers.open_transactions[7]
+    assert partition.last_stable_offset == 1
+
+
+@pytest.mark.parametrize("stable", range(1, 41))
+def test_the_largest_timestamp_below_any_end_is_that_of_a_plain_search(stable: int) -> None:
+    """Timestamps go up and down, over several segments and entries of their time indexes."""
+    fs = SimulatedFiles()
+    partition = opened(fs, segment_bytes=700, index_interval_bytes=100)
+    times = [NOW_MS + (offset * 37) % 29 for offset in range(40)]
+    for time in times:
+        append(partition, b"v", timestamp_ms=time)
+    assert len(partition.log.segments) > 3
+
+    found = partition.log.offset_of_max_timestamp(max_offset=stable)
+
+    first = times.index(max(times[:stable]))
+    assert found == TimestampOffset(times[first], first, 0)
