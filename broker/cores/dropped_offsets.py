@@ -1,9 +1,9 @@
 """Committed offsets of deleted topics: every shard drops them, now or before it serves again.
 
 A topic's entry in the registry outlives its offsets: whatever ends the process, the next one knows
-which shards had still to drop them. A topic made anew under the name loses none of its own, since
-each shard drops only what lies below a bound in its log: the end of that log when nobody could
-commit for the name.
+which shards had still to drop them. A new topic of the same name loses no offsets, since each shard
+drops only those below a bound in its log: the end of that log when nobody could commit for the
+name.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class DroppedOffsets:
         self._on_dropped = on_dropped
 
     def resume(self, topics: Mapping[str, Mapping[int, int] | None]) -> None:
-        """What the process before had still to drop: by topic, the bounds by partition.
+        """What the last process had still to drop: by topic, the bounds by partition.
 
         None: all offsets of that topic, in every shard.
         """
@@ -107,7 +107,7 @@ class DroppedOffsets:
             self._begin(hosted, None)
 
     async def before_serving(self, hosted: HostedShard) -> None:
-        """Does all of it in a shard that is being loaded, before anybody is answered by it.
+        """Does all of it in a shard that is being loaded, before the shard answers anybody.
 
         Raises Superseded.
         """

@@ -1,7 +1,7 @@
 """Records of ``__consumer_offsets`` that its coordinator did not write: Kafka's admin client may.
 
-They are read before they are appended, by what a load reads with. A record that the next load can't
-read would cost all groups of its partition their coordinator, at every start.
+They are read before they are appended, by the code that loads them. With a record that a load can't
+read all groups of its partition would be refused at every start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from protocol.records.stored import iter_stored
 
 
 def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, now: Now) -> None:
-    """Refuse batches, whose offsets count from 0, that a load of ``partition`` would stumble over.
+    """Refuse batches, whose offsets count from 0, that a load of ``partition`` could not read.
 
     Raises CorruptRecords, which names the record. Pure, and as long as a load of them takes: run it
     in a thread.
@@ -43,7 +43,7 @@ def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, no
 
 
 def _check_members(run: Run, offset: int) -> None:
-    """A load lets the first of two members with one id stand; nobody need write that."""
+    """Refuse two members with one id; a load would keep the first."""
     if not isinstance(run, GroupRun) or run.value is None:
         return
     members = run.value.members

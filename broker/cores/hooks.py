@@ -1,4 +1,4 @@
-"""What the runtime calls outside itself."""
+"""The calls of the runtime to other parts."""
 
 from __future__ import annotations
 

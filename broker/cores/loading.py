@@ -1,9 +1,9 @@
-"""Loading a shard, in slices between which the loop serves others; and probing a log that failed.
+"""Loading a shard in slices, and probing a log that failed.
 
 The newest snapshot comes first, and then the log from where it begins (broker/cores/snapshots.py).
 
-Plain records are replayed as they come. Transactional ones, which only a log written by Apache
-Kafka has so far, are kept per producer until their marker: COMMIT replays them, ABORT drops them.
+Plain records are replayed as they come. Transactional ones, which only logs of Apache Kafka have so
+far, are kept per producer until their marker: COMMIT replays them, ABORT drops them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Records that a load passes over because it was told to: `offsets.load.skip.records`.
+"""Records that a load skips: `offsets.load.skip.records`.
 
-The way past a record that can't be read, for who would rather do without it than without the groups
-of its partition. Each that is passed over has its line in the log.
+This is for an operator who would rather lose a record that can't be read than the groups of its
+partition. Each skipped record has a line in the log.
 """
 
 from __future__ import annotations

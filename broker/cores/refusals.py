@@ -1,7 +1,7 @@
 """Error replies in place of replies whose records did not become stable.
 
-A handler's reply was made before its records were written. When the write fails, or takes too long,
-each reply that depends on it turns into one of the same kind that carries only the error.
+A handler's reply is made before its records are written. When the write fails or takes too long,
+each reply that depends on it is replaced by one of the same kind with only the error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the coordinator's runtime reads of the configuration."""
+"""The settings of the coordinator's runtime, from the configuration."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The snapshots beside the logs: ``groups.image`` in each offsets partition's directory.
 
-Owns when one is written, how it gets on the disk, and whether one may be believed. It is written in
-slices of the event loop, the disk's part in a thread, while commits go on. A snapshot that is
-damaged, of another log or ahead of this one is deleted before the first append: it costs time,
-never data.
+Owns when one is written, how it gets on the disk, and whether one is valid. It is made in slices of
+the event loop while commits go on, and a thread writes it. A snapshot that is damaged, of another
+log or ahead of this one is deleted before the first append: that costs time, never data.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ class Snapshots:
                 raise BadImage(f"the batch below offset {offset} is another one")
 
     def refuse(self, log: PartitionLog, reason: str) -> None:
-        """Delete a snapshot that must not be believed; in any thread. Raises OSError."""
+        """Delete a snapshot that is not valid; in any thread. Raises OSError."""
         self._begin.pop(log.partition, None)
         logger.warning(
             "a snapshot of groups can't be used; the whole log is read instead",
