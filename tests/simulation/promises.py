@@ -29,6 +29,10 @@ class Promises:
         """A reply that depends on the records below ``log_offset`` is on its way."""
         self.told = max(self.told, log_offset)
 
+    def forgo(self, log_offset: int) -> None:
+        """The power fails, and nothing was promised but what is flushed, below ``log_offset``."""
+        self.told = min(self.told, log_offset)
+
     def kept(self, found: Iterable[ModelRecord], end: int) -> None:
         """A start finds these records in a log that ends at ``end``; fail unless that may be."""
         assert end >= self.told, f"the log ends at {end}, and {self.told} was acknowledged"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PATIENCE_NS = 70 * S
 """The longest that a request may take while the broker serves: a rebalance and some."""
 CONNECTS_AGAIN_NS = (50 * MS, 500 * MS, 2 * S)
-_CORRELATION = struct.Struct(">i")
+CORRELATION = struct.Struct(">i")
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,14 @@ class Client:
         """Take the answer to ``sent``, and think later."""
         raise NotImplementedError
 
+    def leaves(self, sent: Sent, frame: bytes) -> None:
+        """The broker hands the answer to ``sent`` to a transport: is it time?"""
+
     def lost(self) -> None:
         """The connection is gone, and what was asked on it is not answered any more."""
+
+    def power_fails(self) -> None:
+        """What the offsets topic has not flushed may be lost with the power."""
 
     def think_after(self, ns: int) -> None:
         """Do the next thing then; the last word counts."""
@@ -114,6 +120,14 @@ class Client:
             else:
                 self.wire.close(reset=how == "reset")
         self._forget_connection()
+
+    def written(self, frame: bytes) -> None:
+        """The broker hands an answer to a transport, perhaps one that is waited for no more."""
+        (correlation_id,) = CORRELATION.unpack_from(frame)
+        for sent in self.sent:
+            if sent.correlation_id == correlation_id:
+                self.leaves(sent, frame)
+                return
 
     # -- inside
 
@@ -156,7 +170,7 @@ class Client:
         self.think_after(self.chance.choice(CONNECTS_AGAIN_NS))
 
     def _frame(self, frame: bytes) -> None:
-        (correlation_id,) = _CORRELATION.unpack_from(frame)
+        (correlation_id,) = CORRELATION.unpack_from(frame)
         assert self.sent, f"{self.name} hears of {correlation_id}, and asked nothing"
         sent = self.sent.popleft()
         assert correlation_id == sent.correlation_id, (

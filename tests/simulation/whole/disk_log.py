@@ -88,6 +88,11 @@ class LogOnDisk:
             behind = self._position + _BASE_AND_LENGTH.size + length
             if length <= 0 or behind > len(data):
                 break
+            if (
+                self._synced
+                and data[self._position : behind] != inode.data[self._position : behind]
+            ):
+                break  # written over since: the disk may have either
             (delta,) = _LAST_DELTA.unpack_from(data, self._position + _LAST_DELTA_AT)
             self._end, self._position = base + delta + 1, behind
         return self._end

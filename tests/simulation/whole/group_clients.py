@@ -24,6 +24,8 @@ class GroupClient(Client):
     def __init__(self, world: World, logic: Member | Admin, host: str, chance: Random) -> None:
         super().__init__(world, logic.name, host, chance)
         self.logic = logic
+        self._confused = False
+        """What it asks now is not what it should."""
 
     def act(self) -> None:
         chance = self.chance
@@ -38,7 +40,7 @@ class GroupClient(Client):
             self.world.happened["client hangs"] += 1
             self.think_after(chance.choice((3, 8, 20, 40)) * S)
         else:
-            confused = dice < 0.06
+            confused = self._confused = dice < 0.06
             self.world.happened["confused"] += confused
             logic = self.logic
             call = logic.confused(number) if confused else logic.next_call(number, calm=self.calm)
@@ -50,6 +52,17 @@ class GroupClient(Client):
         self.drop_connection()
         self.logic.restart()
         self.think_after(self.chance.choice((100 * MS, 5 * S, 15 * S)))
+
+    def leaves(self, sent: Sent, frame: bytes) -> None:
+        key = (self.name, sent.correlation_id)
+        self.world.replies.leaves(key, lambda: reply_in(sent, frame))
+
+    def unread_ns(self, now_ns: int) -> int:
+        """How long a request of a member that is one has lain in the broker's kernel, unread."""
+        wire = self.wire
+        if wire is None or not wire.arrived or not self.sent or self._confused:
+            return 0
+        return now_ns - wire.arrived_ns
 
     def lost(self) -> None:
         self.logic.waiting_for = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Mapping
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 PORT = 9092
 DIRECTORY = "/data"
+CLOSINGS = 10
+"""Waits in `finally` blocks that a coroutine may have, one in the other, when it is closed."""
 
 
 class ProcessFiles(SimulatedFiles):
@@ -30,8 +33,12 @@ class ProcessFiles(SimulatedFiles):
 
     def __init__(self, files: SimulatedFiles, loop: VirtualLoop) -> None:
         self.__dict__.update(files.__dict__)  # the same names, faults and locks
+        self.files = files
         self.loop = loop
         self.dead = False
+
+    def room(self, more: int) -> int:
+        return self.files.room(more)
 
     def fault(self, operation: str, path: str) -> Fault | None:
         if self.dead:
@@ -47,9 +54,10 @@ def configuration(settings: Mapping[str, str]) -> Config:
 
 
 class Process:
-    """A broker that starts when it is made; `run` lets it live until it ends or is ended."""
+    """A broker; `run` starts it, or lets it live on, until it ends, is ended, or is left."""
 
     def __init__(self, world: World, chance: Random) -> None:
+        self.world = world
         self.loop = VirtualLoop(world.agenda, world.network, Random(chance.random()))
         self.time = VirtualTime(self.loop, Random(chance.random()), lambda: world.wall_ahead_s)
         self.files = ProcessFiles(world.files, self.loop)
@@ -57,17 +65,23 @@ class Process:
             configuration(world.settings), fs=self.files, time=self.time, bind=world.network.bind
         )
         self.serves = False
+        self.killed = False
+        self.loses_power = False
+        self.ended = False
+        """By itself, or because it was asked to."""
         self.died_of: str | None = None
         """What it said when it ended by itself."""
         self._stop: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
 
     def run(self) -> None:
-        """Live."""
-        self._task = self.loop.create_task(self._live())
-        self._task.add_done_callback(lambda _: self.loop.leave())
+        """Live until the loop is left."""
+        if self._task is None:
+            self._task = self.loop.create_task(self._live())
+            self._task.add_done_callback(lambda _: self.loop.leave())
         self.loop.run_forever()
-        if self._task.done() and not self._task.cancelled():
+        if self._task.done() and not self.killed:
+            self.ended = True
             error = self._task.exception()
             if error is not None:
                 if not isinstance(error, OSError):
@@ -81,6 +95,7 @@ class Process:
             broker.open()
             await broker.start()
             self.serves = True
+            self.world.serves()
             waits = [asyncio.ensure_future(each.wait()) for each in (self._stop, broker.stopped)]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for wait in waits:
@@ -100,16 +115,18 @@ class Process:
 
     def kill(self) -> None:
         """SIGKILL: not another instruction is executed."""
-        self.serves = False
+        self.killed, self.serves = True, False
         self.files.dead = True
         self.loop.leave()
 
     def bury(self) -> None:
         """Close what the dead process left in memory, so that no part of it ever runs again."""
         self.files.dead = True
-        for task in asyncio.all_tasks(self.loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        for task in sorted(asyncio.all_tasks(self.loop), key=lambda each: each.get_name()):
+            task._log_destroy_pending = False
             coroutine = task.get_coro()
-            if coroutine is not None:
-                coroutine.close()
+            for _ in range(CLOSINGS):
+                with suppress(RuntimeError):  # it waits for something even now
+                    coroutine.close()
+                    break
         self.loop.close()

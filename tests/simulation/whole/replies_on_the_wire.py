@@ -94,7 +94,9 @@ def answers_well(reply: Reply) -> bool:
     if isinstance(reply, int):
         return reply == 0
     if isinstance(reply, CommitReply):
-        return reply.errors == 0 or not isinstance(reply.errors, int)
+        errors = reply.errors
+        columns = [errors] if isinstance(errors, int) else errors
+        return any(0 in ([each] if isinstance(each, int) else each) for each in columns)
     return reply.error_code == 0
 
 

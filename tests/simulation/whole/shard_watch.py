@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from broker.cores.hosted_shard import HostedShard, Phase
 from coordinator.calls import Call, DeleteGroup, Now
 from coordinator.config import GroupConfig
 from coordinator.outcome import Outcome
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 LATE_MS = 300
 """How late a timer may be: what the clock trusts a loop that shows no sign of life, and a slice."""
 
+FOR_EVER_MS = 10**9
+
 
 @dataclass
 class Opened:
@@ -45,7 +48,6 @@ class Opened:
 class ShardWatch:
     """One partition's shard, whichever it is now, as `Checkers` knows a world."""
 
-    late_ms = LATE_MS
     leapt_ms = 0
 
     def __init__(self, world: World, partition: int) -> None:
@@ -61,13 +63,24 @@ class ShardWatch:
         self.checkers = Checkers(self)
         self.touched = False
         self.serves = False
-        self._ends = {
-            synced: LogOnDisk(world.files, OFFSETS_TOPIC, partition, synced=synced)
-            for synced in (False, True)
-        }
+        self.hosted: HostedShard
+        self._active_since_ms: int | None = None
+        self._ends: dict[bool, LogOnDisk] = {}
+        self.look_at_disk_anew()
         self._outcome: Outcome | None = None
         self._call: Call | None = None
         self._to_replay = 0
+
+    @property
+    def late_ms(self) -> int:
+        """How late a deadline may be; in a shard that cannot write nothing falls due."""
+        if self.hosted.phase is not Phase.ACTIVE:
+            self._active_since_ms = None
+            return FOR_EVER_MS
+        if self._active_since_ms is None:
+            self._active_since_ms = self.mono_ms
+        settling = self.mono_ms - self._active_since_ms < LATE_MS
+        return FOR_EVER_MS if settling else LATE_MS
 
     @property
     def mono_ms(self) -> int:
@@ -92,17 +105,31 @@ class ShardWatch:
         self.log.replay(shard, self.unappended, with_snapshot)
         return shard
 
+    def look_at_disk_anew(self) -> None:
+        """The files may be others than they were."""
+        files, partition = self.world.files, self.partition
+        self._ends = {
+            synced: LogOnDisk(files, OFFSETS_TOPIC, partition, synced=synced)
+            for synced in (False, True)
+        }
+
     def stable_end(self) -> int:
         """The offset below which the log outlives what this world may do to the broker."""
-        return self._ends[self.world.flushes].end()
+        return self.end(synced=self.world.flushes)
+
+    def end(self, *, synced: bool) -> int:
+        """The offset behind what is written, or flushed."""
+        return self._ends[synced].end()
 
     # -- a shard's life
 
-    def begin(self, shard: GroupShard, now: Now) -> None:
+    def begin(self, hosted: HostedShard, shard: GroupShard, now: Now) -> None:
         """``shard`` has read its log; it serves once it is loaded."""
-        self.shard, self.now, self.serves = shard, now, False
+        self.hosted, self.shard, self.now, self.serves = hosted, shard, now, False
+        self._active_since_ms = None
         self.config = shard._state.config
         self.open.clear()
+        self.look_at_disk_anew()
         self._outcome, self._to_replay = None, 0
         self.log = SimulatedLog(flushes=False)
         self.log.batches = [
@@ -159,7 +186,7 @@ class ShardWatch:
             self.checkers.replied(opened.call, reply)
             self.world.replies.made(ticket, opened.call, reply, self)
         self.checkers.told(outcome.events)
-        self.world.told(self, outcome.events)
+        self.world.told(outcome.events)
         if call is not None:
             self.checkers.after_call(call, outcome)
 

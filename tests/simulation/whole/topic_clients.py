@@ -1,14 +1,36 @@
-"""Who makes topics, takes them away, and looks at what is there."""
+"""Who makes topics, takes them away, and looks at what is left of them."""
 
 from __future__ import annotations
 
-from protocol.errors import COORDINATOR_NOT_AVAILABLE, NONE, TOPIC_ALREADY_EXISTS
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from protocol.errors import (
+    NONE,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from tests.simulation.clients import PARTITIONS, TOPICS
 from tests.simulation.whole.agenda import MS, S
 from tests.simulation.whole.client import Client, Sent, WireRequest
+from tests.simulation.whole.record_clients import LEDGER, RECORD_PARTITIONS, STREAM
+
+if TYPE_CHECKING:
+    from tests.simulation.whole.world import World
 
 MADE = TOPICS[:2]
 """The third one's name is none that a topic may have: commits for it are refused by the edge."""
+
+
+def _created(name: str, partitions: int, flushed: bool = False) -> dict[str, Any]:
+    configs = [{"name": "flush.messages", "value": "1"}] if flushed else []
+    return {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": 1,
+        "assignments": [],
+        "configs": configs,
+    }
 
 
 class TopicAdmin(Client):
@@ -16,11 +38,13 @@ class TopicAdmin(Client):
 
     def act(self) -> None:
         topics = [
-            {"name": name, "num_partitions": PARTITIONS, "replication_factor": 1} for name in MADE
+            *(_created(name, PARTITIONS) for name in MADE),
+            _created(LEDGER, RECORD_PARTITIONS, flushed=True),
+            _created(STREAM, RECORD_PARTITIONS),
         ]
         if not self.world.topics_made:
-            value = {"topics": topics, "timeout_ms": 30_000}
-            self.send(WireRequest("CreateTopics", self.chance.randint(2, 4), value))
+            value = {"topics": topics, "timeout_ms": 30_000, "validate_only": False}
+            self.send(WireRequest("CreateTopics", self.chance.randint(2, 6), value))
         else:
             value = {"key": "anything", "key_type": 0}
             self.send(WireRequest("FindCoordinator", self.chance.randint(1, 3), value))
@@ -32,5 +56,98 @@ class TopicAdmin(Client):
             self.world.topics_made = codes <= {NONE, TOPIC_ALREADY_EXISTS}
             self.think_after(100 * MS)
         else:
-            assert answer["error_code"] in (NONE, COORDINATOR_NOT_AVAILABLE)
-            self.think_after(30 * S)
+            made = answer["error_code"] == NONE
+            self.think_after((30 if made else 1) * S)
+
+
+class TopicLife(Client):
+    """One topic's life, over and over: made, committed for, deleted; then nothing is left of it."""
+
+    def __init__(self, world: World, name: str, host: str, chance: Random) -> None:
+        super().__init__(world, name, host, chance)
+        self.lives = 0
+        self._group_id = f"committed for {name}"
+        self._stage = self._create
+        self._surely_new = True
+        """No offset of a life before may be there."""
+
+    def power_fails(self) -> None:
+        """Where offsets are not flushed, neither are their deletions: what is there may be old."""
+        self._stage = self._create
+        self._surely_new = False
+
+    def act(self) -> None:
+        self._stage()
+
+    def hear(self, sent: Sent, frame: bytes) -> None:
+        sent.about(sent.answer_in(frame))
+        self.think_after(self.chance.choice((10, 300, 2_000)) * MS)
+
+    def _create(self) -> None:
+        value = {"topics": [_created(self.name, 2)], "timeout_ms": 30_000, "validate_only": False}
+        self.send(WireRequest("CreateTopics", self.chance.randint(2, 6), value), self._created)
+
+    def _created(self, answer: dict[str, Any]) -> None:
+        if answer["topics"][0]["error_code"] in (NONE, TOPIC_ALREADY_EXISTS):
+            self._stage = self._look_for_old_offsets if self._surely_new else self._commit
+
+    def _look_for_old_offsets(self) -> None:
+        """The topic is there again, and nobody has committed for it yet."""
+        self._fetch(self._commit)
+
+    def _commit(self) -> None:
+        partitions = [
+            {"partition_index": i, "committed_offset": 7, "committed_metadata": "of a life"}
+            for i in range(2)
+        ]
+        value = {
+            "group_id": self._group_id,
+            "generation_id_or_member_epoch": -1,
+            "member_id": "",
+            "topics": [{"name": self.name, "partitions": partitions}],
+        }
+        request = WireRequest("OffsetCommit", self.chance.randint(2, 8), value)
+        self.send(request, self._committed)
+
+    def _committed(self, answer: dict[str, Any]) -> None:
+        if {each["error_code"] for each in answer["topics"][0]["partitions"]} == {NONE}:
+            self._stage, self._surely_new = self._delete, True
+
+    def _delete(self) -> None:
+        value = {"topic_names": [self.name], "timeout_ms": 30_000}
+        self.send(WireRequest("DeleteTopics", self.chance.randint(1, 5), value), self._deleted)
+
+    def _deleted(self, answer: dict[str, Any]) -> None:
+        """It may have been deleted by a request whose answer was lost."""
+        code = answer["responses"][0]["error_code"]
+        if code in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
+            self._stage = self._look_for_topic
+
+    def _look_for_topic(self) -> None:
+        value = {"topics": [{"name": self.name}], "allow_auto_topic_creation": False}
+        self.send(WireRequest("Metadata", self.chance.randint(4, 8), value), self._looked)
+
+    def _looked(self, answer: dict[str, Any]) -> None:
+        code = answer["topics"][0]["error_code"]
+        assert code == UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted, and has {code}"
+        self._stage = self._look_for_offsets
+
+    def _look_for_offsets(self) -> None:
+        dice = self.chance.random()
+        again = dice < 0.4
+        self._fetch(self._look_for_topic if again else self._create)
+
+    def _fetch(self, then: Any) -> None:
+        topics = [{"name": self.name, "partition_indexes": [0, 1]}]
+        value = {"group_id": self._group_id, "topics": topics}
+
+        def fetched(answer: dict[str, Any]) -> None:
+            if answer["error_code"]:
+                return
+            partitions = answer["topics"][0]["partitions"]
+            offsets = {each["committed_offset"] for each in partitions}
+            assert offsets == {-1}, f"of {self.name}, which was deleted, {offsets} are left"
+            self.lives += then == self._create
+            self._stage = then
+
+        self.send(WireRequest("OffsetFetch", self.chance.randint(2, 5), value), fetched)

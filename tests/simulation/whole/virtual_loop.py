@@ -53,6 +53,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         self.iterations += 1
         self.now_ns += ITERATION_NS
+        self.agenda.run_until(self.now_ns)  # what has come, unseen, while the process did not look
         self._run_timers()
         ready = self._ready
         for _ in range(len(ready)):

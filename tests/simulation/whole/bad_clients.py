@@ -1,0 +1,71 @@
+"""Clients that mean no good, or do not care: hostile bytes, and requests without an end.
+
+Nobody else may notice them.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from protocol.errors import NONE
+from protocol.headers import encode_request_header
+from tests.simulation.whole.agenda import MS, S
+from tests.simulation.whole.client import Client, Sent, WireRequest
+
+REQUESTS_AT_ONCE = 400
+
+
+class Hostile(Client):
+    """Sends what is no request, or only looks like one."""
+
+    def act(self) -> None:
+        assert self.wire is not None
+        if self.calm:
+            return
+        self.world.happened["hostile bytes"] += 1
+        self.wire.on_frame = lambda frame: None
+        self.wire.send(self._nonsense())
+        self.think_after(self.chance.choice((100, 3_000)) * MS)
+        if self.chance.random() < 0.7:
+            self.drop_connection()
+
+    def _nonsense(self) -> bytes:
+        chance = self.chance
+        key = chance.choice((0, 1, 3, 8, 9, 11, 14, 18, 19, 42, 60, 999))
+        header = encode_request_header(key, chance.randint(0, 9), 1, "hostile")
+        body = chance.randbytes(chance.choice((0, 3, 40, 2_000)))
+        counts = struct.pack(">ii", chance.choice((-1, 0, 2**31 - 1)), 2**31 - 1)
+        whole = header + chance.choice((b"", counts)) + body
+        return chance.choice(
+            (
+                struct.pack(">i", chance.choice((-1, 0, 5, 2**31 - 1, 1 << 27))),
+                chance.randbytes(chance.choice((1, 4, 100))),
+                struct.pack(">i", len(whole)) + whole,
+                struct.pack(">i", len(whole) + 10) + whole,
+                struct.pack(">i", len(whole)) + whole + b"\x00\x00",
+            )
+        )
+
+    def leaves(self, sent: Sent, frame: bytes) -> None:
+        """Whatever it is told is none of the checkers' business."""
+
+
+class Glutton(Client):
+    """Asks for much at once and reads none of it for a while; then all of it must be there."""
+
+    def act(self) -> None:
+        assert self.wire is not None
+        value = {"topics": None, "allow_auto_topic_creation": False}
+        for _ in range(2 if self.calm else self.chance.choice((2, 50, REQUESTS_AT_ONCE))):
+            self.send(WireRequest("Metadata", self.chance.randint(4, 8), value))
+        if not self.calm:
+            wire = self.wire
+            wire.read(False)
+            self.world.agenda.after(self.chance.choice((1, 8)) * S, wire.read, True)
+
+    def hear(self, sent: Sent, frame: bytes) -> None:
+        answer = sent.answer_in(frame)
+        assert all(topic["error_code"] == NONE for topic in answer["topics"])
+        if not self.sent:
+            self.world.happened["gluttony"] += 1
+            self.think_after(self.chance.choice((5, 20)) * S)

@@ -1,0 +1,137 @@
+"""What fails in the simulated world: the process, the power, the disk, the clock, the connections.
+
+A fault comes every some ten seconds, whichever chance chooses. Each says what it excuses: a broker
+that has just stood still may answer late, one whose disk was full may have refused to start.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.simulation.whole.agenda import MS, S
+
+if TYPE_CHECKING:
+    from tests.simulation.whole.world import World
+
+EVERY_S = (2, 5, 10, 20, 30)
+FAULTS_WORTH = {
+    "kill": 6,
+    "power": 6,
+    "stop": 3,
+    "pause": 8,
+    "slow disk": 6,
+    "full disk": 4,
+    "failing writes": 4,
+    "failing fsync": 2,
+    "wall clock jumps": 3,
+    "storm": 3,
+}
+"""How often each comes, in relation to the others."""
+
+
+class Faults:
+    """The faults of one world; `begin` sets the first."""
+
+    def __init__(self, world: World, chance: Random) -> None:
+        self.world = world
+        self.chance = chance
+        self.disk_until_ns = 0
+        """Until when the disk is in trouble, or may be the reason of what is."""
+        self._deeds: dict[str, Callable[[], None]] = {
+            "kill": lambda: self.world.end_process(power_fails=False),
+            "power": lambda: self.world.end_process(power_fails=True),
+            "stop": self.stop,
+            "pause": self.pause,
+            "slow disk": self.slow_disk,
+            "full disk": self.full_disk,
+            "failing writes": self.failing_writes,
+            "failing fsync": self.failing_fsync,
+            "wall clock jumps": self.wall_clock_jumps,
+            "storm": self.storm,
+        }
+        assert set(self._deeds) == set(FAULTS_WORTH)
+
+    def begin(self) -> None:
+        self.world.agenda.after(self.chance.choice(EVERY_S) * S, self._next)
+
+    def _next(self) -> None:
+        if self.world.calm:
+            return
+        self.begin()
+        [name] = self.chance.choices(list(FAULTS_WORTH), list(FAULTS_WORTH.values()))
+        if self.world.process is not None:
+            self.world.happened[name] += 1
+            self._deeds[name]()
+
+    @property
+    def disk_in_trouble(self) -> bool:
+        """Whether the disk may be the reason that something fails."""
+        return self.world.agenda.now_ns < self.disk_until_ns
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        assert self.world.process is not None
+        self.world.process.ask_to_stop()
+
+    def pause(self) -> None:
+        """The process gets no time: SIGSTOP, a laptop's lid, a machine that swaps."""
+        assert self.world.process is not None
+        pause_ns = self.chance.choice((50, 150, 400, 3_000, 12_000, 40_000)) * MS
+        self.world.excuse(pause_ns)
+        self.world.process.loop.stand_still(pause_ns)
+
+    def _trouble(self, seconds: float, until: Callable[[], None]) -> None:
+        """The disk is in trouble for so long; what it has broken may take a while longer."""
+        over_ns = self.world.agenda.now_ns + int(seconds * S)
+        self.disk_until_ns = max(self.disk_until_ns, over_ns + 15 * S)
+        self.world.agenda.at(over_ns, until)
+
+    def slow_disk(self) -> None:
+        """Each job for the disk takes long, for a time."""
+        seconds = self.chance.choice((1, 4, 10))
+        slow_ns = self.chance.choice((30, 300, 1_500)) * MS
+        self.world.disk_ns = slow_ns
+        self.world.excuse(seconds * S + 20 * slow_ns)
+        self.world.agenda.after(seconds * S, self._disk_is_fast)
+
+    def _disk_is_fast(self) -> None:
+        self.world.disk_ns = 0
+
+    def full_disk(self) -> None:
+        """There is room for a little more, or for nothing."""
+        files = self.world.files
+        used = files.capacity_bytes - files.room(0)
+        files.capacity_bytes = used + self.chance.choice((0, 0, 50, 3_000))
+        self._trouble(self.chance.choice((0.5, 3, 12)), self._disk_has_room)
+
+    def _disk_has_room(self) -> None:
+        self.world.files.capacity_bytes = 1 << 40
+
+    def failing_writes(self) -> None:
+        """Some writes fail, each leaving a part of its bytes."""
+        suffix = self.chance.choice((".log", ".log", ""))
+        self.world.files.fail(
+            "write",
+            suffix,
+            count=self.chance.randint(1, 4),
+            partial_bytes=self.chance.choice((0, 1, 70)),
+        )
+        self._trouble(self.chance.choice((1, 6)), self.world.files.heal)
+
+    def failing_fsync(self) -> None:
+        """A disk that does not keep what it was given: the broker must go (law 6)."""
+        self.world.files.fail("fsync", ".log", count=1, code=errno.EIO)
+        self._trouble(self.chance.choice((1, 6)), self.world.files.heal)
+
+    def wall_clock_jumps(self) -> None:
+        self.world.wall_ahead_s += self.chance.choice((-3_600, -5, 5, 30))
+
+    def storm(self) -> None:
+        """A switch is restarted: many connections break at once."""
+        for client in self.world.clients:
+            if self.chance.random() < 0.5:
+                client.drop_connection()
+                client.think_after(self.chance.randint(0, 2_000) * MS)

@@ -1,0 +1,250 @@
+"""Producers and consumers of ordinary topics, and what they may rely on.
+
+Two topics are written: ``ledger``, each of whose records is flushed before it is acknowledged, and
+``stream``, whose records are not. A producer that is idempotent sends a batch again until it is
+acknowledged; its records must be in the log once. A consumer reads from the beginning on: every
+offset follows the one before it, and what was read once is read again. `Records` is what both have
+seen; it is held against the log's bytes when a broker has started, and at the end.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from protocol.errors import (
+    NONE,
+    OFFSET_OUT_OF_RANGE,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    UNKNOWN_PRODUCER_ID,
+)
+from protocol.records.batch import Record, encode_batch, records_of
+from protocol.records.stored import iter_stored
+from tests.simulation.whole.agenda import MS, S
+from tests.simulation.whole.client import CONNECTS_AGAIN_NS, Client, Sent, WireRequest
+from tests.simulation.whole.disk_log import LogOnDisk, batches_of
+
+if TYPE_CHECKING:
+    from tests.simulation.whole.world import World
+
+LEDGER, STREAM = "ledger", "stream"
+RECORD_PARTITIONS = 2
+_BEGIN_ANEW = (OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID)
+
+
+class Records:
+    """What is known of one partition: what was acknowledged, and what was read."""
+
+    def __init__(self, world: World, topic: str, partition: int) -> None:
+        self.world = world
+        self.topic = topic
+        self.partition = partition
+        self.flushes = topic == LEDGER
+        self.known: dict[int, bytes] = {}
+        """Offset to value, of all that anybody was told."""
+        self.once: dict[bytes, int] = {}
+        """Values of idempotent producers to the offset that they were seen at."""
+        self._end = self._on_disk()
+
+    def _on_disk(self) -> LogOnDisk:
+        return LogOnDisk(self.world.files, self.topic, self.partition, synced=self.flushes)
+
+    def leaves(self, end: int) -> None:
+        """An answer leaves that says something of the records below ``end`` (law 2)."""
+        stable = self._end.end()
+        assert end <= stable, (
+            f"{self.topic}-{self.partition}: an answer says what is below {end},"
+            f" and what is stable ends at {stable}"
+        )
+
+    def learn(self, offset: int, value: bytes) -> None:
+        """Somebody was told that ``value`` is at ``offset``."""
+        known = self.known.setdefault(offset, value)
+        assert known == value, f"{self.topic}-{self.partition} {offset}: {known!r}, then {value!r}"
+        if value.startswith(b"once "):
+            first = self.once.setdefault(value, offset)
+            assert first == offset, f"{value!r} is at {first} and at {offset}"
+
+    def power_fails(self) -> None:
+        """Called before the disk loses what it had not flushed."""
+        end = LogOnDisk(self.world.files, self.topic, self.partition, synced=True).end()
+        self.known = {offset: value for offset, value in self.known.items() if offset < end}
+        self.once = {value: offset for value, offset in self.once.items() if offset < end}
+
+    def check(self) -> None:
+        """All that anybody was told lies in the log."""
+        self._end = self._on_disk()
+        found = {
+            record.offset: record.value
+            for _, _, data in batches_of(self.world.files, self.topic, self.partition, synced=False)
+            for header, _ in iter_stored(data)
+            for record in records_of(data, header)
+        }
+        for offset, value in self.known.items():
+            assert found.get(offset) == value, f"{value!r} at {offset} is {found.get(offset)!r}"
+        for offset, found_value in found.items():
+            assert found_value is not None
+            self.learn(offset, found_value)
+
+
+class Producer(Client):
+    """Produces to one partition; idempotent, or not and then with any acks."""
+
+    def __init__(
+        self, world: World, name: str, host: str, chance: Random, records: Records, once: bool
+    ) -> None:
+        super().__init__(world, name, host, chance)
+        self.records = records
+        self.once = once
+        self._producer = (-1, -1)
+        self._sequence = 0
+        self._values: list[bytes] = []
+        """Of the batch that is being sent, perhaps again."""
+        self._made = 0
+
+    def act(self) -> None:
+        if self.once and self._producer[0] < 0:
+            value = {"transactional_id": None, "transaction_timeout_ms": 60_000}
+            self.send(WireRequest("InitProducerId", self.chance.randint(0, 4), value))
+            return
+        if not self._values:
+            if not self.calm and self.chance.random() < 0.01:
+                self.drop_connection()
+                self.think_after(self.chance.choice(CONNECTS_AGAIN_NS))
+                return
+            kind = b"once" if self.once else b"some"
+            for _ in range(self.chance.choice((1, 1, 3, 20))):
+                self._made += 1
+                self._values.append(b"%b %b %d" % (kind, self.name.encode(), self._made))
+        acks = -1 if self.once else self.chance.choice((-1, 1, 0))
+        records = [Record(i, 1_000, None, value) for i, value in enumerate(self._values)]
+        batch = encode_batch(
+            records,
+            base_offset=0,
+            compression=self.chance.choice((0, 0, 1, 2, 3, 4)),
+            producer_id=self._producer[0],
+            producer_epoch=self._producer[1],
+            base_sequence=self._sequence if self.once else -1,
+        )
+        partition = {"index": self.records.partition, "records": batch}
+        topic = {"name": self.records.topic, "partition_data": [partition]}
+        value = {"acks": acks, "timeout_ms": 30_000, "topic_data": [topic]}
+        request = WireRequest("Produce", self.chance.randint(3, 9), value)
+        self.send(request, list(self._values), expects_answer=acks != 0)
+        if not self.once:
+            self._values.clear()
+        if acks == 0:
+            self.think_after(self.chance.choice((10, 500)) * MS)
+
+    def leaves(self, sent: Sent, frame: bytes) -> None:
+        if sent.request.name == "Produce":
+            answer = _produced(sent.answer_in(frame))
+            if answer["error_code"] == NONE:
+                self.records.leaves(answer["base_offset"] + len(sent.about))
+
+    def hear(self, sent: Sent, frame: bytes) -> None:
+        answer = sent.answer_in(frame)
+        if sent.request.name == "InitProducerId":
+            if answer["error_code"] == NONE:
+                self._producer, self._sequence = (
+                    (answer["producer_id"], answer["producer_epoch"]),
+                    0,
+                )
+            self.think_after(100 * MS)
+            return
+        produced = _produced(answer)
+        code = produced["error_code"]
+        if code == NONE:
+            for i, value in enumerate(sent.about):
+                self.records.learn(produced["base_offset"] + i, value)
+            self.world.happened["records acknowledged"] += len(sent.about)
+            self._sequence += len(sent.about)
+            self._values.clear()
+        elif code in _BEGIN_ANEW:
+            # What it had sent is lost with the power, or was there already.
+            self._producer = (-1, -1)
+            self._values.clear()
+        self.think_after(self.chance.choice((1, 100, 800, 2_000)) * MS)
+
+
+def _produced(answer: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = answer["responses"][0]["partition_responses"][0]
+    return found
+
+
+class Consumer(Client):
+    """Reads a partition from its beginning on, again and again; sometimes slowly."""
+
+    def __init__(
+        self, world: World, name: str, host: str, chance: Random, records: Records
+    ) -> None:
+        super().__init__(world, name, host, chance)
+        self.records = records
+        self._position = 0
+
+    def act(self) -> None:
+        dice = 1.0 if self.calm else self.chance.random()
+        if dice < 0.01:
+            self.drop_connection()
+            self.think_after(self.chance.choice(CONNECTS_AGAIN_NS))
+            return
+        if dice < 0.05:
+            self._position = 0
+        partition = {
+            "partition": self.records.partition,
+            "fetch_offset": self._position,
+            "partition_max_bytes": self.chance.choice((1, 500, 1 << 20)),
+        }
+        value = {
+            "max_wait_ms": self.chance.choice((0, 500, 5_000)),
+            "min_bytes": self.chance.choice((1, 1, 2_000)),
+            "max_bytes": 1 << 22,
+            "isolation_level": self.chance.randint(0, 1),
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [{"topic": self.records.topic, "partitions": [partition]}],
+            "forgotten_topics_data": [],
+        }
+        self.send(WireRequest("Fetch", self.chance.randint(4, 12), value), self._position)
+        if dice < 0.1 and self.wire is not None:
+            self.world.happened["slow reader"] += 1
+            wire = self.wire
+            wire.read(False)
+            self.world.agenda.after(self.chance.choice((1, 10)) * S, wire.read, True)
+
+    def leaves(self, sent: Sent, frame: bytes) -> None:
+        fetched = _fetched(sent.answer_in(frame))
+        if fetched is not None and fetched["error_code"] == NONE:
+            end = max(fetched["high_watermark"], fetched["last_stable_offset"])
+            self.records.leaves(max([end, *(offset + 1 for offset, _ in _records(fetched))]))
+
+    def hear(self, sent: Sent, frame: bytes) -> None:
+        fetched = _fetched(sent.answer_in(frame))
+        if fetched is not None and fetched["error_code"] == NONE:
+            position = sent.about
+            for offset, value in _records(fetched):
+                if offset >= position:
+                    assert offset == position, f"{self.name} misses {position}: next is {offset}"
+                    position += 1
+                self.records.learn(offset, value)
+            assert position <= max(fetched["high_watermark"], sent.about)
+            self.world.happened["records read"] += position - sent.about
+            self._position = position
+        elif fetched is not None and fetched["error_code"] == OFFSET_OUT_OF_RANGE:
+            assert not self.records.flushes, f"{self.name} was told of {self._position}"
+            self._position = 0
+        self.think_after(self.chance.choice((1, 100, 1_000)) * MS)
+
+
+def _fetched(answer: dict[str, Any]) -> dict[str, Any] | None:
+    topics = answer["responses"]
+    return topics[0]["partitions"][0] if topics else None
+
+
+def _records(fetched: dict[str, Any]) -> list[tuple[int, bytes]]:
+    data = fetched["records"] or b""
+    return [
+        (record.offset, record.value or b"")
+        for header, _ in iter_stored(data, partial=True)
+        for record in records_of(data, header)
+    ]
