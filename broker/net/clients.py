@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.net.peer import display_client_id
-
-if TYPE_CHECKING:
-    from broker.net.connection import Connection
 
 GONE_MAX = 1000
 """Clients without a connection that are remembered; the oldest go first."""
@@ -22,6 +19,16 @@ SHOWN_MAX = 5000
 
 Client = tuple[str, str]
 """Client id, as a log line shows it, and host."""
+
+
+class Counted(Protocol):
+    """A connection."""
+
+    client_id: str
+    client_host: str
+    requests: int
+    bytes_in: int
+    bytes_out: int
 
 
 @dataclass(slots=True)
@@ -34,7 +41,7 @@ class Traffic:
     bytes_in: int = 0
     bytes_out: int = 0
 
-    def add(self, other: Traffic | Connection) -> None:
+    def add(self, other: Traffic | Counted) -> None:
         """Count all that in, except for whether it is open."""
         self.requests += other.requests
         self.bytes_in += other.bytes_in
@@ -50,7 +57,7 @@ class Clients:
         self.total = Traffic()
         """Of all connections that are closed."""
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: Counted) -> None:
         """A connection is gone."""
         client = _client(connection)
         traffic = self.gone.pop(client, None) or Traffic()
@@ -60,7 +67,7 @@ class Clients:
         if len(self.gone) > GONE_MAX:
             del self.gone[next(iter(self.gone))]
 
-    def all(self, connections: Iterable[Connection]) -> Traffic:
+    def all(self, connections: Iterable[Counted]) -> Traffic:
         """What these, which are open, and all that are closed have sent and got."""
         total = Traffic()
         total.add(self.total)
@@ -69,7 +76,7 @@ class Clients:
             total.add(connection)
         return total
 
-    def by_client(self, connections: Iterable[Connection]) -> dict[Client, Traffic]:
+    def by_client(self, connections: Iterable[Counted]) -> dict[Client, Traffic]:
         """The same by client; those beyond SHOWN_MAX are together under ``("", "")``."""
         found: dict[Client, Traffic] = {}
         for connection in connections:
@@ -87,5 +94,5 @@ def _of(found: dict[Client, Traffic], client: Client) -> Traffic:
     return found.setdefault(client, Traffic())
 
 
-def _client(connection: Connection) -> Client:
+def _client(connection: Counted) -> Client:
     return display_client_id(connection.client_id), connection.client_host

@@ -5,6 +5,8 @@ arrived, and its reply waits in a slot until those before it are finished; the f
 out with one write. Three things hold requests back: a parked request, a client that does not read
 its replies, and too many requests in flight. Requests that were read by then wait in a backlog;
 beyond `BACKLOG_BYTES` the socket is not read.
+
+Replies with parts that are still in files are written by `Pieces`.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ import structlog
 
 from broker.loop.watchdog import HELD_NS_MAX
 from broker.net.large_requests import SURELY_SMALL_BYTES
-from broker.net.ordered_replies import OrderedReplies
 from broker.net.peer import display_client_id, java_address, peer_gone
-from broker.net.request import Request, Route
+from broker.net.pieces import Pieces, write_together
+from broker.net.request import Body, Chunk, Request, Route
 from broker.net.response import error_frame, report_failure, unsupported_api_versions
+from log.values import Slice
+from protocol.buffer import Buffer
 from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, ProtocolError
 from protocol.framing import BadFrame, Framer
 from protocol.headers import MIN_REQUEST_BYTES, decode_request_header
@@ -47,11 +51,38 @@ _HEADER = struct.Struct(">iih")
 _API_VERSIONS_KEY = 18
 
 
-class Connection(OrderedReplies, asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """The protocol object of one accepted socket; see the module."""
 
     def __init__(self, server: Server, local_port: int) -> None:
-        super().__init__(server)
+        self.server = server
+        self.dirty = False
+        """In the server's list of connections to flush."""
+        self.closed = False
+        """Nothing more is read, handled or written."""
+        self.handling: Request | None = None
+        """The request whose handler runs now; its answer needs no call of `answered`."""
+        self.requests = 0
+        """Handled so far."""
+        self.bytes_in = self.bytes_out = 0
+        """Replies counted when they are handed to the transport."""
+        self._transport: asyncio.Transport
+        self._slots: deque[Request] = deque()
+        """Requests handled and not yet on their way out, in order."""
+        self._parked: Request | None = None
+        self._out: list[Chunk] = []
+        """Chunks of finished replies that the next write takes."""
+        self._out_bytes = 0
+        self._out_files = 0
+        """How many of them are in files."""
+        self._pieces: Pieces | None = None
+        """Made when the first reply has parts in files."""
+        self.sending = False
+        """Replies are only partly written: no request is handled until they are."""
+        self.muted_at_s: int | None = None
+        """Since when the transport holds enough that the peer has not read."""
+        self._busy = False
+        """Requests are being handled; their replies are written at the end of that."""
         self.local_port = local_port
         """The port of the listener by which the peer came."""
         self.client_id = ""
@@ -138,28 +169,6 @@ class Connection(OrderedReplies, asyncio.Protocol):
         if self.ticks_ns() - self.read_ns > HELD_NS_MAX:
             self._look_at_clock()
 
-    def _look_at_clock(self) -> None:
-        """Tells the watchdog when what has just been read took long, by its last request."""
-        name = "requests" if self._route is None else self._route.served.api.name
-        self.server.watchdog.ended(name, self.read_ns)
-
-    def _receive(self, data: bytes) -> None:
-        """Keeps what cannot be handled at once and handles what can."""
-        if self.closed or self._draining:
-            return
-        try:
-            frames = self._framer.feed(data)
-        except BadFrame as error:
-            # What came whole before the nonsense is answered, as far as that goes at once.
-            self._queue(error.frames)
-            self._pump()
-            self.refuse(error)
-            return
-        self._queue(frames)
-        self._pump()
-        if self._partials is not None:
-            self._partials.note(self, self._framer.buffered)
-
     def eof_received(self) -> None:
         """The peer has closed its side; the transport closes ours."""
 
@@ -171,12 +180,13 @@ class Connection(OrderedReplies, asyncio.Protocol):
         slots, self._slots = self._slots, deque()
         self._parked = None
         self._out.clear()
-        self._pending.clear()
+        if self._pieces is not None:
+            self._pieces.clear()
         for request in slots:
             if request.reply is None and request.on_disconnect is not None:
                 try:
                     request.on_disconnect()
-                except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+                except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
                     self.server.internal_errors.caught("peer_gone", error, peer=self.peer)
 
     def pause_writing(self) -> None:
@@ -191,19 +201,34 @@ class Connection(OrderedReplies, asyncio.Protocol):
         slow = self.muted_at_s is not None and self.server.now_s > self.muted_at_s
         self.muted_at_s = None
         self.server.muted.discard(self)
-        if self.sending:
-            self._keep_pace(slow)
-            self._send()
+        if self._pieces is not None and self.sending:
+            self._pieces.keep_pace(slow)
+            self._pieces.write()
         elif not self.closed:
             self.server.writes.touch(self)
 
-    def _sent(self) -> None:
-        """Goes on with what was held back, or closes."""
+    # -- calls of requests and their handlers
+
+    def park(self, request: Request) -> None:
+        """Handles no later request before ``request`` is answered."""
+        self._parked = request
+
+    def may_park(self) -> bool:
+        """Whether a request may be parked now: none is, and somebody still waits for an answer."""
+        return self._parked is None and not self.closed
+
+    def answered(self, request: Request) -> None:
+        """Takes the reply of a request that was not answered while it was handled."""
         if self.closed:
             return
-        if self._draining:
-            self.close()
-        elif self._backlog or not self._reading:
+        slots = self._slots
+        if slots[0] is request:
+            while slots and (reply := slots[0].reply) is not None:
+                slots.popleft()
+                self._append(reply)
+        if self._parked is request:
+            self._parked = None
+        if not self._busy and not self.dirty:
             self.server.writes.touch(self)
 
     def handler_failed(self, request: Request) -> None:
@@ -218,6 +243,19 @@ class Connection(OrderedReplies, asyncio.Protocol):
                     request.complete(frame, UNKNOWN_SERVER_ERROR)
         finally:
             report_failure(request)
+
+    def refuse(self, error: ProtocolError) -> None:
+        """Closes the connection over bytes that are no request, with one log line."""
+        if self.closed:
+            return
+        self.server.protocol_errors += 1
+        self.drain()
+        logger.warning(
+            "connection closed: not a Kafka request",
+            peer=self.peer,
+            client_id=display_client_id(self.client_id),
+            reason=str(error),
+        )
 
     # -- the server's calls
 
@@ -241,6 +279,25 @@ class Connection(OrderedReplies, asyncio.Protocol):
         if not self.sending and not self.closed:
             self.close()
 
+    def close(self) -> None:
+        """Closes the connection once the transport's buffer is written."""
+        self.closed = True
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Closes the connection at once."""
+        self.closed = True
+        self._transport.abort()
+
+    @property
+    def waits(self) -> bool:
+        """Whether a request is being worked on or a reply is on its way: that is not idle."""
+        return bool(self._slots) or self.sending or self.write_buffer_size() > 0
+
+    def write_buffer_size(self) -> int:
+        """Bytes handed to the transport and not yet taken by the kernel."""
+        return self._transport.get_write_buffer_size()
+
     @property
     def buffered(self) -> int:
         """Bytes of a partly received request."""
@@ -258,86 +315,42 @@ class Connection(OrderedReplies, asyncio.Protocol):
         """Reads again, unless something else holds the connection back."""
         self._balance()
 
-    def refuse(self, error: ProtocolError) -> None:
-        """Closes the connection over bytes that are no request, with one log line."""
-        if self.closed:
+    # -- the calls of who writes piece by piece
+
+    def gathered(self) -> list[Chunk]:
+        """Gives up the finished replies; for who writes them piece by piece."""
+        out = self._out
+        self._out, self._out_bytes, self._out_files = [], 0, 0
+        return out
+
+    def pieces_written(self, all_of_them: bool) -> None:
+        """The transport has got what it takes now; when that is all, the held back goes on."""
+        self.sending = bool(self._out) or not all_of_them
+        if self.sending or self.closed:
             return
-        self.server.protocol_errors += 1
-        self.drain()
-        logger.warning(
-            "connection closed: not a Kafka request",
-            peer=self.peer,
-            client_id=display_client_id(self.client_id),
-            reason=str(error),
-        )
+        if self._draining:
+            self.close()
+        elif self._backlog or not self._reading:
+            self.server.writes.touch(self)
 
-    # -- inside
+    # -- bytes in
 
-    def _handle(self, frame: bytes, start: int = 4) -> None:
-        """Handles one whole request whose header begins at ``start``, behind the length or at 0."""
+    def _receive(self, data: bytes) -> None:
+        """Keeps what cannot be handled at once and handles what can."""
+        if self.closed or self._draining:
+            return
         try:
-            key, correlation_id, size = _HEADER.unpack_from(frame, start)
-            route = self._routes.get(key)
-            if route is None:
-                self._unserved(frame, start)
-                return
-            position = start + 10
-            if size > 0:
-                end = position + size
-                raw = frame[position:end]
-                if raw != self._client_raw:
-                    self._learn_client_id(raw, size)
-                position = end
-                client_id = self.client_id
-            else:
-                client_id = ""
-            if route.flexible or size < -1:
-                if frame[position : position + 1] == b"\0" and size >= -1:
-                    position += 1
-                else:
-                    position = start + decode_request_header(frame[start:]).position
-        except struct.error:
-            self.refuse(ProtocolError("the request is shorter than its header"))
-            return
-        except ProtocolError as error:
+            frames = self._framer.feed(data)
+        except BadFrame as error:
+            # What came whole before the nonsense is answered, as far as that goes at once.
+            self._queue(error.frames)
+            self._pump()
             self.refuse(error)
             return
-        self._route = route
-        request = self.handling = Request(self, route, correlation_id, client_id, frame, position)
-        try:
-            if len(frame) <= SURELY_SMALL_BYTES:
-                steps = route.handle(self._services, request)
-            else:
-                steps = self._large.handle(self._services, request)
-            if steps is not None:
-                self._large.work_off(request, steps)
-        except ProtocolError as error:
-            self.refuse(error)
-        except Exception:  # noqa: BLE001 - told in the log, with its traceback
-            self.handler_failed(request)
-        self._place(request)
-
-    def _learn_client_id(self, raw: bytes, size: int) -> None:
-        if len(raw) != size:
-            raise ProtocolError(f"a client id of {size} bytes in a request that ends before it")
-        try:
-            self.client_id = raw.decode()
-        except UnicodeDecodeError:
-            raise ProtocolError("the client id is not UTF-8") from None
-        self._client_raw = raw
-
-    def _unserved(self, frame: bytes, start: int) -> None:
-        """Answers an ApiVersions of a version we do not know; closes on anything else unknown."""
-        key, version, correlation_id = struct.unpack_from(">hhi", frame, start)
-        if key != _API_VERSIONS_KEY:
-            self.refuse(ProtocolError(f"API key {key} version {version} is not served"))
-            return
-        route = self._routes[_API_VERSIONS_KEY << 16]
-        request = self.handling = Request(self, route, correlation_id, "", frame, len(frame))
-        row = route.served
-        answer = unsupported_api_versions(correlation_id, row.min_version, row.max_version)
-        request.complete(answer, UNSUPPORTED_VERSION)
-        self._place(request)
+        self._queue(frames)
+        self._pump()
+        if self._partials is not None:
+            self._partials.note(self, self._framer.buffered)
 
     def _queue(self, frames: list[bytes]) -> None:
         if frames:
@@ -396,3 +409,126 @@ class Connection(OrderedReplies, asyncio.Protocol):
             self._reading = False
             self.server.unread.add(self)
             self._transport.pause_reading()
+
+    def _look_at_clock(self) -> None:
+        """Has the watchdog count what has just been read, by its last request, if it took long."""
+        name = "requests" if self._route is None else self._route.served.api.name
+        self.server.watchdog.ended(name, self.read_ns)
+
+    # -- requests
+
+    def _handle(self, frame: bytes, start: int = 4) -> None:
+        """Handles one whole request whose header begins at ``start``, behind the length or at 0."""
+        try:
+            key, correlation_id, size = _HEADER.unpack_from(frame, start)
+            route = self._routes.get(key)
+            if route is None:
+                self._unserved(frame, start)
+                return
+            position = start + 10
+            if size > 0:
+                end = position + size
+                raw = frame[position:end]
+                if raw != self._client_raw:
+                    self._learn_client_id(raw, size)
+                position = end
+                client_id = self.client_id
+            else:
+                client_id = ""
+            if route.flexible or size < -1:
+                if frame[position : position + 1] == b"\0" and size >= -1:
+                    position += 1
+                else:
+                    position = start + decode_request_header(frame[start:]).position
+        except struct.error:
+            self.refuse(ProtocolError("the request is shorter than its header"))
+            return
+        except ProtocolError as error:
+            self.refuse(error)
+            return
+        self._route = route
+        request = self.handling = Request(self, route, correlation_id, client_id, frame, position)
+        try:
+            if len(frame) <= SURELY_SMALL_BYTES:
+                steps = route.handle(self._services, request)
+            else:
+                steps = self._large.handle(self._services, request)
+            if steps is not None:
+                self._large.work_off(request, steps)
+        except ProtocolError as error:
+            self.refuse(error)
+        except Exception:  # noqa: BLE001 - logged, with its traceback
+            self.handler_failed(request)
+        self._place(request)
+
+    def _learn_client_id(self, raw: bytes, size: int) -> None:
+        if len(raw) != size:
+            raise ProtocolError(f"a client id of {size} bytes in a request that ends before it")
+        try:
+            self.client_id = raw.decode()
+        except UnicodeDecodeError:
+            raise ProtocolError("the client id is not UTF-8") from None
+        self._client_raw = raw
+
+    def _unserved(self, frame: bytes, start: int) -> None:
+        """Answers an ApiVersions of a version we do not know; closes on anything else unknown."""
+        key, version, correlation_id = struct.unpack_from(">hhi", frame, start)
+        if key != _API_VERSIONS_KEY:
+            self.refuse(ProtocolError(f"API key {key} version {version} is not served"))
+            return
+        route = self._routes[_API_VERSIONS_KEY << 16]
+        request = self.handling = Request(self, route, correlation_id, "", frame, len(frame))
+        row = route.served
+        answer = unsupported_api_versions(correlation_id, row.min_version, row.max_version)
+        request.complete(answer, UNSUPPORTED_VERSION)
+        self._place(request)
+
+    # -- replies out
+
+    def _place(self, request: Request) -> None:
+        """Keeps a request that was handled until its reply's turn has come; often that is now."""
+        self.handling = None
+        self.requests += 1
+        reply = request.reply
+        if reply is None or self._slots:
+            self._slots.append(request)
+        elif type(reply) is bytes:
+            self._out.append(reply)
+            self._out_bytes += len(reply)
+        else:
+            self._append(reply)
+        if reply is not None and self._parked is request:
+            self._parked = None
+
+    def _append(self, reply: Body) -> None:
+        """Hands a reply, all those before which are on their way, to the next write."""
+        if isinstance(reply, (bytes, bytearray, memoryview)):
+            self._out.append(reply)
+            self._out_bytes += len(reply)
+            return
+        for chunk in reply:
+            if isinstance(chunk, Slice):
+                self._out_bytes += chunk.length
+                self._out_files += 1
+            else:
+                self._out_bytes += len(chunk)
+            self._out.append(chunk)
+
+    def _write(self) -> None:
+        out = self._out
+        if not out or self.closed or self.sending:
+            return
+        if self._out_files:
+            self.sending = True
+            if self._pieces is None:
+                self._pieces = Pieces(self, self._transport)
+            self._pieces.write()
+            return
+        self.bytes_out += self._out_bytes
+        buffers = cast("list[Buffer]", out)
+        if len(buffers) == 1:
+            self._transport.write(buffers[0])
+        else:
+            write_together(self._transport, buffers, self._out_bytes)
+        self._out = []
+        self._out_bytes = 0

@@ -6,26 +6,39 @@ read until there is room. The oldest is closed if it sends nothing while others 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from broker.net.connection import Connection
+from typing import Generic, Protocol, TypeVar
 
 STALLED_S_MAX = 10
 """How long the oldest may send nothing while others wait for it."""
 
 
-class PartialRequests:
+class Reader(Protocol):
+    """A connection."""
+
+    last_active_s: int
+    """When it last received something."""
+
+    def hold(self) -> None:
+        """Reads no further until `release`."""
+
+    def release(self) -> None:
+        """Reads again, unless something else holds it back."""
+
+
+AnyReader = TypeVar("AnyReader", bound=Reader)
+
+
+class PartialRequests(Generic[AnyReader]):
     """Counts what has arrived of requests that are not whole; never what their lengths claim."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
-        self._sizes: dict[Connection, int] = {}
+        self._sizes: dict[AnyReader, int] = {}
         """Bytes arrived by connection, the oldest request first."""
         self._total = 0
-        self._held: set[Connection] = set()
+        self._held: set[AnyReader] = set()
 
-    def note(self, connection: Connection, size: int) -> None:
+    def note(self, connection: AnyReader, size: int) -> None:
         """``connection`` now has ``size`` bytes of a partial request, 0 for none."""
         before = self._sizes.get(connection, 0)
         self._total += size - before
@@ -36,16 +49,16 @@ class PartialRequests:
         if self._total > self.bytes_max or self._held:
             self._settle()
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: AnyReader) -> None:
         """``connection`` is gone."""
         self._held.discard(connection)
         self.note(connection, 0)
 
-    def holds(self, connection: Connection) -> bool:
+    def holds(self, connection: AnyReader) -> bool:
         """Whether ``connection`` must not be read for now."""
         return connection in self._held
 
-    def stalled(self, now_s: int) -> Connection | None:
+    def stalled(self, now_s: int) -> AnyReader | None:
         """The connection that keeps others waiting and sends nothing, if there is one."""
         if not self._held:
             return None

@@ -94,6 +94,7 @@ class Route:
 
 
 Chunk = bytes | bytearray | memoryview | Slice
+"""A piece of a reply; a slice of a file is read when it is written."""
 Body = bytes | Sequence[Chunk]
 
 _LENGTH = struct.Struct(">i")

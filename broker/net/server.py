@@ -117,7 +117,7 @@ class Server:
         self.now_s = 0
         """Whole seconds of the monotonic clock, moved each second."""
         queued = self.limits.queued_bytes
-        self.partials = PartialRequests(queued) if queued >= 0 else None
+        self.partials = PartialRequests[Connection](queued) if queued >= 0 else None
         self._per_ip: Counter[str] = Counter()
         self._closing: dict[Connection, int] = {}
         self._loop: asyncio.AbstractEventLoop

@@ -21,6 +21,8 @@ LONGER = {
     "protocol/log_records.py",
     # The fold and the entries that it fills read as one.
     "coordinator/journal.py",
+    # What holds requests back looks at what came in and at what has still to go out.
+    "broker/net/connection.py",
     # What may be done to a log, each with its conditions: one surface, one state behind it.
     "log/partition_log.py",
     # The composition root: what is made of what, and the order of start and stop, in one place.

@@ -144,6 +144,3 @@ def _count(out: bytearray, count: int, flexible: bool) -> None:
         write_varint(out, count + 1)
     else:
         out += _INT32.pack(count)
-
-
-__all__ = ["Fetched", "fetch_frame"]

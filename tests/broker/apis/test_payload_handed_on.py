@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from broker.apis.fetch.response import Fetched, fetch_frame
-from broker.net.ordered_replies import OrderedReplies
+from broker.net.connection import Connection
+from broker.net.limits import Limits
+from broker.time import Time
 from log.os_file import OsFile
 from log.values import Slice
 
@@ -41,14 +43,20 @@ class Transport:
 
 
 class Server:
-    bytes_out = 0
+    """What a connection asks of its server when it is made."""
+
+    now_s = 0
+    services = partials = large = None
+    routes: ClassVar[dict[int, Any]] = {}
+    limits = Limits()
+    time = Time()
 
 
 def test_records_are_not_copied_on_their_way_out(tmp_path: Path) -> None:
     file = Kept(str(tmp_path / "segment"))
     file.write(0, bytes(300_000))
     fetched = Fetched(0, records=[Slice(file, 1000, 200_000)], size_bytes=200_000)
-    replies, transport = OrderedReplies(cast(Any, Server())), Transport()
+    replies, transport = Connection(cast(Any, Server()), 0), Transport()
     replies._transport = cast(asyncio.Transport, transport)
 
     replies._append(fetch_frame(12, 7, 0, 0, [("t", [fetched])]))

@@ -14,7 +14,7 @@ import pytest
 
 from broker.broker import Broker
 from broker.net.limits import Limits
-from broker.net.ordered_replies import PIECE_BYTES, SLOW_PIECE_BYTES
+from broker.net.pieces import PIECE_BYTES, SLOW_PIECE_BYTES
 from broker.net.request import Request, ServedApi
 from log.filesystem import OsFileSystem
 from log.open_files import OpenFiles
