@@ -1,8 +1,8 @@
 """The keys of a records section, read as tables where neighbours are of one shape.
 
-Records that follow each other often differ in nothing but their contents: the lengths of record,
-key and the two deltas are the same. Such a stretch is unpacked by one `struct`, and its offset
-deltas by slices over the whole stretch, in a quarter of the time that record by record takes.
+Neighbouring records often differ only in their contents (protocol/records/stretch.py). Such a
+stretch is unpacked by one `struct`, and its offset deltas by slices over the whole stretch, in a
+quarter of the time that record by record takes.
 """
 
 from __future__ import annotations
@@ -13,20 +13,14 @@ from itertools import chain
 
 from protocol.errors import INVALID_RECORD
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.stretch import (
-    DELTAS,
-    LAST_BYTES,
-    NEXT_BYTES,
-    TRIALS_MAX,
-    TWO_BYTES_FROM,
-    leading,
-)
+from protocol.records.stretch import TRIALS_MAX, Places, deltas_ascend, records_alike
 from protocol.records.varint import read_bits
 
 _STRETCH_MIN = 8
 _SHAPES_KEPT = 512
 _shapes: dict[tuple[int, int, int], struct.Struct] = {}
-_TOMBSTONE = b"\x01"
+_NULL = 1
+"""The length of a null value, as a varint."""
 
 
 def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, int]) -> int:
@@ -86,8 +80,12 @@ def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, 
             index += 1
             position = end
             if trials and not bits & 1 and section[end : end + body - start] == section[start:body]:
-                shape = (start, body, delta_at, key_at, stop - (bits >> 1), stop, end)
-                taken = _take_stretch(section, shape, count - index, base_offset, latest)
+                value = stop + 1
+                while section[value - 1] > 0x7F:
+                    value += 1
+                key = stop - (bits >> 1)
+                places = Places(start, body, body + 1, delta_at, key_at, key, stop, value, end)
+                taken = _take_stretch(section, places, count - index, base_offset, latest)
                 key_bytes += taken * (bits >> 1)
                 index += taken
                 position += taken * (end - start)
@@ -101,64 +99,37 @@ def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, 
 
 
 def _take_stretch(
-    section: bytes,
-    shape: tuple[int, int, int, int, int, int, int],
-    left: int,
-    base_offset: int,
-    latest: dict[bytes, int],
+    section: bytes, places: Places, left: int, base_offset: int, latest: dict[bytes, int]
 ) -> int:
-    """How many of the ``left`` records behind the one described are of its shape; they are entered.
-
-    ``shape`` are positions in that record: its length, body, offset delta, key length, key, the end
-    of the key, its end.
-    """
-    start, body, delta_at, key_at, key, stop, end = shape
-    stride = end - start
-    count = min(left, (len(section) - end) // stride)
-    if count < _STRETCH_MIN or key_at - delta_at > 2:
+    """How many of the ``left`` records behind the one at ``places`` are alike; they are entered."""
+    width = places.key_length - places.delta
+    stride = places.end - places.length
+    if width > 2 or min(left, (len(section) - places.end) // stride) < _STRETCH_MIN:
         return 0
-    fixed = [*range(start, body), *range(key_at, key)]
-    for at in fixed:  # the bytes of lengths: the same in all
-        count = leading(section, at + stride, stride, count, section[at : at + 1])
-    for at in range(body + 1, delta_at):  # the timestamp delta: as many bytes in all
-        kind = LAST_BYTES if at == delta_at - 1 else NEXT_BYTES
-        count = leading(section, at + stride, stride, count, kind)
-    null = section[stop : stop + 1] == _TOMBSTONE
-    if null:
-        count = leading(section, stop + stride, stride, count, _TOMBSTONE)
-    elif _TOMBSTONE in section[stop + stride : stop + stride + count * stride : stride]:
-        return 0
-    if key_at - delta_at == 2:
-        count = leading(section, delta_at + stride, stride, count, NEXT_BYTES)
-    count = leading(section, key_at - 1 + stride, stride, count, LAST_BYTES)
+    count = records_alike(section, places, left)
     if not count:
         return 0
-    offsets = _offsets(section, delta_at + stride, key_at - delta_at, stride, count, base_offset)
-    keys = _unpacker(key - start, stop - key, end - stop).iter_unpack(
-        memoryview(section)[end : end + count * stride]
-    )
-    if null:
+    offsets = _offsets(section, places.delta + stride, width, stride, count, base_offset)
+    if section[places.value_length] == _NULL:  # then all are tombstones
         offsets = [~offset for offset in offsets]
+    keys = _unpacker(
+        places.key - places.length,
+        places.value_length - places.key,
+        places.end - places.value_length,
+    ).iter_unpack(memoryview(section)[places.end : places.end + count * stride])
     latest.update(zip(chain.from_iterable(keys), offsets, strict=True))
     return count
 
 
 def _offsets(
-    section: bytes, at: int, size: int, stride: int, count: int, base_offset: int
+    section: bytes, at: int, width: int, stride: int, count: int, base_offset: int
 ) -> Iterable[int]:
-    """The offsets of a stretch whose deltas are ``size`` bytes each."""
+    """The offsets of records whose deltas are ``width`` bytes each."""
     stop = at + (count - 1) * stride + 1
     low = section[at:stop:stride]
-    first = low[0] >> 1
-    if size == 1:
-        if low == DELTAS[first : first + count]:
-            return range(base_offset + first, base_offset + first + count)
-        return [base_offset + (byte >> 1) for byte in low]
-    high = section[at + 1 : stop + 1 : stride]
+    high = section[at + 1 : stop + 1 : stride] if width == 2 else bytes(count)
     first = (low[0] & 0x7F | high[0] << 7) >> 1
-    table = TWO_BYTES_FROM + 2 * (first - TWO_BYTES_FROM)
-    due = DELTAS[table : table + 2 * count]
-    if low == due[0::2] and high == due[1::2]:
+    if deltas_ascend(section, at, width, stride, count, first):
         return range(base_offset + first, base_offset + first + count)
     return [
         base_offset + ((one & 0x7F | two << 7) >> 1) for one, two in zip(low, high, strict=True)

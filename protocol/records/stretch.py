@@ -60,11 +60,56 @@ class Stretch(NamedTuple):
 NONE = Stretch(0)
 
 
+class Places(NamedTuple):
+    """Where the parts of one record begin in its section, and where it ends."""
+
+    length: int
+    attributes: int
+    time: int
+    delta: int
+    key_length: int
+    key: int
+    value_length: int
+    value: int
+    end: int
+
+
+def records_alike(section: Unpacked, places: Places, count: int) -> int:
+    """How many of ``count`` records behind the one at ``places`` have its shape, until one has not.
+
+    Their lengths of record, key and value are the same, and their deltas have as many bytes.
+    """
+    stride = places.end - places.length
+    count = min(count, (len(section) - places.end) // stride)
+    for at in (
+        *range(places.length, places.attributes),
+        *range(places.key_length, places.key),
+        *range(places.value_length, places.value),
+    ):
+        count = leading(section, at + stride, stride, count, section[at : at + 1])
+    for first, behind in ((places.time, places.delta), (places.delta, places.key_length)):
+        for at in range(first, behind - 1):
+            count = leading(section, at + stride, stride, count, NEXT_BYTES)
+        count = leading(section, behind - 1 + stride, stride, count, LAST_BYTES)
+    return count
+
+
 def leading(section: Unpacked, at: int, stride: int, count: int, kind: bytes) -> int:
     """How many of ``count`` bytes, ``stride`` apart from ``at`` on, are of ``kind`` until one is
     not."""
     column = section[at : at + (count - 1) * stride + 1 : stride] if count else b""
     return count - len(column.lstrip(kind))
+
+
+def deltas_ascend(
+    section: Unpacked, at: int, width: int, stride: int, count: int, first: int
+) -> bool:
+    """Whether ``count`` deltas of ``width`` bytes (1 or 2) ascend one by one from ``first``."""
+    due = deltas_from(first, width, count)
+    stop = at + (count - 1) * stride + 1
+    if width == 1:
+        return section[at:stop:stride] == due
+    return section[at:stop:stride] == due[0::2] and section[at + 1 : stop + 1 : stride] == due[1::2]
 
 
 def check_stretch(section: Unpacked, start: int, end: int, index: int, left: int) -> Stretch:
@@ -81,23 +126,21 @@ def check_stretch(section: Unpacked, start: int, end: int, index: int, left: int
     body = _behind(section, start)
     time = body + 1
     delta = _behind(section, time)
-    key = _behind(section, delta)
-    key_bytes, behind = read_varint(section, key)
-    value = behind + max(key_bytes, 0)
-    value_bytes, behind_value = read_varint(section, value)
-    tail = behind_value + max(value_bytes, 0)
-    width = key - delta
+    key_length = _behind(section, delta)
+    key_bytes, key = read_varint(section, key_length)
+    value_length = key + max(key_bytes, 0)
+    value_bytes, value = read_varint(section, value_length)
+    headers = value + max(value_bytes, 0)
+    width = key_length - delta
     count = min(count, (TWO_BYTES_FROM if width == 1 else DELTAS_MAX) - index - 1)
-    if count < STRETCH_MIN or width > 2 or section[tail]:
+    if count < STRETCH_MIN or width > 2 or section[headers]:
         return NONE
-    fixed = (*range(start + 1, body), *range(key, behind), *range(value, behind_value), tail)
-    for at in fixed:  # the bytes of lengths, and no headers: the same in all
-        count = leading(section, at + stride, stride, count, section[at : at + 1])
-    for first, last in ((time, delta - 1), (delta, key - 1)):  # varints: as many bytes in all
-        for at in range(first, last):
-            count = leading(section, at + stride, stride, count, NEXT_BYTES)
-        count = leading(section, last + stride, stride, count, LAST_BYTES)
-    if count < STRETCH_MIN or not _counts_on(section, delta + stride, width, stride, count, index):
+    places = Places(start, body, time, delta, key_length, key, value_length, value, end)
+    count = records_alike(section, places, count)
+    count = leading(section, headers + stride, stride, count, b"\0")
+    if count < STRETCH_MIN or not deltas_ascend(
+        section, delta + stride, width, stride, count, index + 1
+    ):
         return NONE
     columns = [
         section[at : at + (count - 1) * stride + 1 : stride]
@@ -112,16 +155,6 @@ def _behind(section: Unpacked, position: int) -> int:
     while section[position] > 0x7F:
         position += 1
     return position + 1
-
-
-def _counts_on(section: Unpacked, at: int, width: int, stride: int, count: int, index: int) -> bool:
-    """Whether ``count`` offset deltas of ``width`` bytes follow ``index`` one by one."""
-    stop = at + (count - 1) * stride + 1
-    if width == 1:
-        return section[at:stop:stride] == DELTAS[index + 1 : index + 1 + count]
-    table = TWO_BYTES_FROM + 2 * (index + 1 - TWO_BYTES_FROM)
-    due = DELTAS[table : table + 2 * count]
-    return section[at:stop:stride] == due[0::2] and section[at + 1 : stop + 1 : stride] == due[1::2]
 
 
 def _extremes(columns: list[bytes]) -> tuple[int, int]:
