@@ -42,6 +42,11 @@ def start_thread(work: Callable[[], None]) -> threading.Thread:
     return thread
 
 
+def join(thread: threading.Thread, seconds: float) -> None:
+    """Wait for the end of ``thread``, at most so long."""
+    thread.join(seconds)
+
+
 def one_thread() -> ThreadPoolExecutor:
     """An executor with one thread; leaving its block waits for the thread."""
     from concurrent.futures import ThreadPoolExecutor

@@ -216,5 +216,5 @@ class Bars:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._poller is not None:
-            self._poller.join(timeout=1)
+            clock.join(self._poller, 1)
         self._bar.stop()
