@@ -120,7 +120,9 @@ class PartitionLog:
         log.recovery_point = min(expected.recovery_point, end_offset)
         log.segments.pending_deletes = deleted(fs, directory)
         if not clean or not log.active.size:  # made just now, or by a process that did not end
-            log.segments.unsynced_directories.update((directory, os.path.dirname(directory)))
+            log.segments.unsynced_directories |= dict.fromkeys(
+                (directory, os.path.dirname(directory))
+            )
         log.segments.prepare(log.active, config)
         log._fold()
         log._flush_opened()
@@ -341,7 +343,7 @@ class PartitionLog:
     def _finish(self) -> None:
         """Write what is in memory alone, and flush all."""
         if not self.fs.exists(self.active.index.path):
-            self.segments.unsynced_directories.add(self.directory)
+            self.segments.unsynced_directories[self.directory] = None
         self.active.seal()
         self._save_producers()
         if self.size_bytes:  # an empty log is made again as it was

@@ -44,7 +44,7 @@ class Segments:
         again."""
         self.swapping = False
         """A cleaner is exchanging segments: none may be deleted just now."""
-        self.unsynced_directories: set[str] = set()
+        self.unsynced_directories: dict[str, None] = {}
         """Directories with names that no fsync has seen. Never replaced: the thread that appends
         adds to it while the one that flushes takes from it."""
         self._all = segments
@@ -166,7 +166,7 @@ class Segments:
         index_bytes = config.segment_index_bytes
         segment = Segment(self.fs, self.directory, base_offset, index_bytes, create=True)
         self.prepare(segment, config)
-        self.unsynced_directories.add(self.directory)
+        self.unsynced_directories[self.directory] = None
         return segment
 
     def prepare(self, segment: Segment, config: LogConfig) -> None:
@@ -251,18 +251,18 @@ class Segments:
         self.sync_names()
 
     def sync_names(self) -> None:
-        """Fsync the directories that have new names; each leaves the set alone, before its fsync.
+        """Fsync the directories that have new names; each leaves them alone, before its fsync.
 
         Another thread may add one at any time: what it adds is for this round or for the next.
-        Raises OSError; the directory that failed is in the set again.
+        Raises OSError; the directory that failed is among them again.
         """
         unsynced = self.unsynced_directories
         while unsynced:
-            directory = unsynced.pop()
+            directory = unsynced.popitem()[0]
             try:
                 self.fs.fsync_directory(directory)
             except BaseException:
-                unsynced.add(directory)
+                unsynced[directory] = None
                 raise
 
 

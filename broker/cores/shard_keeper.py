@@ -79,8 +79,8 @@ class ShardKeeper(ABC):
         )
         self._settled_ms = 0
         """When the first rush after the last load is over (monotonic)."""
-        self._loads: set[Task[None]] = set()
-        self._flushes: set[Task[None]] = set()
+        self._loads: dict[Task[None], None] = {}
+        self._flushes: dict[Task[None], None] = {}
         self._loop: AbstractEventLoop
 
     def start(
@@ -385,7 +385,9 @@ class ShardKeeper(ABC):
         self._take(hosted, hosted.core.loaded(self.time.now()))
         self.dropped_offsets.catch_up(hosted)
 
-    def _spawn(self, name: str, work: Coroutine[Any, Any, None], tasks: set[Task[None]]) -> None:
+    def _spawn(
+        self, name: str, work: Coroutine[Any, Any, None], tasks: dict[Task[None], None]
+    ) -> None:
         task = self._loop.create_task(self.watchdog.watched(name, work))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        tasks[task] = None
+        task.add_done_callback(tasks.pop)

@@ -193,14 +193,14 @@ class Connection(asyncio.Protocol):
         """The peer does not read: its requests wait, and after a time it is closed."""
         self.muted_at_s = self.server.now_s
         self.taken_bytes = self.bytes_out - self._transport.get_write_buffer_size()
-        self.server.muted.add(self)
+        self.server.muted[self] = None
         self._stop_reading()
 
     def resume_writing(self) -> None:
         """The peer reads again."""
         slow = self.muted_at_s is not None and self.server.now_s > self.muted_at_s
         self.muted_at_s = None
-        self.server.muted.discard(self)
+        self.server.muted.pop(self, None)
         if self._pieces is not None and self.sending:
             self._pieces.keep_pace(slow)
             self._pieces.write()
@@ -398,7 +398,7 @@ class Connection(asyncio.Protocol):
             self._stop_reading()
         elif not self._reading and not self._held():
             self._reading = True
-            self.server.unread.discard(self)
+            self.server.unread.pop(self, None)
             self._transport.resume_reading()
 
     def _held(self) -> bool:
@@ -407,7 +407,7 @@ class Connection(asyncio.Protocol):
     def _stop_reading(self) -> None:
         if self._reading and not self.closed:
             self._reading = False
-            self.server.unread.add(self)
+            self.server.unread[self] = None
             self._transport.pause_reading()
 
     def _look_at_clock(self) -> None:

@@ -36,7 +36,7 @@ class PartialRequests(Generic[AnyReader]):
         self._sizes: dict[AnyReader, int] = {}
         """Bytes arrived by connection, the oldest request first."""
         self._total = 0
-        self._held: set[AnyReader] = set()
+        self._held: dict[AnyReader, None] = {}
 
     def note(self, connection: AnyReader, size: int) -> None:
         """``connection`` now has ``size`` bytes of a partial request, 0 for none."""
@@ -51,7 +51,7 @@ class PartialRequests(Generic[AnyReader]):
 
     def forget(self, connection: AnyReader) -> None:
         """``connection`` is gone."""
-        self._held.discard(connection)
+        self._held.pop(connection, None)
         self.note(connection, 0)
 
     def holds(self, connection: AnyReader) -> bool:
@@ -68,8 +68,10 @@ class PartialRequests(Generic[AnyReader]):
     def _settle(self) -> None:
         """Holds all but the oldest while there is too much, nobody otherwise."""
         rest = list(self._sizes)[1:] if self._total > self.bytes_max else ()
-        held, self._held = self._held, set(rest)
-        for connection in self._held - held:
-            connection.hold()
-        for connection in held - self._held:
-            connection.release()
+        held, self._held = self._held, dict.fromkeys(rest)
+        for connection in rest:
+            if connection not in held:
+                connection.hold()
+        for connection in held:
+            if connection not in self._held:
+                connection.release()

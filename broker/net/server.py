@@ -105,14 +105,15 @@ class Server:
         """Who sent how much."""
         for key, row in served.items():
             self._add_routes(key, row)
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
+        """In the order in which they came, so that what is done to all has one order."""
         self.refused = 0
         """Connections closed at once because there were too many."""
         self.protocol_errors = 0
         """Connections closed because of what their peer sent."""
-        self.muted: set[Connection] = set()
+        self.muted: dict[Connection, None] = {}
         """Connections whose peer does not read its replies."""
-        self.unread: set[Connection] = set()
+        self.unread: dict[Connection, None] = {}
         """Connections whose socket is not read for now."""
         self.now_s = 0
         """Whole seconds of the monotonic clock, moved each second."""
@@ -191,7 +192,7 @@ class Server:
             reason = f"max.connections.per.ip allows {per_ip} from this address"
         else:
             self._per_ip[ip] += 1
-            self.connections.add(connection)
+            self.connections[connection] = None
             return True
         self.refused += 1
         logger.warning("connection refused", peer=connection.peer, reason=reason)
@@ -201,14 +202,14 @@ class Server:
         """A connection is gone."""
         if connection not in self.connections:
             return
-        self.connections.discard(connection)
+        del self.connections[connection]
         self.clients.closed(connection)
         ip = connection.client_host[1:]
         self._per_ip[ip] -= 1
         if not self._per_ip[ip]:
             del self._per_ip[ip]
-        self.muted.discard(connection)
-        self.unread.discard(connection)
+        self.muted.pop(connection, None)
+        self.unread.pop(connection, None)
         self._closing.pop(connection, None)
         if self.partials is not None:
             self.partials.forget(connection)

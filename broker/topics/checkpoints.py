@@ -134,7 +134,7 @@ class Checkpoints:
         if ours:  # one for all of them; only opening a log enters it
             self._fs.fsync_directory(self._directory)
             for log in ours:
-                log.segments.unsynced_directories.discard(self._directory)
+                log.segments.unsynced_directories.pop(self._directory, None)
         for log in logs:
             with suppress(FileNotFoundError):  # its topic is being deleted
                 log.sync_names()

@@ -55,7 +55,7 @@ class LongPolls:
         self._time = time
         self._watchdog = watchdog or Watchdog(time)
         self._errors = errors or InternalErrors()
-        self._by_partition: defaultdict[Partition, set[Waiter]] = defaultdict(set)
+        self._by_partition: defaultdict[Partition, dict[Waiter, None]] = defaultdict(dict)
         self._by_topic: Counter[str] = Counter()
         """How many waits there are for partitions of each topic."""
         self._heap: list[tuple[int, int, Waiter]] = []
@@ -72,7 +72,7 @@ class LongPolls:
     def wait(self, waiter: Waiter) -> None:
         """Keeps ``waiter`` until it is woken for good, or `forget`."""
         for partition in waiter.partitions:
-            self._by_partition[partition].add(waiter)
+            self._by_partition[partition][waiter] = None
             self._by_topic[partition[0]] += 1
         heappush(self._heap, (waiter.deadline_ms, next(self._order), waiter))
         if self._heap[0][2] is waiter:
@@ -85,7 +85,7 @@ class LongPolls:
         waiter.done = True
         for partition in waiter.partitions:
             waiters = self._by_partition[partition]
-            waiters.discard(waiter)
+            waiters.pop(waiter, None)
             if not waiters:
                 del self._by_partition[partition]
             self._by_topic[partition[0]] -= 1

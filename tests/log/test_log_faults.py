@@ -248,14 +248,14 @@ def test_a_flush_that_lacked_memory_leaves_the_whole_work_to_the_next(operation:
 
 
 def test_a_directory_named_while_a_flush_begins_is_fsynced_by_this_one_or_the_next() -> None:
-    """The thread that appends had looked the set up, and the flush put another in its place."""
+    """The thread that appends had looked them up, and the flush put another in its place."""
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
     looked_up = log.segments.unsynced_directories
 
     log.flush()
-    looked_up.add(DIRECTORY)
+    looked_up[DIRECTORY] = None
     fs.calls.clear()
     log.flush()
 

@@ -27,6 +27,7 @@ def run(seed: int, seconds: int, record_property: Record) -> World:
     began_s = time.process_time()
     try:
         world.run(seconds)
+        world.rest()
     except Exception as error:
         raise AssertionError(
             f"after {world.seconds:.3f} s a law is broken; again with: "
