@@ -19,7 +19,8 @@ from coordinator.member import Member
 from coordinator.outcome import JoinReply, Outcome, Reply, SyncReply
 from coordinator.states import State
 from offsets.cache import OffsetCache
-from offsets.record_codec import UnwritableRun, run_bytes_at_most, run_records
+from offsets.record_codec import run_bytes_at_most, run_records
+from offsets.record_errors import UnwritableRun
 from offsets.runs import Run
 from protocol.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 

@@ -22,6 +22,7 @@ from protocol.buffer import Buffer
 from protocol.records.batch import HEADER_BYTES, section_of
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import read_stored, stored_records
+from protocol.records.varint import read_varint, read_varlong
 
 COMPRESSED_BYTES_MAX = 16 * 1024
 PLAIN_BYTES_MAX = 1024 * 1024
@@ -69,7 +70,7 @@ class TimeReader:
         """
         opened = self._opened
         if opened is not None and opened.base_offset <= offset <= opened.last_offset:
-            with suppress(IndexError):  # raised below, with the place
+            with suppress(CorruptRecords, IndexError):  # raised below, with the place
                 return RecordTime(opened.timestamp_ms(offset), False)
             self._opened = None
         segment = self._segment
@@ -159,7 +160,7 @@ class _Section:
         self._position = 0
 
     def timestamp_ms(self, offset: int) -> int:
-        """That of one record; IndexError where the bytes end early."""
+        """That of one record; CorruptRecords or IndexError where the bytes end early."""
         if offset < self._at:
             self._at, self._position = self.base_offset, 0
         data, position = self._data, self._position
@@ -168,23 +169,9 @@ class _Section:
             if length < 0x80:
                 position += 1 + (length >> 1 ^ -(length & 1))
             else:
-                length, position = _varint(data, position)
+                length, position = read_varint(data, position)
                 position += length
-        _, start = _varint(data, position)
-        delta_ms, _ = _varint(data, start + 1)
+        _, start = read_varint(data, position)
+        delta_ms, _ = read_varlong(data, start + 1)
         self._at, self._position = offset, position
         return self._base_ms + delta_ms
-
-
-def _varint(section: Buffer, position: int) -> tuple[int, int]:
-    """A zigzag number and the position behind it; IndexError where the bytes end."""
-    byte = section[position]
-    position += 1
-    value = byte & 0x7F
-    shift = 7
-    while byte & 0x80:
-        byte = section[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    return (value >> 1) ^ -(value & 1), position

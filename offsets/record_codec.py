@@ -1,8 +1,8 @@
-"""Runs to the bytes of record batches, and back.
+"""Runs to the bytes of record batches; section_reader.py and record_reader.py read them back.
 
 A *records section* is what a magic 2 batch holds behind its 61-byte header. ``run_records`` writes
 the section's part for one run, byte for byte what Kafka's own serializer writes for the same
-records; ``runs_of_section`` reads a whole section and ``runs_of_records`` reads decoded records.
+records.
 
 A commit of many partitions differs from record to record in four numbers, so whole runs are packed
 by one precompiled ``struct.Struct`` (100 partitions in 16 us where a loop takes 135), the constant
@@ -15,8 +15,6 @@ import struct
 from collections.abc import Sequence
 
 from offsets.plain_record import EPOCH_FROM_END, NO_METADATA, TAIL_BYTES, VALUE_HEAD
-from offsets.record_errors import CorruptRecord, UnwritableRun
-from offsets.record_reader import runs_of_records
 from offsets.record_values import (
     MAX_STRING_BYTES,
     group_key,
@@ -26,17 +24,7 @@ from offsets.record_values import (
     string,
 )
 from offsets.runs import GroupRun, GroupValue, OffsetRun, Run
-from offsets.section_reader import runs_of_section
 from protocol.records.varint import encode_varint
-
-__all__ = [
-    "CorruptRecord",
-    "UnwritableRun",
-    "run_bytes_at_most",
-    "run_records",
-    "runs_of_records",
-    "runs_of_section",
-]
 
 _FIXED_BYTES = 32
 """Of an offset record's body, without metadata, beside its key head and offset delta."""

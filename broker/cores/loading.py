@@ -24,10 +24,10 @@ from log.errors import CorruptLog
 from offsets.columns_image import BadImage
 from offsets.open_transactions import OpenTransactions
 from offsets.partitioner import partition_for
-from offsets.record_codec import runs_of_records, runs_of_section
 from offsets.record_errors import CorruptRecord
-from offsets.record_reader import BasedRun
+from offsets.record_reader import BasedRun, runs_of_records
 from offsets.runs import OffsetTombstones, Run
+from offsets.section_reader import runs_of_section
 from offsets.snapshot_image import Image
 from protocol.buffer import Buffer
 from protocol.records.batch import HEADER_BYTES, BatchHeader, records_of, section_of

@@ -14,8 +14,9 @@ import pytest
 
 from offsets.cache import OffsetCache
 from offsets.partitioner import partition_for
-from offsets.record_codec import runs_of_records, runs_of_section
+from offsets.record_reader import runs_of_records
 from offsets.runs import GroupRun
+from offsets.section_reader import runs_of_section
 from protocol.records.batch import records_of, section_of
 from protocol.records.stored import iter_stored
 

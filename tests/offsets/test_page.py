@@ -6,8 +6,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from offsets.record_codec import run_records, runs_of_section
+from offsets.record_codec import run_records
 from offsets.runs import GroupMember, GroupRun, GroupValue, OffsetRun, OffsetTombstones, Run
+from offsets.section_reader import runs_of_section
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "consumer-offsets.md"
 AT_MS = 1_700_000_000_000

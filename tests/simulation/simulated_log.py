@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from broker.cores.snapshots import blocks_of
 from coordinator.shard import GroupShard
-from offsets.record_codec import runs_of_section
 from offsets.runs import Run
+from offsets.section_reader import runs_of_section
 from offsets.snapshot_image import BatchMark, ImageHead, ImageWriter, read_image
 from protocol.records.batch import encode_batch, read_header, records_of, section_of
 
