@@ -35,8 +35,8 @@ from broker.metrics.sources import Sources
 from broker.metrics.totals import Metrics
 from broker.metrics.trends import Trends
 from broker.net.advertised import Advertised
-from broker.net.large_requests import LargeRequests
 from broker.net.limits import limits_of
+from broker.net.long_requests import LongRequests
 from broker.net.server import Bind, Server, bind
 from broker.net.turn_writes import TurnWrites
 from broker.time import Time
@@ -250,7 +250,7 @@ class Broker:
             SERVED,
             limits_of(config),
             writes=self.writes,
-            large=LargeRequests(self.slicer, self.worker, self.spawn),
+            long=LongRequests(self.slicer, self.worker, self.spawn),
             disk_reads=disk_reads,
             time=self.time,
             watchdog=self.watchdog,
@@ -358,7 +358,7 @@ class Broker:
                 ending = end()
                 if ending is not None:
                     await ending
-            except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+            except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
                 self.internal_errors.caught("stop", error)
         try:
             await self.time.in_thread(self.logs.close_all)

@@ -25,10 +25,10 @@ def _handle(services: Services, request: Request) -> Steps:
     topics = request.array("results", "topics")
     for name, partitions in wanted.items():
         entry = services.logs.topics.get(name)
-        told = request.array("results", "topics", "partitions")
+        described = request.array("results", "topics", "partitions")
         for each in () if entry is None else list(entry.partitions):
             if partitions is None or each.index in partitions:
-                told.append(
+                described.append(
                     {
                         "partition_index": each.index,
                         "partition_size": each.log.size_bytes,
@@ -37,8 +37,8 @@ def _handle(services: Services, request: Request) -> Steps:
                     }
                 )
             yield None
-        if told.count:
-            topics.append({"name": name, "partitions": told})
+        if described.count:
+            topics.append({"name": name, "partitions": described})
         yield None
     result: dict[str, Any] = {
         "error_code": NONE,

@@ -52,12 +52,12 @@ def _handle(services: Services, request: Request) -> Steps:
         if room <= 0:
             next_cursor = {"topic_name": name, "partition_index": 0}
             break
-        topic, told, left = yield from _topic(services, request, name, first, room)
+        topic, count, left = yield from _topic(services, request, name, first, room)
         worst = worst or topic["error_code"]
         topics.append(topic)
-        room -= told
+        room -= count
         if left:
-            next_cursor = {"topic_name": name, "partition_index": first + told}
+            next_cursor = {"topic_name": name, "partition_index": first + count}
             break
     request.respond({"topics": topics, "next_cursor": next_cursor}, worst)
 

@@ -1,4 +1,4 @@
-"""Heartbeat (12): keeps a member's session, and tells it of a rebalance.
+"""Heartbeat (12): keeps a member's session, and answers that there is a rebalance.
 
 v0; v1 throttle time; v3 group instance id; v4 flexible.
 """

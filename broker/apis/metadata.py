@@ -47,7 +47,7 @@ logger = structlog.get_logger(__name__)
 
 
 Found = Topic | dict[str, Any]
-"""A topic, or the whole entry of one of which nothing can be told but an error."""
+"""A topic, or the whole entry of one that has only an error."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:

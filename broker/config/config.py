@@ -185,10 +185,10 @@ class Config:
 
     def advertised(self, bound_ports: Iterable[int]) -> list[Endpoint]:
         """The addresses that clients of each listener get, given the ports that are bound."""
-        told = advertise(self.listeners, self._advertised)
+        endpoints = advertise(self.listeners, self._advertised)
         return [
             Endpoint(endpoint.name, endpoint.host, endpoint.port or port)
-            for endpoint, port in zip(told, bound_ports, strict=True)
+            for endpoint, port in zip(endpoints, bound_ports, strict=True)
         ]
 
     @cached_property

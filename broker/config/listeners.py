@@ -79,12 +79,12 @@ def advertise(listening: list[Endpoint], advertised: list[Endpoint]) -> list[End
             raise ValueError(f"nobody can connect to {endpoint.host}; name an address of this host")
         if endpoint.name not in {other.name for other in listening}:
             raise ValueError(f"the listener {endpoint.name} is advertised, but not listened to")
-    told = []
+    endpoints = []
     for endpoint in listening:
         shown = by_name.get(endpoint.name, endpoint)
         host = socket.getfqdn() if shown.is_everywhere else shown.host
-        told.append(Endpoint(endpoint.name, host, shown.port))
-    return told
+        endpoints.append(Endpoint(endpoint.name, host, shown.port))
+    return endpoints
 
 
 def _protocol_map(text: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 import structlog
 
 from broker.loop.watchdog import HELD_NS_MAX
-from broker.net.large_requests import SURELY_SMALL_BYTES
+from broker.net.long_requests import SURELY_SMALL_BYTES
 from broker.net.peer import display_client_id, java_address, peer_gone
 from broker.net.pieces import Pieces, write_together
 from broker.net.request import Body, Chunk, Request, Route
@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
         self._services = server.services
         self._routes = server.routes
         self._partials = server.partials
-        self._large = server.large
+        self._long = server.long
         self._request_bytes_max = server.limits.request_bytes
         self._slots_max = server.limits.requests_in_flight
         self._framer = Framer(server.limits.request_bytes)
@@ -452,9 +452,9 @@ class Connection(asyncio.Protocol):
             if len(frame) <= SURELY_SMALL_BYTES:
                 steps = route.handle(self._services, request)
             else:
-                steps = self._large.handle(self._services, request)
+                steps = self._long.handle(self._services, request)
             if steps is not None:
-                self._large.work_off(request, steps)
+                self._long.work_off(request, steps)
         except ProtocolError as error:
             self.refuse(error)
         except Exception:  # noqa: BLE001 - logged, with its traceback

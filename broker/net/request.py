@@ -161,11 +161,6 @@ class Request:
         return self.route.served
 
     @property
-    def api_key(self) -> int:
-        """The API's key on the wire."""
-        return self.route.served.api.key
-
-    @property
     def value(self) -> dict[str, Any]:
         """The body as a dict, decoded by the reference codec on first use.
 
@@ -205,7 +200,7 @@ class Request:
         if at_once:
             self.complete(frame(), error_code)
         else:
-            self.connection.server.large.answer(self, frame, error_code)
+            self.connection.server.long.answer(self, frame, error_code)
 
     def frame(self, value: dict[str, Any]) -> bytes:
         """The whole frame that answers ``value``; in any thread."""
@@ -246,11 +241,11 @@ class Request:
 
     def answer_later(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs ``work``, which ends the request; the connection's later requests wait for it."""
-        self.connection.server.large.answer_later(self, work)
+        self.connection.server.long.answer_later(self, work)
 
     def work_off(self, steps: Steps) -> None:
         """Works off steps that end the request; for a handler that could not return them."""
-        self.connection.server.large.work_off(self, steps)
+        self.connection.server.long.work_off(self, steps)
 
     def park(self) -> None:
         """Holds back the later requests of this connection until this one is answered."""
@@ -261,7 +256,7 @@ class Request:
         assert self.encode is not None
         try:
             self.encode(self, reply)
-        except Exception:  # noqa: BLE001 - told in the log, with its traceback
+        except Exception:  # noqa: BLE001 - logged, with its traceback
             self.fail()
 
     def fail(self) -> None:

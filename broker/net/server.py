@@ -21,8 +21,8 @@ from broker.loop.internal_errors import InternalErrors
 from broker.loop.watchdog import Watchdog
 from broker.net.clients import Clients
 from broker.net.connection import Connection
-from broker.net.large_requests import LargeRequests
 from broker.net.limits import Limits
+from broker.net.long_requests import LongRequests
 from broker.net.partial_requests import PartialRequests
 from broker.net.request import Route, ServedApi
 from broker.net.turn_writes import TurnWrites
@@ -73,7 +73,7 @@ class Server:
         limits: Limits,
         *,
         writes: TurnWrites,
-        large: LargeRequests,
+        long: LongRequests,
         disk_reads: DiskReads,
         time: Time,
         watchdog: Watchdog,
@@ -87,8 +87,8 @@ class Server:
         self.limits = limits
         self.writes = writes
         """Who is written to at the end of a turn."""
-        self.large = large
-        """Where requests over many elements are worked off."""
+        self.long = long
+        """Where requests are worked off that are not answered at once."""
         self.disk_reads = disk_reads
         """Reads of what the page cache has not."""
         self.time = time

@@ -56,7 +56,7 @@ class OldCommits:
                     if self._kept is not None:
                         await self._kept()
                         self._kept = None
-                except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it was
+                except Exception as error:  # noqa: BLE001 - whoever waits gets it, whatever it was
                     failed = error
                     logger.error("commits of version 0 could not be stored", error=repr(error))
                 for _, done in together:

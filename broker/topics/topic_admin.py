@@ -99,7 +99,7 @@ class TopicAdmin:
                 self._show(topic, entry)
         except BaseException as error:
             done.set_exception(error)
-            done.exception()  # it is told here; nobody else may be waiting
+            done.exception()  # it is raised here; nobody else may be waiting
             raise
         finally:
             del self._pending[name]

@@ -23,8 +23,8 @@ from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
 from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
-from broker.net.large_requests import LargeRequests
 from broker.net.limits import Limits
+from broker.net.long_requests import LongRequests
 from broker.net.request import ServedApi
 from broker.net.server import Server
 from broker.net.turn_writes import TurnWrites
@@ -133,7 +133,7 @@ class EdgeBroker:
             served,
             limits or Limits(),
             writes=writes,
-            large=LargeRequests(self.slicer, self.worker, self.spawn),
+            long=LongRequests(self.slicer, self.worker, self.spawn),
             disk_reads=disk_reads,
             time=self.time,
             watchdog=self.watchdog,

@@ -259,7 +259,7 @@ class _Fetch:
             return
         try:
             self.begin()
-        except Exception:  # noqa: BLE001 - told in the log, with its traceback
+        except Exception:  # noqa: BLE001 - logged, with its traceback
             self._forget()
             self.request.fail()
 
@@ -283,7 +283,7 @@ class _Answer:
         found: Sequence[Fetched],
     ) -> None:
         self.partitions = 0
-        """How many are told of."""
+        """How many partitions are in the answer."""
         self._request = request
         self._session = session
         self._is_incremental = is_incremental
@@ -338,7 +338,7 @@ def _is_news(wanted: Wanted, entry: Fetched) -> bool:
         or entry.high_watermark != wanted.high_watermark
         or entry.log_start_offset != wanted.log_start_offset
     )
-    # After an error the partition is told of again as soon as the error is gone.
+    # After an error the next answer has the partition as soon as the error is gone.
     wanted.high_watermark = -1 if entry.error_code else entry.high_watermark
     wanted.log_start_offset = entry.log_start_offset
     return news

@@ -56,7 +56,7 @@ FILES_MAX = 32
 
 
 NO_NEWS = Fetched(-1)
-"""What is found of a partition when it is as its session was told: the usual case, and quick."""
+"""What is found of a partition whose session has all of it already: the usual case, and quick."""
 
 
 class Elsewhere(Exception):
@@ -145,7 +145,7 @@ class Reader:
         self.read_committed = read_committed
         self.is_replica = is_replica
         self.only_news = False
-        """A session is told of a partition when something has changed, and of no other."""
+        """A session gets a partition when something has changed, and no other."""
 
     def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
         """At most ``room`` bytes of one partition, but one whole batch of the ``first``.

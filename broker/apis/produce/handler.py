@@ -57,7 +57,7 @@ DECODED_AT_ONCE = 1000
 """Topics and partitions that a larger one may name to be decoded at once."""
 _FIRST_WITH_IDS = 13
 _WITHOUT_START = frozenset((CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE))
-"""Errors beside which Kafka does not tell where the log starts."""
+"""Errors beside which Kafka leaves out where the log starts."""
 
 
 class _Refused(Exception):

@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.apis.table import SERVED
-from broker.net.large_requests import AT_A_TIME
+from broker.net.long_requests import AT_A_TIME
 from broker.net.request import Request
 from protocol.errors import INVALID_REQUEST
 from protocol.headers import encode_request_header

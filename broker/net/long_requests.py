@@ -1,4 +1,4 @@
-"""Requests over many elements: counted, decoded in the worker, handled in slices, and answered.
+"""Requests that take longer than their handler's call: over many elements, or waiting for others.
 
 Law 9: nothing holds the loop for more than 10 ms, whatever a client sends. A handler over elements
 is a generator that yields after each of them. It runs at once while the loop has time; the rest
@@ -38,7 +38,7 @@ AT_A_TIME = 4
 """Large requests between their decoding and the end of their handling: their memory is bounded."""
 
 
-class LargeRequests:
+class LongRequests:
     """What the loop does not do at once; one for a broker, used from the loop's thread alone."""
 
     def __init__(
@@ -124,7 +124,7 @@ class LargeRequests:
                 connection.refuse(error)
             except asyncio.CancelledError:  # the broker stops
                 connection.close()
-            except Exception:  # noqa: BLE001 - told in the log, with its traceback
+            except Exception:  # noqa: BLE001 - logged, with its traceback
                 request.fail()
 
         self._spawn(guarded(), request.served.api.name)
