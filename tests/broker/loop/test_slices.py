@@ -130,3 +130,13 @@ async def test_what_waits_for_nobody_ends_no_slice_and_what_waits_is_not_counted
     await work.pause()
     await work.beside(takes(5, 10 * slices.SLICE_NS))
     assert work.end() == pytest.approx((1.5 * slices.SLICE_NS + 5) / 1e9)
+
+
+async def test_work_may_have_slices_of_its_own_length() -> None:
+    now_ns = 0
+    slicer = Slicer(Time(ticks_ns=lambda: now_ns))
+    usual, longer = slicer.work("scrape"), slicer.work("load", 2 * slices.SLICE_NS)
+    now_ns = slices.SLICE_NS + 1
+    assert (usual.over, longer.over) == (True, False)
+    now_ns += slices.SLICE_NS
+    assert longer.over

@@ -1,0 +1,109 @@
+"""What is repeated: its pauses, its failures, its end; and what a stop does of what was put off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from broker.loop.background import Background, repeat
+from broker.loop.watchdog import Watchdog
+from broker.time import Time
+
+
+class NoWaiting(Time):
+    """Its sleeps are noted, and over at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept_s: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept_s.append(seconds)
+        await asyncio.sleep(0)
+
+
+class Enough(Exception):
+    """Ends a repetition from within its pause."""
+
+
+async def repeated(
+    time: Time, pause_s: Callable[[], float], work: Callable[[], None]
+) -> list[Exception]:
+    """Repeats until ``pause_s`` raises Enough; what the work has raised."""
+    failures: list[Exception] = []
+
+    async def later() -> None:
+        work()
+
+    with pytest.raises(Enough):
+        await repeat(time, pause_s, later, failures.append)
+    return failures
+
+
+def each_of(*values: float) -> Callable[[], float]:
+    left = iter(values)
+
+    def next_one() -> float:
+        try:
+            return next(left)
+        except StopIteration:
+            raise Enough from None
+
+    return next_one
+
+
+async def test_a_long_pause_is_asked_for_again_while_it_lasts() -> None:
+    time = NoWaiting()
+    worked: list[int] = []
+    await repeated(time, each_of(2.5, 2.5, 2.5), lambda: worked.append(len(time.slept_s)))
+    assert time.slept_s == [1.0, 1.0, 0.5]
+    assert worked == [3]
+
+
+async def test_a_pause_that_is_shortened_meanwhile_ends_soon() -> None:
+    time = NoWaiting()
+    worked: list[int] = []
+    await repeated(time, each_of(3600, 3600, 0.2, 0.0), lambda: worked.append(len(time.slept_s)))
+    assert time.slept_s == [1.0, 1.0, 0.0, 0.0]
+    assert worked == [3, 4]
+
+
+async def test_work_that_fails_is_repeated_all_the_same() -> None:
+    def fails() -> None:
+        raise ValueError("once more")
+
+    failures = await repeated(NoWaiting(), each_of(0.0, 0.0, 0.0), fails)
+    assert [str(error) for error in failures] == ["once more"] * 3
+
+
+@pytest.mark.filterwarnings("error")
+async def test_what_is_cancelled_before_it_began_has_never_worked() -> None:
+    time = Time()
+    worked: list[None] = []
+
+    async def work() -> None:
+        worked.append(None)
+
+    task = Background(time, Watchdog(time)).every("work", lambda: 0.0, work, lambda _: None)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert worked == []
+
+
+async def test_a_stop_does_what_was_put_off_and_waits_for_what_is_under_way() -> None:
+    time = Time()
+    background = Background(time, Watchdog(time))
+    done: list[str] = []
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        done.append("spawned")
+
+    background.after(3_600_000, lambda: done.append("put off"))
+    background.spawn(work())
+    await background.stop()
+    assert done == ["spawned", "put off"]
+    assert not background.tasks

@@ -1,0 +1,56 @@
+"""The system's time: ids, threads and limits; its clocks are in loop/test_pauses.py."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from uuid import UUID
+
+import pytest
+
+from broker.time import Time
+
+
+def test_an_id_is_that_of_a_random_uuid() -> None:
+    ids = {Time().fresh_id() for _ in range(100)}
+    assert len(ids) == 100
+    uuids = [UUID(bytes=each) for each in ids]
+    assert {(each.version, each.variant) for each in uuids} == {(4, "specified in RFC 4122")}
+
+
+def test_a_map_gives_results_in_order_and_the_first_failure() -> None:
+    def halved(number: int) -> int:
+        if number % 2:
+            raise ValueError(number)
+        return number // 2
+
+    threads = Time().threads(3, "halving")
+    assert threads.map(halved, [8, 2, 6]) == [4, 1, 3]
+    with pytest.raises(ValueError, match="5"):
+        threads.map(halved, [8, 5, 7])
+    assert not [each for each in threading.enumerate() if each.name.startswith("halving")]
+
+
+async def test_no_more_threads_work_than_there_are_and_a_stop_cancels_who_waits() -> None:
+    threads = Time().threads(1, "one")
+    began, gate = threading.Event(), threading.Event()
+
+    def first() -> str:
+        began.set()
+        gate.wait(10)
+        return threading.current_thread().name
+
+    working, waiting = threads.run(first), threads.run(lambda: "never")
+    await asyncio.to_thread(began.wait, 10)
+    threads.stop()
+    gate.set()
+    assert (await working).startswith("one")
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_what_takes_longer_than_it_may_is_ended() -> None:
+    time = Time()
+    with pytest.raises(TimeoutError):
+        async with time.within(0.001):
+            await time.sleep(60)
