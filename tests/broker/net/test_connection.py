@@ -116,6 +116,27 @@ async def test_a_request_behind_a_parked_one_waits_for_it(
         assert await client.receive(behind)
 
 
+async def test_a_request_that_is_answered_later_does_not_take_the_parked_ones_place(
+    start: Callable[..., EdgeBroker], handlers: Handlers
+) -> None:
+    async with start() as broker:
+        client, other = await broker.client(), await broker.client()
+        first, parked, behind = client.send(LIST_GROUPS.key, 0), join(client), beat(client)
+        await eventually(lambda: handlers.parked)
+
+        async def work() -> None:
+            handlers.later[0].respond({"error_code": 0, "groups": []})
+
+        handlers.later[0].answer_later(work())
+        assert await client.receive(first)
+        await other.receive(beat(other))
+        assert len(handlers.seen) == 1, "only the other connection's request is handled"
+
+        handlers.parked[0].respond({"error_code": 25})
+        assert (await client.receive(parked))["error_code"] == 25
+        assert await client.receive(behind)
+
+
 async def test_a_disconnect_is_told_to_the_parked_request(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
