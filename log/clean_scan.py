@@ -97,7 +97,7 @@ def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) ->
                 fields = _HEADER.unpack_from(chunk, at)
                 stop = at + fields[1] + _OVERHEAD
                 if fields[3] != 2 or fields[1] < HEADER_BYTES - _OVERHEAD or fields[12] < 0:
-                    raise CorruptLog(file.path, position + at, "what stands there is no batch")
+                    raise CorruptLog(file.path, position + at, "it is not a batch")
                 if stop > len(chunk):
                     break
                 frame = _new_tuple(Frame, (chunk, at, stop, position + at, *fields))

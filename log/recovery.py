@@ -245,7 +245,7 @@ def _refuse_or_cut(
             damage.file,
             position,
             f"{damage.reason}; offsets below {opening.recovery_point} were already on the disk,"
-            " so that this is no torn tail",
+            " so this is not a torn tail",
         )
     kept_as = None
     if opening.truncate or holds_whole_batch(segment.file, position, segment.size):

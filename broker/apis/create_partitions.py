@@ -69,7 +69,7 @@ def check(services: Services, wanted: dict[str, Any]) -> None:
     if name == OFFSETS_TOPIC:
         raise Refused(
             INVALID_TOPIC_EXCEPTION,
-            f"The number of partitions of {OFFSETS_TOPIC} says which group is where; it is fixed.",
+            f"The number of partitions of {OFFSETS_TOPIC} is fixed: it decides where groups are.",
         )
     if count == topic.partitions:
         raise Refused(INVALID_PARTITIONS, f"Topic already has {count} partition(s).")

@@ -98,7 +98,7 @@ async def _create(
     except TopicExists as error:
         raise Refused(TOPIC_ALREADY_EXISTS, str(error)) from None
     if name in INTERNAL_TOPICS:
-        raise Refused(INVALID_TOPIC_EXCEPTION, f"{name} is made by the broker when it is needed.")
+        raise Refused(INVALID_TOPIC_EXCEPTION, f"The broker creates {name} when it is needed.")
     same = services.topics.collisions(name)
     if same:
         raise Refused(

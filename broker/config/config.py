@@ -139,7 +139,7 @@ class Config:
         check_groups(self)
         ids = {self[name] for name in ("broker.id", "node.id") if self[name] >= 0}
         if len(ids) > 1:
-            raise BadValue("broker.id and node.id are the same thing, and differ")
+            raise BadValue("broker.id and node.id mean the same and have different values")
         if len(self.directories) > 1:
             raise BadValue(
                 f"log.dirs names {len(self.directories)} directories; Muster keeps its data in one"

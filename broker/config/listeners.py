@@ -78,7 +78,7 @@ def advertise(listening: list[Endpoint], advertised: list[Endpoint]) -> list[End
         if endpoint.is_everywhere and endpoint.host:
             raise ValueError(f"nobody can connect to {endpoint.host}; name an address of this host")
         if endpoint.name not in {other.name for other in listening}:
-            raise ValueError(f"the listener {endpoint.name} is advertised, but not listened to")
+            raise ValueError(f"the listener {endpoint.name} is advertised and is not in listeners")
     endpoints = []
     for endpoint in listening:
         shown = by_name.get(endpoint.name, endpoint)

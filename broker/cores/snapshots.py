@@ -380,7 +380,7 @@ def _bytes_from(log: PartitionLog, offset: int) -> int:
 
 
 def _look_failed(error: Exception) -> None:
-    logger.error("snapshots of groups could not be looked after", exc_info=error)
+    logger.error("writing snapshots of groups failed", exc_info=error)
 
 
 def _same(hosted: HostedShard, shard: GroupShard) -> bool:

@@ -231,7 +231,7 @@ class Server:
             if connection.peer_is_gone():
                 connection.abort()
         if self.partials is not None and (stalled := self.partials.stalled(now_s)) is not None:
-            self._drop(stalled, "other requests wait for room and it sends nothing more of its own")
+            self._drop(stalled, "others wait for memory and it sends nothing more of its request")
         if self.limits.idle_ms >= 0:
             self._look_for_idle(now_s)
         for connection, since in list(self._closing.items()):

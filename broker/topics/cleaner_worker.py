@@ -111,7 +111,7 @@ class CleanerWorker:
                 return await what
         except TimeoutError:
             raise CleaningFailed(
-                f"the cleaner process has said nothing for {self.silence_s:g} s and was ended"
+                f"the cleaner process has reported nothing for {self.silence_s:g} s and was ended"
             ) from None
 
     async def _started(self) -> Process:

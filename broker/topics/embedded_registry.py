@@ -219,7 +219,7 @@ class EmbeddedRegistry:
             there = check_identity(self._fs, self._directory, self._missing)
         written = there.get("node.id", there.get("broker.id"))
         if written is not None and not written.isdigit():
-            raise BadDirectory(f"{path} has the broker id {written!r}, which is no number")
+            raise BadDirectory(f"{path} has the broker id {written!r}, which is not a number")
         if written is not None and broker_id is not None and int(written) != broker_id:
             raise BadDirectory(
                 f"{self._directory} belongs to broker {written} and this is broker {broker_id};"

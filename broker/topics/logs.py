@@ -276,7 +276,7 @@ class LogManager:
             settings = topic_settings(self.config, topic.configs)
         except BadValue as error:
             raise BadDirectory(
-                f"topic {topic.name} has settings that do not go with the broker's: {error}"
+                f"topic {topic.name} has settings that do not fit the broker's: {error}"
             ) from None
         return TopicLogs(topic, settings, produce_rules(settings), [])
 

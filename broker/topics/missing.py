@@ -120,7 +120,7 @@ def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[
     if not fs.exists(topics):
         return {}
     if META_FILE not in known:
-        why = f"{TOPICS_FILE} is there, and clients would be told of another cluster"
+        why = f"{TOPICS_FILE} is there, and clients would see another cluster"
         raise _missing_file(os.path.join(directory, META_FILE), META_FILE, why)
     try:
         return {"cluster.id": str(json.loads(read_whole(fs, topics))["cluster_id"])}

@@ -86,7 +86,7 @@ class Guard:
         if _is_foreign(headers):
             return 403, "requests of another site's pages are not answered"
         if headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers:
-            return 413, "send no body: everything here is read"
+            return 413, "send no body: everything here is read-only"
         return None
 
     def _tell(self, shown: str) -> None:

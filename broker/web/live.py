@@ -195,7 +195,7 @@ class Live:
             await JSONResponse({"error": problem}, 404)(scope, receive, send)
             return
         if self.clients >= CLIENTS_MAX:
-            problem = f"{CLIENTS_MAX} clients look on already; try again when one has gone"
+            problem = f"{CLIENTS_MAX} clients are watching already; try again later"
             await JSONResponse({"error": problem}, 503)(scope, receive, send)
             return
         self.clients += 1

@@ -83,14 +83,14 @@ UNREADABLE: dict[str, tuple[bytes, bytes | None, str]] = {
     "a group of another partition": (
         group_key(ELSEWHERE),
         group_value(GROUP),
-        f"belongs into partition {partition_for(ELSEWHERE, PARTITIONS)} of 4, not into {HERE}",
+        f"belongs to partition {partition_for(ELSEWHERE, PARTITIONS)} of 4, not to {HERE}",
     ),
     "an offset of such a group": (
         offset_key_head(ELSEWHERE, "t") + bytes(4),
         VALUE,
-        "belongs into partition",
+        "belongs to partition",
     ),
-    "a tombstone of such a group": (group_key(ELSEWHERE), None, "belongs into partition"),
+    "a tombstone of such a group": (group_key(ELSEWHERE), None, "belongs to partition"),
 }
 
 

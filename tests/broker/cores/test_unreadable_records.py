@@ -100,7 +100,7 @@ STRANGER = next(f"x{n}" for n in range(9) if partition_for(f"x{n}", PARTITIONS) 
         (b"", VALUE, "its key is missing or shorter than its type"),
         (KEY, b"", "a value of 0 bytes has no version"),
         (KEY, b"\0\5" + VALUE[2:], "value version 5 is unknown"),
-        (group_key(STRANGER), None, f"group '{STRANGER}', which belongs into partition"),
+        (group_key(STRANGER), None, f"group '{STRANGER}', which belongs to partition"),
     ],
 )
 async def test_a_record_that_cannot_be_read_fails_its_partition_alone(

@@ -279,4 +279,4 @@ def test_with_nothing_to_tell_how_many_there_were_no_group_is_told_that_it_has_n
 
     with capture_logs() as lines:
         assert asyncio.run(story()) == []
-    assert any("which belongs into partition" in str(line) for line in lines)
+    assert any("which belongs to partition" in str(line) for line in lines)
