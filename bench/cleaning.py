@@ -23,7 +23,8 @@ from log.cleaner import clean
 from log.config import LogConfig
 from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 
 SEGMENT_BYTES = 16 << 20
 BATCH_BYTES = 16_000

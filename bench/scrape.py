@@ -25,7 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from broker.broker import Broker
 from broker.config.config import Config
 from offsets.runs import OffsetRun
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 
 BATCH_RECORDS = 50
 BATCHES = 80

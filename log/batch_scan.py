@@ -20,7 +20,6 @@ from log.filesystem import File
 from protocol.records.batch import (
     CODEC_BITS,
     HEADER_BYTES,
-    NO_TIMESTAMP,
     BatchHeader,
     read_header,
     validate_batch,
@@ -28,6 +27,7 @@ from protocol.records.batch import (
 from protocol.records.compression import NAMES
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import crc32c
+from protocol.records.section import NO_TIMESTAMP
 from protocol.records.stored import (
     ATTRIBUTES,
     MAGIC_POSITION,

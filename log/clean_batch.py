@@ -17,9 +17,9 @@ from log.clean_scan import (
     Frame,
 )
 from protocol.errors import INVALID_RECORD
-from protocol.records.batch import CONTROL_BIT, NO_TIMESTAMP, TRANSACTIONAL_BIT, assemble_batch
+from protocol.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, assemble_batch
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.section import wrap_int64
+from protocol.records.section import NO_TIMESTAMP, wrap_int64
 from protocol.records.varint import encode_varint, read_bits, read_varlong
 
 _INT64_MIN = -(1 << 63)

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 from log.clean_scan import CODEC_BITS, LOG_APPEND_BIT, Frame
 from log.errors import CorruptLog
-from protocol.records.batch import CREATE_TIME, LOG_APPEND_TIME, Record
+from protocol.records.batch import CREATE_TIME, LOG_APPEND_TIME
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.message_set import encode
+from protocol.records.section import Record
 from protocol.records.stored import read_stored, stored_records, validate_stored
 
 

@@ -35,8 +35,9 @@ from log.key_reader import note_keys
 from log.leftovers import CLEANED
 from log.offset_map import OffsetMap
 from log.segment import LOG, Segment, file_name
-from protocol.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Record
+from protocol.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from protocol.records.corrupt import CorruptRecords
+from protocol.records.section import Record
 
 WRITE_BYTES = 1024 * 1024
 

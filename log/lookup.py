@@ -9,8 +9,8 @@ from log.errors import CorruptLog
 from log.segment import Segment
 from log.segments import Segments
 from log.values import TimestampOffset
-from protocol.records.batch import Record
 from protocol.records.corrupt import CorruptRecords
+from protocol.records.section import Record
 from protocol.records.stored import read_stored, stored_records
 
 LATEST = -1

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from log.key_reader import note_keys
-from protocol.records.batch import Record
+from protocol.records.section import Record
 
 ENTRY_BYTES = 176
 """Memory of one entry besides its key: slot, key object and offset; measured with CPython 3.11."""

@@ -202,6 +202,3 @@ def _decode_group(view: memoryview, position: int) -> tuple[int, GroupRun, int]:
     except (struct.error, UnicodeDecodeError, Malformed) as error:
         raise BadImage(f"the group at byte {position}: {error}") from None
     return record_offset, GroupRun(group_id, value), start + value_bytes
-
-
-__all__ = ["BadImage", "BatchMark", "Image", "ImageEnd", "ImageHead", "ImageWriter", "read_image"]

@@ -8,7 +8,8 @@ from typing import Any
 
 from protocol.headers import decode_response_header, encode_request_header
 from protocol.messages import BY_NAME
-from protocol.records.batch import Record, encode_batch, records_of
+from protocol.records.batch import encode_batch, records_of
+from protocol.records.section import Record
 from protocol.records.stored import iter_stored
 
 TIMEOUT_S = 20.0

@@ -11,8 +11,9 @@ from collections.abc import Collection
 import structlog
 
 from protocol.buffer import Buffer
-from protocol.records.batch import BatchHeader, Record
+from protocol.records.batch import BatchHeader
 from protocol.records.corrupt import CorruptRecords
+from protocol.records.section import Record
 from protocol.records.stored import stored_records
 
 logger = structlog.get_logger(__name__)

@@ -37,7 +37,7 @@ from log.errors import CorruptLog, LogPoisoned
 from log.filesystem import FileSystem, read_whole, write_whole
 from log.partition_log import PartitionLog
 from log.segment import LOG
-from protocol.records.produce import ProduceRules
+from protocol.records.produce_rules import ProduceRules
 
 logger = structlog.get_logger(__name__)
 

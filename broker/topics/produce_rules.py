@@ -8,7 +8,7 @@ from typing import Any
 from broker.config.config import timestamp_bounds
 from log.config import format_magic
 from protocol.records.compression import GZIP, LZ4, NAMES, ZSTD
-from protocol.records.produce import ProduceRules
+from protocol.records.produce_rules import ProduceRules
 
 _KAFKA_NAMES = {"uncompressed": "none"}
 _LEVELS = {

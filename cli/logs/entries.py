@@ -14,7 +14,7 @@ from typing import Any
 from protocol import log_records
 from protocol.consumer_protocol import assigned_partitions, subscribed_topics
 from protocol.errors import ProtocolError
-from protocol.records.batch import Record
+from protocol.records.section import Record
 
 Value = dict[str, Any]
 

@@ -15,7 +15,7 @@ from cli.client.group_member import GroupMember
 from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
 from cli.errors import USAGE, CommandError
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
-from protocol.records.batch import Record
+from protocol.records.section import Record
 from protocol.records.stored import iter_stored, stored_records
 
 MAX_BYTES = 8 << 20

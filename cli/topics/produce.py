@@ -14,7 +14,8 @@ from cli.client.cluster import Cluster, Connection
 from cli.errors import USAGE, CommandError, refused
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
 from cli.topics.partitioner import partition_of_key
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 ACKS = {"1": 1, "all": -1}

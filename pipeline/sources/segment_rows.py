@@ -15,8 +15,9 @@ from pipeline.sources.decode import add_entry
 from pipeline.sources.event_rows import ROWS_AT_ONCE, EventRows, time_or_none, times
 from pipeline.sources.segment_files import Segment
 from pipeline.sources.segment_reader import Entry
-from protocol.records.batch import LOG_APPEND_BIT, LOG_APPEND_TIME, NO_TIMESTAMP
+from protocol.records.batch import LOG_APPEND_BIT, LOG_APPEND_TIME
 from protocol.records.corrupt import CorruptRecords
+from protocol.records.section import NO_TIMESTAMP
 from protocol.records.stored import UNKNOWN_COUNT, stored_records, validate_stored
 
 RECORDS_ARROW: Final[pa.Schema] = to_arrow_schema(SEGMENT_RECORDS)

@@ -23,13 +23,6 @@ from protocol.records.section import (
     encode_section,
 )
 
-__all__ = [
-    "CONTROL_BIT", "CREATE_TIME", "HEADER_BYTES", "LOG_APPEND_TIME", "NO_TIMESTAMP",
-    "TRANSACTIONAL_BIT", "BatchHeader", "Record", "assemble_batch", "encode_batch",
-    "encode_end_transaction", "iter_batches", "patch_max_timestamp", "patch_offset_and_epoch",
-    "read_header", "records_of", "section_of", "validate_batch",
-]  # fmt: skip
-
 HEADER_BYTES = 61
 MAGIC = 2
 CREATE_TIME = 0

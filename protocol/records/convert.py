@@ -13,7 +13,6 @@ from protocol.records.batch import (
     CREATE_TIME,
     DECOMPRESSED_BYTES_MAX,
     LOG_APPEND_TIME,
-    NO_TIMESTAMP,
     encode_batch,
 )
 from protocol.records.compression import ZSTD
@@ -120,9 +119,3 @@ def down_convert(
                 )
             )
     return Converted(b"".join(parts), converted)
-
-
-__all__ = [
-    "NO_TIMESTAMP", "Converted", "NoOldForm", "batch_of_set", "down_convert", "needs_conversion",
-    "to_magic2",
-]  # fmt: skip

@@ -16,22 +16,12 @@ from dataclasses import dataclass, field
 
 from protocol.buffer import Buffer
 from protocol.errors import INVALID_RECORD
-from protocol.records.batch import (
-    CREATE_TIME,
-    DECOMPRESSED_BYTES_MAX,
-    LOG_APPEND_TIME,
-    NO_TIMESTAMP,
-    Record,
-)
+from protocol.records.batch import CREATE_TIME, DECOMPRESSED_BYTES_MAX, LOG_APPEND_TIME
 from protocol.records.budget import ELEMENTS_PER_MESSAGE, Budget
 from protocol.records.compression import Unpacked, compress, unpack
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import crc32
-
-__all__ = [
-    "Message", "MessageSet", "Record", "decode", "encode", "iter_messages", "placed", "read_set",
-    "unwrap", "with_offsets",
-]  # fmt: skip
+from protocol.records.section import NO_TIMESTAMP, Record
 
 OVERHEAD = 12  # offset and size: what the size does not count
 

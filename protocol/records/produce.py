@@ -30,7 +30,6 @@ from protocol.records.compression import ZSTD, Unpacked
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.produce_rules import (
     DEFAULT_RULES,
-    RECORD_ERRORS_MAX,
     Produced,
     ProduceRules,
     append_time_from_client,
@@ -42,8 +41,6 @@ from protocol.records.produce_rules import (
 )
 from protocol.records.produce_sets import store_as_set, take_set
 from protocol.records.section import check_section, decode_section
-
-__all__ = ["DEFAULT_RULES", "RECORD_ERRORS_MAX", "ProduceRules", "Produced", "analyse"]
 
 REQUEST_RATIO = 16
 """The records of a request may be so many times its own bytes, however large it is."""

@@ -11,13 +11,7 @@ from collections.abc import Sequence
 
 from protocol.buffer import Buffer
 from protocol.errors import UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT
-from protocol.records.batch import (
-    LOG_APPEND_TIME,
-    BatchHeader,
-    Record,
-    read_header,
-    records_of,
-)
+from protocol.records.batch import LOG_APPEND_TIME, BatchHeader, read_header, records_of
 from protocol.records.budget import Budget
 from protocol.records.compression import ZSTD
 from protocol.records.convert import batch_of_set
@@ -38,6 +32,7 @@ from protocol.records.produce_rules import (
     check_times,
     has_time_bounds,
 )
+from protocol.records.section import Record
 from protocol.records.stored import iter_stored
 
 

@@ -17,9 +17,7 @@ from protocol.buffer import Buffer
 from protocol.records.batch import (
     DECOMPRESSED_BYTES_MAX,
     HEADER_BYTES,
-    NO_TIMESTAMP,
     BatchHeader,
-    Record,
     read_header,
     records_of,
     validate_batch,
@@ -28,6 +26,7 @@ from protocol.records.compression import NAMES, ZSTD
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import crc32
 from protocol.records.message_set import iter_messages, unwrap
+from protocol.records.section import NO_TIMESTAMP, Record
 
 OVERHEAD = 12
 SMALLEST_BYTES = (26, 34, HEADER_BYTES)

@@ -13,7 +13,8 @@ from broker.broker import Broker
 from broker.config.config import Config
 from broker.topics.registry import Topic
 from log.partition_log import PartitionLog
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from tests.broker.partitions import log_of
 
 QUICK = {"log.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}

@@ -15,8 +15,9 @@ from cli.logs.files import read_file
 from log.producer_state import ProducerStates
 from protocol import log_records
 from protocol.consumer_protocol import encode_assignment, encode_subscription
-from protocol.records.batch import Record, encode_batch, read_header
+from protocol.records.batch import encode_batch, read_header
 from protocol.records.message_set import encode
+from protocol.records.section import Record
 from tests.cli import sessions
 from tests.log.log_tools import unpack_kafka_directory
 

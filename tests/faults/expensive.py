@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from broker.apis.table import SERVED
 from protocol.encoded_array import element_at
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from protocol.schema import STRING, Api, Array, Field, Primitive, Struct, Type, version_range
 from protocol.wire import varint
 from tests.protocol.claims import array_paths

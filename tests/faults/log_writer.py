@@ -25,7 +25,8 @@ from broker.topics.logs import LogManager
 from broker.topics.registry import Topic
 from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from tests.broker.partitions import services_with
 from tests.log.cleaning_tools import clean_log
 

@@ -15,7 +15,8 @@ from typing import Protocol
 
 import pytest
 
-from protocol.records.batch import Record, encode_batch, records_of
+from protocol.records.batch import encode_batch, records_of
+from protocol.records.section import Record
 from protocol.records.stored import iter_stored
 from tests import waiting
 from tests.broker.topic_calls import create_topic, fetch, produce

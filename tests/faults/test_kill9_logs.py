@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from log.partition_log import PartitionLog
-from protocol.records.batch import Record
+from protocol.records.section import Record
 from protocol.records.stored import stored_records
 from tests import waiting
 from tests.brokers import CHECKOUT

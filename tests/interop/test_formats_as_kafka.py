@@ -25,7 +25,8 @@ from protocol.errors import INVALID_REPLICATION_FACTOR, NONE, UNKNOWN_TOPIC_OR_P
 from protocol.records.batch import encode_batch
 from protocol.records.compression import compress
 from protocol.records.crc import crc32, crc32c
-from protocol.records.message_set import Record, encode
+from protocol.records.message_set import encode
+from protocol.records.section import Record
 from protocol.records.stored import iter_stored, stored_records
 from tests.broker.config_calls import SET, alter
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce

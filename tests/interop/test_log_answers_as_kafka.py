@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from protocol.errors import NONE
-from protocol.records.batch import Record, encode_batch, iter_batches
+from protocol.records.batch import encode_batch, iter_batches
+from protocol.records.section import Record
 from tests.broker.config_calls import SET, alter
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
 from tests.brokers import KIND, Broker, KafkaBroker, running

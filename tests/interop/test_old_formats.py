@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from protocol.records.message_set import Record, encode
+from protocol.records.message_set import encode
+from protocol.records.section import Record
 from protocol.records.stored import iter_stored
 from tests import java
 from tests.broker.topic_calls import produce as produce_raw

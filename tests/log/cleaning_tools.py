@@ -14,12 +14,12 @@ from log.partition_log import PartitionLog
 from protocol.records.batch import (
     ABORT,
     COMMIT,
-    Record,
     encode_batch,
     encode_end_transaction,
     read_header,
     records_of,
 )
+from protocol.records.section import Record
 from tests.log.log_tools import NOW_MS, open_log
 from tests.simulated_files import SimulatedFiles
 

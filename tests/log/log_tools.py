@@ -10,7 +10,8 @@ from pathlib import Path
 from log.config import LogConfig
 from log.missed import Expected
 from log.partition_log import PartitionLog
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from protocol.records.stored import stored_records
 from tests.simulated_files import SimulatedFiles
 

@@ -21,13 +21,12 @@ from log.segment import LOG
 from protocol.records.batch import (
     COMMIT,
     LOG_APPEND_TIME,
-    Record,
     encode_batch,
     encode_end_transaction,
     iter_batches,
     records_of,
 )
-from protocol.records.section import encode_section
+from protocol.records.section import Record, encode_section
 from tests.log.cleaning_tools import (
     RETENTION_MS,
     SETTINGS,

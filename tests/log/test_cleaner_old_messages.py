@@ -9,8 +9,9 @@ import pytest
 from log.clean_job import CleanDone
 from log.errors import CorruptLog
 from log.partition_log import PartitionLog
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
 from protocol.records.message_set import encode
+from protocol.records.section import Record
 from protocol.records.stored import stored_records
 from tests.log.cleaning_tools import RETENTION_MS, SETTINGS, clean_log, last_by_key
 from tests.log.log_tools import DIRECTORY, NOW_MS, open_log

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from protocol.records.batch import Record, encode_batch, read_header, records_of
+from protocol.records.batch import encode_batch, read_header, records_of
+from protocol.records.section import Record
 from tests.log.cleaning_tools import clean_log
 from tests.log.log_tools import open_log
 from tests.simulated_files import SimulatedFiles

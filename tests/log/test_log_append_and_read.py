@@ -13,13 +13,8 @@ from log.errors import AppendRefused, OffsetOutOfRange
 from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from protocol.errors import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
-from protocol.records.batch import (
-    CREATE_TIME,
-    LOG_APPEND_TIME,
-    Record,
-    encode_batch,
-    records_of,
-)
+from protocol.records.batch import CREATE_TIME, LOG_APPEND_TIME, encode_batch, records_of
+from protocol.records.section import Record
 from protocol.records.stored import iter_stored
 from tests.log.log_tools import NOW_MS, append_values, batch, open_log, values
 from tests.simulated_files import SimulatedFiles

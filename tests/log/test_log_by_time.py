@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from log.partition_log import PartitionLog
 from log.values import TimestampOffset
-from protocol.records.batch import Record, encode_batch, records_of
+from protocol.records.batch import encode_batch, records_of
+from protocol.records.section import Record
 from tests.log.log_tools import batch, open_log
 from tests.simulated_files import SimulatedFiles
 

@@ -151,7 +151,8 @@ from log.config import LogConfig
 from log.errors import LogPoisoned
 from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 
 log = PartitionLog.open(OsFileSystem(), sys.argv[1], "t", 0, LogConfig())
 one = encode_batch([Record(0, 1, None, b"v" * 1000)])

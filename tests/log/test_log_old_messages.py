@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from log.errors import CorruptLog
 from log.partition_log import PartitionLog
 from log.segment import Place
-from protocol.records.batch import LOG_APPEND_TIME, Record
+from protocol.records.batch import LOG_APPEND_TIME
 from protocol.records.message_set import encode
+from protocol.records.section import Record
 from protocol.records.stored import read_stored
 from tests.log.log_tools import DIRECTORY, NOW_MS, append_values, batch, open_log, values
 from tests.simulated_files import SimulatedFiles

@@ -70,7 +70,8 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 from log.config import LogConfig
 from log.filesystem import OsFileSystem, open_files_max
 from log.partition_log import PartitionLog
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 
 others = [os.open("/dev/null", os.O_RDONLY) for _ in range(30)]
 one = encode_batch([Record(0, 1, None, b"v")])

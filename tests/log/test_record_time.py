@@ -10,9 +10,10 @@ from log import record_time
 from log.errors import CorruptLog
 from log.partition_log import PartitionLog
 from log.record_time import RecordTime, TimeReader
-from protocol.records.batch import LOG_APPEND_TIME, Record, encode_batch
-from protocol.records.message_set import Record as OldRecord
+from protocol.records.batch import LOG_APPEND_TIME, encode_batch
 from protocol.records.message_set import encode as encode_set
+from protocol.records.section import Record
+from protocol.records.section import Record as OldRecord
 from tests.log.log_tools import NOW_MS, append_values, open_log
 from tests.simulated_files import SimulatedFiles
 

@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 from cli.errors import CommandError
 from cli.pipeline.extra import sentences
 from pipeline.errors import PipelineError
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from tests.brokers import CHECKOUT, Broker
 from tests.cli.running import Ran, run
 from tests.interop.cluster import Cluster

@@ -14,13 +14,8 @@ from pipeline.sources import segment_reader
 from pipeline.sources.segment_files import cluster_id_of, partition_folders
 from pipeline.sources.segments import SegmentsReader, plan, read_segment
 from protocol.records import message_set
-from protocol.records.batch import (
-    HEADER_BYTES,
-    LOG_APPEND_TIME,
-    Record,
-    assemble_batch,
-    encode_batch,
-)
+from protocol.records.batch import HEADER_BYTES, LOG_APPEND_TIME, assemble_batch, encode_batch
+from protocol.records.section import Record
 from tests.pipeline.small_logs import NOON, batch_of, commit, rows_of, write_segment
 
 pytestmark = pytest.mark.pipeline

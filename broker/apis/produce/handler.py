@@ -44,7 +44,8 @@ from protocol.generated.produce import Request as Decoded
 from protocol.messages.produce import API
 from protocol.records.budget import Budget, OverBudget
 from protocol.records.corrupt import CorruptRecords, RecordError
-from protocol.records.produce import Produced, analyse, request_budget, small_budget
+from protocol.records.produce import analyse, request_budget, small_budget
+from protocol.records.produce_rules import Produced
 
 if TYPE_CHECKING:
     from broker.apis.services import Services

@@ -18,8 +18,9 @@ from protocol.errors import (
     UNSUPPORTED_COMPRESSION_TYPE,
     UNSUPPORTED_VERSION,
 )
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
 from protocol.records.message_set import decode
+from protocol.records.section import Record
 from tests.broker.topic_calls import create_topic, fetch, fetch_request, produce, produce_request
 from tests.brokers import Broker
 from tests.wire import Wire, batch, values_of

@@ -23,8 +23,9 @@ from protocol.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
-from protocol.records.batch import LOG_APPEND_TIME, Record, assemble_batch, read_header
+from protocol.records.batch import LOG_APPEND_TIME, assemble_batch, read_header
 from protocol.records.message_set import encode as encode_message_set
+from protocol.records.section import Record
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce, produce_request
 from tests.brokers import Broker
 from tests.waiting import until

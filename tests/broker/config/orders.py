@@ -9,7 +9,8 @@ from typing import Any
 
 from log.partition_log import PartitionLog
 from protocol.messages import BY_NAME
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from tests.broker.config.served import Served, serving
 from tests.broker.config_calls import BROKER, DELETE, SET, TOPIC
 from tests.broker.topic_calls import fetch_request, produce_request

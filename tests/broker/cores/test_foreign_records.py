@@ -25,8 +25,9 @@ from protocol.errors import (
     KAFKA_STORAGE_ERROR,
     NONE,
 )
-from protocol.records.batch import Record, assemble_batch, encode_batch
+from protocol.records.batch import assemble_batch, encode_batch
 from protocol.records.compression import GZIP, LZ4
+from protocol.records.section import Record
 from tests.broker.edge import EdgeBroker, Taker
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import commit, committed, create_topic, produce

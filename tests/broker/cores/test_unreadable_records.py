@@ -22,7 +22,8 @@ from log.partition_log import PartitionLog
 from offsets.partitioner import partition_for
 from offsets.record_values import group_key, offset_key_head, offset_value
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from tests.broker.hand_time import HandTime
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import create_topic, produce

@@ -10,7 +10,8 @@ from broker.metrics import record_times, scan
 from broker.metrics.record_times import Key, _Wanted
 from log.record_time import RecordTime, TimeReader
 from protocol.errors import NONE
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from tests.broker.partitions import partition_of
 from tests.broker.seen import Seen, seeing
 

@@ -15,7 +15,8 @@ from log.record_time import RecordTime, TimeReader
 from protocol.consumer_protocol import encode_assignment
 from protocol.errors import NONE
 from protocol.messages.delete_groups import API as DELETE_GROUPS
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from tests.broker.config.served import GROUP, Served, serving
 from tests.broker.partitions import partition_of
 

@@ -16,8 +16,8 @@ from protocol.messages.delete_groups import API as DELETE_GROUPS
 from protocol.messages.fetch import API as FETCH
 from protocol.messages.metadata import API as METADATA
 from protocol.messages.sync_group import API as SYNC_GROUP
-from protocol.records.message_set import Record
 from protocol.records.message_set import encode as encode_set
+from protocol.records.section import Record
 from tests.broker.edge import eventually
 from tests.broker.partitions import log_of
 from tests.broker.seen import PAGE, Scrape, documented, seeing

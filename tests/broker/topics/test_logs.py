@@ -15,7 +15,8 @@ from broker.topics.produce_rules import produce_rules
 from broker.topics.registry import BadDirectory, Topic
 from log.filesystem import OsFileSystem
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from tests.broker.partitions import partition_in, services_with
 from tests.broker.serving import asked, serving
 from tests.broker.topic_calls import create_topic, metadata, produce

@@ -18,7 +18,8 @@ from broker.time import Time
 from broker.web import live
 from broker.web.live import Channel, Client, Row, Source
 from protocol.messages.produce import API as PRODUCE
-from protocol.records.batch import Record, encode_batch
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from tests.broker.partitions import partition_of
 from tests.broker.seen import Seen, seeing
 from tests.wire import batch

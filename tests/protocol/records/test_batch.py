@@ -16,7 +16,6 @@ from protocol.records import batch
 from protocol.records.batch import (
     CREATE_TIME,
     LOG_APPEND_TIME,
-    Record,
     assemble_batch,
     encode_batch,
     iter_batches,
@@ -26,7 +25,7 @@ from protocol.records.batch import (
 )
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import crc32c
-from protocol.records.section import check_section, encode_record_body, encode_section
+from protocol.records.section import Record, check_section, encode_record_body, encode_section
 from protocol.records.stored import iter_stored
 from protocol.records.varint import encode_varint
 

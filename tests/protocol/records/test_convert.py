@@ -9,16 +9,16 @@ from protocol.records import message_set
 from protocol.records.batch import (
     COMMIT,
     LOG_APPEND_TIME,
-    Record,
     encode_batch,
     encode_end_transaction,
     read_header,
     records_of,
     validate_batch,
 )
-from protocol.records.convert import NoOldForm, needs_conversion, to_magic2
 from protocol.records.convert import down_convert as convert
-from protocol.records.corrupt import CorruptRecords
+from protocol.records.convert import needs_conversion, to_magic2
+from protocol.records.corrupt import CorruptRecords, NoOldForm
+from protocol.records.section import Record
 
 NOON = 1_700_000_000_000
 THREE = [

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from protocol.records import message_set
 from protocol.records.batch import (
-    Record,
     encode_batch,
     iter_batches,
     read_header,
@@ -23,7 +22,9 @@ from protocol.records.batch import (
 from protocol.records.convert import down_convert, to_magic2
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import crc32c
-from protocol.records.produce import ProduceRules, analyse
+from protocol.records.produce import analyse
+from protocol.records.produce_rules import ProduceRules
+from protocol.records.section import Record
 from protocol.records.stored import iter_stored, stored_records, validate_stored
 
 NOON = 1_700_000_000_000

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE
-from protocol.records.batch import LOG_APPEND_TIME, Record
+from protocol.records.batch import LOG_APPEND_TIME
 from protocol.records.compression import compress
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.message_set import decode, encode, iter_messages, read_set
+from protocol.records.section import Record
 
 DOCS = Path(__file__).parents[3] / "docs"
 NOON = 1_700_000_000_000

@@ -13,8 +13,9 @@ from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from kafka.record.memory_records import MemoryRecords as KafkaRecords
 
 from protocol.records import message_set
-from protocol.records.batch import Record, encode_batch, read_header, records_of, validate_batch
+from protocol.records.batch import encode_batch, read_header, records_of, validate_batch
 from protocol.records.compression import NAMES
+from protocol.records.section import Record
 
 NOON = 1_700_000_000_000
 RECORDS = [

@@ -20,7 +20,6 @@ from protocol.records import message_set
 from protocol.records.batch import (
     CREATE_TIME,
     LOG_APPEND_TIME,
-    Record,
     encode_batch,
     iter_batches,
     read_header,
@@ -29,7 +28,9 @@ from protocol.records.batch import (
 )
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import crc32c
-from protocol.records.produce import RECORD_ERRORS_MAX, ProduceRules, analyse
+from protocol.records.produce import analyse
+from protocol.records.produce_rules import RECORD_ERRORS_MAX, ProduceRules
+from protocol.records.section import Record
 
 NOON = 1_700_000_000_000
 DAY_MS = 86_400_000

@@ -13,11 +13,13 @@ from protocol.errors import (
     UNSUPPORTED_FOR_MESSAGE_FORMAT,
 )
 from protocol.records import message_set
-from protocol.records.batch import LOG_APPEND_TIME, Record, encode_batch
+from protocol.records.batch import LOG_APPEND_TIME, encode_batch
 from protocol.records.compression import compress
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.message_set import encode, iter_messages, placed, read_set
-from protocol.records.produce import Produced, ProduceRules, analyse
+from protocol.records.produce import analyse
+from protocol.records.produce_rules import Produced, ProduceRules
+from protocol.records.section import Record
 
 NOON = 1_700_000_000_000
 DAY_MS = 86_400_000

@@ -18,7 +18,8 @@ from protocol.errors import (
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     UNKNOWN_PRODUCER_ID,
 )
-from protocol.records.batch import Record, encode_batch, records_of
+from protocol.records.batch import encode_batch, records_of
+from protocol.records.section import Record
 from protocol.records.stored import iter_stored
 from tests.simulation.whole.agenda import MS, S
 from tests.simulation.whole.client import CONNECTS_AGAIN_NS, Client, Sent, WireRequest
