@@ -88,7 +88,7 @@ class Broker:
         """Bugs of ours that were caught before they harmed others."""
         self.watchdog = Watchdog(self.time)
         self.background = Background(self.time, self.watchdog)
-        self.spawn, self.after = self.background.spawn, self.background.after
+        self.spawn = self.background.spawn
         self.slicer = Slicer(self.time, self.watchdog)
         """Whose slice of long work is next."""
         self.worker = Worker(self.time)
@@ -147,11 +147,10 @@ class Broker:
     def _make_parts(self) -> None:
         """Makes the parts that stand on the logs, each with all that it uses.
 
-        Four loops are true ones: a turn of the runtime ends with writes of the server and with long
-        polls, which the next request may begin; the shards drop the offsets of deleted topics for
-        those who delete them; the cleaner and the shards each look how far the other has come; and
-        a topic that is made, or a setting that is changed, bears on what serves. So the first of
-        each pair is given a function of this object, which knows the other.
+        Three loops are true ones: whoever deletes topics has the shards drop their offsets, and the
+        shards say when that is done; cleaner and shards each ask how far the other has come; a
+        setting that a request changes bears on the server. One of each pair is made first, with a
+        function that finds the other when it is called.
         """
         config = self.config
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)

@@ -1,0 +1,32 @@
+"""What `broker/broker.py` promises: each part gets all that it uses when it is made."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def assigned_to_parts(source: str) -> list[str]:
+    """Assignments to an attribute of an attribute of ``self``, as they are written."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+            targets = [node.target]
+        for target in targets:
+            if isinstance(target, ast.Attribute) and not isinstance(target.value, ast.Name):
+                found.append(ast.unparse(target))
+    return found
+
+
+def test_nothing_is_assigned_to_a_part_after_it_is_made() -> None:
+    assert assigned_to_parts((ROOT / "broker" / "broker.py").read_text()) == []
+
+
+def test_such_an_assignment_is_found() -> None:
+    assert assigned_to_parts("self.runtime.on_fatal = self.fail") == ["self.runtime.on_fatal"]
+    assert assigned_to_parts("self.runtime.seen += [1]\nself.part = 1") == ["self.runtime.seen"]
