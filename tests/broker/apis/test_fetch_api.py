@@ -102,12 +102,13 @@ def test_a_client_with_another_leader_epoch_is_told(
 def test_an_epoch_before_ours_is_fenced() -> None:
     from broker.topics.leader_epoch import epoch_error
 
-    class Log:
-        class epochs:
-            latest = 5
+    class Partition:
+        class log:
+            class epochs:
+                latest = 5
 
-    assert epoch_error(Log(), 4) == FENCED_LEADER_EPOCH  # type: ignore[arg-type]
-    assert epoch_error(Log(), 6) == UNKNOWN_LEADER_EPOCH  # type: ignore[arg-type]
+    assert epoch_error(Partition(), 4) == FENCED_LEADER_EPOCH  # type: ignore[arg-type]
+    assert epoch_error(Partition(), 6) == UNKNOWN_LEADER_EPOCH  # type: ignore[arg-type]
 
 
 def test_a_reader_whose_last_epoch_ended_elsewhere_is_told_where(wire: Wire, name: str) -> None:
