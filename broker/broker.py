@@ -167,8 +167,7 @@ class Broker:
                     self._show,
                 ],
                 before_replies=self.writes.hold,
-                after_replies=self._turn_ended,
-                on_fatal=self.fail,
+                after_replies=self.writes.flush,
                 on_dropped=lambda name: self.deletions.dropped(name),  # noqa: PLW0108 - made below
                 cleaned_to=lambda partition: self.cleaning.cleaned_to(OFFSETS_TOPIC, partition),
             ),
@@ -405,12 +404,6 @@ class Broker:
     def _show(self, _: Event) -> None:
         if self.http is not None:
             self.http.live.happened()
-
-    def _turn_ended(self) -> None:
-        try:
-            self.writes.flush()
-        finally:
-            self.long_polls.wake_topic(OFFSETS_TOPIC)
 
 
 class CannotListen(Exception):

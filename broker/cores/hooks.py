@@ -28,8 +28,6 @@ class Hooks:
     before_replies: Callable[[], None] = _nothing
     after_replies: Callable[[], None] = _nothing
     """Around the replies of a turn, so that each connection writes once."""
-    on_fatal: Callable[[str], None] = _nothing
-    """Called once, with the reason why nothing more can be acknowledged; the broker stops."""
     on_dropped: Callable[[str], None] = _nothing
     """Called with each deleted topic of which no shard has an offset left."""
     cleaned_to: Callable[[int], int] = _never_cleaned

@@ -2,20 +2,18 @@
 
 Three log offsets, each at or above the next: *accepted* (replayed in memory; offsets are reserved,
 since the shard is the only appender of its partition), *appended* (written to the log) and *stable*
-(appended and, where the log's flush settings ask, flushed). A reply carries the accepted offset of
-the moment it was made and is held until stable reaches it (law 2).
+(the partition's high watermark). A reply carries the accepted offset of the moment it was made and
+waits in the partition's queue until that is stable (law 2).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.cores.pass_over import PassOver
-from broker.cores.refusals import timed_out, write_failed
 from broker.loop.internal_errors import InternalErrors
 from broker.topics.partition import Partition
 from coordinator.calls import Ticket
@@ -66,10 +64,6 @@ def deliver(ticket: Ticket, reply: Reply, errors: InternalErrors) -> None:
         errors.caught("reply", error)
 
 
-Held = tuple[int, int, Ticket, Reply]
-"""A reply that waits for the log: until which offset, since when (monotonic ms), whose, and it."""
-
-
 Foreign = tuple[Callable[[], AppendInfo], "Future[AppendInfo]"]
 """An append to a shard's log that is not the shard's, and who waits for what it gives."""
 
@@ -100,8 +94,7 @@ class HostedShard:
         self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
         """What makes a batch: its section, count, first offset, and its two times."""
         self.phase = Phase.LOADING
-        self.accepted = self.appended = self.stable = 0
-        self.held: deque[Held] = deque()
+        self.accepted = self.appended = 0
         self.foreign: list[Foreign] = []
         """What others than this shard are to append at the end of the turn."""
         self.touched = False
@@ -112,8 +105,6 @@ class HostedShard:
         """When that was last (monotonic)."""
         self.told: PassOver | None = None
         """The records that a load is to pass over."""
-        self.flushing = False
-        """A flush of this log runs in a thread."""
         self.gone: dict[str, int] = {}
         """Deleted topics whose offsets are still to be dropped: those written below a log offset.
         `broker/cores/dropped_offsets.py` owns it."""
@@ -163,44 +154,39 @@ class HostedShard:
                 self.accepted += len(piece)
                 self._units.append((piece,))
 
-    def append(self, wall_ms: int, batch_bytes_max: int) -> None:
+    def append(self, wall_ms: int, batch_bytes_max: int) -> int:
         """Writes what was accepted: as few batches as fit, one write unless a segment ends.
 
-        Raises what the log raises when a write fails; ``appended`` then says how far it got.
+        Returns how many bytes. Raises what the log raises when a write fails; ``appended`` then
+        says how far it got.
         """
         units, self._units = self._units, []
         if len(units) == 1 and len(units[0]) == 1:
-            self._append_run(units[0][0], wall_ms)
-            return
+            return self._append_run(units[0][0], wall_ms)
         segment_bytes = self.log.config.segment_bytes
         buffer: list[bytes] = []
-        size = 0
+        size = written = 0
         first = offset = self.appended
         for section, count in self._sections(units, batch_bytes_max):
             batch = self._batch(section, count, offset, wall_ms, wall_ms)
             if buffer and size + len(batch) > segment_bytes:
                 self._write(buffer, first, offset - 1, wall_ms)
+                written += size
                 buffer, size, first = [], 0, offset
             buffer.append(batch)
             size += len(batch)
             offset += count
         if buffer:
             self._write(buffer, first, offset - 1, wall_ms)
+        return written + size
 
-    def _append_run(self, run: Run, wall_ms: int) -> None:
+    def _append_run(self, run: Run, wall_ms: int) -> int:
         """`append` of one run alone, as a turn with one request has it."""
         first, count = self.appended, len(run)
         batch = self._batch(run_records(run, 0), count, first, wall_ms, wall_ms)
         self.log.append_encoded(batch, first, first + count - 1, wall_ms)
         self.appended = first + count
-
-    def release(self) -> None:
-        """Delivers the replies that are stable."""
-        held = self.held
-        stable = self.stable
-        while held and held[0][0] <= stable:
-            _, _, ticket, reply = held.popleft()
-            deliver(ticket, reply, self.errors)
+        return len(batch)
 
     @property
     def place(self) -> tuple[int, int]:
@@ -216,28 +202,18 @@ class HostedShard:
             if not done.done():
                 done.set_exception(NotActive(reason))
 
-    def expire_held(self, older_than_ms: int) -> None:
-        """Gives up on replies held since ``older_than_ms``; their records may yet be kept."""
-        held = self.held
-        while held and held[0][1] <= older_than_ms:
-            _, _, ticket, reply = held.popleft()
-            deliver(ticket, timed_out(reply), self.errors)
-
-    def fail_held(self) -> None:
-        """Answers held replies with the error of a failed append, and drops what was accepted."""
+    def drop_unwritten(self, error: Exception) -> None:
+        """Drops what was accepted and not appended: its replies become errors."""
         self._units.clear()
-        held, self.held = self.held, deque()
-        for _, _, ticket, reply in held:
-            deliver(ticket, write_failed(reply), self.errors)
+        self.home.fail_unwritten(error)
 
     def reset(self, shard: GroupShard) -> None:
-        """A fresh shard for another load; ``fail_held`` has emptied the rest."""
+        """A fresh shard for another load; `drop_unwritten` has emptied the rest."""
         self.core = shard
         self.phase = Phase.LOADING
         self.accepted = self.appended = end = self.log.log_end_offset
         # What was accepted and not written is not there; its log offsets are given anew.
         self.gone = {topic: min(below, end) for topic, below in self.gone.items()}
-        self.stable = self.home.high_watermark
 
     def _sections(
         self, units: Sequence[Sequence[Run]], batch_bytes_max: int

@@ -18,7 +18,6 @@ from broker.cores.hosted_shard import LOADED, HostedShard, Phase
 from broker.cores.pass_over import PassOver
 from broker.cores.snapshots import Snapshots
 from broker.loop.slices import Slicer, Slices
-from broker.time import Time
 from coordinator.shard import GroupShard
 from log.errors import CorruptLog
 from offsets.columns_image import BadImage
@@ -40,9 +39,6 @@ SLICE_NS = 8_000_000
 """How long one slice may hold the loop: everybody waits for a load."""
 GROUPS_AT_ONCE = 200
 """Groups that come to be, or whose sessions start, between two looks at the clock: about 1 ms."""
-PROBE_MS_FIRST = 200
-PROBE_MS_MAX = 2_000
-"""A disk that has room again takes writes again within so long."""
 _COMMIT_MARKER = 1
 
 
@@ -245,29 +241,6 @@ def progress(hosted_shards: Sequence[HostedShard]) -> dict[str, Any]:
 def groups_of(hosted: HostedShard) -> int:
     """How many groups a shard has so far, those of offsets alone included."""
     return hosted.core.view.known()
-
-
-async def wait_until_writable(time: Time, hosted: HostedShard) -> None:
-    """Probes the log, less and less often, until it takes writes again.
-
-    Raises LogPoisoned when it never will.
-    """
-    wait_ms = PROBE_MS_FIRST
-    while True:
-        await time.sleep(wait_ms / 1000)
-        try:
-            hosted.log.probe()
-        except OSError as error:
-            wait_ms = min(2 * wait_ms, PROBE_MS_MAX)
-            logger.warning(
-                "the log still takes no writes",
-                partition=hosted.partition,
-                error=str(error),
-                next_try_ms=wait_ms,
-            )
-        else:
-            logger.info("the log takes writes again", partition=hosted.partition)
-            return
 
 
 def _runs(

@@ -6,8 +6,14 @@ each reply that depends on it is replaced by one of the same kind with only the 
 
 from __future__ import annotations
 
+from broker.topics.partition import NotYetStable
 from coordinator.outcome import Reply, SyncReply, failed
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, REBALANCE_IN_PROGRESS
+
+
+def not_stable(reply: Reply, error: Exception) -> Reply:
+    """The reply in place of one whose records did not become stable."""
+    return timed_out(reply) if isinstance(error, NotYetStable) else write_failed(reply)
 
 
 def write_failed(reply: Reply) -> Reply:

@@ -7,14 +7,13 @@ partition, and then the replies that waited for it go out. One timer serves all 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.cores.hooks import Hooks
 from broker.cores.hosted_shard import HostedShard, Phase, deliver
-from broker.cores.refusals import write_failed
+from broker.cores.refusals import not_stable, write_failed
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.shard_keeper import ShardKeeper
 from broker.loop.histogram import Histogram
@@ -93,8 +92,8 @@ class Runtime(ShardKeeper):
             hosted.refuse_foreign()
         if self.fatal is None:
             self._end_turn()
-            if self._flushes:
-                await asyncio.wait(self._flushes)
+            for hosted in self.hosted_shards:
+                await hosted.home.settled()
         if self._timer is not None:
             self._timer.cancel()
         self._before_replies()
@@ -138,11 +137,11 @@ class Runtime(ShardKeeper):
                     deliver(ticket, reply, self.errors)
                 replies = ()
         accepted = hosted.accepted
-        if accepted > hosted.stable:
-            held = hosted.held
-            mono_ms = now.mono_ms
-            for ticket, reply in replies:
-                held.append((accepted, mono_ms, ticket, reply))
+        home = hosted.home
+        if accepted > home.high_watermark:
+            if replies:
+                deadline_ms = now.mono_ms + self.settings.commit_timeout_ms
+                home.when_stable(accepted, replies, not_stable, deadline_ms)
         else:
             for ticket, reply in replies:
                 try:
@@ -209,9 +208,8 @@ class Runtime(ShardKeeper):
         if outcome.records:
             hosted.accept(outcome.records)
         if outcome.replies:
-            mono_ms = self.time.now().mono_ms
-            for ticket, reply in outcome.replies:
-                hosted.held.append((hosted.accepted, mono_ms, ticket, reply))
+            deadline_ms = self.time.now().mono_ms + self.settings.commit_timeout_ms
+            hosted.home.when_stable(hosted.accepted, outcome.replies, not_stable, deadline_ms)
         self._touch(hosted)
         if outcome.events:
             self._emit(outcome.events)
@@ -239,11 +237,8 @@ class Runtime(ShardKeeper):
             for hosted in touched:
                 hosted.touched = False
                 try:
-                    if hosted.accepted > hosted.appended:
-                        if not self._append(hosted, wall_ms):
-                            continue
-                        self._settle(hosted)
-                    hosted.release()
+                    if hosted.accepted > hosted.appended and not self._append(hosted, wall_ms):
+                        continue
                     if hosted.foreign:
                         self._append_foreign(hosted)
                     self._arm(hosted)
@@ -258,12 +253,14 @@ class Runtime(ShardKeeper):
         """Appends what a shard has accepted; False when that failed, which is dealt with."""
         before, began_ns = hosted.appended, self.ticks_ns()
         try:
-            hosted.append(wall_ms, self.settings.groups.max_record_bytes)
+            size = hosted.append(wall_ms, self.settings.groups.max_record_bytes)
         except Exception as error:  # noqa: BLE001 - whatever the disk says, the shard stops
             self._append_failed(hosted, error)
             return False
-        self.writes.append.add(self.ticks_ns() - began_ns)
-        self.writes.records.add(hosted.appended - before)
+        home = hosted.home
+        home.writes.append.add(self.ticks_ns() - began_ns)
+        home.writes.records.add(hosted.appended - before)
+        home.appended(size)
         return True
 
     async def append_foreign(self, partition: int, append: Callable[[], AppendInfo]) -> AppendInfo:
@@ -309,9 +306,6 @@ class Runtime(ShardKeeper):
         if hosted.phase is not Phase.ACTIVE:
             return
         deadline = hosted.core.next_deadline()
-        if hosted.held:
-            held = hosted.held[0][1] + self.settings.commit_timeout_ms
-            deadline = held if deadline is None else min(deadline, held)
         if deadline is None or (self._timer is not None and self._timer_at_ms <= deadline):
             return
         if self._timer is not None:
@@ -335,8 +329,6 @@ class Runtime(ShardKeeper):
                 break
             if hosted.phase is not Phase.ACTIVE:
                 continue
-            if hosted.held:
-                hosted.expire_held(now.mono_ms - self.settings.commit_timeout_ms)
             deadline = hosted.core.next_deadline()
             if deadline is not None and deadline <= now.mono_ms:
                 self._work(hosted, partial(hosted.core.expire, now, EXPIRE_BUDGET))

@@ -1,4 +1,4 @@
-"""The shards' lives: loading, flushing, failing, unloading.
+"""The shards' lives: loading, failing, unloading.
 
 Law 6 is here: an append that failed turns the replies that depend on it into errors, the shard is
 unloaded and loaded again, and it refuses what needs a record until a probe succeeds; a failed fsync
@@ -11,18 +11,18 @@ import asyncio
 import gc
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from broker.cores.dropped_offsets import DroppedOffsets, Superseded
 from broker.cores.hooks import Hooks
-from broker.cores.hosted_shard import LOADED, HostedShard, Phase, deliver
-from broker.cores.loading import give_up, load, wait_until_writable
+from broker.cores.hosted_shard import LOADED, HostedShard, NotActive, Phase, deliver
+from broker.cores.loading import give_up, load
 from broker.cores.refusals import write_failed
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.snapshots import NEEDED_BY_NONE, Snapshots
-from broker.loop.histogram import Writes
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
 from broker.time import Time
@@ -32,7 +32,6 @@ from coordinator.calls import Ticket
 from coordinator.events import Event
 from coordinator.outcome import NOTHING, Outcome
 from coordinator.shard import GroupShard
-from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
 from protocol.errors import NOT_COORDINATOR
 
@@ -68,19 +67,15 @@ class ShardKeeper(ABC):
         self.observers = list(hooks.observers)
         self._before_replies = hooks.before_replies
         self._after_replies = hooks.after_replies
-        self._on_fatal = hooks.on_fatal
         self._cleaned_to = hooks.cleaned_to
         self.fatal: str | None = None
         self.snapshots: Snapshots | None = None
-        self.writes = Writes()
-        """What appends to the offsets topic cost."""
         self.dropped_offsets = DroppedOffsets(
             self.hosted_shards, time, self._work, hooks.on_dropped
         )
         self._settled_ms = 0
         """When the first rush after the last load is over (monotonic)."""
         self._loads: dict[Task[None], None] = {}
-        self._flushes: dict[Task[None], None] = {}
         self._loop: AbstractEventLoop
 
     def start(
@@ -101,6 +96,7 @@ class ShardKeeper(ABC):
             self.settings.write_as(hosted)
             hosted.told = self.settings.told(partition)
             self.hosted_shards.append(hosted)
+            home.when_failed(partial(self._stop_for_good, hosted))
         if topic_id is not None:
             self.snapshots = Snapshots(topic_id, self._cleaned_to, self.slicer)
             self._spawn(
@@ -180,54 +176,15 @@ class ShardKeeper(ABC):
                 except Exception as error:  # noqa: BLE001 - counted and told by `caught`
                     self.errors.caught("observer", error, event=type(event).__name__)
 
-    def _release(self, hosted: HostedShard) -> None:
-        """Delivers what is stable by now, each connection written to once."""
-        self._before_replies()
-        try:
-            hosted.release()
-        finally:
-            self._after_replies()
-
-    # -- flushing
-
-    def _settle(self, hosted: HostedShard) -> None:
-        """Moves *stable*: to what is appended, or to what the flush that begins now will cover."""
-        if not hosted.log.flush_due:
-            hosted.home.advance()
-            hosted.stable = hosted.appended
-        elif not hosted.flushing:
-            hosted.flushing = True
-            self._spawn("flush", self._flush(hosted), self._flushes)
-
-    async def _flush(self, hosted: HostedShard) -> None:
-        """Flushes in a thread; what is appended meanwhile shares the next flush."""
-        try:
-            while hosted.stable < hosted.appended:
-                began_ns = self.ticks_ns()
-                await self.time.in_thread(hosted.log.flush)
-                self.writes.fsync.add(self.ticks_ns() - began_ns)
-                hosted.home.advance()
-                hosted.stable = max(hosted.stable, min(hosted.home.high_watermark, hosted.appended))
-                self._release(hosted)
-        except LogPoisoned as error:
-            self._stop_for_good(hosted, error)
-        except Exception:
-            # No thread or no memory to be had: nothing was said about the disk. Whoever waits for
-            # this flush is told to try again, and the next append asks for another.
-            hosted.expire_held(self.time.now().mono_ms)
-            logger.exception("a flush failed", topic=OFFSETS_TOPIC, partition=hosted.partition)
-        finally:
-            hosted.flushing = False
-
     # -- failures
 
     def _append_failed(self, hosted: HostedShard, error: Exception) -> None:
         """Law 6: replies that depend on the write become errors, and the shard is loaded again."""
-        hosted.fail_held()
-        self._unload(hosted, Phase.LOADING)
+        hosted.drop_unwritten(error)
+        hosted.home.append_failed(error)
         if hosted.log.failed_for_good:
-            self._stop_for_good(hosted, error)
-            return
+            return  # `_stop_for_good`
+        self._unload(hosted, Phase.LOADING)
         hosted.reset(GroupShard(self.settings.groups))
         self._spawn("load", self._load([hosted], writable=False), self._loads)
         logger.error(
@@ -262,14 +219,15 @@ class ShardKeeper(ABC):
         failed: Exception | None = None
         if write and hosted.accepted > hosted.appended:
             try:
-                hosted.append(self.time.now().wall_ms, self.settings.groups.max_record_bytes)
-                self._settle(hosted)
+                size = hosted.append(self.time.now().wall_ms, self.settings.groups.max_record_bytes)
+                hosted.home.appended(size)
             except Exception as why:  # noqa: BLE001 - the probe after the load sees to it
                 writable, failed = False, why
         answered = self._unload(hosted, Phase.LOADING)
-        if failed is not None and hosted.log.failed_for_good:
-            self._stop_for_good(hosted, failed)
-            return answered
+        if failed is not None:
+            hosted.home.append_failed(failed)
+            if hosted.log.failed_for_good:
+                return answered
         now_ms = self.time.now().mono_ms
         again = hosted.breakdowns and now_ms - hosted.broke_down_ms < 2 * RELOAD_MS_MAX
         hosted.breakdowns = hosted.breakdowns + 1 if again else 1
@@ -286,11 +244,9 @@ class ShardKeeper(ABC):
         await self._load([hosted], writable)
 
     def _stop_for_good(self, hosted: HostedShard, error: Exception) -> None:
+        """A log has failed for good; its partition stops the broker."""
         if self.fatal is None:
-            name = f"{OFFSETS_TOPIC}-{hosted.partition}"
-            self.fatal = f"{name} can't be relied on any more: {error}"
-            self._on_fatal(self.fatal)
-            logger.critical("the broker stops", reason=self.fatal)
+            self.fatal = f"{hosted.home.name} can't be written safely any more: {error}"
         self._shut(hosted, Phase.UNLOADED)
 
     def _shut(self, hosted: HostedShard, phase: Phase) -> None:
@@ -309,8 +265,7 @@ class ShardKeeper(ABC):
         loaded = hosted.phase in LOADED
         hosted.phase = phase
         hosted.refuse_foreign()
-        hosted.release()
-        hosted.fail_held()
+        hosted.drop_unwritten(NotActive(phase.value))
         if not loaded:
             return []
         try:
@@ -338,7 +293,7 @@ class ShardKeeper(ABC):
         if not writable and all(loaded):
             for hosted in hosted_shards:
                 if hosted.phase is Phase.UNWRITABLE:
-                    await self._probe(hosted)
+                    await self._serve_when_writable(hosted)
 
     async def _load_in_turn(self, waiting: Iterator[HostedShard], writable: bool) -> bool:
         """Loads one shard after the other; False when the broker stops.
@@ -367,21 +322,19 @@ class ShardKeeper(ABC):
                 return False
         return True
 
-    async def _probe(self, hosted: HostedShard) -> None:
+    async def _serve_when_writable(self, hosted: HostedShard) -> None:
         """Makes ``hosted`` whole again once its log takes writes."""
-        try:
-            await wait_until_writable(self.time, hosted)
-        except LogPoisoned as error:
-            self._stop_for_good(hosted, error)
-            return
-        if hosted.phase is Phase.UNWRITABLE:  # it may be loading again, and is probed again then
+        writable = await hosted.home.writable()
+        # It may be loading again, and is waited for again then.
+        if writable and hosted.phase is Phase.UNWRITABLE:
             hosted.phase = Phase.ACTIVE
             self.dropped_offsets.catch_up(hosted)
             self._arm(hosted)
 
     def _loaded(self, hosted: HostedShard, writable: bool = True) -> None:
         hosted.phase = Phase.ACTIVE if writable else Phase.UNWRITABLE
-        self._settle(hosted)
+        if hosted.home.high_watermark < hosted.appended:
+            hosted.home.appended(0)
         self._take(hosted, hosted.core.loaded(self.time.now()))
         self.dropped_offsets.catch_up(hosted)
 

@@ -305,7 +305,7 @@ def add_histograms(sources: Sources, families: Families) -> None:
             requests.add_histogram(api, times, *_TIME_BITS, NANOSECONDS)
     turns = families.family("muster_turn_seconds", "The end of a turn.", "histogram")
     turns.add_histogram("", sources.groups.turns, *_TIME_BITS, NANOSECONDS)
-    by_log = {"offsets": sources.groups.writes, "topics": sources.totals.writes}
+    by_log = {"offsets": sources.totals.offsets_writes, "topics": sources.totals.writes}
     appends = families.family("muster_append_seconds", "Each append to a log.", "histogram")
     records = families.family("muster_append_records", "Records of each append.", "histogram")
     fsyncs = families.family("muster_fsync_seconds", "Each flush of a log.", "histogram")

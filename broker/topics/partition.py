@@ -12,7 +12,7 @@ says which of its own methods may run in others.
 
 from __future__ import annotations
 
-from asyncio import CancelledError, Task
+from asyncio import CancelledError, Task, TimerHandle, get_running_loop, wait
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,6 @@ from broker.loop.histogram import Writes
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.long_poll import LongPolls
-from broker.topics.registry import OFFSETS_TOPIC
 from broker.topics.ticket import Ticket
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
@@ -38,13 +37,19 @@ PROBE_MS_FIRST = 200
 PROBE_MS_MAX = 2_000
 """A disk that has room again takes writes again within so long."""
 
+NEVER = 1 << 62
+
 Reply = Any
 """What a ticket takes: each who waits has replies of its own kind."""
 OnFailure = Callable[[Any, Exception], Any]
-"""Makes the error of a reply whose records did not become stable: LogPoisoned when nothing is
-written, TimeoutError when they may yet be kept."""
-_Waiting = tuple[int, Sequence[tuple[Ticket, Reply]], OnFailure]
-"""Replies that wait, and until which offset."""
+"""Makes the error of a reply whose records did not become stable: `NotYetStable` where they may yet
+be kept, anything else where they are not."""
+_Waiting = tuple[int, int, Sequence[tuple[Ticket, Reply]], OnFailure]
+"""Until which offset, until when (monotonic ms), whose replies, and what becomes of them else."""
+
+
+class NotYetStable(Exception):
+    """Records were not stable in time; they may yet be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +91,15 @@ class Partition:
         self._is_served = is_served
         self._waiting: deque[_Waiting] = deque()
         """In the order of their offsets."""
+        self._flush_task: Task[None] | None = None
         self._flushing = False
         """A flush runs in a thread, or begins with the next iteration of the loop."""
         self._promised = False
         """It was due: who waits is answered behind it, though other settings ask for none now."""
         self._probe: Task[None] | None = None
+        self._timer: TimerHandle | None = None
+        """Rings when the first of those who wait has waited too long."""
+        self._on_failed: list[Callable[[LogPoisoned], None]] = []
 
     # -- what readers see
 
@@ -137,6 +146,18 @@ class Partition:
             self._services.long_polls.appended(self.topic, self.index, size_bytes)
         else:
             self._promise_flush()
+            if self._waiting:
+                self._arm(self._waiting[-1][1])
+
+    def append_failed(self, error: Exception) -> None:
+        """An append of the log's owner has failed: what is not in the log never will be.
+
+        Replies to what is in it wait on. Writes are tried until one works; see `writable`.
+        """
+        if self.log.log_end_offset > self.high_watermark:
+            self.appended(0)  # some batches of many
+        self.fail_unwritten(error)
+        self.poisoned(LogPoisoned(str(error), final=self.log.failed_for_good))
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drops all batches that reach ``offset`` or lie above; the new end. Raises LogPoisoned."""
@@ -153,30 +174,67 @@ class Partition:
     # -- who waits
 
     def when_stable(
-        self, offset: int, replies: Sequence[tuple[Ticket, Reply]], on_failure: OnFailure
+        self,
+        offset: int,
+        replies: Sequence[tuple[Ticket, Reply]],
+        on_failure: OnFailure,
+        deadline_ms: int = NEVER,
     ) -> None:
         """Gives each ticket its reply once all below ``offset`` is stable.
 
-        When that can't be any more, it is given what ``on_failure`` makes of the reply.
+        When that can't be any more, or not until ``deadline_ms`` (monotonic), it is given what
+        ``on_failure`` makes of the reply. What is not in the log yet is appended in this turn.
         """
-        self._waiting.append((offset, replies, on_failure))
-        if offset <= self.high_watermark:
-            self._release()
-        elif offset <= self.log.log_end_offset:
-            self._promise_flush()
+        self._waiting.append((offset, deadline_ms, replies, on_failure))
+        if offset <= self.log.log_end_offset:
+            if offset <= self.high_watermark:
+                get_running_loop().call_soon(self._release)  # never before the caller goes on
+            else:
+                self._promise_flush()
+                self._arm(deadline_ms)
+
+    @property
+    def waiting(self) -> int:
+        """How many replies wait."""
+        return sum([len(replies) for _, _, replies, _ in self._waiting])
 
     def _release(self) -> None:
         """Delivers the replies whose records are stable."""
         waiting = self._waiting
         high_watermark = self.high_watermark
         while waiting and waiting[0][0] <= high_watermark:
-            self._deliver(waiting.popleft()[1])
+            self._deliver(waiting.popleft()[2])
 
-    def _fail_waiting(self, error: Exception) -> None:
-        """Nothing that is waited for will be acknowledged."""
-        waiting, self._waiting = self._waiting, deque()
-        for _, replies, on_failure in waiting:
-            self._deliver((ticket, on_failure(reply, error)) for ticket, reply in replies)
+    def fail_unwritten(self, error: Exception) -> None:
+        """Fails the replies to what was never appended: its owner has dropped it."""
+        if self._waiting:
+            self._release()
+            end_offset = self.log.log_end_offset
+            self._fail_waiting(error, lambda entry: entry[0] > end_offset)
+
+    def expire(self) -> None:
+        """Fails the replies whose time is over; their records may yet be kept."""
+        self._timer = None
+        now_ms = self._services.time.now().mono_ms
+        self._fail_waiting(NotYetStable("not stable in time"), lambda entry: entry[1] <= now_ms)
+        if self._waiting:
+            self._arm(min([deadline_ms for _, deadline_ms, _, _ in self._waiting]))
+
+    def _arm(self, deadline_ms: int) -> None:
+        if self._timer is None and deadline_ms < NEVER:
+            time = self._services.time
+            delay_ms = max(0, deadline_ms - time.now().mono_ms)
+            self._timer = time.call_later(delay_ms / 1000, self.expire)
+
+    def _fail_waiting(
+        self, error: Exception, is_lost: Callable[[_Waiting], bool] = lambda _: True
+    ) -> None:
+        """Fails those who wait in vain, unless told otherwise all."""
+        lost = [entry for entry in self._waiting if is_lost(entry)]
+        if lost:
+            self._waiting = deque([entry for entry in self._waiting if not is_lost(entry)])
+        for _, _, replies, on_failure in lost:
+            self._deliver([(ticket, on_failure(reply, error)) for ticket, reply in replies])
 
     def _deliver(self, replies: Iterable[tuple[Ticket, Reply]]) -> None:
         for ticket, reply in replies:
@@ -217,7 +275,7 @@ class Partition:
 
     def _begin_flush(self) -> None:
         self._flushing = True
-        self._services.spawn(self._flush_while_due(), "flush")
+        self._flush_task = self._services.spawn(self._flush_while_due(), "flush")
 
     async def _flush_while_due(self) -> None:
         """Flushes; what is appended meanwhile shares the next flush. No waiter is forgotten."""
@@ -239,27 +297,47 @@ class Partition:
             # No thread or no memory to be had: nothing was said about the disk, so the log goes on,
             # what waits is not acknowledged, and the next append asks for another flush.
             logger.exception("a flush failed", partition=self.name)
-            self._fail_waiting(TimeoutError(f"it could not be flushed: {error!r}"))
+            self._fail_waiting(NotYetStable(f"it could not be flushed: {error!r}"))
         finally:
             self._flushing = self._promised = False
+            self._flush_task = None
+
+    async def settled(self) -> None:
+        """Waits until no flush runs."""
+        if self._flush_task is not None:
+            await wait((self._flush_task,))
 
     # -- failures
+
+    def when_failed(self, call: Callable[[LogPoisoned], None]) -> None:
+        """Has ``call`` called when the log has failed for good."""
+        self._on_failed.append(call)
 
     def poisoned(self, error: LogPoisoned) -> None:
         """A write or a flush has failed: the broker stops, or tries until writes succeed again."""
         if self.log.failed_for_good:
-            if self._is_served(self):
+            is_served = self._is_served(self)
+            if is_served:
                 self._services.fail(f"{self.name} can't be written safely any more: {error}")
-                logger.critical("the broker stops", partition=self.name, reason=str(error))
             self._fail_waiting(error)
-        elif self._probe is None and self.topic != OFFSETS_TOPIC:
-            logger.error("a log takes no writes", partition=self.name, reason=str(error))
+            for call in self._on_failed:
+                call(error)
+            if is_served:
+                logger.critical("the broker stops", partition=self.name, reason=str(error))
+        elif self._probe is None:
             self._probe = self._services.spawn(self._probe_until_writable(), "probe")
+            logger.error("a log takes no writes", partition=self.name, reason=str(error))
 
     @property
     def is_probing(self) -> bool:
         """Whether writes are tried, until one works."""
         return self._probe is not None
+
+    async def writable(self) -> bool:
+        """Waits until writes work; False when they never will, or nobody tries any more."""
+        if self._probe is not None:
+            await wait((self._probe,))
+        return self.log.poisoned is None
 
     async def _probe_until_writable(self) -> None:
         wait_ms = PROBE_MS_FIRST
@@ -285,3 +363,5 @@ class Partition:
         """Tries no more writes: whoever closes the log now writes it alone."""
         if self._probe is not None:
             self._probe.cancel()
+        if self._timer is not None:
+            self._timer.cancel()

@@ -120,7 +120,6 @@ class EdgeBroker:
             hooks=Hooks(
                 before_replies=writes.hold,
                 after_replies=writes.flush,
-                on_fatal=self.fatal.append,
                 cleaned_to=cleaned_to or (lambda _: 0),
             ),
         )
@@ -140,7 +139,10 @@ class EdgeBroker:
             internal_errors=errors,
         )
         self.logs: list[PartitionLog] = []
-        self.partition_services = services_with(fatal=self.fatal, time=self.time)
+        self.served_partitions: list[Partition] = []
+        self.partition_services = services_with(
+            fatal=self.fatal, time=self.time, errors=self.runtime.errors
+        )
         self.port = 0
         self.tasks: set[asyncio.Task[Any]] = set()
 
@@ -191,7 +193,8 @@ class EdgeBroker:
             )
             for partition in range(self.partitions)
         ]
-        return [partition_for(log, self.partition_services) for log in self.logs]
+        self.served_partitions = [partition_for(log, self.partition_services) for log in self.logs]
+        return self.served_partitions
 
     async def __aenter__(self) -> EdgeBroker:
         _, self.port = await self.server.listen("127.0.0.1", 0)
@@ -205,6 +208,8 @@ class EdgeBroker:
         return (self.directory / "__consumer_offsets-0").exists()
 
     async def __aexit__(self, *_: object) -> None:
+        for partition in self.served_partitions:
+            partition.stop()
         await self.runtime.stop()
         await self.server.close()
         self.worker.stop()

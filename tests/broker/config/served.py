@@ -76,6 +76,8 @@ class Served:
         """Moves both clocks and has the broker do what is due then."""
         self.time.move(milliseconds)
         self.broker.runtime.tick()
+        for partition in self.broker.logs.all():
+            partition.expire()
 
     def send_join(self, group_id: str = GROUP, session_timeout_ms: int = 30_000) -> Any:
         """A new member's JoinGroup, of a version without KIP-394's second round."""

@@ -50,7 +50,7 @@ def fails(*_: object, **__: object) -> Any:
 
 def told(lines: list[Any]) -> list[str]:
     """The places of the caught errors that have a line."""
-    return [line["place"] for line in lines if line["event"].startswith("an error of the broker's")]
+    return [line["place"] for line in lines if line["event"].startswith("an internal error")]
 
 
 def joining(group: str, **more: Any) -> dict[str, Any]:
@@ -96,7 +96,9 @@ async def test_facts_are_told_when_records_are_accepted_and_answers_on_their_way
         client = await broker.client()
         assert await client.commit(HERE, 7) == NONE
         seen: list[tuple[int, int]] = []
-        broker.runtime.observers.append(lambda *_: seen.append((hosted.accepted, len(hosted.held))))
+        broker.runtime.observers.append(
+            lambda *_: seen.append((hosted.accepted, hosted.home.waiting))
+        )
 
         assert await client.commit(HERE, 3) == NONE
         assert seen == [(2, 1)]
@@ -258,12 +260,13 @@ async def test_a_failed_fsync_stops_the_broker_even_if_that_cannot_be_told(
                 return fails
 
         monkeypatch.setattr(shard_keeper, "logger", Mute())
+        monkeypatch.setattr("broker.topics.partition.logger", Mute())
         disk.broken = True
         client.send_commit(HERE, 5, topic="__consumer_offsets")
         await asyncio.wait_for(broker.stopped.wait(), 10)
         monkeypatch.undo()
         assert broker.fatal is not None
-        assert "can't be relied on" in broker.fatal
+        assert "can't be written safely any more" in broker.fatal
 
 
 async def test_who_forgets_a_deleted_topic_does_so_whatever_others_do(tmp_path: Path) -> None:

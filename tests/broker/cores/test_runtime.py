@@ -111,13 +111,13 @@ async def test_a_reply_leaves_after_its_record_is_written(tmp_path: Path) -> Non
         await broker.ensure_offsets_topic()
         seen: list[tuple[int, int]] = []
         hosted = hosted_of(broker, HERE)
-        release = hosted.release
+        appended = hosted.home.appended
 
-        def spy() -> None:
-            seen.append((len(disk.writes), len(hosted.held)))
-            release()
+        def spy(size_bytes: int) -> None:
+            seen.append((len(disk.writes), hosted.home.waiting))
+            appended(size_bytes)
 
-        hosted.release = spy  # type: ignore[method-assign]
+        hosted.home.appended = spy  # type: ignore[method-assign]
         client = await broker.client()
         assert await client.commit(HERE, 5) == NONE
 
@@ -210,11 +210,11 @@ async def test_while_one_partition_flushes_its_own_wait_and_others_do_not(tmp_pa
         await eventually(lambda: flushes == [1])
         more = [here.send_commit(HERE, offset) for offset in (2, 3, 4)]
         fetch = reader.send_fetch(HERE)
-        await eventually(lambda: len(slow.held) == 5)
+        await eventually(lambda: slow.home.waiting == 5)
 
         assert await there.commit(THERE, 9) == NONE, "the other partition goes on"
         assert await there.fetch(THERE) == 9
-        assert len(slow.held) == 5, "neither the commits nor the read were answered"
+        assert slow.home.waiting == 5, "neither the commits nor the read were answered"
         gate.set()
 
         for handle in (first, *more):
@@ -242,18 +242,18 @@ async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path
         hosted.log.flush = held  # type: ignore[method-assign]
         client, member = await broker.client(), await broker.client()
         commit = client.send_commit(HERE, 1)
-        await eventually(lambda: len(hosted.held) == 1)
+        await eventually(lambda: hosted.home.waiting == 1)
 
         time.move(1999)
-        broker.runtime.tick()
-        assert len(hosted.held) == 1
+        hosted.home.expire()
+        assert hosted.home.waiting == 1
         time.move(1)
-        broker.runtime.tick()
+        hosted.home.expire()
 
         reply = await client.receive(commit)
         assert reply["topics"][0]["partitions"][0]["error_code"] == COORDINATOR_NOT_AVAILABLE
         gate.set()
-        await eventually(lambda: hosted.stable == hosted.appended)
+        await eventually(lambda: hosted.home.high_watermark == hosted.appended)
         gate.clear()
         joined = await member.call(
             JOIN_GROUP.key,
@@ -273,13 +273,13 @@ async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path
             member_id=joined["member_id"],
             assignments=[],
         )
-        await eventually(lambda: len(hosted.held) == 1)
+        await eventually(lambda: hosted.home.waiting == 1)
         time.move(2000)
-        broker.runtime.tick()
+        hosted.home.expire()
 
         assert (await member.receive(sync))["error_code"] == REBALANCE_IN_PROGRESS
         gate.set()
-        await eventually(lambda: hosted.stable == hosted.appended)
+        await eventually(lambda: hosted.home.high_watermark == hosted.appended)
         assert await client.fetch(HERE) == 1, "the record was kept all the same"
 
 
@@ -298,10 +298,10 @@ async def test_required_acks_of_0_answer_a_commit_before_it_is_written(tmp_path:
             client = await broker.client()
             commit = client.send_commit(HERE, 1)
             if waits:
-                await eventually(lambda hosted=hosted: len(hosted.held) == 1)
+                await eventually(lambda hosted=hosted: hosted.home.waiting == 1)
             else:
                 await client.receive(commit)
-                assert hosted.stable < hosted.accepted
+                assert hosted.home.high_watermark < hosted.accepted
             gate.set()
             if waits:
                 await client.receive(commit)
@@ -310,7 +310,7 @@ async def test_required_acks_of_0_answer_a_commit_before_it_is_written(tmp_path:
 async def test_a_failed_append_unloads_once_then_reads_go_on_and_commits_when_it_works_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.cores.loading.PROBE_MS_FIRST", 50)
+    monkeypatch.setattr("broker.topics.partition.PROBE_MS_FIRST", 50)
     disk = FullDisk()
     async with EdgeBroker(tmp_path, fs=disk) as broker:
         await broker.ensure_offsets_topic()

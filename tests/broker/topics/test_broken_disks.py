@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.cores import loading
+from broker.topics import partition
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
@@ -73,7 +73,7 @@ async def test_a_full_disk_costs_one_reload_and_commits_go_on_within_five_second
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # as after a long time: the probes come as seldom as they ever do
-    monkeypatch.setattr(loading, "PROBE_MS_FIRST", loading.PROBE_MS_MAX)
+    monkeypatch.setattr(partition, "PROBE_MS_FIRST", partition.PROBE_MS_MAX)
     fs = SimulatedFiles()
 
     def while_full(wire: Wire) -> None:

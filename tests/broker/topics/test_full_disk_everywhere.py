@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from broker.broker import Broker
-from broker.cores import dropped_offsets, loading
+from broker.cores import dropped_offsets
 from broker.cores.dropped_offsets import DroppedOffsets
-from broker.cores.hosted_shard import HostedShard, Phase
+from broker.cores.hosted_shard import Phase
 from broker.topics import deletions, partition
 from broker.topics.logs import LogManager
+from broker.topics.partition import Partition
 from log.segment import Segment
 from tests.broker.filling_disk import FillingFiles, Life
 from tests.broker.serving import asked, eventually, serving
@@ -43,9 +44,8 @@ FOR_HOW_MANY = (1, 3, 40, 1 << 30)
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tried again later is tried again soon."""
-    for module in (loading, partition):
-        monkeypatch.setattr(module, "PROBE_MS_FIRST", 1)
-        monkeypatch.setattr(module, "PROBE_MS_MAX", 20)
+    monkeypatch.setattr(partition, "PROBE_MS_FIRST", 1)
+    monkeypatch.setattr(partition, "PROBE_MS_MAX", 20)
     monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 5)
     monkeypatch.setattr(deletions, "RETRY_MS_MAX", 20)
     monkeypatch.setattr(dropped_offsets, "_RETRY_S", 0.01)
@@ -209,13 +209,11 @@ async def test_a_disk_that_is_full_at_each_write_in_turn(full_calls: int, kills:
 
 
 def a_failed_append_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
-    def release_all(self: HostedShard) -> None:
-        self._units.clear()
-        while self.held:
-            _, _, ticket, reply = self.held.popleft()
-            ticket.take(reply)
+    def release_all(self: Partition, _: Exception) -> None:
+        while self._waiting:
+            self._deliver(self._waiting.popleft()[2])
 
-    patch.setattr(HostedShard, "fail_held", release_all)
+    patch.setattr(Partition, "fail_unwritten", release_all)
 
 
 def the_new_topic_lies_in_the_old_directory(patch: pytest.MonkeyPatch) -> None:
