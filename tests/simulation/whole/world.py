@@ -187,7 +187,7 @@ class World:
         assert self.process is not None
         self._check_errors(self.process)
         broker = self.process.broker
-        held = [len(hosted.held) for hosted in broker.runtime.hosted_shards]
+        held = [hosted.home.waiting for hosted in broker.runtime.hosted_shards]
         assert max(held) < len(self.clients), f"replies held: {held}"
         there = {wire.transport for wire in self.network.wires}
         assert {connection._transport for connection in broker.server.connections} <= there
