@@ -121,7 +121,7 @@ def test_a_value_that_is_not_taken_is_refused_with_a_sentence(pair: str, sentenc
 def test_settings_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(BadConfig, match=r"is above group\.max"):
         configured("group.min.session.timeout.ms=9", "group.max.session.timeout.ms=8")
-    with pytest.raises(BadConfig, match="are the same thing"):
+    with pytest.raises(BadConfig, match="mean the same and have different values"):
         configured("broker.id=1", "node.id=2")
 
 
