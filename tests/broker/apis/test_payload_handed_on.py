@@ -46,7 +46,7 @@ class Server:
     """What a connection asks of its server when it is made."""
 
     now_s = 0
-    services = partials = large = None
+    services = partials = long = None
     routes: ClassVar[dict[int, Any]] = {}
     limits = Limits()
     time = Time()
