@@ -93,7 +93,7 @@ async def test_a_cleaner_that_hangs_is_told_ended_and_replaced(tmp_path: Path) -
         broker.cleaning.start()
         await eventually(lambda: broker.cleaning.failures)
         [reason] = broker.health()["uncleanable"].values()
-        assert "said nothing for 0.3 s" in reason
+        assert "reported nothing for 0.3 s" in reason
         assert worker.pid is None
 
         broker.cleaning.swaps.replace = real  # type: ignore[method-assign]
