@@ -19,10 +19,10 @@ from broker.apis.services import Services
 from broker.apis.table import SERVED
 from broker.config.config import DEFAULT_BROKER_ID, Config
 from broker.config.listeners import Endpoint, parse_host_and_port
+from broker.cores.groups.runtime import group_runtime
+from broker.cores.groups.settings import runtime_settings
 from broker.cores.hooks import Hooks
 from broker.cores.log_lines import observe as write_line
-from broker.cores.runtime import Runtime
-from broker.cores.runtime_settings import runtime_settings
 from broker.loop.background import Background
 from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors
@@ -154,11 +154,11 @@ class Broker:
         """
         config = self.config
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
-        self.runtime = Runtime(
+        self.runtime = group_runtime(
             runtime_settings(config, self.logs.settings(OFFSETS_TOPIC)),
             self.time,
-            self.internal_errors,
             self.slicer,
+            self.internal_errors,
             Hooks(
                 observers=[
                     lambda event: self.metrics.observe(event, self.time.now()),
@@ -168,11 +168,11 @@ class Broker:
                 ],
                 before_replies=self.writes.hold,
                 after_replies=self.writes.flush,
-                on_dropped=lambda name: self.deletions.dropped(name),  # noqa: PLW0108 - made below
                 cleaned_to=lambda partition: self.cleaning.cleaned_to(OFFSETS_TOPIC, partition),
             ),
+            on_dropped=lambda name: self.deletions.dropped(name),  # noqa: PLW0108 - made below
         )
-        self.cleaning = Cleaning(self, self.runtime.oldest_needed)
+        self.cleaning = Cleaning(self, self.runtime.life.oldest_needed)
         self.maintenance = Maintenance(self)
         self.lags = Lags(self.runtime, self.logs, self.time)
         self._make_topics()
@@ -186,7 +186,7 @@ class Broker:
         self.deletions = Deletions(
             self.registry,
             self.logs,
-            self.runtime.dropped_offsets,
+            self.runtime.duties,
             disk_changes,
             self.time,
             self.slicer,
@@ -345,7 +345,7 @@ class Broker:
             self.deletions.stop,
             self.long_polls.stop,
             self.lags.times.stop,
-            self.runtime.save,
+            self.runtime.life.save,
             self.runtime.stop,
             self.server.close,
         ]

@@ -136,27 +136,6 @@ Reply = (
 )
 
 
-def failed(reply: Reply, error_code: int) -> Reply:
-    """A reply like ``reply`` that says only ``error_code``."""
-    if isinstance(reply, int):
-        return error_code
-    if isinstance(reply, CommitReply):
-        return CommitReply(error_code)
-    if isinstance(reply, JoinReply):
-        return JoinReply(error_code, reply.member_id)
-    if isinstance(reply, SyncReply):
-        return SyncReply(error_code)
-    if isinstance(reply, LeaveReply):
-        return LeaveReply(error_code)
-    if isinstance(reply, FetchReply):
-        return FetchReply(error_code)
-    if isinstance(reply, DescribeReply):
-        return DescribeReply(error_code, reply.group_id)
-    if isinstance(reply, ListReply):
-        return ListReply(error_code)
-    return OffsetDeleteReply(error_code)
-
-
 class Outcome(NamedTuple):
     """What one step asks of the edge, in this order: append, release when stable, and emit."""
 

@@ -1,4 +1,8 @@
-"""Replies that carry only an error, for calls that the core never sees."""
+"""Replies that carry only an error: to calls that no shard handles, and in place of other replies.
+
+A handler's reply is made before its records are written. When the write fails, or takes too long,
+each reply that depends on it becomes one of the same kind that carries only the error.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +32,10 @@ from coordinator.outcome import (
 )
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
     INVALID_GROUP_ID,
     NONE,
+    NOT_COORDINATOR,
     REBALANCE_IN_PROGRESS,
 )
 
@@ -80,3 +86,43 @@ def loading_error(call: Call) -> int:
             return REBALANCE_IN_PROGRESS
         case _:
             return COORDINATOR_LOAD_IN_PROGRESS
+
+
+def failed(reply: Reply, error_code: int) -> Reply:
+    """A reply like ``reply`` that says only ``error_code``."""
+    if isinstance(reply, int):
+        return error_code
+    if isinstance(reply, CommitReply):
+        return CommitReply(error_code)
+    if isinstance(reply, JoinReply):
+        return JoinReply(error_code, reply.member_id)
+    if isinstance(reply, SyncReply):
+        return SyncReply(error_code)
+    if isinstance(reply, LeaveReply):
+        return LeaveReply(error_code)
+    if isinstance(reply, FetchReply):
+        return FetchReply(error_code)
+    if isinstance(reply, DescribeReply):
+        return DescribeReply(error_code, reply.group_id)
+    if isinstance(reply, ListReply):
+        return ListReply(error_code)
+    return OffsetDeleteReply(error_code)
+
+
+def write_failed(reply: Reply) -> Reply:
+    """The reply when its append failed: NOT_COORDINATOR, as Kafka maps KAFKA_STORAGE_ERROR.
+
+    Source: Kafka 3.9 ``GroupMetadataManager``, the mapping of append errors.
+    """
+    return failed(reply, NOT_COORDINATOR)
+
+
+def timed_out(reply: Reply) -> Reply:
+    """The reply when its records were not stable within ``offsets.commit.timeout.ms``.
+
+    SyncGroup gets REBALANCE_IN_PROGRESS, as in Kafka up to 3.9, the rest COORDINATOR_NOT_AVAILABLE,
+    as in 4.x: both make clients try again.
+    """
+    if isinstance(reply, SyncReply):
+        return failed(reply, REBALANCE_IN_PROGRESS)
+    return failed(reply, COORDINATOR_NOT_AVAILABLE)

@@ -42,10 +42,9 @@ from coordinator.outcome import (
     JoinReply,
     Outcome,
     SyncReply,
-    failed,
 )
 from coordinator.rebalance import phase_due, prepare
-from coordinator.refusal import MUST_NAME_GROUP, refusal
+from coordinator.refusal import MUST_NAME_GROUP, failed, refusal
 from coordinator.states import State
 from coordinator.step import ShardState, Step
 from coordinator.sweeps import Retention, TopicsDeleted, begin, work

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from broker.apis.fetch.sessions import FetchSessions
 from broker.config.config import Config
-from broker.cores.runtime import Runtime
+from broker.cores.groups.runtime import GroupRuntime
 from broker.loop.disk_reads import DiskReads
 from broker.loop.slices import Slicer
 from broker.loop.worker import Worker
@@ -38,7 +38,7 @@ class Services:
     """What requests are answered, by API key."""
     advertised: Advertised
     """Where clients reach this broker."""
-    groups: Runtime
+    groups: GroupRuntime
     """The coordinator of groups."""
     registry: Registry
     """Which topics there are."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from coordinator.events import Event
+from broker.cores.core import Event
 
 Observer = Callable[[Event], None]
 
@@ -28,7 +29,14 @@ class Hooks:
     before_replies: Callable[[], None] = _nothing
     after_replies: Callable[[], None] = _nothing
     """Around the replies of a turn, so that each connection writes once."""
-    on_dropped: Callable[[str], None] = _nothing
-    """Called with each deleted topic of which no shard has an offset left."""
     cleaned_to: Callable[[int], int] = _never_cleaned
     """From a partition to the offset below which the cleaner has been at its log."""
+
+    @contextmanager
+    def replies_together(self) -> Iterator[None]:
+        """Each connection writes once what it gets within."""
+        self.before_replies()
+        try:
+            yield
+        finally:
+            self.after_replies()

@@ -11,17 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
+from broker.cores.core import CoreT, Kind, Reader, Reply, Run
 from broker.cores.pass_over import PassOver
 from broker.loop.internal_errors import InternalErrors
 from broker.topics.partition import Partition
-from coordinator.calls import Ticket
-from coordinator.outcome import Reply
-from coordinator.shard import GroupShard
+from broker.topics.ticket import Ticket
 from log.values import AppendInfo
-from offsets.record_codec import run_records
-from offsets.runs import OffsetTombstones, Run
 from protocol.records.batch import (
     HEADER_BYTES,
     LOG_APPEND_BIT,
@@ -31,9 +28,6 @@ from protocol.records.batch import (
 
 if TYPE_CHECKING:
     from asyncio import Future
-
-TOMBSTONES_PER_RUN = 1000
-"""Deletions of one step are split into runs of this many, which may go to several batches."""
 
 BATCH_RECORDS_MAX = 8192
 """Records of several requests in one batch; up to here offset deltas are varints of two bytes,
@@ -72,22 +66,26 @@ class NotActive(Exception):
     """A shard that does not serve now takes no foreign records; the text says why."""
 
 
-class HostedShard:
-    """A `GroupShard`, the log of its partition, and what lies between the two."""
+class HostedShard(Generic[CoreT]):
+    """A core, the log of its partition, and what lies between the two."""
 
     def __init__(
         self,
-        partition: int,
-        shard: GroupShard,
+        kind: Kind[CoreT],
+        core: CoreT,
         home: Partition,
         partitions: int,
         errors: InternalErrors | None = None,
     ) -> None:
-        self.partition = partition
+        self.partition = home.index
         self.partitions = partitions
-        """How many the topic has: a group's id says which of them is its own."""
+        """How many the topic has: a key says which of them is its own."""
         self.errors = errors or InternalErrors()
-        self.core = shard
+        self.core = core
+        self.kind = kind
+        self._encode = kind.encode
+        self._long_run = kind.long_run
+        self._run_records_max = kind.run_records_max
         self.home = home
         """Whose log this is: it says what is stable."""
         self.log = home.log
@@ -103,11 +101,8 @@ class HostedShard:
         """How often a bug has ended its shard, the last few times soon one after the other."""
         self.broke_down_ms = 0
         """When that was last (monotonic)."""
-        self.told: PassOver | None = None
+        self.pass_over: PassOver | None = None
         """The records that a load is to pass over."""
-        self.gone: dict[str, int] = {}
-        """Deleted topics whose offsets are still to be dropped: those written below a log offset.
-        `broker/cores/dropped_offsets.py` owns it."""
         self.load_ms = -1
         """How long the last load took; -1 before its end."""
         self.loaded_records = 0
@@ -119,7 +114,7 @@ class HostedShard:
         """How far the load is; -1 before its beginning."""
         self._units: list[Sequence[Run]] = []
         """The runs accepted and not yet appended, those of one request together."""
-        self.reset(shard)
+        self.reset(core)
 
     def write_as(self, compression: int, level: int | None, timestamp_type: int) -> None:
         """In which form batches are written from now on. Each has the time of its append, whatever
@@ -137,8 +132,9 @@ class HostedShard:
         """Replays ``records`` and keeps them for the end of the turn."""
         accepted = self.accepted
         replay = self.core.replay
+        long_run = self._long_run
         for run in records:
-            if type(run) is OffsetTombstones and len(run.keys) > TOMBSTONES_PER_RUN:
+            if type(run) is long_run and len(run) > self._run_records_max:
                 self._accept_pieces(records)
                 return
         for run in records:
@@ -149,7 +145,7 @@ class HostedShard:
 
     def _accept_pieces(self, records: Sequence[Run]) -> None:
         for run in records:
-            for piece in _pieces(run):
+            for piece in self.kind.pieces(run) if type(run) is self._long_run else (run,):
                 self.core.replay(piece, self.accepted)
                 self.accepted += len(piece)
                 self._units.append((piece,))
@@ -183,10 +179,14 @@ class HostedShard:
     def _append_run(self, run: Run, wall_ms: int) -> int:
         """`append` of one run alone, as a turn with one request has it."""
         first, count = self.appended, len(run)
-        batch = self._batch(run_records(run, 0), count, first, wall_ms, wall_ms)
+        batch = self._batch(self._encode(run, 0), count, first, wall_ms, wall_ms)
         self.log.append_encoded(batch, first, first + count - 1, wall_ms)
         self.appended = first + count
         return len(batch)
+
+    def reader(self) -> Reader:
+        """What loads the core that is here now."""
+        return self.kind.reader(self.core, self.partition, self.partitions, self.pass_over)
 
     @property
     def place(self) -> tuple[int, int]:
@@ -196,7 +196,7 @@ class HostedShard:
     def refuse_foreign(self) -> None:
         """Nobody else writes this log now."""
         foreign, self.foreign = self.foreign, []
-        reason = f"The groups of this partition are {self.phase.value}"
+        reason = f"The {self.kind.things} of this partition are {self.phase.value}"
         reason += "." if self.log.unreadable is None else f": {self.log.unreadable}"
         for _, done in foreign:
             if not done.done():
@@ -207,13 +207,11 @@ class HostedShard:
         self._units.clear()
         self.home.fail_unwritten(error)
 
-    def reset(self, shard: GroupShard) -> None:
-        """A fresh shard for another load; `drop_unwritten` has emptied the rest."""
-        self.core = shard
+    def reset(self, core: CoreT) -> None:
+        """A fresh core for another load; `drop_unwritten` has emptied the rest."""
+        self.core = core
         self.phase = Phase.LOADING
-        self.accepted = self.appended = end = self.log.log_end_offset
-        # What was accepted and not written is not there; its log offsets are given anew.
-        self.gone = {topic: min(below, end) for topic, below in self.gone.items()}
+        self.accepted = self.appended = self.log.log_end_offset
 
     def _sections(
         self, units: Sequence[Sequence[Run]], batch_bytes_max: int
@@ -224,11 +222,11 @@ class HostedShard:
         parts: list[bytes] = []
         size = count = 0
         for unit in units:
-            encoded, unit_size, after = _encode(unit, count)
+            encoded, unit_size, after = self._encoded(unit, count)
             if parts and (size + unit_size > room or after > BATCH_RECORDS_MAX):
                 sections.append((b"".join(parts), count))
                 parts, size = [], 0
-                encoded, unit_size, after = _encode(unit, 0)
+                encoded, unit_size, after = self._encoded(unit, 0)
             parts += encoded
             size += unit_size
             count = after
@@ -236,29 +234,19 @@ class HostedShard:
             sections.append((b"".join(parts), count))
         return sections
 
+    def _encoded(self, unit: Sequence[Run], first_delta: int) -> tuple[list[bytes], int, int]:
+        """The records of one request: their parts, their size, and the delta behind them."""
+        encode = self._encode
+        parts = []
+        size = 0
+        for run in unit:
+            part = encode(run, first_delta)
+            parts.append(part)
+            size += len(part)
+            first_delta += len(run)
+        return parts, size, first_delta
+
     def _write(self, buffer: list[bytes], first: int, last: int, wall_ms: int) -> None:
         data: Any = buffer[0] if len(buffer) == 1 else b"".join(buffer)
         self.log.append_encoded(data, first, last, wall_ms)
         self.appended = last + 1
-
-
-def _encode(unit: Sequence[Run], first_delta: int) -> tuple[list[bytes], int, int]:
-    """The records of one request: their parts, their size, and the delta behind them."""
-    parts = []
-    size = 0
-    for run in unit:
-        part = run_records(run, first_delta)
-        parts.append(part)
-        size += len(part)
-        first_delta += len(run)
-    return parts, size, first_delta
-
-
-def _pieces(run: Run) -> list[Run]:
-    if not isinstance(run, OffsetTombstones):
-        return [run]
-    keys = run.keys
-    return [
-        OffsetTombstones(run.group_id, keys[start : start + TOMBSTONES_PER_RUN])
-        for start in range(0, len(keys), TOMBSTONES_PER_RUN)
-    ]

@@ -19,7 +19,7 @@ from protocol.records.stored import stored_records
 logger = structlog.get_logger(__name__)
 
 _SHOWN_BYTES = 200
-"""So much of a key or a value is told."""
+"""So much of a key or a value is logged."""
 
 
 class PassOver:

@@ -1,41 +1,32 @@
-"""The coordinator's runtime: it gives the pure core its turns, its clock and its log.
+"""The runtime of a kind of core: it gives the pure cores their turns, their clock and their log.
 
-Owns the shards of this broker, one per partition of ``__consumer_offsets``. A call goes to its
-shard at once, and its records are replayed at once; the turn ends with one append per touched
-partition, and then the replies that waited for it go out. One timer serves all shards.
+Owns the shards of this broker, one per partition of the internal topic. A call goes to its shard at
+once, and its records are replayed at once; the turn ends with one append per touched partition, and
+then the replies that waited for it go out. One timer serves all shards. What becomes of a shard as
+a whole is `broker/cores/life.py`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic
 
+from broker.cores.core import Call, CoreT, Kind, Outcome, Reply
+from broker.cores.duties import DutiesT, MakeDuties
 from broker.cores.hooks import Hooks
 from broker.cores.hosted_shard import HostedShard, Phase, deliver
-from broker.cores.refusals import not_stable, write_failed
+from broker.cores.life import Life
 from broker.cores.runtime_settings import RuntimeSettings
-from broker.cores.shard_keeper import ShardKeeper
 from broker.loop.histogram import Histogram
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import SLICE_NS, Slicer
 from broker.time import Time
-from coordinator.calls import (
-    Call,
-    DescribeGroup,
-    Heartbeat,
-    ListGroups,
-    OffsetCommit,
-    OffsetFetch,
-    Ticket,
-)
-from coordinator.outcome import Outcome, Reply
-from coordinator.refusal import loading_error, not_served, refusal
-from coordinator.shard import GroupShard
-from coordinator.views import ShardView
+from broker.topics.partition import Partition
+from broker.topics.ticket import Ticket
 from log.errors import LogPoisoned
 from log.values import AppendInfo
-from offsets.partitioner import partition_for
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
@@ -43,82 +34,105 @@ if TYPE_CHECKING:
 
 EXPIRE_BUDGET = 100
 """Items of one shard's due work, 40 us each, that are done before others get a turn."""
-_GROUPS_KEPT = 8192
-_GROUPS_KEPT_CHARACTERS = 1_000_000
-"""Group ids whose shard is remembered, and how long all of them may be: some megabytes at most. To
-look one of 32,767 characters up takes 10 us, to hash it as Kafka does 800."""
+_KEYS_KEPT = 8192
+_KEYS_KEPT_CHARACTERS = 1_000_000
+"""Keys whose shard is remembered, and how long all of them may be: some megabytes at most. To look
+a group id of 32,767 characters up takes 10 us, to hash it as Kafka does 800."""
 _ACTIVE = Phase.ACTIVE
-_READS = (OffsetFetch, DescribeGroup, ListGroups)
-_NO_RECORD_NEEDED = (Heartbeat, *_READS)
 
 
-class Runtime(ShardKeeper):
-    """All shards of one broker; use from the event loop's thread alone."""
+class Runtime(Generic[CoreT, DutiesT]):
+    """All shards of one kind; use from the event loop's thread alone."""
 
     def __init__(
         self,
+        kind: Kind[CoreT],
+        make_duties: MakeDuties[DutiesT],
         settings: RuntimeSettings,
         time: Time,
+        slicer: Slicer,
         errors: InternalErrors | None = None,
-        slicer: Slicer | None = None,
         hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
     ) -> None:
-        super().__init__(settings, time, errors, slicer, hooks)
-        self.commits = 0
-        """OffsetCommits handled."""
+        self.settings = settings
+        self.time = time
+        self.errors = errors or InternalErrors()
+        self.watchdog = slicer.watchdog
+        self.counted = 0
+        """Calls of the kind's counted type: of groups, OffsetCommits."""
         self.turns = Histogram()
         """Nanoseconds of each turn's end: its appends and replies."""
-        self._by_group: dict[str, HostedShard] = {}
-        self._by_group_characters = 0
-        self._touched: list[HostedShard] = []
+        self.life = Life(
+            kind, make_duties, settings, time, slicer, self.errors, hooks, self._take, self._arm
+        )
+        self.hosted_shards = self.life.hosted_shards
+        """By partition; empty while the internal topic does not exist."""
+        self.duties = self.life.duties
+        """What the shards do beside their calls."""
+        self._ticks_ns = time.ticks_ns
+        self._kind = kind
+        self._counted = kind.counted
+        self._not_stable = kind.not_stable
+        self._sets_no_deadline = kind.sets_no_deadline
+        self._hooks = hooks
+        self._by_key: dict[str, HostedShard[CoreT]] = {}
+        self._by_key_characters = 0
+        self._touched: list[HostedShard[CoreT]] = []
         self._turn: Handle | None = None
         self._timer: TimerHandle | None = None
         self._timer_at_ms = 0
         self._first_due = 0
         """The partition whose shard comes first when the timer rings."""
+        self._loop: asyncio.AbstractEventLoop
 
     # -- life
 
+    def start(
+        self,
+        partitions: Sequence[Partition],
+        topic_id: bytes | None = None,
+        unfinished: Any = None,
+    ) -> None:
+        """Makes a shard of each partition's log and begins to load those that hold anything.
+
+        With the id of their topic there are snapshots too; ``unfinished``: what the process before
+        had still to do, for the duties.
+        """
+        self._loop = asyncio.get_running_loop()
+        self.life.start(partitions, topic_id, unfinished)
+
+    def configure(self, settings: RuntimeSettings) -> None:
+        """Other settings, from the next call on."""
+        self.settings = settings
+        self.life.configure(settings)
+
     async def stop(self) -> None:
         """Ends the turn, waits for what is being flushed, and answers every parked request."""
-        for task in list(self._loads):
-            task.cancel()
+        self.life.stop_loading()
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None
-        if not self.hosted_shards:
-            return
-        for hosted in self.hosted_shards:
-            hosted.refuse_foreign()
-        if self.fatal is None:
-            self._end_turn()
-            for hosted in self.hosted_shards:
-                await hosted.home.settled()
+        if self.hosted_shards:
+            await self.life.stop(self._end_turn)
         if self._timer is not None:
             self._timer.cancel()
-        self._before_replies()
-        try:
-            for hosted in self.hosted_shards:
-                self._unload(hosted, Phase.UNLOADED)
-        finally:
-            self._after_replies()
 
     # -- calls
 
-    def submit(self, group_id: str, call: Call) -> None:
-        """Hands ``call`` to the shard of ``group_id``; its ticket takes the reply, once."""
-        hosted = self._by_group.get(group_id) or self.hosted_for(group_id)
+    def submit(self, key: str, call: Call) -> None:
+        """Hands ``call`` to the shard of ``key``; its ticket takes the reply, once."""
+        hosted = self._by_key.get(key) or self.hosted_for(key)
         if hosted is None:
-            call.ticket.take(not_served(call, NOT_COORDINATOR))
+            call.ticket.take(self._kind.not_served(call, NOT_COORDINATOR))
         else:
             self.submit_to(hosted, call)
 
-    def submit_to(self, hosted: HostedShard, call: Call) -> None:
+    def submit_to(self, hosted: HostedShard[CoreT], call: Call) -> None:
         """Hands ``call`` to the shard of ``hosted``."""
         if hosted.phase is not _ACTIVE:
-            error = _refused(hosted.phase, call)
+            error = self._refused(hosted.phase, call)
             if error is not None:
-                call.ticket.take(not_served(call, error))
+                call.ticket.take(self._kind.not_served(call, error))
                 return
         now = self.time.now()
         replies: Sequence[tuple[Ticket, Reply]] = ()
@@ -130,8 +144,8 @@ class Runtime(ShardKeeper):
             self._call_failed(hosted, call, replies, error)
             return
         kind = type(call)
-        if kind is OffsetCommit:
-            self.commits += 1
+        if kind is self._counted:
+            self.counted += 1
             if records and not self.settings.commit_required_acks:
                 for ticket, reply in replies:
                     deliver(ticket, reply, self.errors)
@@ -141,7 +155,7 @@ class Runtime(ShardKeeper):
         if accepted > home.high_watermark:
             if replies:
                 deadline_ms = now.mono_ms + self.settings.commit_timeout_ms
-                home.when_stable(accepted, replies, not_stable, deadline_ms)
+                home.when_stable(accepted, replies, self._not_stable, deadline_ms)
         else:
             for ticket, reply in replies:
                 try:
@@ -149,14 +163,14 @@ class Runtime(ShardKeeper):
                 except Exception as error:  # noqa: BLE001 - `deliver`, written out
                     self.errors.caught("reply", error)
         # What the others do may set a deadline; the end of the turn looks at it.
-        if not hosted.touched and kind is not Heartbeat and kind is not OffsetFetch:
+        if not hosted.touched and kind not in self._sets_no_deadline:
             self._touch(hosted)
         if events:
-            self._emit(events)
+            self.life.emit(events)
 
     def _call_failed(
         self,
-        hosted: HostedShard,
+        hosted: HostedShard[CoreT],
         call: Call,
         replies: Sequence[tuple[Ticket, Reply]],
         error: Exception,
@@ -166,55 +180,56 @@ class Runtime(ShardKeeper):
         A call that only reads has changed nothing, and fails alone.
         """
         answered = set()
-        if isinstance(call, _READS):
+        if isinstance(call, self._kind.reads):
             self.errors.caught("shard", error, partition=hosted.partition)
         else:
-            answered.update(self._break_down(hosted, error))
+            answered.update(self.life.break_down(hosted, error))
             for ticket, reply in replies:
                 answered.add(ticket)
-                deliver(ticket, write_failed(reply), self.errors)
+                deliver(ticket, self._kind.write_failed(reply), self.errors)
         if call.ticket not in answered:
-            deliver(call.ticket, refusal(call, UNKNOWN_SERVER_ERROR), self.errors)
+            deliver(call.ticket, self._kind.refusal(call, UNKNOWN_SERVER_ERROR), self.errors)
 
-    def disconnected(self, group_id: str, ticket: Ticket) -> None:
+    def disconnected(self, key: str, ticket: Ticket) -> None:
         """The peer of a request that may be parked under ``ticket`` is gone."""
-        hosted = self.hosted_for(group_id)
+        hosted = self.hosted_for(key)
         if hosted is not None and hosted.phase is Phase.ACTIVE:
-            self._work(hosted, lambda: hosted.core.disconnected(ticket, self.time.now()))
+            self.life.work(hosted, lambda: hosted.core.disconnected(ticket, self.time.now()))
 
-    def hosted_for(self, group_id: str) -> HostedShard | None:
-        """The shard that keeps ``group_id``, None while the offsets topic does not exist."""
-        hosted = self._by_group.get(group_id)
+    def hosted_for(self, key: str) -> HostedShard[CoreT] | None:
+        """The shard that keeps ``key``, None while the internal topic does not exist."""
+        hosted = self._by_key.get(key)
         if hosted is not None or not self.hosted_shards:
             return hosted
-        hosted = self.hosted_shards[partition_for(group_id, len(self.hosted_shards))]
-        self._by_group_characters += len(group_id)
-        full = self._by_group_characters > _GROUPS_KEPT_CHARACTERS
-        if full or len(self._by_group) >= _GROUPS_KEPT:
-            self._by_group.clear()
-            self._by_group_characters = len(group_id)
-        self._by_group[group_id] = hosted
+        hosted = self.hosted_shards[self._kind.partition_of(key, len(self.hosted_shards))]
+        self._by_key_characters += len(key)
+        full = self._by_key_characters > _KEYS_KEPT_CHARACTERS
+        if full or len(self._by_key) >= _KEYS_KEPT:
+            self._by_key.clear()
+            self._by_key_characters = len(key)
+        self._by_key[key] = hosted
         return hosted
 
-    def view_of(self, group_id: str) -> ShardView | None:
-        """What the shard of ``group_id`` shows, if it is loaded and serves."""
-        hosted = self.hosted_for(group_id)
+    def view_of(self, key: str) -> Any:
+        """What the core of ``key`` shows, if it is loaded and serves, else None."""
+        hosted = self.hosted_for(key)
         return hosted.core.view if hosted is not None and hosted.phase is Phase.ACTIVE else None
 
     # -- the turn
 
-    def _take(self, hosted: HostedShard, outcome: Outcome) -> None:
+    def _take(self, hosted: HostedShard[CoreT], outcome: Outcome) -> None:
         """Takes an outcome that no call is waiting for."""
-        if outcome.records:
-            hosted.accept(outcome.records)
-        if outcome.replies:
+        records, replies, events = outcome
+        if records:
+            hosted.accept(records)
+        if replies:
             deadline_ms = self.time.now().mono_ms + self.settings.commit_timeout_ms
-            hosted.home.when_stable(hosted.accepted, outcome.replies, not_stable, deadline_ms)
+            hosted.home.when_stable(hosted.accepted, replies, self._not_stable, deadline_ms)
         self._touch(hosted)
-        if outcome.events:
-            self._emit(outcome.events)
+        if events:
+            self.life.emit(events)
 
-    def _touch(self, hosted: HostedShard) -> None:
+    def _touch(self, hosted: HostedShard[CoreT]) -> None:
         if not hosted.touched:
             hosted.touched = True
             self._touched.append(hosted)
@@ -228,11 +243,11 @@ class Runtime(ShardKeeper):
 
     def _end_turn(self) -> None:
         """One append per touched partition; then what is stable by now is answered."""
-        began_ns = self.ticks_ns()
+        began_ns = self._ticks_ns()
         self._turn = None
         touched, self._touched = self._touched, []
         wall_ms = self.time.now().wall_ms
-        self._before_replies()
+        self._hooks.before_replies()
         try:
             for hosted in touched:
                 hosted.touched = False
@@ -243,22 +258,22 @@ class Runtime(ShardKeeper):
                         self._append_foreign(hosted)
                     self._arm(hosted)
                 except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
-                    self._break_down(hosted, error, write=False)
+                    self.life.break_down(hosted, error, write=False)
         finally:
-            self._after_replies()
-        self.turns.add(self.ticks_ns() - began_ns)
+            self._hooks.after_replies()
+        self.turns.add(self._ticks_ns() - began_ns)
         self.watchdog.ended("turn", began_ns)
 
-    def _append(self, hosted: HostedShard, wall_ms: int) -> bool:
+    def _append(self, hosted: HostedShard[CoreT], wall_ms: int) -> bool:
         """Appends what a shard has accepted; False when that failed, which is dealt with."""
-        before, began_ns = hosted.appended, self.ticks_ns()
+        before, began_ns = hosted.appended, self._ticks_ns()
         try:
-            size = hosted.append(wall_ms, self.settings.groups.max_record_bytes)
+            size = hosted.append(wall_ms, self.settings.core.max_record_bytes)
         except Exception as error:  # noqa: BLE001 - whatever the disk says, the shard stops
-            self._append_failed(hosted, error)
+            self.life.append_failed(hosted, error)
             return False
         home = hosted.home
-        home.writes.append.add(self.ticks_ns() - began_ns)
+        home.writes.append.add(self._ticks_ns() - began_ns)
         home.writes.records.add(hosted.appended - before)
         home.appended(size)
         return True
@@ -278,7 +293,7 @@ class Runtime(ShardKeeper):
             hosted.refuse_foreign()
         return await done
 
-    def _append_foreign(self, hosted: HostedShard) -> None:
+    def _append_foreign(self, hosted: HostedShard[CoreT]) -> None:
         """What `append_foreign` has put off until now."""
         foreign, hosted.foreign = hosted.foreign, []
         written = False
@@ -293,15 +308,13 @@ class Runtime(ShardKeeper):
                 done.set_result(info)
                 written = written or not info.duplicate
         if hosted.log.poisoned is not None:
-            self._append_failed(hosted, LogPoisoned(hosted.log.poisoned))
+            self.life.append_failed(hosted, LogPoisoned(hosted.log.poisoned))
         elif written:
-            self._unload(hosted, Phase.LOADING)
-            hosted.reset(GroupShard(self.settings.groups))
-            self._spawn("load", self._load([hosted], writable=True), self._loads)
+            self.life.reload(hosted)
 
     # -- time
 
-    def _arm(self, hosted: HostedShard) -> None:
+    def _arm(self, hosted: HostedShard[CoreT]) -> None:
         """Sets the one timer for ``hosted`` where it is due before what is set."""
         if hosted.phase is not Phase.ACTIVE:
             return
@@ -321,26 +334,26 @@ class Runtime(ShardKeeper):
         """
         self._timer = None
         now = self.time.now()
-        began_ns = self.ticks_ns()
+        began_ns = self._ticks_ns()
         first, self._first_due = self._first_due, 0
         for hosted in [*self.hosted_shards[first:], *self.hosted_shards[:first]]:
-            if self.ticks_ns() - began_ns > SLICE_NS:
+            if self._ticks_ns() - began_ns > SLICE_NS:
                 self._first_due = hosted.partition
                 break
             if hosted.phase is not Phase.ACTIVE:
                 continue
             deadline = hosted.core.next_deadline()
             if deadline is not None and deadline <= now.mono_ms:
-                self._work(hosted, partial(hosted.core.expire, now, EXPIRE_BUDGET))
+                self.life.work(hosted, partial(hosted.core.expire, now, EXPIRE_BUDGET))
         for hosted in self.hosted_shards:
             self._arm(hosted)
         self.watchdog.ended("tick", began_ns)
 
-
-def _refused(phase: Phase, call: Call) -> int | None:
-    """The error of a call to a shard that is not active; None where it is served all the same."""
-    if phase is Phase.LOADING:
-        return loading_error(call)
-    if phase is Phase.UNLOADED or phase is Phase.FAILED:
-        return NOT_COORDINATOR
-    return None if isinstance(call, _NO_RECORD_NEEDED) else COORDINATOR_NOT_AVAILABLE
+    def _refused(self, phase: Phase, call: Call) -> int | None:
+        """The error of a call to a shard that is not active; None where it is served."""
+        if phase is Phase.LOADING:
+            return self._kind.loading_error(call)
+        if phase is Phase.UNLOADED or phase is Phase.FAILED:
+            return NOT_COORDINATOR
+        served = isinstance(call, self._kind.needs_no_record)
+        return None if served else COORDINATOR_NOT_AVAILABLE

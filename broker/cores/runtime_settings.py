@@ -1,26 +1,21 @@
-"""The settings of the coordinator's runtime, from the configuration."""
+"""The settings of a runtime, from the configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from broker.config.config import Config
 from broker.cores.hosted_shard import HostedShard
 from broker.cores.pass_over import PassOver
-from broker.topics.produce_rules import codec_of, level_of, timestamp_type_of
-from coordinator.config import GroupConfig
-from protocol.records.batch import CREATE_TIME
-
-_MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True)
 class RuntimeSettings:
     """What the runtime reads of the configuration, in plain values of Kafka's units."""
 
-    groups: GroupConfig
+    core: Any
+    """What the cores read, a `CoreConfig` of their own."""
     commit_timeout_ms: int = 5000
     """offsets.commit.timeout.ms"""
     commit_required_acks: int = -1
@@ -40,65 +35,11 @@ class RuntimeSettings:
     loads_at_once: int = 1
     """group.coordinator.threads"""
 
-    def write_as(self, hosted: HostedShard) -> None:
+    def write_as(self, hosted: HostedShard[Any]) -> None:
         """Has the shard write batches in the form that these settings say."""
         hosted.write_as(self.compression, self.compression_level, self.timestamp_type)
 
-    def told(self, partition: int) -> PassOver | None:
+    def pass_over(self, partition: int) -> PassOver | None:
         """What a load of this partition is to pass over."""
         offsets = self.load_skips.get(partition)
         return None if offsets is None else PassOver(partition, offsets)
-
-
-def group_config(config: Config) -> GroupConfig:
-    """What the core reads."""
-    return GroupConfig(
-        min_session_timeout_ms=config["group.min.session.timeout.ms"],
-        max_session_timeout_ms=config["group.max.session.timeout.ms"],
-        initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
-        join_coalescing_ms=config["group.join.coalescing.ms"],
-        max_size=config["group.max.size"],
-        offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
-        offsets_retention_ms=config["offsets.retention.minutes"] * _MINUTE_MS,
-        offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
-        fetch_counts_as_activity=config["group.offsets.fetch.counts.as.activity"],
-        max_record_bytes=config["message.max.bytes"],
-    )
-
-
-def runtime_settings(
-    config: Config, offsets_topic: Mapping[str, Any] | None = None
-) -> RuntimeSettings:
-    """What the turns read; ``offsets_topic`` are the settings of that topic, once it is there."""
-    groups = group_config(config)
-    codec: int | None = None
-    level: int | None = None
-    timestamp_type = CREATE_TIME
-    if offsets_topic is not None:
-        groups = replace(groups, max_record_bytes=offsets_topic["max.message.bytes"])
-        codec = codec_of(offsets_topic["compression.type"])
-        level = level_of(codec, offsets_topic)
-        timestamp_type = timestamp_type_of(offsets_topic)
-    if codec is None:
-        codec = config["offsets.topic.compression.codec"]
-    return RuntimeSettings(
-        groups=groups,
-        commit_timeout_ms=config["offsets.commit.timeout.ms"],
-        commit_required_acks=config["offsets.commit.required.acks"],
-        load_buffer_bytes=config["offsets.load.buffer.size"],
-        load_skips=_load_skips(config["offsets.load.skip.records"]),
-        compression=codec,
-        compression_level=level,
-        timestamp_type=timestamp_type,
-        append_linger_ms=config["group.coordinator.append.linger.ms"],
-        loads_at_once=config["group.coordinator.threads"],
-    )
-
-
-def _load_skips(words: str) -> dict[int, set[int]]:
-    """Offsets by partition, of what `offsets.load.skip.records` names."""
-    skips: dict[int, set[int]] = {}
-    for word in filter(None, words.split(",")):
-        place, offset = word.rsplit(":", 1)
-        skips.setdefault(int(place.rsplit("-", 1)[1]), set()).add(int(offset))
-    return skips

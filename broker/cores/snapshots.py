@@ -1,4 +1,4 @@
-"""The snapshots beside the logs: ``groups.image`` in each offsets partition's directory.
+"""The snapshots beside the logs: an image in each partition's directory (``groups.image``).
 
 Owns when one is written, how it gets on the disk, and whether one is valid. It is made in slices of
 the event loop while commits go on, and a thread writes it. A snapshot that is damaged, of another
@@ -12,23 +12,23 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from heapq import nlargest
+from typing import Any
 
 import structlog
 
+from broker.cores.core import Kind, SnapshotForm
 from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.background import repeat
 from broker.loop.slices import Slicer, Slices
-from coordinator.shard import GroupShard
 from log.filesystem import File, read_whole
 from log.partition_log import PartitionLog
-from offsets.columns_image import BadImage, encode_columns
+from offsets.columns_image import BadImage
 from offsets.record_errors import UnwritableRun
 from offsets.snapshot_image import (
     BatchMark,
     Image,
     ImageHead,
     ImageWriter,
-    encode_group,
     read_image,
 )
 from protocol.records.corrupt import CorruptRecords
@@ -36,7 +36,6 @@ from protocol.records.stored import read_stored
 
 logger = structlog.get_logger(__name__)
 
-IMAGE = "groups.image"
 NEEDED_BY_NONE = 2**63 - 1
 
 SLICE_NS = 2_000_000
@@ -59,7 +58,16 @@ PENDING_BYTES = 1 << 20
 class Snapshots:
     """The snapshots of all shards of one broker; for the event loop's thread but where said."""
 
-    def __init__(self, topic_id: bytes, cleaned_to: Callable[[int], int], slicer: Slicer) -> None:
+    def __init__(
+        self,
+        kind: Kind[Any],
+        topic_id: bytes,
+        cleaned_to: Callable[[int], int],
+        slicer: Slicer,
+    ) -> None:
+        assert kind.snapshot is not None
+        self.form: SnapshotForm[Any] = kind.snapshot
+        self._things = kind.things
         self.topic_id = topic_id
         self._slicer = slicer
         self._time = slicer.time
@@ -93,7 +101,7 @@ class Snapshots:
 
         What can be known without the log behind it is checked here, the rest by the loader.
         """
-        path = _path(log)
+        path = self._path(log)
         if not log.fs.exists(path):
             return None
         try:
@@ -128,16 +136,18 @@ class Snapshots:
         """Delete a snapshot that is not valid; in any thread. Raises OSError."""
         self._begin.pop(log.partition, None)
         logger.warning(
-            "a snapshot of groups can't be used; the whole log is read instead",
+            f"a snapshot of {self._things} can't be used; the whole log is read instead",
             partition=log.partition,
             reason=reason,
         )
-        log.fs.remove(_path(log))
+        log.fs.remove(self._path(log))
         log.fs.fsync_directory(log.directory)
 
     # -- writing
 
-    async def run(self, hosted_shards: Sequence[HostedShard], busy: Callable[[], bool]) -> None:
+    async def run(
+        self, hosted_shards: Sequence[HostedShard[Any]], busy: Callable[[], bool]
+    ) -> None:
         """Writes what is due, the heaviest first, until `write_all` is called or it is cancelled.
 
         None while the broker is ``busy`` with a load.
@@ -149,11 +159,11 @@ class Snapshots:
         await repeat(self._time, lambda: self._pause_s, look, _look_failed)
 
     async def _write_due(
-        self, hosted_shards: Sequence[HostedShard], busy: Callable[[], bool]
+        self, hosted_shards: Sequence[HostedShard[Any]], busy: Callable[[], bool]
     ) -> None:
         self._pause_s = POLL_S
         if self._closing or busy():
-            return  # who waits for a shard, or for its first answer, goes first
+            return  # who waits for a core, or for its first answer, goes first
         due = [hosted for hosted in hosted_shards if self._is_due(hosted, BYTES_DUE)]
         if due:
             began_s, before_s = self._time.monotonic_s(), self._cost_s
@@ -163,7 +173,7 @@ class Snapshots:
             rest_s = PAUSE_PER_COST * (self._cost_s - before_s) - passed_s
             self._pause_s = max(POLL_S, rest_s)
 
-    async def write_all(self, hosted_shards: Sequence[HostedShard]) -> None:
+    async def write_all(self, hosted_shards: Sequence[HostedShard[Any]]) -> None:
         """Writes those that a restart would miss; afterwards `run` writes none."""
         self._closing = True
         while self._under_way:
@@ -172,12 +182,12 @@ class Snapshots:
         for start in range(0, len(waiting), AT_ONCE):
             await asyncio.gather(*map(self.write, waiting[start : start + AT_ONCE]))
 
-    def _is_due(self, hosted: HostedShard, bytes_due: int) -> bool:
+    def _is_due(self, hosted: HostedShard[Any], bytes_due: int) -> bool:
         if bytes_due == BYTES_DUE:
             bytes_due = max(bytes_due, self._bytes.get(hosted.partition, 0))
         return self._bytes_missed(hosted) >= bytes_due
 
-    def _bytes_missed(self, hosted: HostedShard) -> int:
+    def _bytes_missed(self, hosted: HostedShard[Any]) -> int:
         """How much of the log a start would have to replay; 0 where nothing can be done now."""
         partition, log = hosted.partition, hosted.log
         begin = self._begin.get(partition, log.log_start_offset)
@@ -185,8 +195,8 @@ class Snapshots:
             return 0
         if partition in self._under_way or self._waits(partition):
             return 0
-        if hosted.told is not None and hosted.told.met:
-            return CLEANED  # the next load must not meet what this one was told to pass over
+        if hosted.pass_over is not None and hosted.pass_over.met:
+            return CLEANED  # the next load must not meet what this one passed over
         if self._cleaned_to(partition) > begin:
             return CLEANED  # records are missing behind the one that is there: it is of no use
         base_offset, position = self._place.get(partition, (-1, 0))
@@ -198,7 +208,7 @@ class Snapshots:
         """Whether one was tried in vain a moment ago."""
         return self._not_before.get(partition, 0.0) > self._time.monotonic_s()
 
-    async def cover(self, hosted: HostedShard, offset: int) -> None:
+    async def cover(self, hosted: HostedShard[Any], offset: int) -> None:
         """Has the snapshot, if there is one, begin behind ``offset``, as far as the log goes.
 
         Before a cleaner's work below there counts: what it does to older ones makes them useless.
@@ -209,18 +219,20 @@ class Snapshots:
         if old and hosted.phase is Phase.ACTIVE and not self._closing:
             await self.write(hosted)
 
-    async def write(self, hosted: HostedShard) -> bool:
+    async def write(self, hosted: HostedShard[Any]) -> bool:
         """Writes one; False if that is not possible now, with a log line if it failed."""
-        shard, partition = hosted.core, hosted.partition
+        core, partition = hosted.core, hosted.partition
         if partition in self._under_way:
             return False  # somebody else's began between the look and this turn
         self._under_way.add(partition)
         try:
-            done = await self._write(hosted, shard)
+            done = await self._write(hosted, core)
         except (OSError, UnwritableRun, BadImage) as error:
             self._not_before[partition] = self._time.monotonic_s() + RETRY_S
             logger.warning(
-                "a snapshot of groups could not be written", partition=partition, error=str(error)
+                f"a snapshot of {self._things} could not be written",
+                partition=partition,
+                error=str(error),
             )
             return False
         finally:
@@ -229,11 +241,11 @@ class Snapshots:
             self.written += 1
         return done
 
-    async def _write(self, hosted: HostedShard, shard: GroupShard) -> bool:
+    async def _write(self, hosted: HostedShard[Any], core: Any) -> bool:
         log, partition = hosted.log, hosted.partition
-        output, writer = _Output(log), ImageWriter()
+        output, writer = _Output(log, self._path(log)), ImageWriter()
         async with self._encoding:
-            if not _same(hosted, shard):
+            if not _same(hosted, core):
                 return False
             begin = hosted.appended
             place = log.active.base_offset, log.active.size
@@ -243,16 +255,16 @@ class Snapshots:
                 return False  # nothing is below, or a cleaner took it; the next append changes that
             head = ImageHead(self.topic_id, partition, log.log_start_offset, begin, mark)
             slices = self._slicer.work("snapshot", SLICE_NS)
-            blocks = blocks_of(shard, writer, head, lambda: slices.over)
+            blocks = self.form.blocks(core, writer, head, lambda: slices.over)
             try:
-                if not await self._encode(hosted, shard, blocks, output, slices):
+                if not await self._encode(hosted, core, blocks, output, slices):
                     return False
             finally:
                 self._cost_s += slices.end()
         accepted = hosted.accepted
         while hosted.appended < accepted:
             await self._time.sleep(0)
-            if not _same(hosted, shard):
+            if not _same(hosted, core):
                 return False
         end_mark = mark_below(log, hosted.appended)
         if end_mark is None:
@@ -261,18 +273,21 @@ class Snapshots:
         await self._time.in_thread(output.finish)
         self._begin[partition], self._bytes[partition] = begin, output.size
         self._place[partition] = place
-        if hosted.told is not None and hosted.told.met:
-            hosted.told.met = False
+        if hosted.pass_over is not None and hosted.pass_over.met:
+            hosted.pass_over.met = False
             logger.info(
                 "the snapshot is past the skipped records; remove offsets.load.skip.records now",
                 partition=partition,
             )
         return True
 
+    def _path(self, log: PartitionLog) -> str:
+        return os.path.join(log.directory, self.form.file_name)
+
     async def _encode(
         self,
-        hosted: HostedShard,
-        shard: GroupShard,
+        hosted: HostedShard[Any],
+        core: Any,
         blocks: Iterator[bytes],
         output: _Output,
         slices: Slices,
@@ -286,7 +301,7 @@ class Snapshots:
                 await slices.pause()
             else:
                 continue
-            if not _same(hosted, shard):
+            if not _same(hosted, core):
                 return False
         return True
 
@@ -294,9 +309,9 @@ class Snapshots:
 class _Output:
     """The file that becomes a snapshot: written beside, renamed when it is whole."""
 
-    def __init__(self, log: PartitionLog) -> None:
+    def __init__(self, log: PartitionLog, path: str) -> None:
         self._log = log
-        self._path = _path(log)
+        self._path = path
         self._temporary = self._path + ".tmp"
         self._file: File | None = None
         self._pending: list[bytes] = []
@@ -328,38 +343,6 @@ class _Output:
         self._log.fs.fsync_directory(self._log.directory)
 
 
-def blocks_of(
-    shard: GroupShard, writer: ImageWriter, head: ImageHead, over: Callable[[], bool]
-) -> Iterator[bytes]:
-    """The pieces of a snapshot but the last; each is made of the shard as it is then.
-
-    A piece ends where ``over`` says that the slice of work is.
-    """
-    yield writer.head(head)
-    encoded: list[bytes] = []
-    offsets = 0
-    cache = shard.view.offsets
-    for group_id in list(cache.groups()):
-        for topic, columns in cache.columns(group_id):
-            if not columns.count:
-                continue  # deleted since: the tombstones are above where the snapshot begins
-            encoded.append(encode_columns(group_id, topic, columns))
-            offsets += columns.count
-            if over():
-                yield writer.offsets_block(encoded, offsets)
-                encoded, offsets = [], 0
-    if encoded:
-        yield writer.offsets_block(encoded, offsets)
-    encoded = []
-    for group_id, (record_offset, value) in list(shard.view.recorded.items()):
-        encoded.append(encode_group(group_id, record_offset, value))
-        if over():
-            yield writer.groups_block(encoded)
-            encoded = []
-    if encoded:
-        yield writer.groups_block(encoded)
-
-
 def mark_below(log: PartitionLog, offset: int) -> BatchMark | None:
     """The batch that ends right below ``offset``; None when there is none such (any more)."""
     if not log.log_start_offset < offset <= log.log_end_offset:
@@ -383,10 +366,6 @@ def _look_failed(error: Exception) -> None:
     logger.error("writing snapshots of groups failed", exc_info=error)
 
 
-def _same(hosted: HostedShard, shard: GroupShard) -> bool:
-    """Whether ``shard`` still is what serves; else what it says may never have been written."""
-    return hosted.core is shard and hosted.phase is Phase.ACTIVE
-
-
-def _path(log: PartitionLog) -> str:
-    return os.path.join(log.directory, IMAGE)
+def _same(hosted: HostedShard[Any], core: Any) -> bool:
+    """Whether ``core`` still is what serves; else what it says may never have been written."""
+    return hosted.core is core and hosted.phase is Phase.ACTIVE

@@ -141,7 +141,7 @@ class BrokerCollector(Collector):
         yield CounterMetricFamily(
             "muster_commits_total",
             "OffsetCommit requests handled by the coordinator.",
-            value=self.sources.groups.commits,
+            value=self.sources.groups.counted,
         )
         rejected = CounterMetricFamily(
             "muster_commits_rejected_total",

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from broker.cores.hosted_shard import LOADED, HostedShard
-from broker.cores.runtime import Runtime
+from broker.cores.groups.runtime import GroupRuntime, HostedGroups
+from broker.cores.hosted_shard import LOADED
 from broker.metrics.record_times import Key, RecordTimes
 from broker.time import Time
 from broker.topics.logs import LogManager
@@ -85,7 +85,7 @@ class MemberLag(NamedTuple):
 class Lags:
     """What this broker knows of its groups' lag; made once, used from the loop's thread."""
 
-    def __init__(self, groups: Runtime, logs: LogManager, time: Time) -> None:
+    def __init__(self, groups: GroupRuntime, logs: LogManager, time: Time) -> None:
         self.groups = groups
         self.logs = logs
         self.time = time
@@ -96,12 +96,12 @@ class Lags:
 
     # -- what is asked
 
-    def records_of(self, hosted: HostedShard, group_id: str) -> int:
+    def records_of(self, hosted: HostedGroups, group_id: str) -> int:
         """Records that a group has not read: the sum over its committed offsets."""
         offsets = hosted.core.view.offsets
         return sum([self._records(each) for each in offsets.fetch_all(group_id)])
 
-    def in_topic(self, hosted: HostedShard, group_id: str, topic: str) -> tuple[int, int] | None:
+    def in_topic(self, hosted: HostedGroups, group_id: str, topic: str) -> tuple[int, int] | None:
         """(partitions committed, records of lag) of a group in one topic; None if it has none."""
         if topic not in hosted.core.view.offsets.topics(group_id):
             return None
@@ -122,18 +122,18 @@ class Lags:
                 behind += max(0, partition.high_watermark - first)
         return behind
 
-    def of_group(self, hosted: HostedShard, group_id: str) -> Iterator[PartitionLag]:
+    def of_group(self, hosted: HostedGroups, group_id: str) -> Iterator[PartitionLag]:
         """Every committed offset of a group, topic by topic, partitions ascending."""
         for topic in list(hosted.core.view.offsets.topics(group_id)):
             yield from self.of_topic(hosted, group_id, topic)
 
-    def of_topic(self, hosted: HostedShard, group_id: str, topic: str) -> Iterator[PartitionLag]:
+    def of_topic(self, hosted: HostedGroups, group_id: str, topic: str) -> Iterator[PartitionLag]:
         """Those in one topic."""
         for block in self.blocks(hosted, group_id, topic):
             yield from block
 
     def blocks(
-        self, hosted: HostedShard, group_id: str, topic: str
+        self, hosted: HostedGroups, group_id: str, topic: str
     ) -> Iterator[list[PartitionLag]]:
         """Those in one topic, at most BLOCK at a time; what changes between two is seen so.
 
@@ -144,7 +144,7 @@ class Lags:
             yield block
 
     def blocks_or_none(
-        self, hosted: HostedShard, group_id: str, topic: str, *, ask: bool, whole: bool
+        self, hosted: HostedGroups, group_id: str, topic: str, *, ask: bool, whole: bool
     ) -> Iterator[list[PartitionLag] | None]:
         """The same; unless ``whole``, None at an age that is not known, and that is the end.
 
@@ -164,7 +164,7 @@ class Lags:
             if block:
                 yield block
 
-    def ask(self, hosted: HostedShard, group_id: str) -> Iterator[int]:
+    def ask(self, hosted: HostedGroups, group_id: str) -> Iterator[int]:
         """Has the ages of a group looked up that are not known; ``times.settled()`` awaits them.
 
         A fifth of what `blocks` costs. Yields how many offsets each step looked at, at most BLOCK.
@@ -209,7 +209,7 @@ class Lags:
         Unless ``whole``, None as soon as an age is not known.
         """
         now_ms = self.time.now().wall_ms
-        retention_ms = self.groups.settings.groups.offsets_retention_ms
+        retention_ms = self.groups.settings.core.offsets_retention_ms
         entry = self.logs.topics.get(topic)
         there: Sequence[Partition] = () if entry is None else entry.partitions
         topic_id = b"" if entry is None else entry.topic.topic_id
@@ -292,7 +292,7 @@ class Lags:
             return None
 
 
-def readable(groups: Runtime) -> list[HostedShard]:
+def readable(groups: GroupRuntime) -> list[HostedGroups]:
     """The shards whose groups can be read now."""
     return [each for each in groups.hosted_shards if each.phase in LOADED]
 

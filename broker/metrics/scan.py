@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from broker.cores.hosted_shard import HostedShard
+from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import BLOCK, MemberLag, PartitionLag, TopicPartition
 from broker.metrics.sources import Sources
 from broker.topics.logs import TopicLogs
@@ -32,7 +32,7 @@ ASSIGNMENT_BYTES_MAX = 64 * 1024
 class Seen(NamedTuple):
     """A group as a scan shows it; ``group`` is None where only its offsets are there."""
 
-    hosted: HostedShard
+    hosted: HostedGroups
     group_id: str
     group: GroupView | None
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker.config.config import Config
-from broker.cores.runtime import Runtime
+from broker.cores.groups.runtime import GroupRuntime
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.pulse import Pulse
 from broker.loop.slices import Slicer
@@ -35,7 +35,7 @@ class Sources:
     registry: Registry
     advertised: Advertised
     """Where clients reach this broker."""
-    groups: Runtime
+    groups: GroupRuntime
     """The coordinator of groups."""
     logs: LogManager
     server: Server

@@ -10,7 +10,7 @@ import asyncio
 import os
 from array import array
 
-from broker.cores.runtime import Runtime
+from broker.cores.groups.runtime import GroupRuntime
 from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
@@ -47,7 +47,7 @@ class Trends:
 
     def __init__(
         self,
-        groups: Runtime,
+        groups: GroupRuntime,
         lags: Lags,
         server: Server,
         slicer: Slicer,
@@ -137,7 +137,7 @@ class Trends:
 
     def _sample_broker(self) -> None:
         now_s = self._time.monotonic_s()
-        requests, commits, cpu_s = self._server.answered(), self._groups.commits, self._time.cpu_s()
+        requests, commits, cpu_s = self._server.answered(), self._groups.counted, self._time.cpu_s()
         if self._last is not None:
             then_s, requests_then, commits_then, cpu_then_s = self._last
             passed_s = max(now_s - then_s, 0.001)

@@ -14,7 +14,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -147,7 +147,7 @@ class Cleaning:
 
     async def clean_offsets(self) -> bool:
         """Rolls and cleans the offsets partition that weighs most, if any weighs too much."""
-        if self.broker.runtime.settling:
+        if self.broker.runtime.life.settling:
             return False
         due = [
             each
@@ -160,7 +160,7 @@ class Cleaning:
         self._heavy_since.pop(heaviest.partition, None)
         return await self._clean(heaviest.home, self.workers[0], roll=True)
 
-    def _is_due(self, hosted: HostedShard) -> bool:
+    def _is_due(self, hosted: HostedShard[Any]) -> bool:
         if not self.is_heavy(hosted):
             self._heavy_since.pop(hosted.partition, None)
             return False
@@ -171,7 +171,7 @@ class Cleaning:
             or self.dirty_bytes(hosted.log) >= OFFSETS_DIRTY_BYTES_AT_ONCE
         )
 
-    def is_heavy(self, hosted: HostedShard) -> bool:
+    def is_heavy(self, hosted: HostedShard[Any]) -> bool:
         """Whether the dead records of a partition weigh more than the live, and at least 1 MiB.
 
         What is live is estimated: as many records as the cache has offsets and groups, each of the

@@ -3,7 +3,7 @@
 From the mark on the topic is deleted, whatever the disk does: steps that fail are tried again, less
 and less often, and at the next start. Its name is free again when its directories are renamed, so
 that no two logs ever share a file, and when the shards that serve have dropped its committed
-offsets. Its entry is removed when every shard has: `broker/cores/dropped_offsets.py`.
+offsets. Its entry is removed when every shard has: `broker/cores/groups/dropped_offsets.py`.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class SegmentSwaps:
     async def replace(self, partition: Partition, group: CleanedGroup) -> None:
         """Puts a cleaned segment in the place of its sources. Raises Abandoned, LogPoisoned."""
         log = partition.log
-        await self.broker.runtime.before_exchange(log)
+        await self.broker.runtime.life.before_exchange(log)
         sources = sources_of(log, group) if self.is_ours(partition) else None
         if sources is None:
             if self.is_ours(partition):

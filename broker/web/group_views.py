@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from broker.cores.hosted_shard import HostedShard
+from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import PartitionLag
 from broker.metrics.sources import Sources
 from coordinator.calls import Now
@@ -26,7 +26,7 @@ View = dict[str, Any]
 
 
 def summary(
-    sources: Sources, hosted: HostedShard, group: GroupView, lag: int | None = None
+    sources: Sources, hosted: HostedGroups, group: GroupView, lag: int | None = None
 ) -> View:
     """A group in a line; ``lag`` where it is known already."""
     journal = sources.journal.group(group.group_id)
@@ -45,7 +45,7 @@ def summary(
     }
 
 
-def group_head(sources: Sources, hosted: HostedShard, group: GroupView) -> View:
+def group_head(sources: Sources, hosted: HostedGroups, group: GroupView) -> View:
     """A group as it is now, without its members and offsets."""
     now = sources.time.now()
     return {
@@ -61,7 +61,7 @@ def group_head(sources: Sources, hosted: HostedShard, group: GroupView) -> View:
     }
 
 
-def group_view(sources: Sources, hosted: HostedShard | None, group_id: str) -> View | None:
+def group_view(sources: Sources, hosted: HostedGroups | None, group_id: str) -> View | None:
     """A group as it is now; None if there is none."""
     group = None if hosted is None else hosted.core.view.groups.get(group_id)
     if hosted is None or group is None:
@@ -79,7 +79,7 @@ def group_view(sources: Sources, hosted: HostedShard | None, group_id: str) -> V
 
 
 def journal_view(
-    sources: Sources, hosted: HostedShard | None, group_id: str, last: int
+    sources: Sources, hosted: HostedGroups | None, group_id: str, last: int
 ) -> View | None:
     """A group's journal, the last rebalances only; None where neither it nor the group exists."""
     view = journal_head(sources, hosted, group_id)
@@ -88,7 +88,7 @@ def journal_view(
     return view
 
 
-def journal_head(sources: Sources, hosted: HostedShard | None, group_id: str) -> View | None:
+def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -> View | None:
     """A group's journal with no rebalances in it; None where neither it nor the group exists."""
     journal = sources.journal.group(group_id)
     restored = sources.journal.restored(group_id)
@@ -114,7 +114,7 @@ def journal_head(sources: Sources, hosted: HostedShard | None, group_id: str) ->
 
 
 def rebalances(
-    sources: Sources, hosted: HostedShard | None, group_id: str, last: int
+    sources: Sources, hosted: HostedGroups | None, group_id: str, last: int
 ) -> list[tuple[Rebalance, Callable[[], View]]]:
     """A group's last rebalances, the oldest first, each with what makes its view."""
     journal = sources.journal.group(group_id)
@@ -128,7 +128,7 @@ def rebalances(
     ]
 
 
-def offset_rows(sources: Sources, hosted: HostedShard, group_id: str) -> Iterator[View]:
+def offset_rows(sources: Sources, hosted: HostedGroups, group_id: str) -> Iterator[View]:
     """The committed offsets of a group, with the lag of each."""
     for lag in sources.lags.of_group(hosted, group_id):
         entry = hosted.core.view.offsets.get(group_id, lag.topic, lag.partition)

@@ -17,9 +17,9 @@ def health(sources: Sources) -> dict[str, Any]:
     beside: dict[str, Any] = {}
     if uncleanable := sources.cleaning.uncleanable():
         beside["uncleanable"] = uncleanable
-    if unreadable := sources.groups.unreadable():
+    if unreadable := sources.groups.life.unreadable():
         beside["unreadable"] = unreadable
-    reason = sources.fatal() or sources.groups.fatal
+    reason = sources.fatal() or sources.groups.life.fatal
     poisoned = {
         partition.name: partition.log.poisoned
         for partition in sources.logs.all()
@@ -32,6 +32,6 @@ def health(sources: Sources) -> dict[str, Any]:
             "reason": reason or "; ".join(f"{log}: {why}" for log, why in poisoned.items()),
             "logs": list(poisoned),
         }
-    if not sources.groups.loading:
+    if not sources.groups.life.loading:
         return {"state": "ready", **beside}
     return {**beside, "state": "loading", **progress(sources.groups.hosted_shards)}

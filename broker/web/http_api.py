@@ -65,7 +65,7 @@ class GroupsApi:
                     yield summary(self.sources, hosted, group)
 
         runtime = self.sources.groups
-        head = {"loading": runtime.loading, "unreadable": runtime.unreadable()}
+        head = {"loading": runtime.life.loading, "unreadable": runtime.life.unreadable()}
         return _listing(self.sources.slicer, head, "groups", rows())
 
     async def group(self, request: Request) -> Response:
@@ -120,7 +120,7 @@ class GroupsApi:
                             "why": each.why,
                         }
 
-        settings = self.sources.groups.settings.groups
+        settings = self.sources.groups.settings.core
         head = {
             "within_ms": within_ms,
             "retention_ms": settings.offsets_retention_ms,

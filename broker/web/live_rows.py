@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from broker.cores.hosted_shard import HostedShard, Phase
+from broker.cores.groups.runtime import HostedGroups
+from broker.cores.hosted_shard import Phase
 from broker.loop.slices import Slices
 from broker.metrics.lag import PartitionLag, readable
 from broker.metrics.sources import Sources
@@ -57,7 +58,7 @@ class Groups(Source):
         self.sources = sources
         self._unread: dict[str, tuple[Any, int | None]] = {}
         """By group: since when its oldest unread record is unread, and what that was found for."""
-        self._stale: dict[str, tuple[HostedShard, Any]] | None = None
+        self._stale: dict[str, tuple[HostedGroups, Any]] | None = None
         """Groups whose lag was another at the last look; None before the first."""
 
     async def prepare(self, slices: Slices) -> None:
@@ -78,7 +79,7 @@ class Groups(Source):
         for group_id, found in stale.items():
             await self._look(slices, group_id, *found)
 
-    async def _look(self, slices: Slices, group_id: str, hosted: HostedShard, stamp: Any) -> None:
+    async def _look(self, slices: Slices, group_id: str, hosted: HostedGroups, stamp: Any) -> None:
         """Since when a group is behind; if an age is not known, the group stays stale."""
         lags = self.sources.lags
         unknown = lags.times.unknown
@@ -97,7 +98,7 @@ class Groups(Source):
     def head(self) -> View:
         """Whether groups may be missing."""
         runtime = self.sources.groups
-        return {"loading": runtime.loading, "unreadable": runtime.unreadable()}
+        return {"loading": runtime.life.loading, "unreadable": runtime.life.unreadable()}
 
     def rows(self) -> Iterator[Row | None]:
         """One a group."""
@@ -128,7 +129,7 @@ class Groups(Source):
                 make = partial(self._row, hosted, group, lag, since_ms)
                 yield Row("group", group.group_id, token, make)
 
-    def _row(self, hosted: HostedShard, group: GroupView, lag: int, since_ms: int | None) -> View:
+    def _row(self, hosted: HostedGroups, group: GroupView, lag: int, since_ms: int | None) -> View:
         row = summary(self.sources, hosted, group, lag)
         row["unread_since_ms"] = since_ms
         row["trend"] = self.sources.trends.of_group(group.group_id)
@@ -151,10 +152,10 @@ class OneGroup(Source):
                     await slices.pause()
             await slices.wait_for(self.sources.lags.times.settled(), LOOKUP_S_MAX)
 
-    def _hosted(self) -> HostedShard | None:
+    def _hosted(self) -> HostedGroups | None:
         return self.sources.groups.hosted_for(self.group_id)
 
-    def _group(self) -> tuple[HostedShard, GroupView] | None:
+    def _group(self) -> tuple[HostedGroups, GroupView] | None:
         hosted = self._hosted()
         group = None if hosted is None else hosted.core.view.groups.get(self.group_id)
         return None if hosted is None or group is None else (hosted, group)
@@ -213,7 +214,7 @@ class OneGroup(Source):
         row["last_heard_ms"] = None if silent_ms is None else now.wall_ms - silent_ms
         return row
 
-    def _offsets(self, hosted: HostedShard) -> Iterator[Row]:
+    def _offsets(self, hosted: HostedGroups) -> Iterator[Row]:
         cache = hosted.core.view.offsets
         wall_ms = self.sources.time.now().wall_ms
         for lag in self.sources.lags.of_group(hosted, self.group_id):

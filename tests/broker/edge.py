@@ -13,8 +13,8 @@ from typing import Any
 from broker.apis.services import Services
 from broker.apis.table import SERVED
 from broker.config.config import Config
+from broker.cores.groups.runtime import group_runtime
 from broker.cores.hooks import Hooks
-from broker.cores.runtime import Runtime
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors
@@ -114,9 +114,10 @@ class EdgeBroker:
         errors = InternalErrors()
         writes = TurnWrites(self.time, self.watchdog, errors)
         self.fatal: list[str] = []
-        self.runtime = Runtime(
+        self.runtime = group_runtime(
             settings or RuntimeSettings(GROUPS),
             self.time,
+            self.slicer,
             hooks=Hooks(
                 before_replies=writes.hold,
                 after_replies=writes.flush,

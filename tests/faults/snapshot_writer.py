@@ -35,9 +35,9 @@ async def main(directory: Path) -> None:
     snapshots.PENDING_BYTES = 0
     async with Broker(directory, partitions=1) as broker:
         await broker.ensure_offsets_topic()
-        await eventually(lambda: not broker.runtime.loading)
+        await eventually(lambda: not broker.runtime.life.loading)
         hosted = broker.runtime.hosted_shards[0]
-        written = broker.runtime.snapshots
+        written = broker.runtime.life.snapshots
         assert written is not None
         found: dict[str, Any] = {
             group: hosted.core.view.offsets.fetch(group, "orders", [0, 1, 2]).offsets[:]

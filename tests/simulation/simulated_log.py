@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from broker.cores.snapshots import blocks_of
+from broker.cores.groups.kind import blocks_of
 from coordinator.shard import GroupShard
 from offsets.runs import Run
 from offsets.section_reader import runs_of_section

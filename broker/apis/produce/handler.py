@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.apis.produce.response import Appended, Done, failed, finish
-from broker.cores import foreign_records
+from broker.cores.groups import foreign_records
 from broker.cores.hosted_shard import NotActive
 from broker.loop.slices import SLICE_NS, Slices
 from broker.net.request import ELEMENTS_MAX, Request, ServedApi
@@ -267,7 +267,7 @@ class _Producing:
             produced.data,
             partition.index,
             len(groups.hosted_shards),
-            groups.settings.groups,
+            groups.settings.core,
             self.services.time.now(),
         )
         append = partial(self._write, partition, produced)

@@ -166,7 +166,7 @@ async def serving(
         if broker.registry.topic("orders") is None:
             await broker.topics.create("orders", 3, {})
         await broker.topics.ensure_offsets_topic()
-        await eventually(lambda: not broker.runtime.loading)
+        await eventually(lambda: not broker.runtime.life.loading)
         client = await Client.connect(broker.addresses[0][1])
         yield Served(broker, time, client)
         client.close()

@@ -16,10 +16,12 @@ import pytest
 
 from broker.broker import Broker
 from broker.cores import snapshots
+from broker.cores.groups.kind import GROUPS as KIND
+from broker.cores.groups.kind import IMAGE
 from broker.cores.hosted_shard import HostedShard
+from broker.cores.life import SETTLING_MS
 from broker.cores.loading import load
-from broker.cores.shard_keeper import SETTLING_MS
-from broker.cores.snapshots import IMAGE, Snapshots
+from broker.cores.snapshots import Snapshots
 from broker.loop.slices import Slicer
 from broker.time import Time
 from broker.topics import cleaning
@@ -58,8 +60,10 @@ def open_copy(directory: Path) -> PartitionLog:
 
 async def loaded(directory: Path, topic_id: bytes | None) -> tuple[Content, int]:
     """What a start finds there, and where its snapshot began; without an id it has none."""
-    hosted = HostedShard(0, GroupShard(GROUPS), partition_for(open_copy(directory)), 1)
-    found = None if topic_id is None else Snapshots(topic_id, lambda _: 0, Slicer(Time()))
+    hosted = HostedShard(KIND, GroupShard(GROUPS), partition_for(open_copy(directory)), 1)
+    found = None
+    if topic_id is not None:
+        found = Snapshots(KIND, topic_id, lambda _: 0, Slicer(Time()))
     await load(hosted, 1 << 20, Slicer(Time()), found, lambda: GroupShard(GROUPS))
     return content(hosted.core), hosted.loaded_from
 
@@ -83,7 +87,7 @@ class Copies:
 
     def make_after(self, patch: pytest.MonkeyPatch) -> None:
         """Make one after each cleaning and each snapshot from now on."""
-        cleaner, images = self.broker.cleaning, self.broker.runtime.snapshots
+        cleaner, images = self.broker.cleaning, self.broker.runtime.life.snapshots
         assert images is not None
         succeeded, write = cleaner._succeeded, images.write
 
@@ -108,7 +112,7 @@ async def ready(broker: Broker) -> Client:
     made = await client.call(CREATE_TOPICS.key, 4, topics=[topic], timeout_ms=10_000)
     assert made["topics"][0]["error_code"] == NONE
     await client.call(FIND_COORDINATOR.key, 2, key="any", key_type=0)
-    await eventually(lambda: broker.runtime.hosted_shards and not broker.runtime.loading)
+    await eventually(lambda: broker.runtime.hosted_shards and not broker.runtime.life.loading)
     return client
 
 
@@ -176,7 +180,7 @@ async def test_a_cleaning_finds_a_snapshot_that_begins_behind_its_work(
     monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # none is written but those asked for
     async with serving(tmp_path / "data", SETTINGS) as broker:
         client = await ready(broker)
-        [hosted], images = broker.runtime.hosted_shards, broker.runtime.snapshots
+        [hosted], images = broker.runtime.hosted_shards, broker.runtime.life.snapshots
         assert images is not None
         await client.commit("a", 1)
         assert await images.write(hosted)
@@ -208,7 +212,7 @@ async def test_a_foreign_cleaner_that_went_past_its_beginning_is_seen(tmp_path: 
         await client.commit("a", 1, partitions=3)
         await client.commit("b", 1, partitions=3)
         await client.commit("d", 4)  # what lies right below the snapshot's beginning stays as it is
-        [hosted], images = broker.runtime.hosted_shards, broker.runtime.snapshots
+        [hosted], images = broker.runtime.hosted_shards, broker.runtime.life.snapshots
         assert images is not None
         assert await images.write(hosted)
         image = (Path(hosted.log.directory) / IMAGE).read_bytes()
@@ -248,8 +252,8 @@ async def test_snapshots_and_cleanings_wait_until_the_rush_after_a_load_is_over(
     monkeypatch.setattr(snapshots, "POLL_S", 0.001)
     time = HandTime()
     async with serving(tmp_path, SETTINGS, time=time) as broker:
-        await eventually(lambda: not broker.runtime.loading)
-        assert broker.runtime.settling
+        await eventually(lambda: not broker.runtime.life.loading)
+        assert broker.runtime.life.settling
         time.move(SETTLING_MS - 1)
         assert not await broker.cleaning.clean_offsets()
         assert not image.exists()

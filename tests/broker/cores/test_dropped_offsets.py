@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.broker import Broker
-from broker.cores.dropped_offsets import DroppedOffsets
+from broker.cores.groups.dropped_offsets import DroppedOffsets
 from broker.cores.hosted_shard import HostedShard, Phase
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from tests.broker.serving import asked, eventually, serving

@@ -140,7 +140,7 @@ async def test_a_record_that_no_load_could_read_is_refused_and_the_log_is_as_it_
         )
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
     async with serving(tmp_path, SETTINGS) as broker:
-        await eventually("the load", lambda: not broker.runtime.loading)
+        await eventually("the load", lambda: not broker.runtime.life.loading)
         assert await asked(broker, committed) == 2
 
 
@@ -168,7 +168,7 @@ async def test_what_a_load_takes_is_taken(tmp_path: Path, data: bytes, code: int
     async with serving(tmp_path, SETTINGS) as broker:
         await begin(broker)
         assert (await put(broker, data))["error_code"] == code
-        await eventually("the load", lambda: not broker.runtime.loading)
+        await eventually("the load", lambda: not broker.runtime.life.loading)
         assert broker.runtime.hosted_shards[HERE].log.log_end_offset == (1 if code else 2)
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
 
@@ -205,7 +205,7 @@ async def test_many_partitions_of_one_request_are_answered_in_order(tmp_path: Pa
             for part in topic["partition_responses"]
         ]
         assert told == [(TOPIC, HERE, 87), (TOPIC, HERE, 0), (TOPIC, 99, 3), ("t", 0, 0)]
-        await eventually("the load", lambda: not broker.runtime.loading)
+        await eventually("the load", lambda: not broker.runtime.life.loading)
         assert await asked(broker, committed) == 41
 
 
@@ -246,7 +246,7 @@ async def test_while_a_shard_loads_nobody_writes_its_log(tmp_path: Path) -> None
         (hosted,) = edge.runtime.hosted_shards
         foreign = asyncio.ensure_future(edge.runtime.append_foreign(0, pytest.fail))
         await asyncio.sleep(0)
-        edge.runtime._unload(hosted, Phase.LOADING)
+        edge.runtime.life._unload(hosted, Phase.LOADING)
         with pytest.raises(NotActive, match="loading"):
             await foreign
         with pytest.raises(NotActive, match="loading"):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.cores.snapshots import blocks_of
+from broker.cores.groups.kind import blocks_of
 from coordinator.calls import Now
 from coordinator.config import GroupConfig
 from coordinator.shard import GroupShard

@@ -12,7 +12,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from broker.broker import Broker
-from broker.cores import shard_keeper
+from broker.cores import life
 from broker.cores.hosted_shard import Phase
 from coordinator import rebalance
 from coordinator import shard as core
@@ -71,7 +71,7 @@ async def test_an_observer_that_fails_each_time_changes_no_answer_and_no_other_o
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []
-        broker.runtime.observers += [fails, lambda event: seen.append(type(event).__name__)]
+        broker.runtime.life.observers += [fails, lambda event: seen.append(type(event).__name__)]
         client = await broker.client()
 
         member_id, generation_id = await client.join_alone(HERE)
@@ -96,7 +96,7 @@ async def test_facts_are_told_when_records_are_accepted_and_answers_on_their_way
         client = await broker.client()
         assert await client.commit(HERE, 7) == NONE
         seen: list[tuple[int, int]] = []
-        broker.runtime.observers.append(
+        broker.runtime.life.observers.append(
             lambda *_: seen.append((hosted.accepted, hosted.home.waiting))
         )
 
@@ -259,7 +259,7 @@ async def test_a_failed_fsync_stops_the_broker_even_if_that_cannot_be_told(
             def __getattr__(self, name: str) -> Callable[..., None]:
                 return fails
 
-        monkeypatch.setattr(shard_keeper, "logger", Mute())
+        monkeypatch.setattr(life, "logger", Mute())
         monkeypatch.setattr("broker.topics.partition.logger", Mute())
         disk.broken = True
         client.send_commit(HERE, 5, topic="__consumer_offsets")

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from broker.cores import loading, snapshots
+from broker.cores import snapshots
+from broker.cores.groups import records
 from broker.loop.slices import Slices
 from broker.time import Time
 from coordinator.shard import GroupShard
@@ -73,8 +74,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> WorkClock:
 
     monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # none is written but the one asked for
     monkeypatch.setattr(Slices, "pause", counted_pause)
-    decode = clock.counts(loading.runs_of_section, lambda _, *given: given[2])
-    monkeypatch.setattr(loading, "runs_of_section", decode)
+    decode = clock.counts(records.runs_of_section, lambda _, *given: given[2])
+    monkeypatch.setattr(records, "runs_of_section", decode)
     costs_us: dict[str, Callable[..., int]] = {
         "replay": lambda _, *given: len(given[1]),
         "restore": lambda _, *given: given[3].count,
@@ -106,12 +107,12 @@ async def load(directory: Path, clock: WorkClock) -> int:
     clock.paused()
     clock.longest_ns = 0
     async with broker:
-        await eventually(lambda: not broker.runtime.loading)
+        await eventually(lambda: not broker.runtime.life.loading)
         clock.paused()
         (hosted,) = broker.runtime.hosted_shards
         assert len(hosted.core.view.groups) == GROUPS
-        assert broker.runtime.snapshots is not None
-        assert await broker.runtime.snapshots.write(hosted)
+        assert broker.runtime.life.snapshots is not None
+        assert await broker.runtime.life.snapshots.write(hosted)
         return hosted.loaded_from
 
 

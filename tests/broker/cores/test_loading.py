@@ -10,7 +10,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-import broker.cores.loading
+import broker.cores.groups.records
 from broker.cores.hosted_shard import Phase
 from log.partition_log import PartitionLog
 from offsets.cache import OffsetCache
@@ -94,7 +94,7 @@ async def test_transactional_commits_count_when_their_transaction_committed(
     writer.marker(ABORT, 8)
     writer.commit(30, "payments", producer_id=9)  # never ended
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.loading)
+        await eventually(lambda: not broker.runtime.life.loading)
         client = await broker.client()
         assert await client.fetch("g", "orders") == 10
         assert await client.fetch("g", "payments") == 1
@@ -108,16 +108,16 @@ async def test_a_later_plain_commit_wins_over_a_transaction_that_ends_after_it(
     writer.commit(99)
     writer.marker(COMMIT, 7)
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.loading)
+        await eventually(lambda: not broker.runtime.life.loading)
         assert await (await broker.client()).fetch("g") == 99
 
 
 def transactions_always_commit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(broker.cores.loading, "_is_commit", lambda data, header: True)
+    patch.setattr(broker.cores.groups.records, "_is_commit", lambda data, header: True)
 
 
 def transactions_never_commit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(broker.cores.loading, "_is_commit", lambda data, header: False)
+    patch.setattr(broker.cores.groups.records, "_is_commit", lambda data, header: False)
 
 
 def the_place_of_the_marker_decides(patch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ async def test_tombstones_are_replayed_in_their_place(tmp_path: Path, writer: Wr
     writer.runs([OffsetTombstones("g", [("orders", 0), ("payments", 0)])])
     writer.commit(3, "payments")
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.loading)
+        await eventually(lambda: not broker.runtime.life.loading)
         client = await broker.client()
         assert await client.fetch("g", "orders") == -1
         assert await client.fetch("g", "payments") == 3
@@ -172,7 +172,7 @@ async def test_records_of_unknown_kinds_are_passed_over_with_a_warning(
     writer.record(b"\x00\x03\x00\x01g", b"\x00\x00")  # a consumer group of the new protocol
     writer.record(b"\x7f\xff", None)
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.loading)
+        await eventually(lambda: not broker.runtime.life.loading)
         assert await (await broker.client()).fetch("g") == 5
         assert broker.runtime.hosted_shards[0].loaded_records == 1
     (warning,) = [line for line in logs if line["log_level"] == "warning"]
@@ -185,7 +185,7 @@ async def test_a_value_of_an_unknown_version_is_refused_with_its_groups_rather_t
     writer.commit(5)
     writer.record(b"\x00\x01\x00\x01g\x00\x06orders\x00\x00\x00\x00", b"\x00\x63later")
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.loading)
+        await eventually(lambda: not broker.runtime.life.loading)
         assert broker.runtime.hosted_shards[0].phase is Phase.FAILED
         assert not broker.fatal
         assert await (await broker.client()).fetch("g") == -1000 - NOT_COORDINATOR
@@ -203,8 +203,8 @@ async def test_damage_in_the_middle_is_never_read_as_empty(tmp_path: Path, write
 
     broker.runtime.start(opened)
 
-    await eventually(lambda: not broker.runtime.loading)
-    reason = broker.runtime.unreadable()["__consumer_offsets-0"]
+    await eventually(lambda: not broker.runtime.life.loading)
+    reason = broker.runtime.life.unreadable()["__consumer_offsets-0"]
     assert "damaged at byte" in reason
     assert "log.recovery.truncate=__consumer_offsets-0 " in reason
     assert broker.runtime.hosted_shards[0].phase is Phase.FAILED
@@ -219,7 +219,7 @@ async def test_offsets_deleted_while_a_transaction_was_open_stay_deleted(
     writer.runs([OffsetTombstones("g", [("orders", 0)])])
     writer.marker(COMMIT, 7)
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.loading)
+        await eventually(lambda: not broker.runtime.life.loading)
         assert await (await broker.client()).fetch("g") == -1
         entry = broker.runtime.hosted_shards[0].core.view.offsets.get("g", "orders", 1)
         assert entry is not None
@@ -269,7 +269,7 @@ async def test_the_chunk_in_which_a_log_is_read_is_the_setting(
 
         partition.log.scan = spy  # type: ignore[method-assign]
         broker.runtime.start([partition])
-        await eventually(lambda broker=broker: not broker.runtime.loading)
+        await eventually(lambda broker=broker: not broker.runtime.life.loading)
         assert asked == [max(size, 61)], "never less than a batch's header"
         assert broker.runtime.hosted_shards[0].loaded_records == 200
         await broker.runtime.stop()

@@ -185,7 +185,7 @@ async def test_the_codec_of_the_offsets_topic_is_honoured(tmp_path: Path) -> Non
 
         assert [header.compression for _, header in broker.logs[0].scan()] == [4]
     async with EdgeBroker(tmp_path, partitions=1) as again:
-        await eventually(lambda: not again.runtime.loading)
+        await eventually(lambda: not again.runtime.life.loading)
         assert await (await again.client()).fetch(HERE) == 5
 
 
@@ -352,7 +352,7 @@ async def test_a_failed_append_unloads_once_then_reads_go_on_and_commits_when_it
         assert done == NONE
         assert await client.fetch(HERE) == 7
     async with EdgeBroker(tmp_path) as again:
-        await eventually(lambda: not again.runtime.loading)
+        await eventually(lambda: not again.runtime.life.loading)
         assert await (await again.client()).fetch(HERE) == 7
 
 
@@ -427,7 +427,7 @@ async def test_after_a_restart_offsets_are_read_back_and_stable_groups_go_on(
         assert await client.commit(HERE, 42, **commit) == NONE
 
     async with EdgeBroker(tmp_path) as again:
-        await eventually(lambda: not again.runtime.loading)
+        await eventually(lambda: not again.runtime.life.loading)
         client = await again.client()
         assert await client.fetch(HERE) == 42
         assert await client.heartbeat(HERE, member_id, generation_id) == NONE
@@ -450,7 +450,7 @@ async def test_loading_a_big_shard_keeps_no_turn_long(tmp_path: Path) -> None:
     logs = again.open_partitions()
     longest = 0.0
     again.runtime.start(logs)
-    while again.runtime.loading:
+    while again.runtime.life.loading:
         began = time.thread_time()
         await asyncio.sleep(0)
         longest = max(longest, time.thread_time() - began)
@@ -549,13 +549,13 @@ async def test_offsets_of_a_deleted_topic_go_even_if_their_shard_was_loading(
         client = await broker.client()
         assert await client.commit(HERE, 5) == NONE
         assert await client.commit(HERE, 6, topic="payments") == NONE
-        await broker.runtime.dropped_offsets.drop(["payments"], Slicer(Time()).work("test"))
+        await broker.runtime.duties.drop(["payments"], Slicer(Time()).work("test"))
         assert await client.fetch(HERE, "payments") == -1
         assert await client.fetch(HERE) == 5
     again = EdgeBroker(tmp_path)
     async with again:
-        await again.runtime.dropped_offsets.drop(["orders"], Slicer(Time()).work("test"))
-        await eventually(lambda: not again.runtime.loading)
+        await again.runtime.duties.drop(["orders"], Slicer(Time()).work("test"))
+        await eventually(lambda: not again.runtime.life.loading)
         assert await (await again.client()).fetch(HERE) == -1
 
 
@@ -563,7 +563,7 @@ async def test_events_reach_every_observer(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []
-        broker.runtime.observers.append(lambda event: seen.append(type(event).__name__))
+        broker.runtime.life.observers.append(lambda event: seen.append(type(event).__name__))
         await (await broker.client()).join_alone(HERE)
 
         assert seen[0] == "MemberJoined"

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from broker.cores import snapshots
-from broker.cores.snapshots import IMAGE, NEEDED_BY_NONE, Snapshots
+from broker.cores.groups.kind import GROUPS as KIND
+from broker.cores.groups.kind import IMAGE
+from broker.cores.snapshots import NEEDED_BY_NONE, Snapshots
 from broker.loop.slices import Slicer
 from broker.time import Time
 from coordinator.shard import GroupShard
@@ -43,8 +45,8 @@ class Broker(EdgeBroker):
 
     @property
     def snapshots(self) -> Snapshots:
-        assert self.runtime.snapshots is not None
-        return self.runtime.snapshots
+        assert self.runtime.life.snapshots is not None
+        return self.runtime.life.snapshots
 
     async def write(self, partition: int = 0) -> bool:
         return await self.snapshots.write(self.runtime.hosted_shards[partition])
@@ -99,7 +101,7 @@ async def loaded(directory: Path, topic_id: bytes = TOPIC_ID) -> tuple[dict[str,
     broker = Broker(directory, partitions=1)
     broker.topic_id = topic_id
     async with broker:
-        await eventually(lambda: not broker.runtime.loading)
+        await eventually(lambda: not broker.runtime.life.loading)
         client = await broker.client()
         found = {group_id: await client.fetch(group_id) for group_id in "abcd"}
         return found, broker.runtime.hosted_shards[0].loaded_from
@@ -120,7 +122,7 @@ async def test_members_are_restored_from_a_snapshot(tmp_path: Path) -> None:
         assert await broker.write()
 
     async with Broker(tmp_path, partitions=1) as again:
-        await eventually(lambda: not again.runtime.loading)
+        await eventually(lambda: not again.runtime.life.loading)
         hosted = again.runtime.hosted_shards[0]
         assert (hosted.loaded_from, hosted.loaded_records) == (hosted.log.log_end_offset, 0)
         client = await again.client()
@@ -249,10 +251,10 @@ async def test_a_log_whose_beginning_was_deleted_has_no_use_for_an_older_snapsho
 ) -> None:
     await make_history(tmp_path)
     log = Broker(tmp_path, partitions=1).open_partitions()[0].log
-    assert Snapshots(TOPIC_ID, lambda _: 0, Slicer(Time())).read(log) is not None
+    assert Snapshots(KIND, TOPIC_ID, lambda _: 0, Slicer(Time())).read(log) is not None
     log.log_start_offset = 1
 
-    assert Snapshots(TOPIC_ID, lambda _: 0, Slicer(Time())).read(log) is None
+    assert Snapshots(KIND, TOPIC_ID, lambda _: 0, Slicer(Time())).read(log) is None
     assert not image_file(tmp_path).exists()
 
 
@@ -286,7 +288,7 @@ async def test_commits_go_on_while_a_snapshot_is_written(
     assert image.end.end_offset > 300, "no commit came in between"
 
     async with Broker(tmp_path, partitions=1) as again:
-        await eventually(lambda: not again.runtime.loading)
+        await eventually(lambda: not again.runtime.life.loading)
         hosted = again.runtime.hosted_shards[0]
         assert hosted.loaded_from == 300
         cache = hosted.core.view.offsets
@@ -420,7 +422,7 @@ async def test_a_stop_in_order_leaves_snapshots_for_the_next_start(
         await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit("a", 1, partitions=3) == NONE
-        await broker.runtime.save()
+        await broker.runtime.life.save()
 
     found, loaded_from = await loaded(tmp_path)
     assert (found["a"], loaded_from) == (1, 3)
@@ -446,7 +448,7 @@ async def test_no_turn_is_long_while_a_big_snapshot_is_written_and_loaded(
 
     again = Broker(tmp_path, partitions=1)
     await again.ensure_offsets_topic()
-    longest_load = await longest_turn(lambda: not again.runtime.loading)
+    longest_load = await longest_turn(lambda: not again.runtime.life.loading)
     assert again.runtime.hosted_shards[0].loaded_from == 60_000
     assert again.runtime.hosted_shards[0].core.view.offsets.count() == 60_000
     assert longest_write < 0.020
@@ -492,7 +494,7 @@ async def test_a_snapshot_may_begin_behind_messages_of_an_old_kafka(
     image_file(tmp_path).unlink(missing_ok=True)
 
     async with Broker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.loading)
+        await eventually(lambda: not broker.runtime.life.loading)
         assert broker.runtime.hosted_shards[0].loaded_records == 2
         assert await broker.write()
         client = await broker.client()

@@ -34,7 +34,7 @@ NAMES = [f"group-{number}" for number in range(MANY)]
 async def serving(tmp_path: Path) -> AsyncIterator[EdgeBroker]:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
-        await eventually(lambda: not broker.runtime.loading)
+        await eventually(lambda: not broker.runtime.life.loading)
         yield broker
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from broker.broker import Broker
-from broker.cores import dropped_offsets
-from broker.cores.dropped_offsets import DroppedOffsets
+from broker.cores.groups import dropped_offsets
+from broker.cores.groups.dropped_offsets import DroppedOffsets
 from broker.cores.hosted_shard import Phase
 from broker.topics import deletions, partition
 from broker.topics.logs import LogManager

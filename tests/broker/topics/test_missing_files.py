@@ -274,7 +274,9 @@ def test_with_nothing_to_tell_how_many_there_were_no_group_is_told_that_it_has_n
         async with serving(data) as broker:
             hosted_shards = broker.runtime.hosted_shards
             held = {hosted for hosted in hosted_shards if hosted.log.log_end_offset}
-            await eventually("the loads end", lambda: not broker.runtime.loading or broker.fatal)
+            await eventually(
+                "the loads end", lambda: not broker.runtime.life.loading or broker.fatal
+            )
             return [hosted.partition for hosted in held if hosted.phase is Phase.ACTIVE]
 
     with capture_logs() as lines:

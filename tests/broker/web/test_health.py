@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from broker.broker import Broker, CannotListen
 from broker.config.config_table import BROKER
-from broker.cores import shard_keeper
+from broker.cores import life
 from log.filesystem import OsFileSystem
 from log.os_file import OsFile
 from protocol.buffer import Buffer
@@ -46,14 +46,14 @@ async def test_loading_and_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         for group_id in ("group-a", "group-b"):
             assert await served.client.commit(group_id, 1) == NONE
 
-    gate, load = asyncio.Event(), shard_keeper.load
+    gate, load = asyncio.Event(), life.load
 
     async def held(hosted: Any, *more: Any) -> None:
         if hosted.partition == 1:
             await gate.wait()
         await load(hosted, *more)
 
-    monkeypatch.setattr(shard_keeper, "load", held)
+    monkeypatch.setattr(life, "load", held)
     broker = Broker(config(tmp_path, **{"http.listener": "127.0.0.1:0"}), time=HandTime())
     broker.open()
     await broker.start()
@@ -75,7 +75,7 @@ async def test_loading_and_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "loading": {},
         }
         gate.set()
-        await eventually(lambda: not broker.runtime.loading)
+        await eventually(lambda: not broker.runtime.life.loading)
         assert (await seen.get("/healthz")).json() == {"state": "ready"}
     finally:
         await broker.stop()

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from broker.cores.refusals import write_failed
 from coordinator.calls import Call, OffsetCommit
 from coordinator.outcome import CommitReply, FetchReply, JoinReply, LeaveReply, Reply, SyncReply
+from coordinator.refusal import write_failed
 
 if TYPE_CHECKING:
     from tests.simulation.whole.shard_watch import ShardWatch

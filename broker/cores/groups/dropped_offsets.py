@@ -9,14 +9,16 @@ name.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from broker.cores.duties import Superseded, Work
 from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.slices import Slices
 from broker.time import Time
-from coordinator.outcome import Outcome
+from coordinator.shard import GroupShard
 from protocol.errors import NONE
 
 ITEMS_PER_PIECE = 100
@@ -24,16 +26,12 @@ ITEMS_PER_PIECE = 100
 _RETRY_S = 1.0
 
 
-class Superseded(Exception):
-    """The shard that was being loaded is not hosted any more: it is loaded again elsewhere."""
-
-
 @dataclass(slots=True, eq=False)
 class _Dropping:
     """The ticket of one shard's tombstones."""
 
     dropped_offsets: DroppedOffsets
-    hosted: HostedShard
+    hosted: HostedShard[GroupShard]
     topics: Mapping[str, int]
     done: asyncio.Future[None] | None
 
@@ -43,7 +41,7 @@ class _Dropping:
 
 
 class DroppedOffsets:
-    """What the shards of one broker have still to drop; `HostedShard.gone` has it, shard by shard.
+    """What the shards of one broker have still to drop: the duties of groups.
 
     ``work`` takes the outcome of what a shard does by itself; ``on_dropped`` is called with each
     topic of which no shard has anything left.
@@ -51,34 +49,44 @@ class DroppedOffsets:
 
     def __init__(
         self,
-        hosted_shards: Sequence[HostedShard],
+        hosted_shards: Sequence[HostedShard[GroupShard]],
         time: Time,
-        work: Callable[[HostedShard, Callable[[], Outcome]], None],
+        work: Work,
         on_dropped: Callable[[str], None],
     ) -> None:
+        self.gone: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        """By partition: deleted topics whose offsets are still to be dropped, those written below
+        a log offset."""
         self._hosted_shards = hosted_shards
         self._time = time
         self._work = work
         self._on_dropped = on_dropped
 
-    def resume(self, topics: Mapping[str, Mapping[int, int] | None]) -> None:
+    def resume(self, unfinished: Mapping[str, Mapping[int, int] | None] | None) -> None:
         """What the last process had still to drop: by topic, the bounds by partition.
 
         None: all offsets of that topic, in every shard.
         """
-        for name, bounds in topics.items():
+        for name, bounds in (unfinished or {}).items():
             for hosted in self._hosted_shards:
                 if bounds is None:
-                    hosted.gone[name] = hosted.log.log_end_offset
+                    self.gone[hosted.partition][name] = hosted.log.log_end_offset
                 elif hosted.partition in bounds:
-                    hosted.gone[name] = min(bounds[hosted.partition], hosted.log.log_end_offset)
+                    self.gone[hosted.partition][name] = min(
+                        bounds[hosted.partition], hosted.log.log_end_offset
+                    )
+
+    def restarted(self, hosted: HostedShard[GroupShard]) -> None:
+        """What was accepted and not written is not there; its log offsets are given anew."""
+        gone, end = self.gone[hosted.partition], hosted.log.log_end_offset
+        self.gone[hosted.partition] = {topic: min(below, end) for topic, below in gone.items()}
 
     def left(self, topic: str) -> dict[int, int]:
         """The shards that have still to drop offsets of a topic: partition to bound."""
         return {
-            hosted.partition: hosted.gone[topic]
+            hosted.partition: self.gone[hosted.partition][topic]
             for hosted in self._hosted_shards
-            if topic in hosted.gone
+            if topic in self.gone[hosted.partition]
         }
 
     async def drop(self, topics: Iterable[str], slices: Slices) -> None:
@@ -88,7 +96,7 @@ class DroppedOffsets:
         """
         names = list(topics)
         for hosted in self._hosted_shards:
-            hosted.gone.update(dict.fromkeys(names, hosted.accepted))
+            self.gone[hosted.partition].update(dict.fromkeys(names, hosted.accepted))
         waiting = []
         for hosted in self._hosted_shards:
             if slices.over:
@@ -101,20 +109,23 @@ class DroppedOffsets:
         if waiting:
             await asyncio.wait(waiting)
 
-    def catch_up(self, hosted: HostedShard) -> None:
+    def catch_up(self, hosted: HostedShard[GroupShard]) -> None:
         """Begins what a shard that serves has still to do."""
-        if hosted.gone and hosted.phase is Phase.ACTIVE:
+        if self.gone[hosted.partition] and hosted.phase is Phase.ACTIVE:
             self._begin(hosted, None)
 
-    async def before_serving(self, hosted: HostedShard) -> None:
+    async def before_serving(self, hosted: HostedShard[GroupShard]) -> None:
         """Does all of it in a shard that is being loaded, before the shard answers anybody.
 
         Raises Superseded.
         """
-        if not hosted.gone:
+        if not self.gone[hosted.partition]:
             return
         shard = hosted.core
-        self._work(hosted, partial(shard.topics_deleted, dict(hosted.gone), self._time.now()))
+        self._work(
+            hosted,
+            partial(shard.topics_deleted, dict(self.gone[hosted.partition]), self._time.now()),
+        )
         while hosted.core is shard and (shard.is_sweeping or hosted.appended < hosted.accepted):
             await self._time.sleep(0)  # the turn ends, and appends what there is
             if hosted.core is shard and shard.is_sweeping:
@@ -122,8 +133,8 @@ class DroppedOffsets:
         if hosted.core is not shard:
             raise Superseded
 
-    def _begin(self, hosted: HostedShard, done: asyncio.Future[None] | None) -> None:
-        topics = dict(hosted.gone)
+    def _begin(self, hosted: HostedShard[GroupShard], done: asyncio.Future[None] | None) -> None:
+        topics = dict(self.gone[hosted.partition])
         ticket = _Dropping(self, hosted, topics, done)
         self._work(hosted, lambda: hosted.core.topics_deleted(topics, self._time.now(), ticket))
         if hosted.phase is not Phase.ACTIVE and done is not None and not done.done():
@@ -131,7 +142,7 @@ class DroppedOffsets:
 
     def answered(
         self,
-        hosted: HostedShard,
+        hosted: HostedShard[GroupShard],
         topics: Mapping[str, int],
         done: asyncio.Future[None] | None,
         error_code: int,
@@ -139,8 +150,8 @@ class DroppedOffsets:
         """A shard's tombstones are stable, or it has failed and will be loaded again."""
         if error_code == NONE:
             for name, below in topics.items():
-                if hosted.gone.get(name) == below:
-                    del hosted.gone[name]
+                if self.gone[hosted.partition].get(name) == below:
+                    del self.gone[hosted.partition][name]
                     if not self.left(name):
                         self._on_dropped(name)
         else:

@@ -6,9 +6,7 @@ read all groups of its partition would be refused at every start.
 
 from __future__ import annotations
 
-from collections import Counter
-
-from broker.cores.loading import Replay, runs_of_batch
+from broker.cores.groups.records import GroupReader, runs_of_batch
 from coordinator.calls import Now
 from coordinator.config import GroupConfig
 from coordinator.shard import GroupShard
@@ -27,19 +25,19 @@ def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, no
     in a thread.
     """
     shard = GroupShard(config)
-    replay = Replay(shard, partition, partitions)
+    reader = GroupReader(shard, partition, partitions)
     try:
         for header, _ in iter_stored(data):
             if header.is_control or header.is_transactional:
                 raise CorruptRecord(header.base_offset, "its batch is a transaction's")
-            for offset, run in runs_of_batch(data, header, Counter()):
+            for offset, run in runs_of_batch(data, header, reader.skipped):
                 _check_members(run, offset)
-                replay.take(run, offset)
+                reader.replay(run, offset)
         shard.loaded(now)
     except CorruptRecord as error:
-        told = RecordError(error.log_offset, error.reason)
+        wrong = RecordError(error.log_offset, error.reason)
         message = f"The groups of this partition could not be read any more: {error.reason}"
-        raise CorruptRecords(message, INVALID_RECORD, (told,)) from None
+        raise CorruptRecords(message, INVALID_RECORD, (wrong,)) from None
 
 
 def _check_members(run: Run, offset: int) -> None:

@@ -1,4 +1,4 @@
-"""The shards' lives: loading, failing, unloading.
+"""The lives of hosted shards: loading, failing, unloading.
 
 Law 6 is here: an append that failed turns the replies that depend on it into errors, the shard is
 unloaded and loaded again, and it refuses what needs a record until a probe succeeds; a failed fsync
@@ -9,29 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import structlog
 
-from broker.cores.dropped_offsets import DroppedOffsets, Superseded
+from broker.cores.core import CoreT, Event, Kind, Outcome
+from broker.cores.duties import DutiesT, MakeDuties, Superseded
 from broker.cores.hooks import Hooks
 from broker.cores.hosted_shard import LOADED, HostedShard, NotActive, Phase, deliver
 from broker.cores.loading import give_up, load
-from broker.cores.refusals import write_failed
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.snapshots import NEEDED_BY_NONE, Snapshots
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
 from broker.time import Time
 from broker.topics.partition import Partition
-from broker.topics.registry import OFFSETS_TOPIC
-from coordinator.calls import Ticket
-from coordinator.events import Event
-from coordinator.outcome import NOTHING, Outcome
-from coordinator.shard import GroupShard
+from broker.topics.ticket import Ticket
 from log.partition_log import PartitionLog
 from protocol.errors import NOT_COORDINATOR
 
@@ -43,68 +38,67 @@ logger = structlog.get_logger(__name__)
 SETTLING_MS = 3000
 RELOAD_MS_MAX = 60_000
 """How long a shard that a bug ends again and again waits at most before it is loaded."""
+_NOTHING: Outcome = ((), (), ())
+_Tasks = dict["Task[None]", None]
 
 
-class ShardKeeper(ABC):
-    """The shards of one broker and what may happen to each as a whole."""
+class Life(Generic[CoreT, DutiesT]):
+    """The shards of one kind, and what may happen to each as a whole.
+
+    ``take`` takes the outcome of what a core did by itself, ``arm`` sets the timer for a shard:
+    both are the turn's.
+    """
 
     def __init__(
         self,
+        kind: Kind[CoreT],
+        make_duties: MakeDuties[DutiesT],
         settings: RuntimeSettings,
         time: Time,
-        errors: InternalErrors | None = None,
-        slicer: Slicer | None = None,
-        hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
+        slicer: Slicer,
+        errors: InternalErrors,
+        hooks: Hooks,
+        take: Callable[[HostedShard[CoreT], Outcome], None],
+        arm: Callable[[HostedShard[CoreT]], None],
     ) -> None:
-        self.settings = settings
-        self.time = time
-        self.ticks_ns = time.ticks_ns
-        self.errors = errors or InternalErrors()
-        self.slicer = slicer or Slicer(time)
-        self.watchdog = self.slicer.watchdog
-        self.hosted_shards: list[HostedShard] = []
-        """By partition; empty while ``__consumer_offsets`` does not exist."""
-        self.observers = list(hooks.observers)
-        self._before_replies = hooks.before_replies
-        self._after_replies = hooks.after_replies
-        self._cleaned_to = hooks.cleaned_to
+        self.hosted_shards: list[HostedShard[CoreT]] = []
+        """By partition; empty while the internal topic does not exist."""
         self.fatal: str | None = None
+        """Why nothing more can be acknowledged."""
         self.snapshots: Snapshots | None = None
-        self.dropped_offsets = DroppedOffsets(
-            self.hosted_shards, time, self._work, hooks.on_dropped
-        )
+        self.observers = list(hooks.observers)
+        self.duties = make_duties(self.hosted_shards, time, self.work)
+        self._kind = kind
+        self._settings = settings
+        self._time = time
+        self._slicer = slicer
+        self._errors = errors
+        self._hooks = hooks
+        self._take = take
+        self._arm = arm
         self._settled_ms = 0
         """When the first rush after the last load is over (monotonic)."""
-        self._loads: dict[Task[None], None] = {}
+        self._loads: _Tasks = {}
         self._loop: AbstractEventLoop
 
     def start(
-        self,
-        partitions: Sequence[Partition],
-        topic_id: bytes | None = None,
-        deleted: Mapping[str, Mapping[int, int] | None] | None = None,
+        self, partitions: Sequence[Partition], topic_id: bytes | None, unfinished: Any
     ) -> None:
-        """Makes a shard of each partition's log and begins to load those that hold anything.
-
-        With the id of their topic there are snapshots too; ``deleted``: DroppedOffsets.resume.
-        """
-        assert not self.hosted_shards, "the offsets topic has its shards already"
+        """See `Runtime.start`."""
+        assert not self.hosted_shards, "the internal topic has its shards already"
         self._loop = asyncio.get_running_loop()
-        for partition, home in enumerate(partitions):
-            shard = GroupShard(self.settings.groups)
-            hosted = HostedShard(partition, shard, home, len(partitions), self.errors)
-            self.settings.write_as(hosted)
-            hosted.told = self.settings.told(partition)
+        kind = self._kind
+        for home in partitions:
+            hosted = HostedShard(kind, self._new_core(), home, len(partitions), self._errors)
+            self._settings.write_as(hosted)
+            hosted.pass_over = self._settings.pass_over(hosted.partition)
             self.hosted_shards.append(hosted)
             home.when_failed(partial(self._stop_for_good, hosted))
-        if topic_id is not None:
-            self.snapshots = Snapshots(topic_id, self._cleaned_to, self.slicer)
-            self._spawn(
-                "snapshot",
-                self.snapshots.run(self.hosted_shards, lambda: self.settling),
-                self._loads,
-            )
-        self.dropped_offsets.resume(deleted or {})
+        if topic_id is not None and kind.snapshot is not None:
+            self.snapshots = Snapshots(kind, topic_id, self._hooks.cleaned_to, self._slicer)
+            work = self.snapshots.run(self.hosted_shards, lambda: self.settling)
+            self._spawn("snapshot", work, self._loads)
+        self.duties.resume(unfinished)
         waiting = []
         for hosted in self.hosted_shards:
             if hosted.log.log_start_offset == hosted.log.log_end_offset:
@@ -117,33 +111,45 @@ class ShardKeeper(ABC):
         if waiting:
             self._spawn("load", self._load(waiting, writable=True), self._loads)
 
+    async def stop(self, end_turn: Callable[[], None]) -> None:
+        """Loads nothing more, waits for what is being flushed, and unloads all."""
+        for hosted in self.hosted_shards:
+            hosted.refuse_foreign()
+        if self.fatal is None:
+            end_turn()
+            for hosted in self.hosted_shards:
+                await hosted.home.settled()
+        with self._hooks.replies_together():
+            for hosted in self.hosted_shards:
+                self._unload(hosted, Phase.UNLOADED)
+
+    def stop_loading(self) -> None:
+        """Ends the loads and the writing of snapshots that are under way."""
+        for task in list(self._loads):
+            task.cancel()
+
     def configure(self, settings: RuntimeSettings) -> None:
         """Other settings, from the next call on."""
-        self.settings = settings
+        self._settings = settings
         for hosted in self.hosted_shards:
-            hosted.core.configure(settings.groups)
+            hosted.core.configure(settings.core)
             settings.write_as(hosted)
 
     def oldest_needed(self, log: PartitionLog) -> int:
-        """The offset at and above which no tombstone of an offsets log may go."""
-        if self.snapshots is None or log.topic != OFFSETS_TOPIC:
+        """The offset at and above which no tombstone of a log may go."""
+        if self.snapshots is None or log.topic != self._kind.topic:
             return NEEDED_BY_NONE
         return self.snapshots.oldest_needed(log.partition)
 
     async def before_exchange(self, log: PartitionLog) -> None:
         """Sees to it that a cleaner's exchange below the active segment leaves a good snapshot."""
-        if self.snapshots is not None and log.topic == OFFSETS_TOPIC:
+        if self.snapshots is not None and log.topic == self._kind.topic:
             await self.snapshots.cover(self.hosted_shards[log.partition], log.active.base_offset)
 
     async def save(self) -> None:
         """Writes the snapshots that a restart would miss."""
         if self.snapshots is not None and self.fatal is None:
             await self.snapshots.write_all(self.hosted_shards)
-
-    def unreadable(self) -> dict[str, str]:
-        """Why the groups of a partition can't be served, by partition, for /healthz."""
-        logs = [hosted.log for hosted in self.hosted_shards]
-        return {f"{log.topic}-{log.partition}": log.unreadable for log in logs if log.unreadable}
 
     @property
     def loading(self) -> bool:
@@ -156,58 +162,63 @@ class ShardKeeper(ABC):
 
         What can wait, snapshots and cleanings, does.
         """
-        return self.loading or self.time.now().mono_ms < self._settled_ms
+        return self.loading or self._time.now().mono_ms < self._settled_ms
 
-    # -- what the turn does
+    def unreadable(self) -> dict[str, str]:
+        """Why a partition can't be served, by its name, for /healthz."""
+        logs = [(hosted.home.name, hosted.log) for hosted in self.hosted_shards]
+        return {name: log.unreadable for name, log in logs if log.unreadable}
 
-    @abstractmethod
-    def _take(self, hosted: HostedShard, outcome: Outcome) -> None:
-        """Takes an outcome that no call is waiting for."""
+    def _new_core(self) -> CoreT:
+        return self._kind.new_core(self._settings.core)
 
-    @abstractmethod
-    def _arm(self, hosted: HostedShard) -> None:
-        """Sets the timer for ``hosted``."""
+    # -- facts and replies
 
-    def _emit(self, events: Iterable[Event]) -> None:
+    def emit(self, events: Iterable[Event]) -> None:
+        """Gives the facts of an outcome to the observers."""
         for event in events:
             for observe in self.observers:
                 try:
                     observe(event)
-                except Exception as error:  # noqa: BLE001 - counted and told by `caught`
-                    self.errors.caught("observer", error, event=type(event).__name__)
+                except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+                    self._errors.caught("observer", error, event=type(event).__name__)
 
     # -- failures
 
-    def _append_failed(self, hosted: HostedShard, error: Exception) -> None:
+    def append_failed(self, hosted: HostedShard[CoreT], error: Exception) -> None:
         """Law 6: replies that depend on the write become errors, and the shard is loaded again."""
         hosted.drop_unwritten(error)
         hosted.home.append_failed(error)
         if hosted.log.failed_for_good:
             return  # `_stop_for_good`
         self._unload(hosted, Phase.LOADING)
-        hosted.reset(GroupShard(self.settings.groups))
-        self._spawn("load", self._load([hosted], writable=False), self._loads)
+        self._load_again(hosted, writable=False)
         logger.error(
             "an append failed; the shard loads again and refuses commits until a write succeeds",
-            topic=OFFSETS_TOPIC,
+            topic=self._kind.topic,
             partition=hosted.partition,
             error=str(error),
         )
 
-    def _work(self, hosted: HostedShard, work: Callable[[], Outcome]) -> None:
-        """Takes the outcome of what a shard does by itself; a bug in it harms that shard alone."""
-        outcome = NOTHING
+    def reload(self, hosted: HostedShard[CoreT]) -> None:
+        """Loads a shard again whose log somebody else has written."""
+        self._unload(hosted, Phase.LOADING)
+        self._load_again(hosted, writable=True)
+
+    def work(self, hosted: HostedShard[CoreT], work: Callable[[], Outcome]) -> None:
+        """Takes the outcome of what a core does by itself; a bug in it harms that shard alone."""
+        outcome = _NOTHING
         try:
             outcome = work()
             self._take(hosted, outcome)
-        except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
-            answered = self._break_down(hosted, error)
-            for ticket, reply in outcome.replies:
+        except Exception as error:  # noqa: BLE001 - a bug of ours, counted and logged
+            answered = self.break_down(hosted, error)
+            for ticket, reply in outcome[1]:
                 if ticket not in answered:
-                    deliver(ticket, write_failed(reply), self.errors)
+                    deliver(ticket, self._kind.write_failed(reply), self._errors)
 
-    def _break_down(
-        self, hosted: HostedShard, error: Exception, write: bool = True
+    def break_down(
+        self, hosted: HostedShard[CoreT], error: Exception, write: bool = True
     ) -> list[Ticket]:
         """A bug of ours: what ``hosted`` has in memory may be half changed; it is loaded again.
 
@@ -219,8 +230,8 @@ class ShardKeeper(ABC):
         failed: Exception | None = None
         if write and hosted.accepted > hosted.appended:
             try:
-                size = hosted.append(self.time.now().wall_ms, self.settings.groups.max_record_bytes)
-                hosted.home.appended(size)
+                max_bytes = self._settings.core.max_record_bytes
+                hosted.home.appended(hosted.append(self._time.now().wall_ms, max_bytes))
             except Exception as why:  # noqa: BLE001 - the probe after the load sees to it
                 writable, failed = False, why
         answered = self._unload(hosted, Phase.LOADING)
@@ -228,36 +239,27 @@ class ShardKeeper(ABC):
             hosted.home.append_failed(failed)
             if hosted.log.failed_for_good:
                 return answered
-        now_ms = self.time.now().mono_ms
+        now_ms = self._time.now().mono_ms
         again = hosted.breakdowns and now_ms - hosted.broke_down_ms < 2 * RELOAD_MS_MAX
         hosted.breakdowns = hosted.breakdowns + 1 if again else 1
         hosted.broke_down_ms = now_ms
         wait_ms = 0 if not again else min(1000 << min(hosted.breakdowns - 2, 6), RELOAD_MS_MAX)
-        hosted.reset(GroupShard(self.settings.groups))
-        self._spawn("load", self._reload(hosted, wait_ms, writable), self._loads)
-        self.errors.caught("shard", error, partition=hosted.partition, loaded_again_in_ms=wait_ms)
+        self._load_again(hosted, writable, wait_ms)
+        self._errors.caught("shard", error, partition=hosted.partition, loaded_again_in_ms=wait_ms)
         return answered
 
-    async def _reload(self, hosted: HostedShard, wait_ms: int, writable: bool) -> None:
-        if wait_ms:
-            await self.time.sleep(wait_ms / 1000)
-        await self._load([hosted], writable)
-
-    def _stop_for_good(self, hosted: HostedShard, error: Exception) -> None:
+    def _stop_for_good(self, hosted: HostedShard[CoreT], error: Exception) -> None:
         """A log has failed for good; its partition stops the broker."""
         if self.fatal is None:
             self.fatal = f"{hosted.home.name} can't be written safely any more: {error}"
         self._shut(hosted, Phase.UNLOADED)
 
-    def _shut(self, hosted: HostedShard, phase: Phase) -> None:
+    def _shut(self, hosted: HostedShard[CoreT], phase: Phase) -> None:
         """Unloads a shard that does not come back."""
-        self._before_replies()
-        try:
+        with self._hooks.replies_together():
             self._unload(hosted, phase)
-        finally:
-            self._after_replies()
 
-    def _unload(self, hosted: HostedShard, phase: Phase) -> list[Ticket]:
+    def _unload(self, hosted: HostedShard[CoreT], phase: Phase) -> list[Ticket]:
         """Answers every parked request NOT_COORDINATOR, and what was held before them.
 
         Returns the tickets of the parked.
@@ -269,20 +271,32 @@ class ShardKeeper(ABC):
         if not loaded:
             return []
         try:
-            outcome = hosted.core.unload(NOT_COORDINATOR)
-        except Exception as error:  # noqa: BLE001 - counted and told by `caught`
-            self.errors.caught("shard", error, partition=hosted.partition)
+            _, replies, events = hosted.core.unload(NOT_COORDINATOR)
+        except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+            self._errors.caught("shard", error, partition=hosted.partition)
             return []
-        for ticket, reply in outcome.replies:
-            deliver(ticket, reply, self.errors)
-        self._emit(outcome.events)
-        return [ticket for ticket, _ in outcome.replies]
+        for ticket, reply in replies:
+            deliver(ticket, reply, self._errors)
+        self.emit(events)
+        return [ticket for ticket, _ in replies]
 
-    async def _load(self, hosted_shards: Sequence[HostedShard], writable: bool) -> None:
+    # -- loading
+
+    def _load_again(self, hosted: HostedShard[CoreT], writable: bool, wait_ms: int = 0) -> None:
+        """A fresh core, loaded after so long; ``hosted`` was unloaded before."""
+        hosted.reset(self._new_core())
+        self.duties.restarted(hosted)
+        self._spawn("load", self._load([hosted], writable, wait_ms), self._loads)
+
+    async def _load(
+        self, hosted_shards: Sequence[HostedShard[CoreT]], writable: bool, wait_ms: int = 0
+    ) -> None:
         """Loads shards, so many at a time; those that are not writable are probed afterwards."""
+        if wait_ms:
+            await self._time.sleep(wait_ms / 1000)
         gc.disable()  # what loads stays: looking through it would only make turns long
         waiting = iter(hosted_shards)
-        at_once = min(self.settings.loads_at_once, len(hosted_shards))
+        at_once = min(self._settings.loads_at_once, len(hosted_shards))
         try:
             loaded = await asyncio.gather(
                 *(self._load_in_turn(waiting, writable) for _ in range(at_once))
@@ -295,7 +309,7 @@ class ShardKeeper(ABC):
                 if hosted.phase is Phase.UNWRITABLE:
                     await self._serve_when_writable(hosted)
 
-    async def _load_in_turn(self, waiting: Iterator[HostedShard], writable: bool) -> bool:
+    async def _load_in_turn(self, waiting: Iterator[HostedShard[CoreT]], writable: bool) -> bool:
         """Loads one shard after the other; False when the broker stops.
 
         A log that can't be read is never served as empty: its shard refuses all from then on.
@@ -304,43 +318,41 @@ class ShardKeeper(ABC):
             try:
                 await load(
                     hosted,
-                    self.settings.load_buffer_bytes,
-                    self.slicer,
+                    self._settings.load_buffer_bytes,
+                    self._slicer,
                     self.snapshots,
-                    lambda: GroupShard(self.settings.groups),
-                    self.dropped_offsets.before_serving if writable else None,
+                    self._new_core,
+                    self.duties.before_serving if writable else None,
                 )
-                self._settled_ms = self.time.now().mono_ms + SETTLING_MS
+                self._settled_ms = self._time.now().mono_ms + SETTLING_MS
                 self._loaded(hosted, writable)
             except Superseded:
                 continue
             except Exception as error:  # noqa: BLE001 - whatever it is, it is this shard's alone
                 give_up(hosted, error)
                 self._shut(hosted, Phase.FAILED)
-                hosted.core = GroupShard(self.settings.groups)
+                hosted.core = self._new_core()
             if self.fatal is not None:
                 return False
         return True
 
-    async def _serve_when_writable(self, hosted: HostedShard) -> None:
+    async def _serve_when_writable(self, hosted: HostedShard[CoreT]) -> None:
         """Makes ``hosted`` whole again once its log takes writes."""
         writable = await hosted.home.writable()
         # It may be loading again, and is waited for again then.
         if writable and hosted.phase is Phase.UNWRITABLE:
             hosted.phase = Phase.ACTIVE
-            self.dropped_offsets.catch_up(hosted)
+            self.duties.catch_up(hosted)
             self._arm(hosted)
 
-    def _loaded(self, hosted: HostedShard, writable: bool = True) -> None:
+    def _loaded(self, hosted: HostedShard[CoreT], writable: bool = True) -> None:
         hosted.phase = Phase.ACTIVE if writable else Phase.UNWRITABLE
         if hosted.home.high_watermark < hosted.appended:
             hosted.home.appended(0)
-        self._take(hosted, hosted.core.loaded(self.time.now()))
-        self.dropped_offsets.catch_up(hosted)
+        self._take(hosted, hosted.core.loaded(self._time.now()))
+        self.duties.catch_up(hosted)
 
-    def _spawn(
-        self, name: str, work: Coroutine[Any, Any, None], tasks: dict[Task[None], None]
-    ) -> None:
-        task = self._loop.create_task(self.watchdog.watched(name, work))
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None], tasks: _Tasks) -> None:
+        task = self._loop.create_task(self._slicer.watchdog.watched(name, work))
         tasks[task] = None
         task.add_done_callback(tasks.pop)

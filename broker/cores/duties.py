@@ -1,0 +1,56 @@
+"""What the shards of a kind do beside their calls, of their own accord."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from broker.cores.core import Outcome
+from broker.cores.hosted_shard import HostedShard
+from broker.time import Time
+
+Work = Callable[[HostedShard[Any], Callable[[], Outcome]], None]
+"""Takes the outcome of what a core does by itself."""
+
+
+class Duties(Protocol):
+    """Asked at each of these moments of a shard's life."""
+
+    def resume(self, unfinished: Any) -> None:
+        """The shards are made, and nothing is loaded: what the process before had still to do."""
+
+    def restarted(self, hosted: HostedShard[Any]) -> None:
+        """It is about to be loaded again: what it had accepted and not appended is not there."""
+
+    async def before_serving(self, hosted: HostedShard[Any]) -> None:
+        """All is replayed and nobody has been answered yet. Raises Superseded."""
+
+    def catch_up(self, hosted: HostedShard[Any]) -> None:
+        """It serves."""
+
+
+class Superseded(Exception):
+    """The core that was being loaded is not hosted any more: its log is loaded again elsewhere."""
+
+
+DutiesT = TypeVar("DutiesT", bound=Duties)
+MakeDuties = Callable[[Sequence[HostedShard[Any]], Time, Work], DutiesT]
+
+
+class NoDuties:
+    """Those of a kind whose shards do what they are called for, and nothing else."""
+
+    def __init__(self, hosted_shards: Sequence[HostedShard[Any]], time: Time, work: Work) -> None:
+        pass
+
+    def resume(self, unfinished: Any) -> None:
+        """Nothing."""
+
+    def restarted(self, hosted: HostedShard[Any]) -> None:
+        """Nothing."""
+
+    async def before_serving(self, hosted: HostedShard[Any]) -> None:
+        """Nothing."""
+
+    def catch_up(self, hosted: HostedShard[Any]) -> None:
+        """Nothing."""

@@ -1,0 +1,111 @@
+"""Groups as a kind of core: the offsets topic, its records, and the replies of the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from broker.cores.core import Kind, SnapshotForm
+from broker.cores.groups.records import GroupReader, check_owner
+from broker.topics.partition import NotYetStable
+from broker.topics.registry import OFFSETS_TOPIC
+from coordinator.calls import DescribeGroup, Heartbeat, ListGroups, OffsetCommit, OffsetFetch
+from coordinator.outcome import Reply
+from coordinator.refusal import loading_error, not_served, refusal, timed_out, write_failed
+from coordinator.shard import GroupShard
+from offsets.columns_image import encode_columns
+from offsets.partitioner import partition_for
+from offsets.record_codec import run_records
+from offsets.runs import OffsetTombstones
+from offsets.snapshot_image import Image, ImageHead, ImageWriter, encode_group
+
+IMAGE = "groups.image"
+"""docs/groups-image.md"""
+TOMBSTONES_PER_RUN = 1000
+"""Deletions of one step are split into runs of this many, which may go to several batches."""
+_READS = (OffsetFetch, DescribeGroup, ListGroups)
+
+
+def not_stable(reply: Reply, error: Exception) -> Reply:
+    """The reply in place of one whose records did not become stable."""
+    return timed_out(reply) if isinstance(error, NotYetStable) else write_failed(reply)
+
+
+def pieces(run: OffsetTombstones) -> Sequence[OffsetTombstones]:
+    """The deletions of one step in runs of `TOMBSTONES_PER_RUN`."""
+    keys = run.keys
+    return [
+        OffsetTombstones(run.group_id, keys[start : start + TOMBSTONES_PER_RUN])
+        for start in range(0, len(keys), TOMBSTONES_PER_RUN)
+    ]
+
+
+def blocks_of(
+    shard: GroupShard, writer: ImageWriter, head: ImageHead, over: Callable[[], bool]
+) -> Iterator[bytes]:
+    """The pieces of a snapshot but the last; each is made of the shard as it is then.
+
+    A piece ends where ``over`` says that the slice of work is.
+    """
+    yield writer.head(head)
+    encoded: list[bytes] = []
+    offsets = 0
+    cached = shard.view.offsets
+    for group_id in list(cached.groups()):
+        for topic, columns in cached.columns(group_id):
+            if not columns.count:
+                continue  # deleted since: the tombstones are above where the snapshot begins
+            encoded.append(encode_columns(group_id, topic, columns))
+            offsets += columns.count
+            if over():
+                yield writer.offsets_block(encoded, offsets)
+                encoded, offsets = [], 0
+    if encoded:
+        yield writer.offsets_block(encoded, offsets)
+    encoded = []
+    for group_id, (record_offset, value) in list(shard.view.recorded.items()):
+        encoded.append(encode_group(group_id, record_offset, value))
+        if over():
+            yield writer.groups_block(encoded)
+            encoded = []
+    if encoded:
+        yield writer.groups_block(encoded)
+
+
+def restore(shard: GroupShard, image: Image, partition: int, partitions: int) -> Iterator[None]:
+    """Takes a snapshot over, a (group, topic) or a group a step."""
+    at_home = ""
+    for group_id, topic, columns in image.offsets():
+        if group_id != at_home:
+            if partition_for(group_id, partitions) != partition:
+                entry = columns.get(columns.partitions()[0])
+                check_owner(group_id, -1 if entry is None else entry[-1], partition, partitions)
+            at_home = group_id
+        shard.restore(group_id, topic, columns)
+        yield
+    for record_offset, run in image.groups():
+        check_owner(run.group_id, record_offset, partition, partitions)
+        shard.replay(run, record_offset)
+        yield
+
+
+GROUPS = Kind(
+    topic=OFFSETS_TOPIC,
+    things="groups",
+    new_core=GroupShard,
+    partition_of=partition_for,
+    reader=GroupReader,
+    encode=run_records,
+    long_run=OffsetTombstones,
+    pieces=pieces,
+    run_records_max=TOMBSTONES_PER_RUN,
+    refusal=refusal,
+    not_served=not_served,
+    loading_error=loading_error,
+    write_failed=write_failed,
+    not_stable=not_stable,
+    reads=_READS,
+    needs_no_record=(Heartbeat, *_READS),
+    sets_no_deadline=(Heartbeat, OffsetFetch),
+    counted=OffsetCommit,
+    snapshot=SnapshotForm(IMAGE, blocks_of, restore),
+)

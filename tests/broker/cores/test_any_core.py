@@ -1,0 +1,316 @@
+"""The runtime hosts any core: here a counter, which keeps its increments in a topic of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from broker.cores.core import Kind
+from broker.cores.duties import NoDuties
+from broker.cores.hooks import Hooks
+from broker.cores.hosted_shard import Phase
+from broker.cores.runtime import Runtime
+from broker.cores.runtime_settings import RuntimeSettings
+from broker.loop.slices import Slicer
+from broker.time import Time
+from coordinator.calls import Now
+from log.config import LogConfig
+from log.partition_log import PartitionLog
+from protocol.buffer import Buffer
+from protocol.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+)
+from protocol.records.batch import BatchHeader, Record, records_of
+from protocol.records.section import encode_section
+from tests.broker.cores.test_runtime import FullDisk
+from tests.broker.edge import eventually
+from tests.broker.partitions import partition_for, services_with
+
+TOPIC = "__counters"
+PARTITIONS = 2
+WAIT_MS = 50
+
+
+@dataclass
+class Increment:
+    """Counts ``name`` up; the answer is (error, count)."""
+
+    ticket: Any
+    name: str
+
+
+@dataclass
+class Read:
+    ticket: Any
+    name: str
+
+
+@dataclass
+class Wait:
+    """Is parked, and answered when WAIT_MS have passed."""
+
+    ticket: Any
+
+
+class Answer:
+    """A ticket that a test looks at."""
+
+    def __init__(self) -> None:
+        self.replies: list[Any] = []
+
+    def take(self, reply: Any) -> None:
+        self.replies.append(reply)
+
+    async def reply(self) -> Any:
+        await eventually(lambda: self.replies)
+        (reply,) = self.replies
+        return reply
+
+
+class OneMore:
+    """The run of an increment: a record with the counter's name as its key."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __len__(self) -> int:
+        return 1
+
+
+class CounterCore:
+    """Counts, and nothing but its records is what it remembers."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.counts: Counter[str] = Counter()
+        self.parked: dict[Any, int] = {}
+        self.live = False
+        self.view = SimpleNamespace(counts=self.counts, known=lambda: len(self.counts))
+
+    def handle(self, call: Any, now: Now) -> Any:
+        assert self.live
+        match call:
+            case Increment():
+                reply = (NONE, self.counts[call.name] + 1)
+                return [OneMore(call.name)], [(call.ticket, reply)], [f"{call.name} goes up"]
+            case Read():
+                return (), [(call.ticket, (NONE, self.counts[call.name]))], ()
+        self.parked[call.ticket] = now.mono_ms + WAIT_MS
+        return (), (), ()
+
+    def disconnected(self, ticket: Any, now: Now) -> Any:
+        self.parked.pop(ticket, None)
+        return (), (), ()
+
+    def replay(self, run: OneMore, base_offset: int) -> None:
+        self.counts[run.name] += 1
+
+    def restore(self, *part: Any) -> None:
+        raise AssertionError("there is no snapshot")
+
+    def wake(self, now: Now, budget: int) -> int:
+        return 0
+
+    def loaded(self, now: Now) -> Any:
+        self.live = True
+        return (), (), ()
+
+    def expire(self, now: Now, budget: int) -> Any:
+        due = [ticket for ticket, at_ms in self.parked.items() if at_ms <= now.mono_ms]
+        for ticket in due:
+            del self.parked[ticket]
+        return (), [(ticket, (NONE, 0)) for ticket in due], ()
+
+    def next_deadline(self) -> int | None:
+        return min(self.parked.values(), default=None)
+
+    def configure(self, config: Any) -> None:
+        self.config = config
+
+    def unload(self, error_code: int) -> Any:
+        return (), [(ticket, (error_code, 0)) for ticket in self.parked], ()
+
+
+class CounterReader:
+    def __init__(self, core: CounterCore, partition: int, partitions: int, pass_over: Any) -> None:
+        self.skipped: Counter[int] = Counter()
+        self.replay = core.replay
+
+    def runs(self, data: Buffer, header: BatchHeader) -> Iterator[tuple[int, OneMore]]:
+        for record in records_of(data, header):
+            assert record.key is not None
+            yield record.offset, OneMore(bytes(record.key).decode())
+
+
+def encode(run: OneMore, first_delta: int) -> bytes:
+    section, _ = encode_section([Record(first_delta, 0, run.name.encode(), b"")], 0, 0)
+    return section
+
+
+COUNTERS: Kind[CounterCore] = Kind(
+    topic=TOPIC,
+    things="counters",
+    new_core=CounterCore,
+    partition_of=lambda name, partitions: len(name) % partitions,
+    reader=CounterReader,
+    encode=encode,
+    long_run=type(None),
+    pieces=lambda run: [run],
+    run_records_max=1,
+    refusal=lambda call, error: (error, 0),
+    not_served=lambda call, error: (error, 0),
+    loading_error=lambda call: COORDINATOR_LOAD_IN_PROGRESS,
+    write_failed=lambda reply: (NOT_COORDINATOR, 0),
+    not_stable=lambda reply, error: (NOT_COORDINATOR, 0),
+    reads=(Read,),
+    needs_no_record=(Read,),
+    sets_no_deadline=(Read,),
+    counted=Increment,
+)
+
+
+CounterRuntime = Runtime[CounterCore, NoDuties]
+
+
+def opened(directory: Path, disk: FullDisk, flush_messages: int = 2**63 - 1) -> list[PartitionLog]:
+    config = LogConfig(cleanup_policy="compact", flush_messages=flush_messages)
+    places = [(n, str(directory / f"{TOPIC}-{n}")) for n in range(PARTITIONS)]
+    return [PartitionLog.open(disk, place, TOPIC, n, config) for n, place in places]
+
+
+@asynccontextmanager
+async def counting(
+    directory: Path,
+    disk: FullDisk | None = None,
+    hooks: Hooks | None = None,
+    flush_messages: int = 2**63 - 1,
+    fatal: list[str] | None = None,
+) -> AsyncIterator[CounterRuntime]:
+    logs = opened(directory, disk or FullDisk(), flush_messages)
+    time = Time()
+    settings = RuntimeSettings(SimpleNamespace(max_record_bytes=1 << 20))
+    runtime = Runtime(COUNTERS, NoDuties, settings, time, Slicer(time), hooks=hooks or Hooks())
+    runtime.start([partition_for(log, services_with(fatal=fatal)) for log in logs])
+    try:
+        yield runtime
+    finally:
+        await runtime.stop()
+        for log in logs:
+            log.close(True)
+
+
+async def increment(runtime: CounterRuntime, name: str) -> Any:
+    answer = Answer()
+    runtime.submit(name, Increment(answer, name))
+    return await answer.reply()
+
+
+async def count(runtime: CounterRuntime, name: str) -> Any:
+    answer = Answer()
+    runtime.submit(name, Read(answer, name))
+    return await answer.reply()
+
+
+async def test_increments_of_a_turn_are_one_append_and_are_there_after_a_load(
+    tmp_path: Path,
+) -> None:
+    disk = FullDisk()
+    facts: list[Any] = []
+    async with counting(tmp_path, disk, Hooks(observers=[facts.append])) as runtime:
+        answers = [Answer() for _ in range(100)]
+        for answer in answers:
+            runtime.submit("ab", Increment(answer, "ab"))
+        assert not any(answer.replies for answer in answers), "nothing leaves before it is written"
+        replies = [await answer.reply() for answer in answers]
+        assert replies == [(NONE, number) for number in range(1, 101)]
+        assert len(disk.writes) == 1
+        assert await increment(runtime, "a") == (NONE, 1)
+        assert [hosted.appended for hosted in runtime.hosted_shards] == [100, 1]
+        assert runtime.counted == len(facts) == 101
+    async with counting(tmp_path) as again:
+        assert error_at_once(again) == COORDINATOR_LOAD_IN_PROGRESS
+        await eventually(lambda: not again.life.loading)
+        assert await count(again, "ab") == (NONE, 100)
+        assert again.view_of("ab").counts == {"ab": 100}
+        assert [hosted.loaded_records for hosted in again.hosted_shards] == [100, 1]
+
+
+def error_at_once(runtime: CounterRuntime) -> int:
+    """What a read gets at once."""
+    answer = Answer()
+    runtime.submit("ab", Read(answer, "ab"))
+    ((error, _),) = answer.replies
+    return int(error)
+
+
+async def test_a_failed_append_fails_what_depends_on_it_and_the_core_is_loaded_again(
+    tmp_path: Path,
+) -> None:
+    """Law 6, with the kind's own errors; the other partition feels nothing of it."""
+    disk = FullDisk()
+    async with counting(tmp_path, disk) as runtime:
+        assert await increment(runtime, "ab") == await increment(runtime, "a") == (NONE, 1)
+        waiting = Answer()
+        runtime.submit("ab", Wait(waiting))
+        disk.full = True
+        assert await increment(runtime, "ab") == (NOT_COORDINATOR, 0)
+        assert await waiting.reply() == (NOT_COORDINATOR, 0), "parked calls are answered"
+        hosted = runtime.hosted_for("ab")
+        assert hosted is not None
+        await eventually(lambda: hosted.phase is Phase.UNWRITABLE)
+        assert await count(runtime, "ab") == (NONE, 1), "what was acknowledged, not what failed"
+        assert await increment(runtime, "ab") == (COORDINATOR_NOT_AVAILABLE, 0)
+        assert await count(runtime, "a") == (NONE, 1)
+        disk.full = False
+        await eventually(lambda: hosted.phase is Phase.ACTIVE)
+        assert await increment(runtime, "ab") == (NONE, 2)
+
+
+async def test_a_failed_fsync_is_final(tmp_path: Path) -> None:
+    disk = FullDisk()
+    reasons: list[str] = []
+    async with counting(tmp_path, disk, None, 1, reasons) as runtime:
+        assert await increment(runtime, "ab") == (NONE, 1)
+        disk.broken = True
+        assert await increment(runtime, "ab") == (NOT_COORDINATOR, 0)
+        await eventually(lambda: reasons)
+        assert reasons[0].startswith(f"{TOPIC}-0 can't be written safely any more")
+        disk.broken = False
+
+
+async def test_the_timer_answers_what_is_due_and_unloading_what_waits(tmp_path: Path) -> None:
+    waiting = Answer()
+    async with counting(tmp_path) as runtime:
+        due = Answer()
+        runtime.submit("ab", Wait(due))
+        assert await due.reply() == (NONE, 0)
+        gone = Answer()
+        runtime.submit("ab", Wait(gone))
+        runtime.disconnected("ab", gone)
+        runtime.submit("ab", Wait(waiting))
+    assert (gone.replies, waiting.replies) == ([], [(NOT_COORDINATOR, 0)])
+
+
+async def test_a_bug_of_a_core_costs_one_load(tmp_path: Path) -> None:
+    async with counting(tmp_path) as runtime:
+        assert await increment(runtime, "ab") == (NONE, 1)
+        assert await increment(runtime, "ab") == (NONE, 2)
+        hosted = runtime.hosted_for("ab")
+        assert hosted is not None
+        broken = hosted.core
+        del broken.counts
+        answer = Answer()
+        runtime.submit("ab", Increment(answer, "ab"))
+        await answer.reply()
+        await eventually(lambda: hosted.phase is Phase.ACTIVE)
+        assert hosted.core is not broken
+        assert await increment(runtime, "ab") == (NONE, 3)
+        assert runtime.errors.counts["shard"] == 1
