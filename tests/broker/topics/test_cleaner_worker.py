@@ -23,6 +23,7 @@ from log.errors import CorruptLog
 from log.partition_log import PartitionLog
 from tests.broker.cleaned_logs import make_topic, no_process_is_left, opened, write
 from tests.broker.edge import eventually
+from tests.broker.partitions import partition_of
 from tests.log.cleaning_tools import all_records, last_by_key
 
 
@@ -167,10 +168,10 @@ async def test_nothing_is_deleted_from_the_moment_an_exchange_is_decided(tmp_pat
         decided: list[asyncio.Task[None]] = []
 
         async def decide(group: CleanedGroup) -> None:
-            before = log.segments
-            decided.append(asyncio.ensure_future(swaps.replace(log, group)))
+            before = list(log.segments)
+            decided.append(asyncio.ensure_future(swaps.replace(partition_of(broker, "t"), group)))
             await asyncio.sleep(0)  # it is decided, and has not begun
-            assert log.segments is before
+            assert list(log.segments) == before
             assert log.apply_retention(10**13) == []
             await decided[-1]
 
