@@ -1,0 +1,45 @@
+"""The edge reads a core by its view alone: what it has besides is between the core and its host."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from broker.cores.core import Core
+
+ROOT = Path(__file__).resolve().parents[2]
+EDGE = sorted((ROOT / "broker").rglob("*.py"))
+VERBS = {name for name in vars(Core) if not name.startswith("_")}
+OF_GROUPS = {"topics_deleted", "is_sweeping", "sweep"}
+"""Verbs of groups alone, for broker/cores/groups."""
+HIDDEN = {"coordinator.shard", "coordinator.group", "coordinator.member", "coordinator.step"}
+
+
+def reads_of_cores(tree: ast.AST) -> set[str]:
+    """What is read of `….core`; a core of settings is none."""
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Attribute)
+        and node.value.attr == "core"
+        and "settings" not in ast.unparse(node.value.value)
+    }
+
+
+@pytest.mark.parametrize("path", EDGE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_core_is_read_by_its_view(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    place = path.relative_to(ROOT / "broker").parts
+    allowed = {"view"} if place[0] != "cores" else VERBS | OF_GROUPS
+    assert reads_of_cores(tree) <= allowed
+    if place[0] != "cores":
+        imported = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+        assert not imported & HIDDEN
+
+
+def test_what_is_read_is_found() -> None:
+    assert reads_of_cores(ast.parse("hosted.core.groups; settings.core.x")) == {"groups"}
+    assert {"handle", "replay", "unload", "view"} <= VERBS
