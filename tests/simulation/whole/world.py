@@ -263,6 +263,11 @@ class World:
         if self.process is not None:
             self.process.loop.leave()
 
+    def drops_offsets_later(self) -> bool:
+        """Whether a shard that cannot write now has still to drop offsets of a deleted topic."""
+        hosted_shards = [] if self.process is None else self.process.broker.runtime.hosted_shards
+        return any(hosted.gone for hosted in hosted_shards)
+
     def excuse(self, ns: int) -> None:
         """The broker may be late for so long, and some seconds more."""
         now_ns = self.agenda.now_ns
