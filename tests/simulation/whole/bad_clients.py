@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import struct
 
-from protocol.errors import NONE
 from protocol.headers import encode_request_header
+from tests.simulation.clients import TOPICS
 from tests.simulation.whole.agenda import MS, S
 from tests.simulation.whole.client import Client, Sent, WireRequest
 
-REQUESTS_AT_ONCE = 400
+REQUESTS_AT_ONCE = 60
+"""Their answers are more than the kernel and the broker's transport take together."""
+_TOPIC = 2
 
 
 class Hostile(Client):
@@ -22,6 +24,7 @@ class Hostile(Client):
         assert self.wire is not None
         if self.calm:
             return
+        self.may_be_closed = True
         self.world.happened["hostile bytes"] += 1
         self.wire.on_frame = lambda frame: None
         self.wire.send(self._nonsense())
@@ -55,9 +58,23 @@ class Glutton(Client):
 
     def act(self) -> None:
         assert self.wire is not None
-        value = {"topics": None, "allow_auto_topic_creation": False}
-        for _ in range(2 if self.calm else self.chance.choice((2, 50, REQUESTS_AT_ONCE))):
-            self.send(WireRequest("Metadata", self.chance.randint(4, 8), value))
+        resources = [
+            {"resource_type": _TOPIC, "resource_name": name, "configuration_keys": None}
+            for name in TOPICS[:2]
+        ]
+        look = {"resources": resources, "include_synonyms": True, "include_documentation": True}
+        partition = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
+        commit = {
+            "group_id": self.name,
+            "generation_id_or_member_epoch": -1,
+            "member_id": "",
+            "topics": [{"name": TOPICS[0], "partitions": [partition]}],
+        }
+        for _ in range(2 if self.calm else self.chance.choice((2, 20, REQUESTS_AT_ONCE))):
+            if self.chance.random() < 0.9:
+                self.send(WireRequest("DescribeConfigs", self.chance.randint(3, 4), look))
+            else:
+                self.send(WireRequest("OffsetCommit", self.chance.randint(2, 8), commit))
         if not self.calm:
             wire = self.wire
             wire.read(False)
@@ -65,7 +82,8 @@ class Glutton(Client):
 
     def hear(self, sent: Sent, frame: bytes) -> None:
         answer = sent.answer_in(frame)
-        assert all(topic["error_code"] == NONE for topic in answer["topics"])
+        if sent.request.name == "DescribeConfigs":
+            assert len(answer["results"]) == 2, answer
         if not self.sent:
             self.world.happened["gluttony"] += 1
             self.think_after(self.chance.choice((5, 20)) * S)

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from tests.simulation.whole.network import Wire
     from tests.simulation.whole.world import World
 
-PATIENCE_NS = 70 * S
-"""The longest that a request may take while the broker serves: a rebalance and some."""
+PATIENCE_NS = 12 * S
+"""The longest that a request may take while nothing fails, a Fetch that waits among them."""
+REBALANCE_PATIENCE_NS = 70 * S
+"""The same for those that wait for others: a rebalance and some."""
 CONNECTS_AGAIN_NS = (50 * MS, 500 * MS, 2 * S)
 CORRELATION = struct.Struct(">i")
 
@@ -34,6 +36,11 @@ class WireRequest:
     name: str
     version: int
     value: dict[str, Any]
+
+
+def _patience_ns(request: WireRequest) -> int:
+    waits = request.name in ("JoinGroup", "SyncGroup")
+    return REBALANCE_PATIENCE_NS if waits else PATIENCE_NS
 
 
 @dataclass
@@ -65,6 +72,8 @@ class Client:
         """Requests under way, the oldest first."""
         self.calm = False
         """It behaves, from now on."""
+        self.may_be_closed = False
+        """It asks for it."""
         self.answered = 0
         self._correlation_id = 0
         self._thinks_at_ns = -1
@@ -105,7 +114,7 @@ class Client:
         body = api.encode_request(request.version, request.value)
         self.world.happened[request.name] += 1
         self.wire.send(struct.pack(">i", len(header) + len(body)) + header + body)
-        patience_ns = PATIENCE_NS
+        patience_ns = _patience_ns(request)
         if not self.calm and self.chance.random() < 0.02:
             patience_ns = self.chance.choice((1 * MS, 200 * MS, 3 * S))
         self.think_after(patience_ns)
@@ -154,7 +163,7 @@ class Client:
     def _gives_up(self) -> None:
         """The answer has not come: that is the client's impatience, or a complaint."""
         sent = self.sent[0]
-        if self.world.agenda.now_ns - sent.at_ns >= PATIENCE_NS:
+        if self.world.agenda.now_ns - sent.at_ns >= _patience_ns(sent.request):
             assert self.world.excused(sent.at_ns), f"{self.name} waits in vain for {sent}"
         self.drop_connection()
         self.think_after(self.chance.choice((0, 30 * MS, 1 * S)))

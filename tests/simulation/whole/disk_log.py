@@ -70,16 +70,24 @@ class LogOnDisk:
         self._directory = directory_of(topic, partition)
         self._synced = synced
         self._path = ""
+        self._names = -1
+        """How many names there were when the segments were last looked for."""
         self._position = 0
         self._end = 0
 
     def end(self) -> int:
         """The offset behind the last batch; what was cut off since is not noticed."""
-        paths = segments_of(self._files, self._directory)
-        if not paths:
-            return 0
-        if paths[-1] != self._path:
-            self._path, self._position = paths[-1], 0
+        names = self._files.names
+        if len(names) != self._names or self._path not in names:
+            self._names = len(names)  # a segment may be new
+            paths = segments_of(self._files, self._directory)
+            if not paths:
+                return 0
+            newest = paths[-1]
+        else:
+            newest = self._path
+        if newest != self._path:
+            self._path, self._position = newest, 0
             self._end = int(os.path.basename(self._path).removesuffix(".log"))
         inode = self._files.names[self._path]
         data = inode.synced if self._synced else inode.data

@@ -64,6 +64,8 @@ class Network:
         """How often what a client sends is torn."""
         self.on_written: Callable[[Wire, bytes], None] = lambda wire, frame: None
         """Called with each whole frame that the broker hands to a transport."""
+        self.on_closed: Callable[[Wire], None] = lambda wire: None
+        """Called when the broker closes a connection that its client has not given up."""
 
     def bind(self, host: str, port: int, limits: object = None) -> Any:
         """A socket to listen on, in the place of `broker.net.server.bind`."""
@@ -332,6 +334,8 @@ class SimulatedTransport(asyncio.Transport):
         self._buffer.clear()
         self.wire.network.wires.pop(self.wire, None)
         self.wire.network.news.pop(self.wire, None)
+        if self.wire.end is None and not self.wire.closed:
+            self.wire.network.on_closed(self.wire)
         self.wire.finish()
         self.loop.call_soon(self._protocol.connection_lost, error)
 

@@ -110,6 +110,7 @@ class Process:
 
     def ask_to_stop(self) -> None:
         """SIGTERM."""
+        self.serves = False
         if self._stop is not None:
             self.loop.call_soon(self._stop.set)
 

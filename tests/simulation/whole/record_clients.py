@@ -97,6 +97,7 @@ class Producer(Client):
         super().__init__(world, name, host, chance)
         self.records = records
         self.once = once
+        self.may_be_closed = not once  # as Kafka says that a Produce with acks=0 has failed
         self._producer = (-1, -1)
         self._sequence = 0
         self._values: list[bytes] = []

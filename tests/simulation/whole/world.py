@@ -8,10 +8,14 @@ one (process.py); everything around it is virtual, and a thousand seconds pass i
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any
+
+import structlog
 
 from coordinator.calls import Now
 from coordinator.events import Cause, Event, MemberLeft
@@ -36,6 +40,18 @@ from tests.simulation.whole.record_clients import (
 from tests.simulation.whole.replies_on_the_wire import Replies
 from tests.simulation.whole.shard_watch import ShardWatch, watching
 from tests.simulation.whole.topic_clients import TopicAdmin, TopicLife
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """The broker's log lines go nowhere: there are too many."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
 
 UNSEEN_NS = 300 * MS
 """So long a request may lie unread without the broker's knowing that it stood still."""
@@ -89,6 +105,7 @@ class World:
             for topic in (LEDGER, STREAM)
             for partition in range(RECORD_PARTITIONS)
         ]
+        self.network.on_closed = lambda wire: self.guarded(self._closed, wire)
         self.group_clients = self._group_clients(groups)
         self.clients = [*self.group_clients, *self._other_clients()]
         self.by_name = {client.name: client for client in self.clients}
@@ -148,7 +165,7 @@ class World:
         """Let so much time pass."""
         until_ns = self.agenda.now_ns + int(seconds * S)
         self.agenda.at(until_ns, self._leave)
-        with watching(self):
+        with watching(self), silent():
             while self.agenda.now_ns < until_ns:
                 if self.process is None:
                     self._start()
@@ -326,6 +343,14 @@ class World:
         self.digest.update(client.name.encode())
         self.digest.update(frame)
         client.written(frame)
+
+    def _closed(self, wire: Wire) -> None:
+        """The broker closes a connection: it stops, or the client has earned it."""
+        client = self.by_host[wire.address[0]]
+        assert self.process is not None
+        assert client.may_be_closed or not self.process.serves, (
+            f"the broker closes the connection of {client.name}, which did nothing wrong"
+        )
 
     def _check(self) -> None:
         """After each iteration of the loop."""
