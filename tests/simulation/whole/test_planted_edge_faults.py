@@ -21,6 +21,7 @@ from broker.topics.long_poll import LongPolls
 from broker.topics.partition import Partition
 from log.partition_log import PartitionLog
 from protocol.framing import Framer
+from protocol.records.corrupt import CorruptRecords
 from tests.simulated_files import SimulatedFile
 from tests.simulation.whole.world import World
 
@@ -170,7 +171,7 @@ def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch)
             world = World(seed)
             world.run(SECONDS)
             world.rest()
-        except AssertionError as found:
+        except (AssertionError, CorruptRecords) as found:
             print(f"seed {seed}: {found}")
             return
     pytest.fail(f"{MOST_SEEDS} worlds of {SECONDS} s found nothing wrong")
