@@ -4,7 +4,7 @@ Every reply to a request that is a call of its own is noted when the shard makes
 offset that it depends on. When its bytes are handed to a transport, the log must lie on the disk up
 to there (law 2): in the file for a broker that may be killed, below the last fsync where the topic
 flushes each record. When the client decodes it, it must say what the shard said, or that the write
-has failed.
+has failed or takes too long.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.calls import Call, OffsetCommit
 from coordinator.outcome import CommitReply, FetchReply, JoinReply, LeaveReply, Reply, SyncReply
-from coordinator.refusal import write_failed
+from coordinator.refusal import timed_out, write_failed
 
 if TYPE_CHECKING:
     from tests.simulation.whole.shard_watch import ShardWatch
@@ -80,7 +80,8 @@ class Replies:
             if list(map(list, asked)) != list(map(list, taken)):
                 return  # some of its topics or partitions do not exist: answered by the edge
         heard = essence(reply, call)
-        said = [essence(each, made.call) for each in (made.reply, write_failed(made.reply))]
+        errors = write_failed(made.reply), timed_out(made.reply)
+        said = [essence(each, made.call) for each in (made.reply, *errors)]
         assert heard in said, f"{name} hears {heard} of {call}, and the core said {said[0]}"
         self.compared += heard == said[0]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from broker.cores.dropped_offsets import DroppedOffsets
+from broker.cores.groups.dropped_offsets import DroppedOffsets
 from broker.net.connection import Connection
 from broker.net.request import Request
 from broker.time import Time

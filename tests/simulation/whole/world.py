@@ -282,8 +282,7 @@ class World:
 
     def drops_offsets_later(self) -> bool:
         """Whether a shard that cannot write now has still to drop offsets of a deleted topic."""
-        hosted_shards = [] if self.process is None else self.process.broker.runtime.hosted_shards
-        return any(hosted.gone for hosted in hosted_shards)
+        return self.process is not None and any(self.process.broker.runtime.duties.gone.values())
 
     def excuse(self, ns: int) -> None:
         """The broker may be late for so long, and some seconds more."""
