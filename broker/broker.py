@@ -173,7 +173,7 @@ class Broker:
             on_dropped=lambda name: self.deletions.dropped(name),  # noqa: PLW0108 - made below
         )
         self.cleaning = Cleaning(self, self.runtime.life.oldest_needed)
-        self.maintenance = Maintenance(self)
+        self.maintenance = Maintenance(config, self.logs, self.time, self.slicer, self.background)
         self.lags = Lags(self.runtime, self.logs, self.time)
         self._make_topics()
         self._make_server()

@@ -79,7 +79,7 @@ class Cleaning:
         """Since when the dead of an offsets partition outweigh its live (monotonic)."""
         self.workers = (CleanerWorker(broker.time), CleanerWorker(broker.time))
         self._tasks: list[asyncio.Task[None]] = []
-        self.swaps = SegmentSwaps(broker)
+        self.swaps = SegmentSwaps(broker.logs, broker.time, broker.runtime.life.before_exchange)
         self._writing = Lock()
 
     # -- life

@@ -7,16 +7,17 @@ that waits for the disk runs in a thread.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.config.config import Config
+from broker.loop.background import Background
+from broker.loop.slices import Slicer
+from broker.time import Time
+from broker.topics.logs import LogManager
 from broker.topics.partition import Partition
 from log.config import LONG_MAX
 from log.errors import LogPoisoned
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 logger = structlog.get_logger(__name__)
 
@@ -24,8 +25,14 @@ logger = structlog.get_logger(__name__)
 class Maintenance:
     """The recurring work of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(
+        self, config: Config, logs: LogManager, time: Time, slicer: Slicer, background: Background
+    ) -> None:
+        self._config = config
+        self._logs = logs
+        self._time = time
+        self._slicer = slicer
+        self._background = background
         self.retention_runs = 0
         self.checkpoints_written = 0
         self._tasks: list[asyncio.Task[None]] = []
@@ -34,13 +41,13 @@ class Maintenance:
 
     def start(self) -> None:
         """Begins the recurring work."""
-        config = self.broker.config
+        config = self._config
         checkpoint_ms = min(
             config["log.flush.offset.checkpoint.interval.ms"],
             config["log.flush.start.offset.checkpoint.interval.ms"],
         )
         retention_ms = config["log.retention.check.interval.ms"]
-        every = self.broker.background.every
+        every = self._background.every
         checkpoints_s = max(checkpoint_ms, 1000) / 1000
         self._tasks = [
             every("retention", lambda: retention_ms / 1000, self.run_retention, _failed),
@@ -52,22 +59,22 @@ class Maintenance:
         """Ends maintenance: from then on only the code that closes the logs writes to them."""
         for task in self._tasks:
             task.cancel()
-        for partition in self.broker.logs.all():
+        for partition in self._logs.all():
             partition.stop()
 
     # -- retention and checkpoints
 
     async def run_retention(self) -> None:
         """Deletes the segments that are too old or too many; removes those deleted before."""
-        slices = self.broker.slicer.work("retention")
-        for partition in list(self.broker.logs.all()):
+        slices = self._slicer.work("retention")
+        for partition in list(self._logs.all()):
             if slices.over:
                 await slices.pause()
             log = partition.log
-            if log.failed_for_good or log.unreadable or not self.broker.logs.serves(partition):
+            if log.failed_for_good or log.unreadable or not self._logs.serves(partition):
                 continue
             try:
-                now_ms = self.broker.time.now().wall_ms
+                now_ms = self._time.now().wall_ms
                 deleted = log.apply_retention(now_ms, partition.high_watermark)
             except LogPoisoned as error:
                 partition.poisoned(error)
@@ -92,7 +99,7 @@ class Maintenance:
 
     async def write_checkpoints(self) -> None:
         """Writes down recovery points, high watermarks and log starts."""
-        await self.broker.time.in_thread(self.broker.logs.write_checkpoints)
+        await self._time.in_thread(self._logs.write_checkpoints)
         self.checkpoints_written += 1
 
     # -- flushes
@@ -102,15 +109,15 @@ class Maintenance:
 
         Kafka looks at log.flush.scheduler.interval.ms, by default never, whatever flush.ms says.
         """
-        topics = self.broker.logs.topics.values()
+        topics = self._logs.topics.values()
         shortest: int = min((topic.settings["flush.ms"] for topic in topics), default=LONG_MAX)
         return max(10, min(shortest // 2, 1000))
 
     async def flush_overdue(self) -> None:
         """Flushes the logs whose records have been unflushed for longer than flush.ms."""
-        now_ms = self.broker.time.now().mono_ms
+        now_ms = self._time.now().mono_ms
         before, self._unflushed_ms = self._unflushed_ms, {}
-        for partition in list(self.broker.logs.all()):
+        for partition in list(self._logs.all()):
             log = partition.log
             if (
                 log.config.flush_ms == LONG_MAX

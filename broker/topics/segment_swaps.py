@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
+from broker.time import Time
+from broker.topics.logs import LogManager
 from broker.topics.partition import Partition
 from log.clean_job import CleanedGroup
 from log.clean_swap import abandon, commit, discard, exchange, sources_of
 from log.errors import LogPoisoned
 from log.leftovers import CLEANED
+from log.partition_log import PartitionLog
 from log.segment import LOG, Segment, file_name
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
 
 
 class Abandoned(Exception):
@@ -27,8 +27,16 @@ class Abandoned(Exception):
 class SegmentSwaps:
     """The exchanges of one broker; use from the event loop's thread alone."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        logs: LogManager,
+        time: Time,
+        before_exchange: Callable[[PartitionLog], Awaitable[None]],
+    ) -> None:
+        """``before_exchange`` is awaited with a log before its segments are replaced."""
+        self._logs = logs
+        self._time = time
+        self._before_exchange = before_exchange
         self._swaps: set[asyncio.Task[None]] = set()
 
     async def settled(self) -> None:
@@ -39,11 +47,11 @@ class SegmentSwaps:
     async def replace(self, partition: Partition, group: CleanedGroup) -> None:
         """Puts a cleaned segment in the place of its sources. Raises Abandoned, LogPoisoned."""
         log = partition.log
-        await self.broker.runtime.life.before_exchange(log)
+        await self._before_exchange(log)
         sources = sources_of(log, group) if self.is_ours(partition) else None
         if sources is None:
             if self.is_ours(partition):
-                await self.broker.time.in_thread(abandon, log, group)
+                await self._time.in_thread(abandon, log, group)
             raise Abandoned("its segments have gone meanwhile")
         # From now on: the task begins later, and retention may come before it.
         log.segments.swapping = True
@@ -57,7 +65,7 @@ class SegmentSwaps:
     ) -> None:
         log = partition.log
         try:
-            await self.broker.time.in_thread(commit, log, group)
+            await self._time.in_thread(commit, log, group)
             if not self.is_ours(partition):
                 raise Abandoned("the log was closed meanwhile")
             old = exchange(log, group, sources)
@@ -68,7 +76,7 @@ class SegmentSwaps:
             raise
         finally:
             log.segments.swapping = False
-        left = await self.broker.time.in_thread(discard, log.fs, old, sources)
+        left = await self._time.in_thread(discard, log.fs, old, sources)
         log.segments.pending_deletes += left  # the next retention run tries again
 
     def _swap_failed(self, partition: Partition, group: CleanedGroup, error: Exception) -> None:
@@ -81,4 +89,4 @@ class SegmentSwaps:
 
     def is_ours(self, partition: Partition) -> bool:
         """Whether it is still served: its topic may be deleted, or the broker stop."""
-        return not partition.log.failed_for_good and self.broker.logs.serves(partition)
+        return not partition.log.failed_for_good and self._logs.serves(partition)
