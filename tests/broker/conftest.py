@@ -20,15 +20,17 @@ TEST_WITHIN_S = 60
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine test to its end."""
+    """Run a coroutine test to its end; one that is marked with its own time has that."""
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test):
         return None
     wanted = inspect.signature(test).parameters
     arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
+    own = pyfuncitem.get_closest_marker("timeout")
+    within_s = TEST_WITHIN_S if own is None else own.args[0]
 
     async def run() -> None:
-        await asyncio.wait_for(test(**arguments), TEST_WITHIN_S)
+        await asyncio.wait_for(test(**arguments), within_s)
 
     uvloop.run(run())
     return True
