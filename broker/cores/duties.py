@@ -23,7 +23,11 @@ class Duties(Protocol):
         """It is about to be loaded again: what it had accepted and not appended is not there."""
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
-        """All is replayed and nobody has been answered yet. Raises Superseded."""
+        """All is replayed, and nobody has been answered yet; or it was loaded while its log took no
+        writes, and it does now. Raises Superseded."""
+
+    def holds_back(self, hosted: HostedShard[Any], call: Any) -> bool:
+        """Whether its log takes no writes and a call that needs none must wait for one."""
 
     def catch_up(self, hosted: HostedShard[Any]) -> None:
         """It serves."""
@@ -51,6 +55,10 @@ class NoDuties:
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
         """Nothing."""
+
+    def holds_back(self, hosted: HostedShard[Any], call: Any) -> bool:  # noqa: ARG002
+        """No."""
+        return False
 
     def catch_up(self, hosted: HostedShard[Any]) -> None:
         """Nothing."""

@@ -341,6 +341,10 @@ class Life(Generic[CoreT, DutiesT]):
         writable = await hosted.home.writable()
         # It may be loading again, and is waited for again then.
         if writable and hosted.phase is Phase.UNWRITABLE:
+            try:
+                await self.duties.before_serving(hosted)
+            except Superseded:
+                return
             hosted.phase = Phase.ACTIVE
             self.duties.catch_up(hosted)
             self._arm(hosted)

@@ -130,7 +130,7 @@ class Runtime(Generic[CoreT, DutiesT]):
     def submit_to(self, hosted: HostedShard[CoreT], call: Call) -> None:
         """Hands ``call`` to the shard of ``hosted``."""
         if hosted.phase is not _ACTIVE:
-            error = self._refused(hosted.phase, call)
+            error = self._refused(hosted, call)
             if error is not None:
                 call.ticket.take(self._kind.not_served(call, error))
                 return
@@ -349,11 +349,13 @@ class Runtime(Generic[CoreT, DutiesT]):
             self._arm(hosted)
         self.watchdog.ended("tick", began_ns)
 
-    def _refused(self, phase: Phase, call: Call) -> int | None:
+    def _refused(self, hosted: HostedShard[CoreT], call: Call) -> int | None:
         """The error of a call to a shard that is not active; None where it is served."""
+        phase = hosted.phase
         if phase is Phase.LOADING:
             return self._kind.loading_error(call)
         if phase is Phase.UNLOADED or phase is Phase.FAILED:
             return NOT_COORDINATOR
-        served = isinstance(call, self._kind.needs_no_record)
-        return None if served else COORDINATOR_NOT_AVAILABLE
+        if not isinstance(call, self._kind.needs_no_record):
+            return COORDINATOR_NOT_AVAILABLE
+        return self._kind.loading_error(call) if self.duties.holds_back(hosted, call) else None

@@ -3,7 +3,8 @@
 A topic's entry in the registry outlives its offsets: whatever ends the process, the next one knows
 which shards had still to drop them. A new topic of the same name loses no offsets, since each shard
 drops only those below a bound in its log: the end of that log when nobody could commit for the
-name.
+name. Nor does it find old ones: a shard whose log takes no writes answers whoever reads them that
+it is loading.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from broker.cores.duties import Superseded, Work
 from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.slices import Slices
 from broker.time import Time
+from coordinator.calls import Call, OffsetFetch
 from coordinator.shard import GroupShard
 from protocol.errors import NONE
 
@@ -115,23 +117,44 @@ class DroppedOffsets:
             self._begin(hosted, None)
 
     async def before_serving(self, hosted: HostedShard[GroupShard]) -> None:
-        """Does all of it in a shard that is being loaded, before the shard answers anybody.
+        """Does all of it in a shard that does not serve yet, or not what needs a record.
 
         Raises Superseded.
         """
         if not self.gone[hosted.partition]:
             return
-        shard = hosted.core
+        shard, phase = hosted.core, hosted.phase
+
+        def is_here() -> bool:
+            return hosted.core is shard and hosted.phase is phase
+
         self._work(
             hosted,
             partial(shard.topics_deleted, dict(self.gone[hosted.partition]), self._time.now()),
         )
-        while hosted.core is shard and (shard.is_sweeping or hosted.appended < hosted.accepted):
+        while is_here() and (shard.is_sweeping or hosted.appended < hosted.accepted):
             await self._time.sleep(0)  # the turn ends, and appends what there is
-            if hosted.core is shard and shard.is_sweeping:
+            if is_here() and shard.is_sweeping:
                 self._work(hosted, partial(shard.sweep, self._time.now(), ITEMS_PER_PIECE))
-        if hosted.core is not shard:
+        if not is_here():
             raise Superseded
+
+    def holds_back(self, hosted: HostedShard[GroupShard], call: Call) -> bool:
+        """Whether a call would read an offset that is still to be dropped."""
+        gone = self.gone[hosted.partition]
+        if not gone or not isinstance(call, OffsetFetch):
+            return False
+        group_id, topics = call.group_id, call.topics
+        kept = hosted.core.view.offsets
+        if topics is None:
+            topics = [(topic, kept.partitions(group_id, topic)) for topic in kept.topics(group_id)]
+        return any(
+            (entry := kept.get(group_id, topic, partition)) is not None
+            and entry.log_offset < gone[topic]
+            for topic, partitions in topics
+            if topic in gone
+            for partition in partitions
+        )
 
     def _begin(self, hosted: HostedShard[GroupShard], done: asyncio.Future[None] | None) -> None:
         topics = dict(self.gone[hosted.partition])

@@ -192,6 +192,56 @@ async def test_a_shard_that_could_not_drop_them_on_a_full_disk_does_so_later() -
         assert found == [-1] * len(GROUPS)
 
 
+async def test_nobody_reads_what_a_full_disk_keeps_a_shard_from_dropping() -> None:
+    """A new topic of the name would be read from where somebody had got to in the old one."""
+    fs = SimulatedFiles()
+    partitions = 2000
+
+    def fetched(wire: Wire, topics: list[str] | None) -> tuple[int, dict[str, set[int]]]:
+        rows = [{"name": name, "partition_indexes": [*range(partitions)]} for name in topics or ()]
+        rows_or_all = None if topics is None else rows
+        answer = wire.call("OffsetFetch", 7, {"group_id": GROUPS[0], "topics": rows_or_all})
+        return answer["error_code"], {
+            topic["name"]: {each["committed_offset"] for each in topic["partitions"]}
+            for topic in answer["topics"]
+        }
+
+    async with serving(DATA, SETTINGS, fs=fs) as broker:
+        await broker.topics.ensure_offsets_topic()
+        await asked(broker, make)
+        broker.registry.topics["t"] = broker.registry.topics["t"].with_partitions(partitions)
+        await asked(broker, lambda wire: commit(wire, GROUPS[0], 7, partitions=partitions))
+        broker.registry.topics["t"] = broker.registry.topics["t"].with_partitions(1)
+        taken = fs.room(0)
+        fs.capacity_bytes -= taken
+        assert await asked(broker, lambda wire: delete(wire, "t")) == {"t": NONE}
+        hosted = broker.runtime.hosted_for(GROUPS[0])
+        assert hosted is not None
+        await eventually("it is loaded again", lambda: hosted.phase is Phase.UNWRITABLE)
+
+        def look(wire: Wire) -> None:
+            loading = (COORDINATOR_LOAD_IN_PROGRESS, {})
+            assert fetched(wire, ["other", "t"]) == loading
+            assert fetched(wire, None) == loading
+            assert fetched(wire, ["other"]) == (NONE, {"other": {6, -1}})
+
+        await asked(broker, look)
+        fs.capacity_bytes += taken
+
+        def look_until_all_is_dropped(wire: Wire) -> None:
+            answers: list[tuple[int, dict[str, set[int]]]] = []
+
+            def over() -> int:
+                answers.append(fetched(wire, ["t"]))
+                return answers[-1][0]
+
+            until_done(over, 10)
+            assert answers[-1] == (NONE, {"t": {-1}})
+
+        await asked(broker, look_until_all_is_dropped)
+        await eventually("nothing is left of it", lambda: forgotten(broker))
+
+
 async def test_a_heartbeat_passes_while_a_topic_with_many_offsets_is_deleted() -> None:
     """Each piece of the work, and each end of a turn, is a small part of the whole."""
     fs = SimulatedFiles()
