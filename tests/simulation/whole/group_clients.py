@@ -60,7 +60,9 @@ class GroupClient(Client):
     def unread_ns(self, now_ns: int) -> int:
         """How long a request of a member that is one has lain in the broker's kernel, unread."""
         wire = self.wire
-        if wire is None or not wire.arrived or not self.sent or self._confused:
+        if wire is None or wire.transport.gone or not wire.arrived:
+            return 0  # or with a process that is dead
+        if not self.sent or self._confused:
             return 0
         return now_ns - wire.arrived_ns
 
