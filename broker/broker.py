@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -40,6 +41,7 @@ from broker.net.long_requests import LongRequests
 from broker.net.server import Bind, Server, bind
 from broker.net.turn_writes import TurnWrites
 from broker.time import Time
+from broker.topics.cleaner_checkpoint import CleanerCheckpoint
 from broker.topics.cleaning import Cleaning
 from broker.topics.config_changes import ConfigChanges, restore
 from broker.topics.deletions import Deletions, remove_leftovers
@@ -147,13 +149,13 @@ class Broker:
     def _make_parts(self) -> None:
         """Makes the parts that stand on the logs, each with all that it uses.
 
-        Three loops are true ones: whoever deletes topics has the shards drop their offsets, and the
-        shards say when that is done; cleaner and shards each ask how far the other has come; a
-        setting that a request changes bears on the server. One of each pair is made first, with a
-        function that finds the other when it is called.
+        Two loops are true ones: whoever deletes topics has the shards drop their offsets, and the
+        shards say when that is done; a setting that a request changes bears on the server. One of
+        each pair is made first, with a function that finds the other when it is called.
         """
         config = self.config
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
+        cleaned = CleanerCheckpoint(self.logs)
         self.runtime = group_runtime(
             runtime_settings(config, self.logs.settings(OFFSETS_TOPIC)),
             self.time,
@@ -168,11 +170,13 @@ class Broker:
                 ],
                 before_replies=self.writes.hold,
                 after_replies=self.writes.flush,
-                cleaned_to=lambda partition: self.cleaning.cleaned_to(OFFSETS_TOPIC, partition),
+                cleaned_to=partial(cleaned.cleaned_to, OFFSETS_TOPIC),
             ),
             on_dropped=lambda name: self.deletions.dropped(name),  # noqa: PLW0108 - made below
         )
-        self.cleaning = Cleaning(self, self.runtime.life.oldest_needed)
+        self.cleaning = Cleaning(
+            config, self.logs, cleaned, self.runtime.life, self.time, self.background
+        )
         self.maintenance = Maintenance(config, self.logs, self.time, self.slicer, self.background)
         self.lags = Lags(self.runtime, self.logs, self.time)
         self._make_topics()

@@ -99,6 +99,10 @@ class ShardView:
         alone = self.offsets.groups()
         return len(alone) + sum(group not in alone for group in self.recorded)
 
+    def live_records(self) -> int:
+        """About how many records of the log are not superseded: one an offset, one a group."""
+        return self.offsets.count() + len(self.groups)
+
     def counts(self) -> tuple[dict[str, int], int]:
         """Groups by the wire name of their state (every state named), and members in all."""
         by_state = {each.value: 0 for each in State}

@@ -57,6 +57,9 @@ class View(Protocol):
     def known(self) -> int:
         """How many things the log has named so far; during a load too."""
 
+    def live_records(self) -> int:
+        """About how many of the log's records are not superseded; a cleaner leaves these."""
+
 
 class Core(Protocol):
     """What is kept of one partition of an internal topic, and what happens in it.

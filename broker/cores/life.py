@@ -135,6 +135,13 @@ class Life(Generic[CoreT, DutiesT]):
             hosted.core.configure(settings.core)
             settings.write_as(hosted)
 
+    def live_records(self, partition: int) -> int | None:
+        """About how many records of a partition are not superseded; None where it isn't served."""
+        if partition >= len(self.hosted_shards):
+            return None
+        hosted = self.hosted_shards[partition]
+        return hosted.core.view.live_records() if hosted.phase is Phase.ACTIVE else None
+
     def oldest_needed(self, log: PartitionLog) -> int:
         """The offset at and above which no tombstone of a log may go."""
         if self.snapshots is None or log.topic != self._kind.topic:

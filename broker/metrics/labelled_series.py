@@ -199,7 +199,7 @@ class NativeView(View):
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
         """Offsets and replicas of each partition."""
-        cleaning = self.sources.cleaning
+        cleaned = self.sources.cleaning.checkpoint
         topic = label("topic", entry.topic.name)
         node_id = self.sources.registry.node_id
         has_room = self.families.has_room(7 * len(partitions))
@@ -208,7 +208,7 @@ class NativeView(View):
             self._topic_size += log.size_bytes
             self._topic_segments += len(log.segments)
             if log.config.compacts:
-                self._topic_dirty += cleaning.dirty_bytes(log)
+                self._topic_dirty += cleaned.dirty_bytes(log)
             if not has_room:
                 continue
             labels = f'partition="{partition.index}",{topic}'

@@ -10,29 +10,26 @@ log, in the metrics and in /healthz, and tried again less and less often.
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
 import structlog
 
-from broker.cores.hosted_shard import HostedShard, Phase
+from broker.config.config import Config
+from broker.loop.background import Background
+from broker.time import Time
+from broker.topics.cleaner_checkpoint import CleanerCheckpoint, segment_facts
 from broker.topics.cleaner_worker import CleanerWorker, CleaningFailed
+from broker.topics.logs import LogManager
 from broker.topics.partition import Partition
-from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.registry import OFFSETS_TOPIC, Topic
 from broker.topics.segment_swaps import Abandoned, SegmentSwaps
-from log.checkpoint import CLEANER_OFFSET, TopicPartition, read_offsets, write_offsets
+from log.checkpoint import TopicPartition
 from log.clean_job import CleanDone, CleanJob
-from log.clean_plan import Cleanable, SegmentFacts, cleanable, weighs_too_much
-from log.errors import CorruptLog, LogPoisoned
+from log.clean_plan import Cleanable, weighs_too_much
+from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
-from log.segment import Segment
-
-if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.topics.registry import Topic
 
 logger = structlog.get_logger(__name__)
 
@@ -50,6 +47,23 @@ RETRY_MS_MAX = 600_000
 _THROTTLE_MAX = 1e300
 
 
+class OffsetsOwner(Protocol):
+    """Whoever keeps what the records of the offsets topic say; of other topics it knows nothing."""
+
+    @property
+    def settling(self) -> bool:
+        """Whether partitions are being loaded, or were a moment ago: cleaning them waits."""
+
+    def live_records(self, partition: int) -> int | None:
+        """About how many records are not superseded; None while the partition isn't served."""
+
+    def oldest_needed(self, log: PartitionLog) -> int:
+        """The log offset of the newest snapshot: no tombstone from there on may go."""
+
+    async def before_exchange(self, log: PartitionLog) -> None:
+        """Returns when segments below the active one may be replaced."""
+
+
 @dataclass(slots=True)
 class Trouble:
     """Why a partition could not be cleaned, how often, and when it is tried next (monotonic)."""
@@ -62,40 +76,39 @@ class Trouble:
 class Cleaning:
     """The compaction of one broker's logs; use from the event loop's thread alone."""
 
-    def __init__(self, broker: Broker, keep_tombstones_from: Callable[[PartitionLog], int]) -> None:
-        """``keep_tombstones_from`` is asked before each cleaning for the log offset of the
-        partition's newest snapshot."""
-        self.broker = broker
+    def __init__(
+        self,
+        config: Config,
+        logs: LogManager,
+        checkpoint: CleanerCheckpoint,
+        offsets: OffsetsOwner,
+        time: Time,
+        background: Background,
+    ) -> None:
+        self._config = config
+        self._logs = logs
+        self.checkpoint = checkpoint
+        self._offsets = offsets
+        self._time = time
+        self._background = background
         self.runs = self.failures = self.bytes_read = self.bytes_written = 0
         self.troubles: dict[TopicPartition, Trouble] = {}
         """The partitions whose last cleaning failed."""
-        self.checkpoints: dict[TopicPartition, int] = {}
-        """First dirty offset of each log that was ever cleaned: cleaner-offset-checkpoint."""
-        self._keep_tombstones_from = keep_tombstones_from
         self._paused: dict[TopicPartition, int] = {}
         """Until when a log waits that could not be cleaned any further (monotonic milliseconds):
         an open transaction, or records too young, stand in the way."""
         self._heavy_since: dict[int, int] = {}
         """Since when the dead of an offsets partition outweigh its live (monotonic)."""
-        self.workers = (CleanerWorker(broker.time), CleanerWorker(broker.time))
+        self.workers = (CleanerWorker(time), CleanerWorker(time))
         self._tasks: list[asyncio.Task[None]] = []
-        self.swaps = SegmentSwaps(broker.logs, broker.time, broker.runtime.life.before_exchange)
-        self._writing = Lock()
+        self.swaps = SegmentSwaps(logs, time, offsets.before_exchange)
 
     # -- life
 
     def start(self) -> None:
-        """Begins the recurring work, unless log.cleaner.enable is false. Raises CorruptLog."""
-        path = self._checkpoint_path()
-        try:
-            self.checkpoints = read_offsets(self.broker.fs, path)
-        except CorruptLog as damage:
-            logger.warning(
-                "cleaning starts from the beginning: its checkpoint can't be used", why=str(damage)
-            )
-        for topic in {topic for topic, _ in self.checkpoints} - self.broker.logs.topics.keys():
-            self._forget(topic)
-        config = self.broker.config
+        """Begins the recurring work, unless log.cleaner.enable is false. Raises OSError."""
+        self.checkpoint.read()
+        config = self._config
         if config["log.cleaner.enable"]:
             self._tasks = [
                 self._every(lambda: OFFSETS_CHECK_MS / 1000, self.clean_offsets),
@@ -112,7 +125,7 @@ class Cleaning:
         for worker in self.workers:
             await worker.stop()
         if self._tasks:  # one that is just being written in a thread is waited for, too
-            await self.broker.time.in_thread(self._write_checkpoint)
+            await self._time.in_thread(self.checkpoint.write)
 
     def _every(
         self, pause_s: Callable[[], float], clean: Callable[[], Awaitable[bool]]
@@ -121,85 +134,78 @@ class Cleaning:
 
         async def clean_all() -> None:
             while await clean():
-                await self.broker.time.sleep(0)
+                await self._time.sleep(0)
 
-        return self.broker.background.every("cleaning", pause_s, clean_all, self._round_failed)
+        return self._background.every("cleaning", pause_s, clean_all, self._round_failed)
 
     def _round_failed(self, error: Exception) -> None:
         logger.error("a round of cleaning failed", exc_info=error)
         self.failures += 1
 
-    def cleaned_to(self, topic: str, partition: int) -> int:
-        """The offset below which a partition's log has been cleaned."""
-        return self.checkpoints.get((topic, partition), 0)
-
     def topic_deleted(self, topic: Topic) -> None:
         """Forgets it."""
-        self._forget(topic.name)
-        self.broker.spawn(self.broker.time.in_thread(self._write_checkpoint))
-
-    def _forget(self, topic: str) -> None:
-        for of_partition in (self.checkpoints, self.troubles, self._paused):
-            for key in [key for key in of_partition if key[0] == topic]:
+        self.checkpoint.forget(topic.name)
+        for of_partition in (self.troubles, self._paused):
+            for key in [key for key in of_partition if key[0] == topic.name]:
                 del of_partition[key]
+        self._background.spawn(self._time.in_thread(self.checkpoint.write))
 
     # -- the choice
 
     async def clean_offsets(self) -> bool:
         """Rolls and cleans the offsets partition that weighs most, if any weighs too much."""
-        if self.broker.runtime.life.settling:
+        if self._offsets.settling:
             return False
-        due = [
-            each
-            for each in self.broker.runtime.hosted_shards
-            if each.phase is Phase.ACTIVE and self._may_try(each.log) and self._is_due(each)
-        ]
+        entry = self._logs.topics.get(OFFSETS_TOPIC)
+        due = [] if entry is None else [each for each in entry.partitions if self._is_due(each)]
         if not due:
             return False
         heaviest = max(due, key=lambda each: each.log.size_bytes)
-        self._heavy_since.pop(heaviest.partition, None)
-        return await self._clean(heaviest.home, self.workers[0], roll=True)
+        self._heavy_since.pop(heaviest.index, None)
+        return await self._clean(heaviest, self.workers[0], roll=True)
 
-    def _is_due(self, hosted: HostedShard[Any]) -> bool:
-        if not self.is_heavy(hosted):
-            self._heavy_since.pop(hosted.partition, None)
+    def _is_due(self, partition: Partition) -> bool:
+        log = partition.log
+        live = self._offsets.live_records(partition.index)
+        if live is None or not self._may_try(log):
             return False
-        now_ms = self.broker.time.now().mono_ms
-        since_ms = self._heavy_since.setdefault(hosted.partition, now_ms)
+        if not self._is_heavy(log, live):
+            self._heavy_since.pop(partition.index, None)
+            return False
+        now_ms = self._time.now().mono_ms
+        since_ms = self._heavy_since.setdefault(partition.index, now_ms)
         return (
             now_ms - since_ms >= OFFSETS_WAIT_MS
-            or self.dirty_bytes(hosted.log) >= OFFSETS_DIRTY_BYTES_AT_ONCE
+            or self.checkpoint.dirty_bytes(log) >= OFFSETS_DIRTY_BYTES_AT_ONCE
         )
 
-    def is_heavy(self, hosted: HostedShard[Any]) -> bool:
-        """Whether the dead records of a partition weigh more than the live, and at least 1 MiB.
+    def _is_heavy(self, log: PartitionLog, live: int) -> bool:
+        """Whether the dead records of a log weigh more than the ``live``, and at least 1 MiB.
 
-        What is live is estimated: as many records as the cache has offsets and groups, each of the
-        mean size of what was appended since the last cleaning.
+        What the live weigh is estimated: each as much as the mean of what was appended since the
+        last cleaning.
         """
-        log = hosted.log
         size = log.size_bytes
         if size < OFFSETS_DEAD_BYTES_MIN:
             return False
-        dirty_bytes = self.dirty_bytes(log)
-        records = log.log_end_offset - self._first_dirty(log)
+        dirty_bytes = self.checkpoint.dirty_bytes(log)
+        records = log.log_end_offset - self.checkpoint.first_dirty(log)
         if dirty_bytes < OFFSETS_DEAD_BYTES_MIN or records <= 0:
             return False
-        live = hosted.core.view.offsets.count() + len(hosted.core.view.groups)
         return weighs_too_much(
             size, dirty_bytes, live * dirty_bytes // records, OFFSETS_DEAD_BYTES_MIN
         )
 
     async def clean_dirtiest(self) -> bool:
         """Cleans the log with the largest dirty ratio that is due; False when none is."""
-        now_ms = self.broker.time.now().wall_ms
+        now_ms = self._time.now().wall_ms
         due: list[tuple[bool, float, Partition]] = []
-        for partition in list(self.broker.logs.all()):
+        for partition in list(self._logs.all()):
             log = partition.log
             if log.topic == OFFSETS_TOPIC or not log.config.compacts or not self._may_try(log):
                 continue
             self._roll_overdue(log, now_ms)
-            found = self.judge(log, now_ms)
+            found = self.checkpoint.judge(log, now_ms)
             if not found.dirty_bytes:
                 continue
             if found.overdue or found.dirty_ratio > log.config.min_cleanable_dirty_ratio:
@@ -229,7 +235,7 @@ class Cleaning:
         key = (log.topic, log.partition)
         trouble = self.troubles.get(key)
         until_ms = self._paused.get(key, 0) if trouble is None else trouble.retry_ms
-        return until_ms <= 0 or until_ms <= self.broker.time.now().mono_ms
+        return until_ms <= 0 or until_ms <= self._time.now().mono_ms
 
     def uncleanable(self) -> dict[str, str]:
         """Why the last cleaning failed, by partition, for /healthz."""
@@ -237,29 +243,6 @@ class Cleaning:
             f"{topic}-{partition}": trouble.reason
             for (topic, partition), trouble in self.troubles.items()
         }
-
-    # -- how dirty
-
-    def judge(self, log: PartitionLog, now_ms: int) -> Cleanable:
-        """How dirty a log is, and up to where it may be cleaned at ``now_ms`` (wall)."""
-        return cleanable(
-            _facts(log.segments),
-            self.checkpoints.get((log.topic, log.partition)),
-            log.log_start_offset,
-            log.config,
-            now_ms,
-        )
-
-    def dirty_bytes(self, log: PartitionLog) -> int:
-        """Bytes of the segments that no cleaning has seen, the active one included."""
-        dirty = log.segments.from_offset(self._first_dirty(log))
-        return sum(segment.size for segment in dirty)
-
-    def _first_dirty(self, log: PartitionLog) -> int:
-        checkpoint = self.checkpoints.get((log.topic, log.partition), 0)
-        if checkpoint > log.active.base_offset:
-            checkpoint = 0
-        return max(checkpoint, log.log_start_offset)
 
     # -- the work
 
@@ -289,28 +272,28 @@ class Cleaning:
     async def _clean_rolled(self, partition: Partition, worker: CleanerWorker) -> bool:
         """Cleans the segments behind the active one. Raises what stands in the way."""
         log = partition.log
-        found = self.judge(log, self.broker.time.now().wall_ms)
+        found = self.checkpoint.judge(log, self._time.now().wall_ms)
         job = self._job(log, found)
         if log.recovery_point < found.end_offset:
             # What supersedes a record must not be lost with the power when the record is gone.
             await partition.flush()
         done = await worker.clean(job, lambda group: self.swaps.replace(partition, group))
         self._succeeded(log, found, done)
-        await self.broker.time.in_thread(self._write_checkpoint)
+        await self._time.in_thread(self.checkpoint.write)
         return (log.topic, log.partition) not in self._paused
 
     def _job(self, log: PartitionLog, found: Cleanable) -> CleanJob:
-        config, log_config = self.broker.config, log.config
+        config, log_config = self._config, log.config
         rate: float = config["log.cleaner.io.max.bytes.per.second"]
         memory = config["log.cleaner.dedupe.buffer.size"]
         return CleanJob(
             directory=log.directory,
-            segments=[list(facts) for facts in _facts(log.segments)],
+            segments=[list(facts) for facts in segment_facts(log.segments)],
             first_dirty_offset=found.first_dirty_offset,
             end_offset=found.end_offset,
-            now_ms=self.broker.time.now().wall_ms,
+            now_ms=self._time.now().wall_ms,
             delete_retention_ms=log_config.delete_retention_ms,
-            keep_tombstones_from=self._keep_tombstones_from(log),
+            keep_tombstones_from=self._offsets.oldest_needed(log),
             segment_bytes=log_config.segment_bytes,
             segment_index_bytes=log_config.segment_index_bytes,
             index_interval_bytes=log_config.index_interval_bytes,
@@ -328,12 +311,12 @@ class Cleaning:
             logger.info("a partition can be cleaned again", partition=_name(log))
         self._paused.pop(key, None)
         if done.end_offset <= found.first_dirty_offset:
-            backoff_ms: int = max(self.broker.config["log.cleaner.backoff.ms"], 1000)
-            self._paused[key] = self.broker.time.now().mono_ms + backoff_ms
+            backoff_ms: int = max(self._config["log.cleaner.backoff.ms"], 1000)
+            self._paused[key] = self._time.now().mono_ms + backoff_ms
             return
-        self.checkpoints[key] = done.end_offset
-        tell = logger.debug if log.topic == OFFSETS_TOPIC else logger.info  # it may be every second
-        tell(
+        self.checkpoint.note(log, done.end_offset)
+        often = log.topic == OFFSETS_TOPIC  # it may be every second
+        (logger.debug if often else logger.info)(
             "log cleaned",
             partition=_name(log),
             bytes_before=done.bytes_read,
@@ -350,10 +333,10 @@ class Cleaning:
         failures = 1 if known is None else known.failures + 1
         first_ms, most_ms = OFFSETS_RETRY_MS, OFFSETS_RETRY_MS_MAX
         if log.topic != OFFSETS_TOPIC:
-            first_ms = max(self.broker.config["log.cleaner.backoff.ms"], 1000)
+            first_ms = max(self._config["log.cleaner.backoff.ms"], 1000)
             most_ms = RETRY_MS_MAX
         wait_ms = min(first_ms * 2 ** min(failures - 1, 20), most_ms)
-        now_ms = self.broker.time.now().mono_ms
+        now_ms = self._time.now().mono_ms
         self.troubles[key] = Trouble(reason, failures, now_ms + wait_ms)
         self.failures += 1
         logger.error(
@@ -363,31 +346,6 @@ class Cleaning:
             failures=failures,
             next_try_ms=wait_ms,
         )
-
-    # -- the checkpoint
-
-    def _checkpoint_path(self) -> str:
-        return os.path.join(self.broker.directory, CLEANER_OFFSET)
-
-    def _write_checkpoint(self) -> None:
-        with self._writing:
-            try:
-                write_offsets(self.broker.fs, self._checkpoint_path(), dict(self.checkpoints))
-            except OSError as error:  # it only saves reading the same again
-                logger.warning("the cleaner's checkpoint can't be written", error=str(error))
-
-
-def _facts(segments: Iterable[Segment]) -> list[SegmentFacts]:
-    return [
-        SegmentFacts(
-            segment.base_offset,
-            segment.size,
-            segment.max_timestamp_ms,
-            segment.index.size_bytes,
-            segment.time_index.size_bytes,
-        )
-        for segment in segments
-    ]
 
 
 def _name(log: PartitionLog) -> str:

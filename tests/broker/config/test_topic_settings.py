@@ -343,7 +343,7 @@ async def test_the_lags_say_what_may_and_what_must_be_cleaned(tmp_path: Path) ->
         orders.pass_ms(10_000)
 
         def judged() -> tuple[bool, bool]:
-            found = orders.broker.cleaning.judge(orders.log, orders.now_ms)
+            found = orders.broker.cleaning.checkpoint.judge(orders.log, orders.now_ms)
             return bool(found.dirty_bytes), found.overdue
 
         assert judged() == (True, False)

@@ -93,7 +93,11 @@ class CounterCore:
         self.counts: Counter[str] = Counter()
         self.parked: dict[Any, int] = {}
         self.live = False
-        self.view = SimpleNamespace(counts=self.counts, known=lambda: len(self.counts))
+        self.view = SimpleNamespace(
+            counts=self.counts,
+            known=lambda: len(self.counts),
+            live_records=lambda: sum(self.counts.values()),
+        )
 
     def handle(self, call: Any, now: Now) -> Any:
         assert self.live

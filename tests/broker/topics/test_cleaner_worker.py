@@ -32,7 +32,7 @@ async def test_a_cleaner_process_that_dies_is_told_and_replaced(tmp_path: Path) 
         log = make_topic(broker)
         write(log, random.Random(4), 100)
         worker = CleanerWorker(Time())
-        job = broker.cleaning._job(log, broker.cleaning.judge(log, 1000))
+        job = broker.cleaning._job(log, broker.cleaning.checkpoint.judge(log, 1000))
 
         async def kill(group: CleanedGroup) -> None:
             assert worker.pid is not None
@@ -63,7 +63,7 @@ async def test_the_cleaner_process_ends_with_the_broker_whatever_it_is_doing(
         log = make_topic(broker)
         write(log, random.Random(8), 100)
         worker = CleanerWorker(Time())
-        job = broker.cleaning._job(log, broker.cleaning.judge(log, 1000))
+        job = broker.cleaning._job(log, broker.cleaning.checkpoint.judge(log, 1000))
         job.bytes_per_second = 1.0  # it would take days
         cleaning = asyncio.create_task(worker.clean(job, lambda _: asyncio.sleep(0)))
         await eventually(lambda: worker.pid)
@@ -114,7 +114,7 @@ async def test_a_cleaner_that_works_for_long_is_not_taken_for_one_that_hangs(
         log.roll()
         worker = CleanerWorker(Time())
         worker.silence_s = 2.0
-        job = broker.cleaning._job(log, broker.cleaning.judge(log, 1000))
+        job = broker.cleaning._job(log, broker.cleaning.checkpoint.judge(log, 1000))
         job.bytes_per_second = log.size_bytes / 3  # 3 s for reading alone, in one piece
         done = await worker.clean(job, lambda _: asyncio.sleep(0))
         assert done.milliseconds > 2500
@@ -176,7 +176,7 @@ async def test_nothing_is_deleted_from_the_moment_an_exchange_is_decided(tmp_pat
             await decided[-1]
 
         done = await worker.clean(
-            broker.cleaning._job(log, broker.cleaning.judge(log, 1000)), decide
+            broker.cleaning._job(log, broker.cleaning.checkpoint.judge(log, 1000)), decide
         )
         assert done.end_offset == log.active.base_offset
         assert decided

@@ -48,7 +48,7 @@ async def test_the_dirtiest_log_is_cleaned_and_the_checkpoint_says_up_to_where(
         assert read_offsets(broker.fs, str(tmp_path / CLEANER_OFFSET)) == {
             ("t", 0): log.active.base_offset
         }
-        assert broker.cleaning.dirty_bytes(log) == log.active.size
+        assert broker.cleaning.checkpoint.dirty_bytes(log) == log.active.size
         assert not [n for n in os.listdir(log.directory) if n.endswith((".cleaned", ".swap"))]
 
 
@@ -160,10 +160,11 @@ async def test_records_wait_for_min_compaction_lag_and_old_ones_for_no_ratio(
             write(log, random.Random(6), 100)
         cleaning = broker.cleaning
 
-        assert not cleaning.judge(young, 1999).dirty_bytes
-        assert cleaning.judge(young, 2000).dirty_bytes == sum(s.size for s in young.segments[:-1])
-        assert not cleaning.judge(old, 1500).overdue
-        assert cleaning.judge(old, 1501).overdue
+        judge = cleaning.checkpoint.judge
+        assert not judge(young, 1999).dirty_bytes
+        assert judge(young, 2000).dirty_bytes == sum(s.size for s in young.segments[:-1])
+        assert not judge(old, 1500).overdue
+        assert judge(old, 1501).overdue
         assert await cleaning.clean_dirtiest(), "both are due by today's clock"
         assert await cleaning.clean_dirtiest()
         assert not await cleaning.clean_dirtiest()
