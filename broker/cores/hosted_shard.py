@@ -73,11 +73,11 @@ class HostedShard(Generic[CoreT]):
         self,
         kind: Kind[CoreT],
         core: CoreT,
-        home: Partition,
+        partition: Partition,
         partitions: int,
         errors: InternalErrors | None = None,
     ) -> None:
-        self.partition = home.index
+        self.index = partition.index
         self.partitions = partitions
         """How many the topic has: a key says which of them is its own."""
         self.errors = errors or InternalErrors()
@@ -86,9 +86,9 @@ class HostedShard(Generic[CoreT]):
         self._encode = kind.encode
         self._long_run = kind.long_run
         self._run_records_max = kind.run_records_max
-        self.home = home
+        self.partition = partition
         """Whose log this is: it says what is stable."""
-        self.log = home.log
+        self.log = partition.log
         self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
         """What makes a batch: its section, count, first offset, and its two times."""
         self.phase = Phase.LOADING
@@ -186,12 +186,12 @@ class HostedShard(Generic[CoreT]):
 
     def reader(self) -> Reader:
         """What loads the core that is here now."""
-        return self.kind.reader(self.core, self.partition, self.partitions, self.pass_over)
+        return self.kind.reader(self.core, self.index, self.partitions, self.pass_over)
 
     @property
     def place(self) -> tuple[int, int]:
         """Its partition, and of how many."""
-        return self.partition, self.partitions
+        return self.index, self.partitions
 
     def refuse_foreign(self) -> None:
         """Nobody else writes this log now."""
@@ -205,7 +205,7 @@ class HostedShard(Generic[CoreT]):
     def drop_unwritten(self, error: Exception) -> None:
         """Drops what was accepted and not appended: its replies become errors."""
         self._units.clear()
-        self.home.fail_unwritten(error)
+        self.partition.fail_unwritten(error)
 
     def reset(self, core: CoreT) -> None:
         """A fresh core for another load; `drop_unwritten` has emptied the rest."""

@@ -88,12 +88,12 @@ class Life(Generic[CoreT, DutiesT]):
         assert not self.hosted_shards, "the internal topic has its shards already"
         self._loop = asyncio.get_running_loop()
         kind = self._kind
-        for home in partitions:
-            hosted = HostedShard(kind, self._new_core(), home, len(partitions), self._errors)
+        for partition in partitions:
+            hosted = HostedShard(kind, self._new_core(), partition, len(partitions), self._errors)
             self._settings.write_as(hosted)
-            hosted.pass_over = self._settings.pass_over(hosted.partition)
+            hosted.pass_over = self._settings.pass_over(hosted.index)
             self.hosted_shards.append(hosted)
-            home.when_failed(partial(self._stop_for_good, hosted))
+            partition.when_failed(partial(self._stop_for_good, hosted))
         if topic_id is not None and kind.snapshot is not None:
             self.snapshots = Snapshots(kind, topic_id, self._hooks.cleaned_to, self._slicer)
             work = self.snapshots.run(self.hosted_shards, lambda: self.settling)
@@ -118,7 +118,7 @@ class Life(Generic[CoreT, DutiesT]):
         if self.fatal is None:
             end_turn()
             for hosted in self.hosted_shards:
-                await hosted.home.settled()
+                await hosted.partition.settled()
         with self._hooks.replies_together():
             for hosted in self.hosted_shards:
                 self._unload(hosted, Phase.UNLOADED)
@@ -173,7 +173,7 @@ class Life(Generic[CoreT, DutiesT]):
 
     def unreadable(self) -> dict[str, str]:
         """Why a partition can't be served, by its name, for /healthz."""
-        logs = [(hosted.home.name, hosted.log) for hosted in self.hosted_shards]
+        logs = [(hosted.partition.name, hosted.log) for hosted in self.hosted_shards]
         return {name: log.unreadable for name, log in logs if log.unreadable}
 
     def _new_core(self) -> CoreT:
@@ -195,7 +195,7 @@ class Life(Generic[CoreT, DutiesT]):
     def append_failed(self, hosted: HostedShard[CoreT], error: Exception) -> None:
         """Law 6: replies that depend on the write become errors, and the shard is loaded again."""
         hosted.drop_unwritten(error)
-        hosted.home.append_failed(error)
+        hosted.partition.append_failed(error)
         if hosted.log.failed_for_good:
             return  # `_stop_for_good`
         self._unload(hosted, Phase.LOADING)
@@ -203,7 +203,7 @@ class Life(Generic[CoreT, DutiesT]):
         logger.error(
             "an append failed; the shard loads again and refuses commits until a write succeeds",
             topic=self._kind.topic,
-            partition=hosted.partition,
+            partition=hosted.index,
             error=str(error),
         )
 
@@ -238,12 +238,12 @@ class Life(Generic[CoreT, DutiesT]):
         if write and hosted.accepted > hosted.appended:
             try:
                 max_bytes = self._settings.core.max_record_bytes
-                hosted.home.appended(hosted.append(self._time.now().wall_ms, max_bytes))
+                hosted.partition.appended(hosted.append(self._time.now().wall_ms, max_bytes))
             except Exception as why:  # noqa: BLE001 - the probe after the load sees to it
                 writable, failed = False, why
         answered = self._unload(hosted, Phase.LOADING)
         if failed is not None:
-            hosted.home.append_failed(failed)
+            hosted.partition.append_failed(failed)
             if hosted.log.failed_for_good:
                 return answered
         now_ms = self._time.now().mono_ms
@@ -252,13 +252,13 @@ class Life(Generic[CoreT, DutiesT]):
         hosted.broke_down_ms = now_ms
         wait_ms = 0 if not again else min(1000 << min(hosted.breakdowns - 2, 6), RELOAD_MS_MAX)
         self._load_again(hosted, writable, wait_ms)
-        self._errors.caught("shard", error, partition=hosted.partition, loaded_again_in_ms=wait_ms)
+        self._errors.caught("shard", error, partition=hosted.index, loaded_again_in_ms=wait_ms)
         return answered
 
     def _stop_for_good(self, hosted: HostedShard[CoreT], error: Exception) -> None:
         """A log has failed for good; its partition stops the broker."""
         if self.fatal is None:
-            self.fatal = f"{hosted.home.name} can't be written safely any more: {error}"
+            self.fatal = f"{hosted.partition.name} can't be written safely any more: {error}"
         self._shut(hosted, Phase.UNLOADED)
 
     def _shut(self, hosted: HostedShard[CoreT], phase: Phase) -> None:
@@ -280,7 +280,7 @@ class Life(Generic[CoreT, DutiesT]):
         try:
             _, replies, events = hosted.core.unload(NOT_COORDINATOR)
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
-            self._errors.caught("shard", error, partition=hosted.partition)
+            self._errors.caught("shard", error, partition=hosted.index)
             return []
         for ticket, reply in replies:
             deliver(ticket, reply, self._errors)
@@ -345,7 +345,7 @@ class Life(Generic[CoreT, DutiesT]):
 
     async def _serve_when_writable(self, hosted: HostedShard[CoreT]) -> None:
         """Makes ``hosted`` whole again once its log takes writes."""
-        writable = await hosted.home.writable()
+        writable = await hosted.partition.writable()
         # It may be loading again, and is waited for again then.
         if writable and hosted.phase is Phase.UNWRITABLE:
             try:
@@ -358,8 +358,8 @@ class Life(Generic[CoreT, DutiesT]):
 
     def _loaded(self, hosted: HostedShard[CoreT], writable: bool = True) -> None:
         hosted.phase = Phase.ACTIVE if writable else Phase.UNWRITABLE
-        if hosted.home.high_watermark < hosted.appended:
-            hosted.home.appended(0)
+        if hosted.partition.high_watermark < hosted.appended:
+            hosted.partition.appended(0)
         self._take(hosted, hosted.core.loaded(self._time.now()))
         self.duties.catch_up(hosted)
 

@@ -75,12 +75,12 @@ async def load(
     if reader.skipped:
         logger.warning(
             "records of unknown kinds were skipped",
-            partition=hosted.partition,
+            partition=hosted.index,
             kinds=dict(reader.skipped),
         )
     logger.info(
         f"{hosted.kind.things} loaded",
-        partition=hosted.partition,
+        partition=hosted.index,
         records=hosted.loaded_records,
         bytes=hosted.loaded_bytes,
         groups=hosted.core.view.known(),
@@ -132,7 +132,7 @@ def _next_due(due: int, header: BatchHeader) -> int:
 
 def give_up(hosted: HostedShard[Any], error: Exception) -> None:
     """Records and logs why the log of ``hosted`` can't be loaded, and what an operator can do."""
-    name = f"{hosted.log.topic}-{hosted.partition}"
+    name = f"{hosted.log.topic}-{hosted.index}"
     if isinstance(error, CorruptLog):
         reason = str(error.with_advice(name))
     elif isinstance(error, CorruptRecord) and error.log_offset >= 0:
@@ -145,7 +145,7 @@ def give_up(hosted: HostedShard[Any], error: Exception) -> None:
     hosted.log.unreadable = reason
     logger.error(
         f"the {hosted.kind.things} of a partition can't be read; their requests are refused",
-        partition=hosted.partition,
+        partition=hosted.index,
         reason=reason,
         exc_info=None if isinstance(error, CorruptLog | CorruptRecord | OSError) else error,
     )
@@ -161,7 +161,7 @@ def progress(hosted_shards: Sequence[HostedShard[Any]]) -> dict[str, Any]:
         "bytes_loaded": sum(hosted.loaded_bytes for hosted in hosted_shards),
         "groups_loaded": sum(hosted.core.view.known() for hosted in hosted_shards),
         "loading": {
-            str(hosted.partition): {
+            str(hosted.index): {
                 "records": hosted.loaded_records,
                 "bytes": hosted.loaded_bytes,
                 "groups": hosted.core.view.known(),

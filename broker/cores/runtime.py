@@ -151,11 +151,11 @@ class Runtime(Generic[CoreT, DutiesT]):
                     deliver(ticket, reply, self.errors)
                 replies = ()
         accepted = hosted.accepted
-        home = hosted.home
-        if accepted > home.high_watermark:
+        partition = hosted.partition
+        if accepted > partition.high_watermark:
             if replies:
                 deadline_ms = now.mono_ms + self.settings.commit_timeout_ms
-                home.when_stable(accepted, replies, self._not_stable, deadline_ms)
+                partition.when_stable(accepted, replies, self._not_stable, deadline_ms)
         else:
             for ticket, reply in replies:
                 try:
@@ -181,7 +181,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         """
         answered = set()
         if isinstance(call, self._kind.reads):
-            self.errors.caught("shard", error, partition=hosted.partition)
+            self.errors.caught("shard", error, partition=hosted.index)
         else:
             answered.update(self.life.break_down(hosted, error))
             for ticket, reply in replies:
@@ -224,7 +224,7 @@ class Runtime(Generic[CoreT, DutiesT]):
             hosted.accept(records)
         if replies:
             deadline_ms = self.time.now().mono_ms + self.settings.commit_timeout_ms
-            hosted.home.when_stable(hosted.accepted, replies, self._not_stable, deadline_ms)
+            hosted.partition.when_stable(hosted.accepted, replies, self._not_stable, deadline_ms)
         self._touch(hosted)
         if events:
             self.life.emit(events)
@@ -272,10 +272,10 @@ class Runtime(Generic[CoreT, DutiesT]):
         except Exception as error:  # noqa: BLE001 - whatever the disk says, the shard stops
             self.life.append_failed(hosted, error)
             return False
-        home = hosted.home
-        home.writes.append.add(self._ticks_ns() - began_ns)
-        home.writes.records.add(hosted.appended - before)
-        home.appended(size)
+        partition = hosted.partition
+        partition.writes.append.add(self._ticks_ns() - began_ns)
+        partition.writes.records.add(hosted.appended - before)
+        partition.appended(size)
         return True
 
     async def append_foreign(self, partition: int, append: Callable[[], AppendInfo]) -> AppendInfo:
@@ -338,7 +338,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         first, self._first_due = self._first_due, 0
         for hosted in [*self.hosted_shards[first:], *self.hosted_shards[:first]]:
             if self._ticks_ns() - began_ns > SLICE_NS:
-                self._first_due = hosted.partition
+                self._first_due = hosted.index
                 break
             if hosted.phase is not Phase.ACTIVE:
                 continue

@@ -184,12 +184,12 @@ class Snapshots:
 
     def _is_due(self, hosted: HostedShard[Any], bytes_due: int) -> bool:
         if bytes_due == BYTES_DUE:
-            bytes_due = max(bytes_due, self._bytes.get(hosted.partition, 0))
+            bytes_due = max(bytes_due, self._bytes.get(hosted.index, 0))
         return self._bytes_missed(hosted) >= bytes_due
 
     def _bytes_missed(self, hosted: HostedShard[Any]) -> int:
         """How much of the log a start would have to replay; 0 where nothing can be done now."""
-        partition, log = hosted.partition, hosted.log
+        partition, log = hosted.index, hosted.log
         begin = self._begin.get(partition, log.log_start_offset)
         if hosted.phase is not Phase.ACTIVE or hosted.appended <= begin:
             return 0
@@ -213,15 +213,15 @@ class Snapshots:
 
         Before a cleaner's work below there counts: what it does to older ones makes them useless.
         """
-        while hosted.partition in self._under_way:
+        while hosted.index in self._under_way:
             await self._time.sleep(0.001)
-        old = self.oldest_needed(hosted.partition) <= offset < hosted.appended
+        old = self.oldest_needed(hosted.index) <= offset < hosted.appended
         if old and hosted.phase is Phase.ACTIVE and not self._closing:
             await self.write(hosted)
 
     async def write(self, hosted: HostedShard[Any]) -> bool:
         """Writes one; False if that is not possible now, with a log line if it failed."""
-        core, partition = hosted.core, hosted.partition
+        core, partition = hosted.core, hosted.index
         if partition in self._under_way:
             return False  # somebody else's began between the look and this turn
         self._under_way.add(partition)
@@ -242,7 +242,7 @@ class Snapshots:
         return done
 
     async def _write(self, hosted: HostedShard[Any], core: Any) -> bool:
-        log, partition = hosted.log, hosted.partition
+        log, partition = hosted.log, hosted.index
         output, writer = _Output(log, self._path(log)), ImageWriter()
         async with self._encoding:
             if not _same(hosted, core):

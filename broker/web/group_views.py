@@ -56,7 +56,7 @@ def group_head(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
         "protocol": group.protocol_name,
         "generation": group.generation_id,
         "leader": group.leader_id,
-        "coordinator_partition": hosted.partition,
+        "coordinator_partition": hosted.index,
         "awaits": _awaits(group, now),
     }
 

@@ -72,23 +72,23 @@ class DroppedOffsets:
         for name, bounds in (unfinished or {}).items():
             for hosted in self._hosted_shards:
                 if bounds is None:
-                    self.gone[hosted.partition][name] = hosted.log.log_end_offset
-                elif hosted.partition in bounds:
-                    self.gone[hosted.partition][name] = min(
-                        bounds[hosted.partition], hosted.log.log_end_offset
+                    self.gone[hosted.index][name] = hosted.log.log_end_offset
+                elif hosted.index in bounds:
+                    self.gone[hosted.index][name] = min(
+                        bounds[hosted.index], hosted.log.log_end_offset
                     )
 
     def restarted(self, hosted: HostedShard[GroupShard]) -> None:
         """What was accepted and not written is not there; its log offsets are given anew."""
-        gone, end = self.gone[hosted.partition], hosted.log.log_end_offset
-        self.gone[hosted.partition] = {topic: min(below, end) for topic, below in gone.items()}
+        gone, end = self.gone[hosted.index], hosted.log.log_end_offset
+        self.gone[hosted.index] = {topic: min(below, end) for topic, below in gone.items()}
 
     def left(self, topic: str) -> dict[int, int]:
         """The shards that have still to drop offsets of a topic: partition to bound."""
         return {
-            hosted.partition: self.gone[hosted.partition][topic]
+            hosted.index: self.gone[hosted.index][topic]
             for hosted in self._hosted_shards
-            if topic in self.gone[hosted.partition]
+            if topic in self.gone[hosted.index]
         }
 
     async def drop(self, topics: Iterable[str], slices: Slices) -> None:
@@ -98,7 +98,7 @@ class DroppedOffsets:
         """
         names = list(topics)
         for hosted in self._hosted_shards:
-            self.gone[hosted.partition].update(dict.fromkeys(names, hosted.accepted))
+            self.gone[hosted.index].update(dict.fromkeys(names, hosted.accepted))
         waiting = []
         for hosted in self._hosted_shards:
             if slices.over:
@@ -113,7 +113,7 @@ class DroppedOffsets:
 
     def catch_up(self, hosted: HostedShard[GroupShard]) -> None:
         """Begins what a shard that serves has still to do."""
-        if self.gone[hosted.partition] and hosted.phase is Phase.ACTIVE:
+        if self.gone[hosted.index] and hosted.phase is Phase.ACTIVE:
             self._begin(hosted, None)
 
     async def before_serving(self, hosted: HostedShard[GroupShard]) -> None:
@@ -121,7 +121,7 @@ class DroppedOffsets:
 
         Raises Superseded.
         """
-        if not self.gone[hosted.partition]:
+        if not self.gone[hosted.index]:
             return
         shard, phase = hosted.core, hosted.phase
 
@@ -130,7 +130,7 @@ class DroppedOffsets:
 
         self._work(
             hosted,
-            partial(shard.topics_deleted, dict(self.gone[hosted.partition]), self._time.now()),
+            partial(shard.topics_deleted, dict(self.gone[hosted.index]), self._time.now()),
         )
         while is_here() and (shard.is_sweeping or hosted.appended < hosted.accepted):
             await self._time.sleep(0)  # the turn ends, and appends what there is
@@ -141,7 +141,7 @@ class DroppedOffsets:
 
     def holds_back(self, hosted: HostedShard[GroupShard], call: Call) -> bool:
         """Whether a call would read an offset that is still to be dropped."""
-        gone = self.gone[hosted.partition]
+        gone = self.gone[hosted.index]
         if not gone or not isinstance(call, OffsetFetch):
             return False
         group_id, topics = call.group_id, call.topics
@@ -157,7 +157,7 @@ class DroppedOffsets:
         )
 
     def _begin(self, hosted: HostedShard[GroupShard], done: asyncio.Future[None] | None) -> None:
-        topics = dict(self.gone[hosted.partition])
+        topics = dict(self.gone[hosted.index])
         ticket = _Dropping(self, hosted, topics, done)
         self._work(hosted, lambda: hosted.core.topics_deleted(topics, self._time.now(), ticket))
         if hosted.phase is not Phase.ACTIVE and done is not None and not done.done():
@@ -173,8 +173,8 @@ class DroppedOffsets:
         """A shard's tombstones are stable, or it has failed and will be loaded again."""
         if error_code == NONE:
             for name, below in topics.items():
-                if self.gone[hosted.partition].get(name) == below:
-                    del self.gone[hosted.partition][name]
+                if self.gone[hosted.index].get(name) == below:
+                    del self.gone[hosted.index][name]
                     if not self.left(name):
                         self._on_dropped(name)
         else:

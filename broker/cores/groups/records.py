@@ -80,8 +80,8 @@ def check_owner(group_id: str, log_offset: int, partition: int, partitions: int)
     if owner != partition:
         raise CorruptRecord(
             log_offset,
-            f"it is of group {group_id!r}, which belongs into partition {owner} of"
-            f" {partitions}, not into {partition}",
+            f"it is of group {group_id!r}, which belongs to partition {owner} of"
+            f" {partitions}, not to {partition}",
         )
 
 

@@ -169,10 +169,10 @@ async def test_a_commit_waits_so_long_for_its_flush(tmp_path: Path) -> None:
         assert await served.client.commit(GROUP, 1) == NONE
         with served.held_flush():
             late = served.client.send_commit(GROUP, 2)
-            await eventually(lambda: served.hosted.home.waiting)
+            await eventually(lambda: served.hosted.partition.waiting)
 
             served.pass_ms(699)
-            assert served.hosted.home.waiting, "it still waits"
+            assert served.hosted.partition.waiting, "it still waits"
             served.pass_ms(1)
             reply = await served.client.receive(late)
             assert reply["topics"][0]["partitions"][0]["error_code"] == COORDINATOR_NOT_AVAILABLE
@@ -185,7 +185,7 @@ async def test_a_commit_is_answered_when_its_record_is_stable(acks: int, tmp_pat
         with served.held_flush():
             commit = served.client.send_commit(GROUP, 2)
             await eventually(lambda: served.hosted.appended == 1)
-            assert served.hosted.home.waiting, "written, not flushed, not answered"
+            assert served.hosted.partition.waiting, "written, not flushed, not answered"
         reply = await served.client.receive(commit)
         assert reply["topics"][0]["partitions"][0]["error_code"] == NONE
 
@@ -195,7 +195,7 @@ async def test_with_no_acks_a_commit_is_answered_at_once(tmp_path: Path) -> None
     async with serving(tmp_path, {**FLUSHED, "offsets.commit.required.acks": 0}) as served:
         with served.held_flush():
             assert await served.client.commit(GROUP, 2) == NONE
-            assert served.hosted.home.high_watermark == 0
+            assert served.hosted.partition.high_watermark == 0
         assert await served.client.fetch(GROUP) == 2, "and it is kept all the same"
 
 

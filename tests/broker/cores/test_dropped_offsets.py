@@ -119,7 +119,7 @@ async def test_a_new_topic_keeps_its_offsets_though_shards_still_have_those_of_t
     def only_some(
         self: DroppedOffsets, hosted: HostedShard, done: asyncio.Future[None] | None
     ) -> None:
-        if hosted.partition % 2:
+        if hosted.index % 2:
             begin(self, hosted, done)
         elif done is not None:
             done.set_result(None)

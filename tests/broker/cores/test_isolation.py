@@ -80,7 +80,7 @@ async def test_an_observer_that_fails_each_time_changes_no_answer_and_no_other_o
         assert await client.commit(HERE, 3, **who) == NONE, "moved back: that is told too"
 
         assert await client.fetch(HERE) == 3
-        assert broker.logs[hosted_of(broker, HERE).partition].log_end_offset == 3, "all is recorded"
+        assert broker.logs[hosted_of(broker, HERE).index].log_end_offset == 3, "all is recorded"
         assert seen[0] == "MemberJoined"
         assert seen[-1] == "OffsetsMovedBack"
         assert broker.runtime.errors.counts["observer"] == len(seen)
@@ -97,7 +97,7 @@ async def test_facts_are_told_when_records_are_accepted_and_answers_on_their_way
         assert await client.commit(HERE, 7) == NONE
         seen: list[tuple[int, int]] = []
         broker.runtime.life.observers.append(
-            lambda *_: seen.append((hosted.accepted, hosted.home.waiting))
+            lambda *_: seen.append((hosted.accepted, hosted.partition.waiting))
         )
 
         assert await client.commit(HERE, 3) == NONE

@@ -111,13 +111,13 @@ async def test_a_reply_leaves_after_its_record_is_written(tmp_path: Path) -> Non
         await broker.ensure_offsets_topic()
         seen: list[tuple[int, int]] = []
         hosted = hosted_of(broker, HERE)
-        appended = hosted.home.appended
+        appended = hosted.partition.appended
 
         def spy(size_bytes: int) -> None:
-            seen.append((len(disk.writes), hosted.home.waiting))
+            seen.append((len(disk.writes), hosted.partition.waiting))
             appended(size_bytes)
 
-        hosted.home.appended = spy  # type: ignore[method-assign]
+        hosted.partition.appended = spy  # type: ignore[method-assign]
         client = await broker.client()
         assert await client.commit(HERE, 5) == NONE
 
@@ -210,11 +210,11 @@ async def test_while_one_partition_flushes_its_own_wait_and_others_do_not(tmp_pa
         await eventually(lambda: flushes == [1])
         more = [here.send_commit(HERE, offset) for offset in (2, 3, 4)]
         fetch = reader.send_fetch(HERE)
-        await eventually(lambda: slow.home.waiting == 5)
+        await eventually(lambda: slow.partition.waiting == 5)
 
         assert await there.commit(THERE, 9) == NONE, "the other partition goes on"
         assert await there.fetch(THERE) == 9
-        assert slow.home.waiting == 5, "neither the commits nor the read were answered"
+        assert slow.partition.waiting == 5, "neither the commits nor the read were answered"
         gate.set()
 
         for handle in (first, *more):
@@ -242,18 +242,18 @@ async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path
         hosted.log.flush = held  # type: ignore[method-assign]
         client, member = await broker.client(), await broker.client()
         commit = client.send_commit(HERE, 1)
-        await eventually(lambda: hosted.home.waiting == 1)
+        await eventually(lambda: hosted.partition.waiting == 1)
 
         time.move(1999)
-        hosted.home.expire()
-        assert hosted.home.waiting == 1
+        hosted.partition.expire()
+        assert hosted.partition.waiting == 1
         time.move(1)
-        hosted.home.expire()
+        hosted.partition.expire()
 
         reply = await client.receive(commit)
         assert reply["topics"][0]["partitions"][0]["error_code"] == COORDINATOR_NOT_AVAILABLE
         gate.set()
-        await eventually(lambda: hosted.home.high_watermark == hosted.appended)
+        await eventually(lambda: hosted.partition.high_watermark == hosted.appended)
         gate.clear()
         joined = await member.call(
             JOIN_GROUP.key,
@@ -273,13 +273,13 @@ async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path
             member_id=joined["member_id"],
             assignments=[],
         )
-        await eventually(lambda: hosted.home.waiting == 1)
+        await eventually(lambda: hosted.partition.waiting == 1)
         time.move(2000)
-        hosted.home.expire()
+        hosted.partition.expire()
 
         assert (await member.receive(sync))["error_code"] == REBALANCE_IN_PROGRESS
         gate.set()
-        await eventually(lambda: hosted.home.high_watermark == hosted.appended)
+        await eventually(lambda: hosted.partition.high_watermark == hosted.appended)
         assert await client.fetch(HERE) == 1, "the record was kept all the same"
 
 
@@ -298,10 +298,10 @@ async def test_required_acks_of_0_answer_a_commit_before_it_is_written(tmp_path:
             client = await broker.client()
             commit = client.send_commit(HERE, 1)
             if waits:
-                await eventually(lambda hosted=hosted: hosted.home.waiting == 1)
+                await eventually(lambda hosted=hosted: hosted.partition.waiting == 1)
             else:
                 await client.receive(commit)
-                assert hosted.home.high_watermark < hosted.accepted
+                assert hosted.partition.high_watermark < hosted.accepted
             gate.set()
             if waits:
                 await client.receive(commit)

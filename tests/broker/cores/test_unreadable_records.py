@@ -147,7 +147,7 @@ def planted(error: Exception) -> Callable[..., Coroutine[None, None, None]]:
 
     async def load(hosted: Any, *more: Any) -> None:
         await real(hosted, *more)
-        if hosted.partition == ILL:
+        if hosted.index == ILL:
             raise error
 
     return load

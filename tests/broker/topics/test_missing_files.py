@@ -277,7 +277,7 @@ def test_with_nothing_to_tell_how_many_there_were_no_group_is_told_that_it_has_n
             await eventually(
                 "the loads end", lambda: not broker.runtime.life.loading or broker.fatal
             )
-            return [hosted.partition for hosted in held if hosted.phase is Phase.ACTIVE]
+            return [hosted.index for hosted in held if hosted.phase is Phase.ACTIVE]
 
     with capture_logs() as lines:
         assert asyncio.run(story()) == []

@@ -49,7 +49,7 @@ async def test_loading_and_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     gate, load = asyncio.Event(), life.load
 
     async def held(hosted: Any, *more: Any) -> None:
-        if hosted.partition == 1:
+        if hosted.index == 1:
             await gate.wait()
         await load(hosted, *more)
 

@@ -204,7 +204,7 @@ class World:
         assert self.process is not None
         self._check_errors(self.process)
         broker = self.process.broker
-        held = [hosted.home.waiting for hosted in broker.runtime.hosted_shards]
+        held = [hosted.partition.waiting for hosted in broker.runtime.hosted_shards]
         assert max(held) < len(self.clients), f"replies held: {held}"
         there = {wire.transport for wire in self.network.wires}
         assert {connection._transport for connection in broker.server.connections} <= there
@@ -313,7 +313,7 @@ class World:
             return None
         for hosted in self.process.broker.runtime.hosted_shards:
             if hosted.core is shard:
-                watch = self.watches[hosted.partition]
+                watch = self.watches[hosted.index]
                 self._watched[shard] = watch
                 self.guarded(watch.begin, hosted, shard, now)
                 return watch
