@@ -129,13 +129,14 @@ async def test_the_next_start_opens_logs_with_so_many_threads(
     pools: list[int] = []
 
     class Noted(ThreadPoolExecutor):
-        def __init__(self, threads: int, **names: str) -> None:
-            pools.append(threads)
-            super().__init__(threads, **names)
+        def __init__(self, threads: int, thread_name_prefix: str) -> None:
+            if thread_name_prefix == "recovery":
+                pools.append(threads)
+            super().__init__(threads, thread_name_prefix)
 
     async with orders_of(tmp_path) as orders:
         await orders.alter_broker({"num.recovery.threads.per.data.dir": "3"}, "1")
-    monkeypatch.setattr("broker.topics.logs.ThreadPoolExecutor", Noted)
+    monkeypatch.setattr("broker.time.ThreadPoolExecutor", Noted)
     async with orders_of(tmp_path):
         assert pools == [3]
 
