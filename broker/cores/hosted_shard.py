@@ -54,7 +54,7 @@ def deliver(ticket: Ticket, reply: Reply, errors: InternalErrors) -> None:
     """Gives a reply to who waits for it; should that fail it is nobody else's harm."""
     try:
         ticket.take(reply)
-    except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+    except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
         errors.caught("reply", error)
 
 

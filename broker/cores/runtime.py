@@ -140,7 +140,7 @@ class Runtime(Generic[CoreT, DutiesT]):
             records, replies, events = hosted.core.handle(call, now)
             if records:
                 hosted.accept(records)
-        except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
+        except Exception as error:  # noqa: BLE001 - a bug of ours, counted and logged
             self._call_failed(hosted, call, replies, error)
             return
         kind = type(call)
@@ -257,7 +257,7 @@ class Runtime(Generic[CoreT, DutiesT]):
                     if hosted.foreign:
                         self._append_foreign(hosted)
                     self._arm(hosted)
-                except Exception as error:  # noqa: BLE001 - a bug of ours, counted and told
+                except Exception as error:  # noqa: BLE001 - a bug of ours, counted and logged
                     self.life.break_down(hosted, error, write=False)
         finally:
             self._hooks.after_replies()

@@ -37,7 +37,7 @@ class LogWriter:
         self._time = time
         self.lost = 0
         """Lines that were not written."""
-        self._told = 0
+        self._reported = 0
         """How many of them there is a line about."""
         self._max = queued_bytes_max
         self._queue: deque[tuple[int, bytes]] = deque()
@@ -74,8 +74,8 @@ class LogWriter:
         while True:
             descriptor, lines = self._next()
             written = self._write(descriptor, lines)
-            if written and self.lost > self._told:
-                lost, self._told = self.lost - self._told, self.lost
+            if written and self.lost > self._reported:
+                lost, self._reported = self.lost - self._reported, self.lost
                 with suppress(Exception):  # without this thread nothing would be written any more
                     logger.warning("log lines were lost: they could not be written", lines=lost)
 

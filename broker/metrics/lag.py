@@ -255,18 +255,11 @@ class Lags:
             )  # fmt: skip
         return lags
 
-    def of_members(self, group: GroupView, lags: ByTopic) -> Iterator[MemberLag]:
-        """What each member of a "consumer" group is behind, from the lags of its group.
-
-        Nothing for members whose assignment is in another form.
-        """
-        for member in list(group.members.values()):
-            lag = self.of_member(group, member, lags)
-            if lag is not None:
-                yield lag
-
     def of_member(self, group: GroupView, member: MemberView, lags: ByTopic) -> MemberLag | None:
-        """The same of one member."""
+        """What a member of a "consumer" group is behind, from the lags of its group.
+
+        None for one whose assignment is in another form.
+        """
         owned = self.owned_by(group, member)
         if owned is None:
             return None

@@ -236,7 +236,7 @@ def _look_up(
             try:
                 time = reader.first_at(offset)
             except CorruptLog:
-                time = NOT_KNOWN  # it will not get better; the log's reader tells it
+                time = NOT_KNOWN  # it will not get better; the log's reader logs it
             except (OSError, ValueError, struct.error):  # it is being closed, or the disk fails now
                 continue
             if time is not None:

@@ -65,7 +65,7 @@ class Checkpoints:
                 ) from None
         try:
             self._cleaned = read_offsets(self._fs, self._path(CLEANER_OFFSET))
-        except CorruptLog:  # it is told, and of no use, where cleaning begins
+        except CorruptLog:  # cleaning logs it, and begins without it
             self._cleaned, self._cleaned_unknown = {}, LONG_MAX
 
     def named(self) -> dict[TopicPartition, str]:

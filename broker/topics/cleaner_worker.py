@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 IDLE_S = 60.0
 SILENCE_S = 300.0
-"""A cleaner tells every second how far it is; only a disk that takes minutes for one fsync, or a
+"""A cleaner reports every second how far it is; only a disk that takes minutes for one fsync, or a
 cleaner that is stuck, is silent for so long."""
 _LINE_BYTES_MAX = 64 * 1024 * 1024
 

@@ -69,7 +69,7 @@ class EmbeddedRegistry:
     """See `Registry`.
 
     ``new_id`` returns 16 fresh bytes; ``internal_configs`` are the settings of internal topics,
-    which an adopted directory does not tell; ``missing`` is log.recovery.missing. Raises
+    which an adopted directory does not say; ``missing`` is log.recovery.missing. Raises
     BadDirectory.
     """
 

@@ -121,7 +121,7 @@ class LogManager:
         missing = KnownMissing(self.config["log.recovery.missing"])
         check_partitions(self.directory, self.fs.list(self.directory), named, counts, missing)
         places = [(entry, n) for entry in entries for n in range(entry.topic.partitions)]
-        told = _names(self.config["log.recovery.truncate"])
+        truncated = _names(self.config["log.recovery.truncate"])
 
         def open_one(place: tuple[TopicLogs, int]) -> Partition:
             entry, partition = place
@@ -136,7 +136,7 @@ class LogManager:
                     self.log_config(entry.settings),
                     expected=self.checkpoints.expected(key),
                     clean=self.was_clean,
-                    truncate=name in told,
+                    truncate=name in truncated,
                     missing=name in missing,
                     chance=self.time.chance.randrange,
                 )
@@ -154,27 +154,27 @@ class LogManager:
             _log_recovery(partition)
         self.topics = {entry.topic.name: entry for entry in entries}
         clear_clean_shutdown(self.fs, self.directory)
-        self._tell_told(told, missing)
+        self._log_overrides(truncated, missing)
         self._finish_deletions(opened)
-        self._begin_checkpoints(told, missing)
+        self._begin_checkpoints(truncated, missing)
 
-    def _begin_checkpoints(self, told: set[str], missing: KnownMissing) -> None:
+    def _begin_checkpoints(self, truncated: set[str], missing: KnownMissing) -> None:
         """Writes down what there is now. Raises OSError where old ones say what is not so."""
         try:
             self.write_checkpoints()
         except OSError as error:
-            if told or missing.names:
+            if truncated or missing.names:
                 raise
             logger.warning("the checkpoints can't be written", error=str(error))
 
-    def _tell_told(self, told: set[str], missing: KnownMissing) -> None:
+    def _log_overrides(self, truncated: set[str], missing: KnownMissing) -> None:
         known = {partition.name for partition in self.all()}
-        if told:
+        if truncated:
             logger.warning(
                 "logs were checked and truncated where they were damaged;"
                 " remove log.recovery.truncate now",
-                partitions=sorted(told & known),
-                unknown=sorted(told - known),
+                partitions=sorted(truncated & known),
+                unknown=sorted(truncated - known),
             )
         if missing.names:
             logger.warning(

@@ -149,7 +149,7 @@ class LongPolls:
         """Wakes one; an exception of it does not stop the others."""
         try:
             waiter.wake(due)
-        except Exception as error:  # noqa: BLE001 - counted and told by `caught`
+        except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
             self.forget(waiter)
             self._errors.caught("waiter", error)
 

@@ -29,8 +29,8 @@ FOUND_BESIDE = (CONFIGS_FILE, CONSUMERS_FILE, TOPICS_FILE + SPARE)
 VOUCHED_FOR = (CONFIGS_FILE, CONSUMERS_FILE, *CHECKPOINTS)
 """Files that ``topics.json`` says are there."""
 SETTING = "log.recovery.missing"
-_TOLD_MAX = 5
-"""So many names are told of a long list."""
+_NAMED_MAX = 5
+"""So many names of a long list are in a message."""
 _GOING_SUFFIXES = ("-delete", "-stray", "-future")
 """Of directories that Kafka, or Muster, has put aside: their partitions are not missing."""
 
@@ -81,7 +81,7 @@ def check_adopted(
     """The same for topics that are in no list: ``found`` says how many partitions of each are.
 
     With ``no_list`` every topic that a checkpoint names should be there. Directories that Kafka has
-    put aside tell where partitions have gone.
+    put aside show where partitions have gone.
     """
     aside = {name.rpartition(".")[0] for name in there if name.endswith(_GOING_SUFFIXES)}
     missing = {}
@@ -153,13 +153,13 @@ def check_files(
 
 def _missing_partitions(directory: str, names: list[str], why: str) -> BadDirectory:
     """The error of partitions that are missing: ``why`` anybody knows of them."""
-    told = ", ".join(names[:_TOLD_MAX])
-    more = f" and {len(names) - _TOLD_MAX} more" if len(names) > _TOLD_MAX else ""
+    named = ", ".join(names[:_NAMED_MAX])
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
     are = "is" if len(names) == 1 else "are"
     return BadDirectory(
-        f"{told}{more} {are} missing in {directory}: {why}; bring the"
+        f"{named}{more} {are} missing in {directory}: {why}; bring the"
         f" {'directory' if len(names) == 1 else 'directories'} back, or start once with"
-        f" {SETTING}={','.join(names[:_TOLD_MAX])} (TOPIC-* for all of a topic) to go on without"
+        f" {SETTING}={','.join(names[:_NAMED_MAX])} (TOPIC-* for all of a topic) to go on without"
     )
 
 

@@ -229,7 +229,7 @@ class Partition:
     def _fail_waiting(
         self, error: Exception, is_lost: Callable[[_Waiting], bool] = lambda _: True
     ) -> None:
-        """Fails those who wait in vain, unless told otherwise all."""
+        """Fails those who wait in vain, all of them by default."""
         lost = [entry for entry in self._waiting if is_lost(entry)]
         if lost:
             self._waiting = deque([entry for entry in self._waiting if not is_lost(entry)])

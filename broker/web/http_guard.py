@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 _HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::\d*)?")
-_TOLD_MAX = 20
+_LOGGED_MAX = 20
 """Names that are written to the log when they are refused, each once."""
 _SHOWN_MAX = 100
 
@@ -60,7 +60,7 @@ class Guard:
     def __init__(self, inner: ASGIApp, hosts: Hosts) -> None:
         self._inner = inner
         self._hosts = hosts
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve, or refuse."""
@@ -78,7 +78,7 @@ class Guard:
         # Without one it is HTTP 1.0, which no browser speaks: a probe.
         if host is not None and not self._hosts.has(host.decode("latin-1")):
             shown = repr(host.decode("latin-1")[:_SHOWN_MAX])
-            self._tell(shown)
+            self._log_once(shown)
             return 421, (
                 f"{shown} is no name of this broker's HTTP side: ask by an address, such as"
                 " 127.0.0.1:9644, or add the name to http.allowed.hosts"
@@ -89,9 +89,9 @@ class Guard:
             return 413, "send no body: everything here is read-only"
         return None
 
-    def _tell(self, shown: str) -> None:
-        if shown not in self._told and len(self._told) < _TOLD_MAX:
-            self._told.add(shown)
+    def _log_once(self, shown: str) -> None:
+        if shown not in self._logged and len(self._logged) < _LOGGED_MAX:
+            self._logged.add(shown)
             logger.warning(
                 "HTTP request with an unknown Host refused; see http.allowed.hosts", host=shown
             )

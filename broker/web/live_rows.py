@@ -63,7 +63,7 @@ class Groups(Source):
 
     async def prepare(self, slices: Slices) -> None:
         """Find out since when the groups that have moved have had unread records."""
-        if self._stale is None:  # whoever comes now is told the ages at once
+        if self._stale is None:  # whoever comes now gets the ages at once
             for _ in self.rows():
                 if slices.over:
                     await slices.pause()
