@@ -38,7 +38,7 @@ class Waiter:
         self.missing_bytes = missing_bytes
         """Bytes still to arrive before it is worth looking."""
         self.wake = wake
-        """Told True when the deadline has come; answers the request or lets it wait on."""
+        """Called with True when the deadline has come; answers the request or lets it wait on."""
         self.done = False
         """It waits no longer."""
 

@@ -1,4 +1,4 @@
-"""A cleaner process that dies, hangs or lies is told, ended and replaced; nobody waits for ever."""
+"""A cleaner process that dies, hangs or lies is reported, ended and replaced; nobody waits on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.broker.partitions import partition_of
 from tests.log.cleaning_tools import all_records, last_by_key
 
 
-async def test_a_cleaner_process_that_dies_is_told_and_replaced(tmp_path: Path) -> None:
+async def test_a_cleaner_process_that_dies_is_reported_and_replaced(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(4), 100)
@@ -78,7 +78,7 @@ async def test_the_cleaner_process_ends_with_the_broker_whatever_it_is_doing(
         remove_cleaned(broker.fs, log.directory)
 
 
-async def test_a_cleaner_that_hangs_is_told_ended_and_replaced(tmp_path: Path) -> None:
+async def test_a_cleaner_that_hangs_is_reported_ended_and_replaced(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(5), 100)

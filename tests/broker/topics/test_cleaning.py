@@ -83,7 +83,7 @@ async def test_readers_of_all_kinds_see_no_error_and_no_gap_while_it_is_cleaned(
         assert log.size_bytes < 2_000_000
 
 
-async def test_a_failing_cleaning_is_told_and_tried_again(tmp_path: Path) -> None:
+async def test_a_failing_cleaning_is_reported_and_tried_again(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(3), 100)

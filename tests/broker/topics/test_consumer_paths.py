@@ -56,7 +56,7 @@ def test_a_torn_last_line_was_never_acknowledged_and_goes(tmp_path: Path) -> Non
     assert paths(tmp_path).fetch("g", "t", 0) == 7
 
 
-def test_damage_is_told_and_not_read_as_nothing(tmp_path: Path) -> None:
+def test_damage_is_refused_and_not_read_as_nothing(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b'["g", "t", 0, 5]\nwhat is this\n["g", "t", 0, 6]\n')
 
     with pytest.raises(BadDirectory, match="line 2"):

@@ -86,7 +86,7 @@ def second_chapter(life: Life, wire: Wire) -> None:
 async def upkeep(broker: Broker) -> None:
     """What the broker does by itself."""
     for work in (broker.maintenance.run_retention, broker.maintenance.write_checkpoints):
-        with suppress(OSError):  # its task tells it, and does it again
+        with suppress(OSError):  # its task logs it, and does it again
             await work()
     await broker.maintenance.flush_overdue()
 

@@ -99,7 +99,7 @@ def test_damage_names_the_setting_that_lets_the_log_end_there_and_it_is_needed_o
     with pytest.raises(CorruptLog):
         opened(**{"log.recovery.truncate": "t-0"})
 
-    told = opened(**{"log.recovery.truncate": "t-1, gone-0"})
-    assert [each.log.log_end_offset for each in told.all()] == [3, 1]
+    started = opened(**{"log.recovery.truncate": "t-1, gone-0"})
+    assert [each.log.log_end_offset for each in started.all()] == [3, 1]
     assert read_offsets(fs, f"/data/{RECOVERY_POINT}") == {("t", 0): 3, ("t", 1): 1}
     assert [each.log.log_end_offset for each in opened().all()] == [3, 1]

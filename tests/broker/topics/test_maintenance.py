@@ -202,9 +202,9 @@ async def test_a_broker_that_stops_does_not_say_that_a_full_disk_takes_writes(
             fs.kind.full = True
             await asked(broker, lambda wire: produce(wire, "t", batch(b"y" * 100)))
         assert not partition_of(broker, "t").is_probing
-    told = [line["event"] for line in lines]
-    assert "a log takes no writes" in told
-    assert "a log takes writes again" not in told
+    events = [line["event"] for line in lines]
+    assert "a log takes no writes" in events
+    assert "a log takes writes again" not in events
 
 
 class LacksOnce(PartitionLog):

@@ -235,14 +235,14 @@ def test_a_foreign_directory_that_is_whole_is_taken_in(data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gone", "told"),
+    ("gone", "why"),
     [
         ("__consumer_offsets-9", "recovery-point-offset-checkpoint says that there were logs"),
         ("__consumer_offsets-4", "__consumer_offsets-9 is there"),
         ("orders-*", "recovery-point-offset-checkpoint says that there were logs"),
     ],
 )
-def test_what_is_gone_of_a_foreign_directory_is_named(data: Path, gone: str, told: str) -> None:
+def test_what_is_gone_of_a_foreign_directory_is_named(data: Path, gone: str, why: str) -> None:
     """Partitions were counted by the directories found: nine of ten, and every group read -1."""
     for folder in foreign(data).glob(gone):
         shutil.rmtree(folder)
@@ -251,12 +251,12 @@ def test_what_is_gone_of_a_foreign_directory_is_named(data: Path, gone: str, tol
 
     assert refusal(data) == said, "nothing was written down of what was found"
     assert f"{gone.replace('*', '0')}" in said
-    assert told in said
+    assert why in said
     assert f"log.recovery.missing={gone.replace('*', '0')}" in said
 
 
 @pytest.mark.parametrize("with_snapshots", [False, True])
-def test_with_nothing_to_tell_how_many_there_were_no_group_is_told_that_it_has_no_offsets(
+def test_where_nothing_says_how_many_there_were_no_group_is_shown_without_its_offsets(
     data: Path, with_snapshots: bool
 ) -> None:
     """Nine of ten partitions, and no checkpoint: their groups say that there were others."""

@@ -61,7 +61,7 @@ async def test_others_are_served_while_the_disk_makes_the_offsets_topic(
         assert len(broker.runtime.hosted_shards) == 3
 
 
-async def test_a_disk_that_refuses_is_told_and_asked_again(
+async def test_a_disk_that_refuses_is_an_error_and_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, SETTINGS) as broker:

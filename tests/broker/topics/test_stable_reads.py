@@ -105,7 +105,7 @@ def sequence_of(wire: Wire) -> list[int]:
     return [producer["last_sequence"] for producer in partition["active_producers"]]
 
 
-async def test_a_producers_last_batch_is_told_when_it_is_on_the_disk(tmp_path: Path) -> None:
+async def test_a_producers_last_batch_is_shown_when_it_is_on_the_disk(tmp_path: Path) -> None:
     fs = SlowFiles("t")
     async with serving(tmp_path, EACH, fs) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
