@@ -176,6 +176,7 @@ class Wire:
     def vanish(self) -> None:
         """The client's machine is gone: no packet comes from it any more, and none is answered."""
         self.closed = True
+        self._unread.clear()
         self._sent_until_ns = -1
 
     def read(self, on: bool) -> None:
