@@ -109,7 +109,7 @@ class Campaign:
         """Recover a copy and compare it with what is due."""
         shutil.rmtree(self.copy, ignore_errors=True)
         shutil.copytree(self.data, self.copy)
-        for log in opened(str(self.copy)).all():
+        for log in [each.log for each in opened(str(self.copy)).all()]:
             self.cuts += len(log.recovery.cuts)
             assert not [cut for cut in log.recovery.cuts if cut.kept_as], log.recovery.cuts
             self.check(log)
