@@ -1,0 +1,350 @@
+"""Who waits in a partition until records are stable: each is answered once, in order, whatever
+the disk says.
+
+The disk is slow for as long as a test likes, and time stands still until it is moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import errno
+from collections.abc import Callable
+from typing import Any, TypeVar, TypeVarTuple
+
+import pytest
+
+from broker.loop.internal_errors import InternalErrors
+from broker.topics.long_poll import Waiter
+from broker.topics.partition import NotYetStable
+from log.errors import LogPoisoned
+from tests.broker.hand_time import HandTime
+from tests.broker.partitions import partition_for, services_with
+from tests.log.log_tools import NOW_MS, batch, open_log
+from tests.simulated_files import SimulatedFiles
+
+Args = TypeVarTuple("Args")
+Result = TypeVar("Result")
+
+
+class StandingTime(HandTime):
+    """Timers ring, sleepers wake and threads begin when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk = asyncio.Event()
+        """Whether threads go on."""
+        self.disk.set()
+        self.timers: list[asyncio.TimerHandle] = []
+        self.slept_ms: list[int] = []
+        self._sleeper: asyncio.Future[None] | None = None
+
+    def call_later(
+        self, seconds: float, callback: Callable[[*Args], object], *args: *Args
+    ) -> asyncio.TimerHandle:
+        loop = asyncio.get_running_loop()
+        due_ms = self.mono_ms + round(seconds * 1000)
+        timer = asyncio.TimerHandle(due_ms, callback, args, loop)
+        self.timers.append(timer)
+        return timer
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept_ms.append(round(seconds * 1000))
+        self._sleeper = asyncio.get_running_loop().create_future()
+        await self._sleeper
+
+    async def in_thread(self, work: Callable[[*Args], Result], *args: *Args) -> Result:
+        await self.disk.wait()
+        return work(*args)
+
+    async def wake(self) -> None:
+        """Ends the sleep of whoever sleeps."""
+        assert self._sleeper is not None
+        self._sleeper.set_result(None)
+        await settled()
+
+    def ring(self) -> None:
+        """Rings the timers that are due."""
+        due = [timer for timer in self.timers if timer.when() <= self.mono_ms]
+        self.timers = [timer for timer in self.timers if timer not in due]
+        for timer in due:
+            if not timer.cancelled():
+                timer._run()
+
+
+async def settled() -> None:
+    """All that can happen now has happened."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+class House:
+    """One partition with all that it uses, and what was answered."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.fs = SimulatedFiles()
+        self.time = StandingTime()
+        self.errors = InternalErrors()
+        self.fatal: list[str] = []
+        services = services_with(fatal=self.fatal, time=self.time, errors=self.errors)
+        self.long_polls = services.long_polls
+        self.partition = partition_for(open_log(self.fs, **settings), services)
+        self.answers: list[tuple[str, object]] = []
+
+    def append(self, count: int = 1) -> int:
+        """Appends so many records; the offset behind them."""
+        for _ in range(count):
+            self.partition.append(batch(0, b"v"), NOW_MS)
+        return self.partition.log.log_end_offset
+
+    def wait(self, offset: int, *names: str, **deadline: int) -> None:
+        """One request with a ticket of each name; its reply is 0."""
+        replies = [(Named(self, name), 0) for name in names]
+        self.partition.when_stable(offset, replies, lambda _, error: type(error), **deadline)
+
+    def set(self, **settings: Any) -> None:
+        log = self.partition.log
+        log.config = dataclasses.replace(log.config, **settings)
+
+    def fsyncs(self) -> int:
+        return sum(call == "fsync" and path.endswith(".log") for call, path in self.fs.calls)
+
+
+class Named:
+    """A ticket."""
+
+    def __init__(self, house: House, name: str) -> None:
+        self.house, self.name = house, name
+
+    def take(self, reply: Any) -> None:
+        self.house.answers.append((self.name, reply))
+        if self.name == "breaks":
+            raise RuntimeError("a bug")
+
+
+async def test_replies_go_out_in_the_order_of_their_offsets_all_of_a_request_together() -> None:
+    house = House(flush_messages=1)
+    house.time.disk.clear()
+    first = house.append()
+    house.wait(first, "a", "b")
+    second = house.append()
+    house.wait(second, "c")
+    house.wait(second + 1, "not appended")
+    await settled()
+    assert (house.answers, house.partition.waiting) == ([], 4)
+
+    house.time.disk.set()
+    await settled()
+
+    assert house.answers == [("a", 0), ("b", 0), ("c", 0)]
+    assert house.partition.waiting == 1
+    house.append()
+    await settled()
+    assert house.answers[3:] == [("not appended", 0)]
+
+
+async def test_who_asks_for_what_is_stable_is_answered_when_it_has_gone_on() -> None:
+    house = House()
+    house.wait(house.append(), "a")
+    assert house.answers == []
+    await settled()
+    assert house.answers == [("a", 0)]
+
+
+async def test_an_append_that_needs_no_flush_answers_who_waits_for_it() -> None:
+    house = House()
+    house.wait(1, "a")
+    house.wait(2, "b")
+    await settled()
+    assert house.answers == []
+    house.append()
+    assert house.answers == [("a", 0)]
+
+
+async def test_who_has_waited_until_its_deadline_is_told_so_once_and_the_others_wait_on() -> None:
+    house = House(flush_messages=1)
+    house.time.disk.clear()
+    end, now_ms = house.append(), house.time.mono_ms
+    house.wait(end, "soon", deadline_ms=now_ms + 100)
+    house.wait(end, "later", deadline_ms=now_ms + 300)
+    house.wait(end, "patient")
+    for by_ms, expected in ((99, []), (1, ["soon"]), (199, ["soon"]), (1, ["soon", "later"])):
+        house.time.move(by_ms)
+        house.time.ring()
+        assert house.answers == [(name, NotYetStable) for name in expected]
+
+    house.time.disk.set()
+    await settled()
+
+    assert house.answers[2:] == [("patient", 0)]
+
+
+async def test_who_waits_for_an_append_has_its_deadline_too() -> None:
+    house = House(flush_messages=1)
+    house.time.disk.clear()
+    house.wait(1, "a", deadline_ms=house.time.mono_ms + 100)
+    house.append()
+    house.time.move(100)
+    house.time.ring()
+    assert house.answers == [("a", NotYetStable)]
+
+
+async def test_a_failed_append_fails_what_is_not_in_the_log_and_the_rest_waits_for_its_flush() -> (
+    None
+):
+    house = House(flush_messages=1)
+    house.time.disk.clear()
+    house.wait(1, "written")
+    house.wait(2, "lost")
+    house.partition.log.append(batch(0, b"v"), 0, NOW_MS)  # the first of two
+    error = OSError(errno.ENOSPC, "full")
+
+    house.partition.append_failed(error)
+
+    assert house.answers == [("lost", OSError)]
+    house.time.disk.set()
+    await settled()
+    assert house.answers[1:] == [("written", 0)]
+    assert house.partition.is_probing
+    assert not house.fatal
+    house.partition.stop()
+    await settled()
+
+
+async def test_a_failed_flush_fails_all_and_stops_the_broker_and_says_so_to_who_asked() -> None:
+    house = House(flush_messages=1)
+    said: list[tuple[LogPoisoned, int]] = []
+    house.partition.when_failed(lambda error: said.append((error, len(house.answers))))
+    house.fs.fail("fsync", ".log")
+    end = house.append()
+    house.wait(end, "a")
+    house.wait(end + 1, "b")
+    await settled()
+
+    assert house.answers == [("a", LogPoisoned), ("b", LogPoisoned)]
+    [(error, answered_before)] = said
+    assert answered_before == 2
+    assert len(house.fatal) == 1
+    assert str(error) in house.fatal[0]
+    assert not house.partition.is_probing
+    assert house.partition.high_watermark == 0
+
+
+async def test_those_who_wait_share_a_flush_and_who_comes_during_it_the_next() -> None:
+    house = House(flush_messages=1)
+    house.time.disk.clear()
+    before = house.fsyncs()
+    for name in ("a", "b", "c"):
+        house.wait(house.append(), name)
+    house.time.disk.set()
+    await settled()
+    assert [name for name, _ in house.answers] == ["a", "b", "c"]
+    assert house.fsyncs() == before + 1
+
+    flush = house.partition.log.flush
+
+    def with_more_behind_it() -> int:
+        house.partition.log.flush = flush  # type: ignore[method-assign]
+        end = flush()
+        for name in ("e", "f"):
+            house.wait(house.append(), name)
+        return end
+
+    house.partition.log.flush = with_more_behind_it  # type: ignore[method-assign]
+    house.wait(house.append(), "d")
+    await settled()
+    assert [name for name, _ in house.answers][3:] == ["d", "e", "f"]
+    assert house.fsyncs() == before + 3
+    assert not house.partition.is_flushing
+
+
+async def test_a_flush_that_was_promised_under_other_settings_is_waited_for() -> None:
+    house = House(flush_messages=1)
+    house.time.disk.clear()
+    house.wait(house.append(), "promised")
+    house.set(flush_messages=1000)
+    house.append()
+    await settled()
+    assert house.answers == []
+    house.time.disk.set()
+    await settled()
+    assert house.answers == [("promised", 0)]
+    assert house.fsyncs() > 0
+
+
+async def test_a_disk_that_took_no_write_is_tried_ever_less_often_until_it_takes_one() -> None:
+    house = House()
+    house.fs.fail("write", ".log", count=1 << 20, code=errno.ENOSPC)
+    for _ in range(2):
+        with pytest.raises(LogPoisoned):
+            house.append()
+    writable = asyncio.ensure_future(house.partition.writable())
+    await settled()
+    for _ in range(5):
+        assert house.partition.is_probing
+        await house.time.wake()
+    assert house.time.slept_ms == [200, 400, 800, 1_600, 2_000, 2_000]
+    assert not writable.done()
+
+    house.fs.heal()
+    await house.time.wake()
+
+    assert await writable
+    assert not house.partition.is_probing
+    assert not house.fatal
+    house.wait(house.append(), "a")
+    await settled()
+    assert house.answers == [("a", 0)]
+
+
+async def test_nobody_tries_the_files_of_a_partition_that_is_not_served_any_more() -> None:
+    house = House()
+    house.fs.fail("write", ".log", count=1 << 20, code=errno.ENOSPC)
+    with pytest.raises(LogPoisoned):
+        house.append()
+    await settled()
+    house.partition._is_served = lambda _: False
+    house.fs.heal()
+    house.fs.calls.clear()
+    await house.time.wake()
+    assert not house.partition.is_probing
+    assert house.fs.calls == []
+    assert not await house.partition.writable()
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+async def test_a_long_poll_is_woken_when_it_can_see_the_records_and_not_before(
+    flushes: bool,
+) -> None:
+    house = House(**({"flush_messages": 1} if flushes else {}))
+    seen: list[int] = []
+    house.time.disk.clear()
+    deadline_ms = house.time.mono_ms + 1000
+    waiter = Waiter(
+        [("t", 0)], deadline_ms, 1, lambda _: seen.append(house.partition.high_watermark)
+    )
+    house.long_polls.wait(waiter)
+    house.append()
+    await settled()
+    assert seen == ([] if flushes else [1])
+    house.time.disk.set()
+    await settled()
+    assert seen == [1]
+    house.long_polls.forget(waiter)
+
+
+async def test_a_ticket_that_breaks_harms_no_other() -> None:
+    house = House(flush_messages=1)
+    house.wait(1, "a", "breaks", "b")
+    house.wait(1, "c")
+    house.append()
+    await settled()
+    assert [name for name, _ in house.answers] == ["a", "breaks", "b", "c"]
+    assert house.errors.counts["reply"] == 1
+
+    house.wait(3, "breaks", "d")
+    house.wait(3, "e")
+    house.partition.fail_unwritten(OSError())
+    assert house.answers[4:] == [(name, OSError) for name in ("breaks", "d", "e")]
+    assert house.errors.counts["reply"] == 2
+    assert house.partition.waiting == 0
