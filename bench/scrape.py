@@ -64,7 +64,7 @@ async def commit(broker: Broker, groups: int, partitions: int, turn: int) -> Non
     everywhere = list(range(partitions))
     now_ms = int(time.time() * 1000)
     for number in range(groups):
-        hosted = broker.runtime.hosted_for(f"group-{number}")
+        hosted = broker.groups.hosted_for(f"group-{number}")
         assert hosted is not None
         offsets = [(number + each + turn * groups) % RECORDS for each in everywhere]
         epochs = [0] * partitions

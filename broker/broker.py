@@ -156,7 +156,7 @@ class Broker:
         config = self.config
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
         cleaned = CleanerCheckpoint(self.logs)
-        self.runtime = group_runtime(
+        self.groups = group_runtime(
             runtime_settings(config, self.logs.settings(OFFSETS_TOPIC)),
             self.time,
             self.slicer,
@@ -175,10 +175,10 @@ class Broker:
             on_dropped=lambda name: self.deletions.dropped(name),  # noqa: PLW0108 - made below
         )
         self.cleaning = Cleaning(
-            config, self.logs, cleaned, self.runtime.life, self.time, self.background
+            config, self.logs, cleaned, self.groups.life, self.time, self.background
         )
         self.maintenance = Maintenance(config, self.logs, self.time, self.slicer, self.background)
-        self.lags = Lags(self.runtime, self.logs, self.time)
+        self.lags = Lags(self.groups, self.logs, self.time)
         self._make_topics()
         self._make_server()
         self._make_sources()
@@ -190,7 +190,7 @@ class Broker:
         self.deletions = Deletions(
             self.registry,
             self.logs,
-            self.runtime.duties,
+            self.groups.duties,
             disk_changes,
             self.time,
             self.slicer,
@@ -231,7 +231,7 @@ class Broker:
             time=self.time,
             served=SERVED,
             advertised=self.advertised,
-            groups=self.runtime,
+            groups=self.groups,
             registry=self.registry,
             logs=self.logs,
             topics=self.topics,
@@ -263,7 +263,7 @@ class Broker:
     def _make_sources(self) -> None:
         """Gathers what is read of all the rest."""
         self.trends = Trends(
-            self.runtime,
+            self.groups,
             self.lags,
             self.server,
             self.slicer,
@@ -276,7 +276,7 @@ class Broker:
             time=self.time,
             registry=self.registry,
             advertised=self.advertised,
-            groups=self.runtime,
+            groups=self.groups,
             logs=self.logs,
             server=self.server,
             totals=self.metrics,
@@ -298,7 +298,7 @@ class Broker:
         if offsets is not None:
             warn_about_partitions(self.config, len(offsets.partitions))
             deleted = {name: each.offsets_below for name, each in self.registry.dying.items()}
-            self.runtime.start(offsets.partitions, offsets.topic.topic_id, deleted)
+            self.groups.start(offsets.partitions, offsets.topic.topic_id, deleted)
         self.deletions.resume()
         for listener in self.config.listeners:
             try:
@@ -349,8 +349,8 @@ class Broker:
             self.deletions.stop,
             self.long_polls.stop,
             self.lags.times.stop,
-            self.runtime.life.save,
-            self.runtime.stop,
+            self.groups.life.save,
+            self.groups.stop,
             self.server.close,
         ]
         if self.http is not None:
@@ -391,15 +391,15 @@ class Broker:
 
     def _serve_offsets(self, offsets: TopicLogs) -> None:
         """``__consumer_offsets`` has been made, or has more partitions."""
-        if not self.runtime.hosted_shards:
+        if not self.groups.hosted_shards:
             self._settings_changed()
-            self.runtime.start(offsets.partitions, offsets.topic.topic_id)
+            self.groups.start(offsets.partitions, offsets.topic.topic_id)
 
     def _settings_changed(self) -> None:
         """Gives those who keep copies of settings the ones that hold now."""
         self.server.configure(limits_of(self.config))
         offsets = self.logs.settings(OFFSETS_TOPIC)
-        self.runtime.configure(runtime_settings(self.config, offsets))
+        self.groups.configure(runtime_settings(self.config, offsets))
 
     def _offsets_flush_messages(self) -> int:
         settings = self.logs.settings(OFFSETS_TOPIC) or self.config.topic_defaults

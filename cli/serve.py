@@ -186,7 +186,7 @@ async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
         where = await broker.start_http()
         if where is not None:
             print(f"the page, /metrics and /healthz are on http://{where}", flush=True)
-        if not broker.runtime.life.loading:  # a load ends with the same
+        if not broker.groups.life.loading:  # a load ends with the same
             gc.collect()
             gc.freeze()
             gc.enable()

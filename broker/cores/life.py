@@ -96,7 +96,7 @@ class Life(Generic[CoreT, DutiesT]):
             partition.when_failed(partial(self._stop_for_good, hosted))
         if topic_id is not None and kind.snapshot is not None:
             self.snapshots = Snapshots(kind, topic_id, self._hooks.cleaned_to, self._slicer)
-            work = self.snapshots.run(self.hosted_shards, lambda: self.settling)
+            work = partial(self.snapshots.run, self.hosted_shards, lambda: self.settling)
             self._spawn("snapshot", work, self._loads)
         self.duties.resume(unfinished)
         waiting = []
@@ -109,7 +109,7 @@ class Life(Generic[CoreT, DutiesT]):
             else:
                 waiting.append(hosted)
         if waiting:
-            self._spawn("load", self._load(waiting, writable=True), self._loads)
+            self._spawn("load", partial(self._load, waiting, writable=True), self._loads)
 
     async def stop(self, end_turn: Callable[[], None]) -> None:
         """Loads nothing more, waits for what is being flushed, and unloads all."""
@@ -293,7 +293,7 @@ class Life(Generic[CoreT, DutiesT]):
         """A fresh core, loaded after so long; ``hosted`` was unloaded before."""
         hosted.reset(self._new_core())
         self.duties.restarted(hosted)
-        self._spawn("load", self._load([hosted], writable, wait_ms), self._loads)
+        self._spawn("load", partial(self._load, [hosted], writable, wait_ms), self._loads)
 
     async def _load(
         self, hosted_shards: Sequence[HostedShard[CoreT]], writable: bool, wait_ms: int = 0
@@ -363,7 +363,14 @@ class Life(Generic[CoreT, DutiesT]):
         self._take(hosted, hosted.core.loaded(self._time.now()))
         self.duties.catch_up(hosted)
 
-    def _spawn(self, name: str, work: Coroutine[Any, Any, None], tasks: _Tasks) -> None:
-        task = self._loop.create_task(self._slicer.watchdog.watched(name, work))
+    def _spawn(
+        self, name: str, work: Callable[[], Coroutine[Any, Any, None]], tasks: _Tasks
+    ) -> None:
+        """Runs ``work``; a stop before its first step leaves no coroutine that nobody awaits."""
+
+        async def begun() -> None:
+            await self._slicer.watchdog.watched(name, work())
+
+        task = self._loop.create_task(begun())
         tasks[task] = None
         task.add_done_callback(tasks.pop)

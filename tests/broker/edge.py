@@ -114,7 +114,7 @@ class EdgeBroker:
         errors = InternalErrors()
         writes = TurnWrites(self.time, self.watchdog, errors)
         self.fatal: list[str] = []
-        self.runtime = group_runtime(
+        self.groups = group_runtime(
             settings or RuntimeSettings(GROUPS),
             self.time,
             self.slicer,
@@ -142,7 +142,7 @@ class EdgeBroker:
         self.logs: list[PartitionLog] = []
         self.served_partitions: list[Partition] = []
         self.partition_services = services_with(
-            fatal=self.fatal, time=self.time, errors=self.runtime.errors
+            fatal=self.fatal, time=self.time, errors=self.groups.errors
         )
         self.port = 0
         self.tasks: set[asyncio.Task[Any]] = set()
@@ -158,7 +158,7 @@ class EdgeBroker:
             served=served,
             time=self.time,
             advertised=self.advertised,
-            groups=self.runtime,
+            groups=self.groups,
             registry=registry,
             logs=not_here,
             topics=topics,
@@ -174,8 +174,8 @@ class EdgeBroker:
         )
 
     async def ensure_offsets_topic(self) -> bool:
-        if not self.runtime.hosted_shards:
-            self.runtime.start(self.open_partitions())
+        if not self.groups.hosted_shards:
+            self.groups.start(self.open_partitions())
         return True
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -211,7 +211,7 @@ class EdgeBroker:
     async def __aexit__(self, *_: object) -> None:
         for partition in self.served_partitions:
             partition.stop()
-        await self.runtime.stop()
+        await self.groups.stop()
         await self.server.close()
         self.worker.stop()
         for log in self.logs:

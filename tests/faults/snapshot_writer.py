@@ -25,8 +25,8 @@ class Broker(EdgeBroker):
     """One shard with snapshots."""
 
     async def ensure_offsets_topic(self) -> bool:
-        if not self.runtime.hosted_shards:
-            self.runtime.start(self.open_partitions(), TOPIC_ID)
+        if not self.groups.hosted_shards:
+            self.groups.start(self.open_partitions(), TOPIC_ID)
         return True
 
 
@@ -35,9 +35,9 @@ async def main(directory: Path) -> None:
     snapshots.PENDING_BYTES = 0
     async with Broker(directory, partitions=1) as broker:
         await broker.ensure_offsets_topic()
-        await eventually(lambda: not broker.runtime.life.loading)
-        hosted = broker.runtime.hosted_shards[0]
-        written = broker.runtime.life.snapshots
+        await eventually(lambda: not broker.groups.life.loading)
+        hosted = broker.groups.hosted_shards[0]
+        written = broker.groups.life.snapshots
         assert written is not None
         found: dict[str, Any] = {
             group: hosted.core.view.offsets.fetch(group, "orders", [0, 1, 2]).offsets[:]

@@ -28,5 +28,5 @@ def test_nothing_is_assigned_to_a_part_after_it_is_made() -> None:
 
 
 def test_such_an_assignment_is_found() -> None:
-    assert assigned_to_parts("self.runtime.on_fatal = self.fail") == ["self.runtime.on_fatal"]
-    assert assigned_to_parts("self.runtime.seen += [1]\nself.part = 1") == ["self.runtime.seen"]
+    assert assigned_to_parts("self.groups.on_fatal = self.fail") == ["self.groups.on_fatal"]
+    assert assigned_to_parts("self.groups.seen += [1]\nself.part = 1") == ["self.groups.seen"]

@@ -187,7 +187,7 @@ async def test_join_v0_takes_the_session_timeout_for_the_rebalance_timeout(tmp_p
         for version, expected in ((0, 30_000), (1, 40_000)):
             group_id = f"g{version}"
             await join(client, version, group_id)
-            shard = broker.runtime.hosted_for(group_id).core
+            shard = broker.groups.hosted_for(group_id).core
             (member,) = shard.view.groups[group_id].members.values()
             assert member.rebalance_timeout_ms == expected
 
@@ -332,7 +332,7 @@ async def test_a_commit_of_nothing_is_not_looked_at(tmp_path: Path) -> None:
             COMMIT, 8, group_id="g", generation_id_or_member_epoch=7, member_id="m", topics=[]
         )
         assert reply["topics"] == []
-        shard = broker.runtime.hosted_for("g").core
+        shard = broker.groups.hosted_for("g").core
         assert not shard.view.groups
 
 
@@ -428,7 +428,7 @@ async def test_offset_commit_v1_keeps_its_timestamps_and_v2_its_retention(tmp_pa
         now_ms = broker.time.now().wall_ms
 
         def cached(group_id: str, partition: int) -> Any:
-            shard = broker.runtime.hosted_for(group_id).core
+            shard = broker.groups.hosted_for(group_id).core
             return shard.view.offsets.get(group_id, "orders", partition)
 
         assert cached("v1", 0).commit_timestamp_ms == 12345

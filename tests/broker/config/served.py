@@ -68,14 +68,14 @@ class Served:
     @property
     def hosted(self) -> HostedShard:
         """The shard of GROUP beside its log."""
-        found = self.broker.runtime.hosted_for(GROUP)
+        found = self.broker.groups.hosted_for(GROUP)
         assert found is not None
         return found
 
     def pass_ms(self, milliseconds: int) -> None:
         """Moves both clocks and has the broker do what is due then."""
         self.time.move(milliseconds)
-        self.broker.runtime.tick()
+        self.broker.groups.tick()
         for partition in self.broker.logs.all():
             partition.expire()
 
@@ -166,7 +166,7 @@ async def serving(
         if broker.registry.topic("orders") is None:
             await broker.topics.create("orders", 3, {})
         await broker.topics.ensure_offsets_topic()
-        await eventually(lambda: not broker.runtime.life.loading)
+        await eventually(lambda: not broker.groups.life.loading)
         client = await Client.connect(broker.addresses[0][1])
         yield Served(broker, time, client)
         client.close()

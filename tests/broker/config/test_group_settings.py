@@ -130,7 +130,7 @@ async def test_so_many_partitions_are_loaded_at_the_same_time(
         for group_id in ("group-a", "group-b"):
             for offset in range(20):
                 assert await served.client.commit(group_id, offset) == NONE
-        assert all(hosted.appended == 20 for hosted in served.broker.runtime.hosted_shards)
+        assert all(hosted.appended == 20 for hosted in served.broker.groups.hosted_shards)
 
     monkeypatch.setattr(loading, "SLICE_NS", 0)
     # A thread that is late to look for a snapshot must not let the other partition get ahead.

@@ -94,7 +94,7 @@ async def test_the_offsets_topic_is_made_with_so_many_partitions(tmp_path: Path)
         reply = await served.client.call(METADATA.key, 1, topics=[{"name": "__consumer_offsets"}])
 
         assert len(reply["topics"][0]["partitions"]) == 7
-        assert len(served.broker.runtime.hosted_shards) == 7, "groups are spread over all of them"
+        assert len(served.broker.groups.hosted_shards) == 7, "groups are spread over all of them"
         assert len(list(tmp_path.glob("__consumer_offsets-*"))) == 7
 
 

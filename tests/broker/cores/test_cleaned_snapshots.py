@@ -77,7 +77,7 @@ class Copies:
         self.made: list[tuple[Path, Content | None]] = []
 
     def make(self) -> None:
-        hosted = self.broker.runtime.hosted_shards[0]
+        hosted = self.broker.groups.hosted_shards[0]
         settled = hosted.accepted == hosted.appended
         there = self.directory / str(len(self.made))
         # What threads and the cleaner make or remove just now; a start would drop it, too.
@@ -87,7 +87,7 @@ class Copies:
 
     def make_after(self, patch: pytest.MonkeyPatch) -> None:
         """Make one after each cleaning and each snapshot from now on."""
-        cleaner, images = self.broker.cleaning, self.broker.runtime.life.snapshots
+        cleaner, images = self.broker.cleaning, self.broker.groups.life.snapshots
         assert images is not None
         succeeded, write = cleaner._succeeded, images.write
 
@@ -112,7 +112,7 @@ async def ready(broker: Broker) -> Client:
     made = await client.call(CREATE_TOPICS.key, 4, topics=[topic], timeout_ms=10_000)
     assert made["topics"][0]["error_code"] == NONE
     await client.call(FIND_COORDINATOR.key, 2, key="any", key_type=0)
-    await eventually(lambda: broker.runtime.hosted_shards and not broker.runtime.life.loading)
+    await eventually(lambda: broker.groups.hosted_shards and not broker.groups.life.loading)
     return client
 
 
@@ -139,7 +139,7 @@ async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
     monkeypatch.setattr(snapshots, "POLL_S", 0.01)
     async with serving(tmp_path / "data", SETTINGS) as broker:
         client = await ready(broker)
-        [hosted], [entry] = broker.runtime.hosted_shards, [broker.logs.topics[OFFSETS_TOPIC]]
+        [hosted], [entry] = broker.groups.hosted_shards, [broker.logs.topics[OFFSETS_TOPIC]]
         hosted.log.config = replace(hosted.log.config, delete_retention_ms=delete_retention_ms)
         copies = Copies(broker, tmp_path)
         copies.make_after(monkeypatch)
@@ -180,7 +180,7 @@ async def test_a_cleaning_finds_a_snapshot_that_begins_behind_its_work(
     monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # none is written but those asked for
     async with serving(tmp_path / "data", SETTINGS) as broker:
         client = await ready(broker)
-        [hosted], images = broker.runtime.hosted_shards, broker.runtime.life.snapshots
+        [hosted], images = broker.groups.hosted_shards, broker.groups.life.snapshots
         assert images is not None
         await client.commit("a", 1)
         assert await images.write(hosted)
@@ -212,7 +212,7 @@ async def test_a_foreign_cleaner_that_went_past_its_beginning_is_seen(tmp_path: 
         await client.commit("a", 1, partitions=3)
         await client.commit("b", 1, partitions=3)
         await client.commit("d", 4)  # what lies right below the snapshot's beginning stays as it is
-        [hosted], images = broker.runtime.hosted_shards, broker.runtime.life.snapshots
+        [hosted], images = broker.groups.hosted_shards, broker.groups.life.snapshots
         assert images is not None
         assert await images.write(hosted)
         image = (Path(hosted.log.directory) / IMAGE).read_bytes()
@@ -243,7 +243,7 @@ async def test_snapshots_and_cleanings_wait_until_the_rush_after_a_load_is_over(
         client = await ready(broker)
         for number in range(100):
             await churn(client, number)
-    image = Path(broker.runtime.hosted_shards[0].log.directory) / IMAGE
+    image = Path(broker.groups.hosted_shards[0].log.directory) / IMAGE
     image.unlink(missing_ok=True)
 
     monkeypatch.setattr(cleaning, "OFFSETS_DEAD_BYTES_MIN", 2000)
@@ -252,8 +252,8 @@ async def test_snapshots_and_cleanings_wait_until_the_rush_after_a_load_is_over(
     monkeypatch.setattr(snapshots, "POLL_S", 0.001)
     time = HandTime()
     async with serving(tmp_path, SETTINGS, time=time) as broker:
-        await eventually(lambda: not broker.runtime.life.loading)
-        assert broker.runtime.life.settling
+        await eventually(lambda: not broker.groups.life.loading)
+        assert broker.groups.life.settling
         time.move(SETTLING_MS - 1)
         assert not await broker.cleaning.clean_offsets()
         assert not image.exists()

@@ -128,7 +128,7 @@ async def test_a_new_topic_keeps_its_offsets_though_shards_still_have_those_of_t
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.topics.ensure_offsets_topic()
         await asked(broker, make)
-        ends = [hosted.log.log_end_offset for hosted in broker.runtime.hosted_shards]
+        ends = [hosted.log.log_end_offset for hosted in broker.groups.hosted_shards]
 
         def again(wire: Wire) -> None:
             assert delete(wire, "t") == {"t": NONE}
@@ -178,7 +178,7 @@ async def test_a_shard_that_could_not_drop_them_on_a_full_disk_does_so_later() -
         await asked(broker, lambda wire: create_topic(wire, "t"))
         await eventually(
             "every shard takes writes again",
-            lambda: all(hosted.phase is Phase.ACTIVE for hosted in broker.runtime.hosted_shards),
+            lambda: all(hosted.phase is Phase.ACTIVE for hosted in broker.groups.hosted_shards),
         )
         await eventually("nothing is left of it", lambda: forgotten(broker))
         found = await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
@@ -215,7 +215,7 @@ async def test_nobody_reads_what_a_full_disk_keeps_a_shard_from_dropping() -> No
         taken = fs.room(0)
         fs.capacity_bytes -= taken
         assert await asked(broker, lambda wire: delete(wire, "t")) == {"t": NONE}
-        hosted = broker.runtime.hosted_for(GROUPS[0])
+        hosted = broker.groups.hosted_for(GROUPS[0])
         assert hosted is not None
         await eventually("it is loaded again", lambda: hosted.phase is Phase.UNWRITABLE)
 
@@ -254,7 +254,7 @@ async def test_a_heartbeat_passes_while_a_topic_with_many_offsets_is_deleted() -
             until_done(lambda: commit(wire, "group", 1), 10)
 
         await asked(broker, fill)
-        hosted = broker.runtime.hosted_for("group")
+        hosted = broker.groups.hosted_for("group")
         assert hosted is not None
         topic = broker.registry.topics["t"]
         broker.registry.topics["t"] = topic.with_partitions(partitions)
@@ -290,7 +290,7 @@ async def test_an_offset_delete_of_many_partitions_is_done_in_pieces_and_answere
         await asked(broker, fill)
         broker.registry.topics["u"] = broker.registry.topics["u"].with_partitions(partitions)
         await asked(broker, lambda wire: commit(wire, "group", 2, "u", partitions))
-        hosted = broker.runtime.hosted_for("group")
+        hosted = broker.groups.hosted_for("group")
         assert hosted is not None
         before = hosted.log.log_end_offset
 

@@ -124,7 +124,7 @@ async def test_a_record_that_no_load_could_read_is_refused_and_the_log_is_as_it_
     data = records((KEY, VALUE), (key, value), compression=compression)
     async with serving(tmp_path, SETTINGS) as broker:
         await begin(broker)
-        before = broker.runtime.hosted_shards[HERE].log.read(0, 10_000).data
+        before = broker.groups.hosted_shards[HERE].log.read(0, 10_000).data
 
         answer = await put(broker, data)
 
@@ -133,14 +133,14 @@ async def test_a_record_that_no_load_could_read_is_refused_and_the_log_is_as_it_
         [blamed] = answer["record_errors"]
         assert blamed["batch_index"] == 1
         assert why in blamed["batch_index_error_message"]
-        hosted = broker.runtime.hosted_shards[HERE]
+        hosted = broker.groups.hosted_shards[HERE]
         assert hosted.log.read(0, 10_000).data == before
         assert (hosted.phase, hosted.log.log_end_offset) == (Phase.ACTIVE, 1), (
             "and loads nothing anew"
         )
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
     async with serving(tmp_path, SETTINGS) as broker:
-        await eventually("the load", lambda: not broker.runtime.life.loading)
+        await eventually("the load", lambda: not broker.groups.life.loading)
         assert await asked(broker, committed) == 2
 
 
@@ -168,8 +168,8 @@ async def test_what_a_load_takes_is_taken(tmp_path: Path, data: bytes, code: int
     async with serving(tmp_path, SETTINGS) as broker:
         await begin(broker)
         assert (await put(broker, data))["error_code"] == code
-        await eventually("the load", lambda: not broker.runtime.life.loading)
-        assert broker.runtime.hosted_shards[HERE].log.log_end_offset == (1 if code else 2)
+        await eventually("the load", lambda: not broker.groups.life.loading)
+        assert broker.groups.hosted_shards[HERE].log.log_end_offset == (1 if code else 2)
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
 
 
@@ -205,7 +205,7 @@ async def test_many_partitions_of_one_request_are_answered_in_order(tmp_path: Pa
             for part in topic["partition_responses"]
         ]
         assert told == [(TOPIC, HERE, 87), (TOPIC, HERE, 0), (TOPIC, 99, 3), ("t", 0, 0)]
-        await eventually("the load", lambda: not broker.runtime.life.loading)
+        await eventually("the load", lambda: not broker.groups.life.loading)
         assert await asked(broker, committed) == 41
 
 
@@ -215,7 +215,7 @@ async def test_it_is_written_at_the_turns_end_behind_what_the_shard_has_accepted
     """And by no handler: what others of the same turn were promised is kept."""
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
-        (hosted,) = edge.runtime.hosted_shards
+        (hosted,) = edge.groups.hosted_shards
         replies: list[Any] = []
 
         def commit_of(offset: int) -> OffsetCommit:
@@ -228,9 +228,9 @@ async def test_it_is_written_at_the_turns_end_behind_what_the_shard_has_accepted
             return hosted.log.append(data, 0, 1_000)
 
         ends: list[int] = []
-        foreign = asyncio.ensure_future(edge.runtime.append_foreign(0, append))
+        foreign = asyncio.ensure_future(edge.groups.append_foreign(0, append))
         for offset in (1, 2):  # both behind it, in the same turn
-            asyncio.get_running_loop().call_soon(edge.runtime.submit_to, hosted, commit_of(offset))
+            asyncio.get_running_loop().call_soon(edge.groups.submit_to, hosted, commit_of(offset))
             asyncio.get_running_loop().call_soon(lambda: ends.append(hosted.log.log_end_offset))
         info = await foreign
 
@@ -243,14 +243,14 @@ async def test_it_is_written_at_the_turns_end_behind_what_the_shard_has_accepted
 async def test_while_a_shard_loads_nobody_writes_its_log(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
-        (hosted,) = edge.runtime.hosted_shards
-        foreign = asyncio.ensure_future(edge.runtime.append_foreign(0, pytest.fail))
+        (hosted,) = edge.groups.hosted_shards
+        foreign = asyncio.ensure_future(edge.groups.append_foreign(0, pytest.fail))
         await asyncio.sleep(0)
-        edge.runtime.life._unload(hosted, Phase.LOADING)
+        edge.groups.life._unload(hosted, Phase.LOADING)
         with pytest.raises(NotActive, match="loading"):
             await foreign
         with pytest.raises(NotActive, match="loading"):
-            await edge.runtime.append_foreign(0, pytest.fail)
+            await edge.groups.append_foreign(0, pytest.fail)
 
 
 async def test_a_full_disk_under_a_foreign_record_is_the_shards_failed_append() -> None:
@@ -263,7 +263,7 @@ async def test_a_full_disk_under_a_foreign_record_is_the_shards_failed_append() 
         answer = await put(broker, records((KEY, VALUE)))
 
         assert answer["error_code"] == KAFKA_STORAGE_ERROR
-        hosted = broker.runtime.hosted_shards[HERE]
+        hosted = broker.groups.hosted_shards[HERE]
         assert hosted.log.log_end_offset == 1
         await eventually("the shard is whole again", lambda: hosted.phase is Phase.ACTIVE)
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
@@ -274,5 +274,5 @@ async def test_it_is_acknowledged_when_it_is_on_the_disk(tmp_path: Path) -> None
     async with serving(tmp_path, settings) as broker:
         await begin(broker)
         assert (await put(broker, records((KEY, VALUE))))["error_code"] == NONE
-        log = broker.runtime.hosted_shards[HERE].log
+        log = broker.groups.hosted_shards[HERE].log
         assert (log.log_end_offset, log.recovery_point) == (2, 2)

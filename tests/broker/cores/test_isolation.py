@@ -71,7 +71,7 @@ async def test_an_observer_that_fails_each_time_changes_no_answer_and_no_other_o
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []
-        broker.runtime.life.observers += [fails, lambda event: seen.append(type(event).__name__)]
+        broker.groups.life.observers += [fails, lambda event: seen.append(type(event).__name__)]
         client = await broker.client()
 
         member_id, generation_id = await client.join_alone(HERE)
@@ -83,7 +83,7 @@ async def test_an_observer_that_fails_each_time_changes_no_answer_and_no_other_o
         assert broker.logs[hosted_of(broker, HERE).index].log_end_offset == 3, "all is recorded"
         assert seen[0] == "MemberJoined"
         assert seen[-1] == "OffsetsMovedBack"
-        assert broker.runtime.errors.counts["observer"] == len(seen)
+        assert broker.groups.errors.counts["observer"] == len(seen)
         assert len(told(lines)) < len(seen), "what happens again and again is told less often"
 
 
@@ -96,7 +96,7 @@ async def test_facts_are_told_when_records_are_accepted_and_answers_on_their_way
         client = await broker.client()
         assert await client.commit(HERE, 7) == NONE
         seen: list[tuple[int, int]] = []
-        broker.runtime.life.observers.append(
+        broker.groups.life.observers.append(
             lambda *_: seen.append((hosted.accepted, hosted.partition.waiting))
         )
 
@@ -113,12 +113,12 @@ async def test_a_reply_that_cannot_be_made_harms_no_other_of_its_turn(tmp_path: 
         for ticket in (failing, taking, failing, taking):
             for group in (HERE, THERE):
                 run = [TopicOffsets("orders", (0,), (5,), (-1,), None, None)]
-                broker.runtime.submit(group, OffsetCommit(ticket, group, -1, "", None, -1, run))
+                broker.groups.submit(group, OffsetCommit(ticket, group, -1, "", None, -1, run))
 
         assert await client.commit(HERE, 6) == NONE
         assert await client.fetch(THERE) == 5
         assert len(replies) == 4
-        assert broker.runtime.errors.counts["reply"] == 4
+        assert broker.groups.errors.counts["reply"] == 4
 
 
 @pytest.mark.parametrize(("where", "bug"), [(Group, "next_generation"), (rebalance, "vote")])
@@ -208,13 +208,13 @@ async def test_a_deadline_that_fails_each_time_stops_its_shard_for_a_while_and_n
         monkeypatch.setattr(core, "session_due", fails)
 
         time.move(11_000)
-        broker.runtime.tick()
+        broker.groups.tick()
         await eventually(lambda: hosted.phase is Phase.ACTIVE)
         assert hosted.breakdowns == 1
         assert await client.heartbeat(THERE, member_id, generation_id) == NONE
 
         time.move(11_000)
-        broker.runtime.tick()
+        broker.groups.tick()
         assert hosted.breakdowns == 2
         assert await client.commit(HERE, 5) == COORDINATOR_LOAD_IN_PROGRESS, "it waits a second"
         assert await client.heartbeat(THERE, member_id, generation_id) == NONE
@@ -286,7 +286,7 @@ async def test_what_one_part_cannot_end_keeps_no_other_from_its_own(
 ) -> None:
     async with serving(tmp_path) as broker:
         await _topic(broker, "CreateTopics", 2, "t")
-        for part in (broker.maintenance, broker.lags.times, broker.runtime, broker.worker):
+        for part in (broker.maintenance, broker.lags.times, broker.groups, broker.worker):
             monkeypatch.setattr(part, "stop", fails)
     assert broker.internal_errors.counts["stop"] == 4
     assert (tmp_path / ".kafka_cleanshutdown").exists(), "its logs were closed in order"

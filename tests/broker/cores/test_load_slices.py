@@ -32,8 +32,8 @@ class SavingBroker(EdgeBroker):
     """An edge whose offsets topic has an id, and so snapshots."""
 
     async def ensure_offsets_topic(self) -> bool:
-        if not self.runtime.hosted_shards:
-            self.runtime.start(self.open_partitions(), bytes([9]) * 16)
+        if not self.groups.hosted_shards:
+            self.groups.start(self.open_partitions(), bytes([9]) * 16)
         return True
 
 
@@ -107,12 +107,12 @@ async def load(directory: Path, clock: WorkClock) -> int:
     clock.paused()
     clock.longest_ns = 0
     async with broker:
-        await eventually(lambda: not broker.runtime.life.loading)
+        await eventually(lambda: not broker.groups.life.loading)
         clock.paused()
-        (hosted,) = broker.runtime.hosted_shards
+        (hosted,) = broker.groups.hosted_shards
         assert len(hosted.core.view.groups) == GROUPS
-        assert broker.runtime.life.snapshots is not None
-        assert await broker.runtime.life.snapshots.write(hosted)
+        assert broker.groups.life.snapshots is not None
+        assert await broker.groups.life.snapshots.write(hosted)
         return hosted.loaded_from
 
 

@@ -94,7 +94,7 @@ async def test_transactional_commits_count_when_their_transaction_committed(
     writer.marker(ABORT, 8)
     writer.commit(30, "payments", producer_id=9)  # never ended
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.life.loading)
+        await eventually(lambda: not broker.groups.life.loading)
         client = await broker.client()
         assert await client.fetch("g", "orders") == 10
         assert await client.fetch("g", "payments") == 1
@@ -108,7 +108,7 @@ async def test_a_later_plain_commit_wins_over_a_transaction_that_ends_after_it(
     writer.commit(99)
     writer.marker(COMMIT, 7)
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.life.loading)
+        await eventually(lambda: not broker.groups.life.loading)
         assert await (await broker.client()).fetch("g") == 99
 
 
@@ -159,7 +159,7 @@ async def test_tombstones_are_replayed_in_their_place(tmp_path: Path, writer: Wr
     writer.runs([OffsetTombstones("g", [("orders", 0), ("payments", 0)])])
     writer.commit(3, "payments")
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.life.loading)
+        await eventually(lambda: not broker.groups.life.loading)
         client = await broker.client()
         assert await client.fetch("g", "orders") == -1
         assert await client.fetch("g", "payments") == 3
@@ -172,9 +172,9 @@ async def test_records_of_unknown_kinds_are_passed_over_with_a_warning(
     writer.record(b"\x00\x03\x00\x01g", b"\x00\x00")  # a consumer group of the new protocol
     writer.record(b"\x7f\xff", None)
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.life.loading)
+        await eventually(lambda: not broker.groups.life.loading)
         assert await (await broker.client()).fetch("g") == 5
-        assert broker.runtime.hosted_shards[0].loaded_records == 1
+        assert broker.groups.hosted_shards[0].loaded_records == 1
     (warning,) = [line for line in logs if line["log_level"] == "warning"]
     assert warning["kinds"] == {3: 1, 0x7FFF: 1}
 
@@ -185,8 +185,8 @@ async def test_a_value_of_an_unknown_version_is_refused_with_its_groups_rather_t
     writer.commit(5)
     writer.record(b"\x00\x01\x00\x01g\x00\x06orders\x00\x00\x00\x00", b"\x00\x63later")
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.life.loading)
-        assert broker.runtime.hosted_shards[0].phase is Phase.FAILED
+        await eventually(lambda: not broker.groups.life.loading)
+        assert broker.groups.hosted_shards[0].phase is Phase.FAILED
         assert not broker.fatal
         assert await (await broker.client()).fetch("g") == -1000 - NOT_COORDINATOR
 
@@ -201,15 +201,15 @@ async def test_damage_in_the_middle_is_never_read_as_empty(tmp_path: Path, write
     data[len(data) // 2] ^= 0xFF  # after recovery has looked: the disk turned bad under us
     segment.write_bytes(data)
 
-    broker.runtime.start(opened)
+    broker.groups.start(opened)
 
-    await eventually(lambda: not broker.runtime.life.loading)
-    reason = broker.runtime.life.unreadable()["__consumer_offsets-0"]
+    await eventually(lambda: not broker.groups.life.loading)
+    reason = broker.groups.life.unreadable()["__consumer_offsets-0"]
     assert "damaged at byte" in reason
     assert "log.recovery.truncate=__consumer_offsets-0 " in reason
-    assert broker.runtime.hosted_shards[0].phase is Phase.FAILED
+    assert broker.groups.hosted_shards[0].phase is Phase.FAILED
     assert not broker.fatal
-    await broker.runtime.stop()
+    await broker.groups.stop()
 
 
 async def test_offsets_deleted_while_a_transaction_was_open_stay_deleted(
@@ -219,9 +219,9 @@ async def test_offsets_deleted_while_a_transaction_was_open_stay_deleted(
     writer.runs([OffsetTombstones("g", [("orders", 0)])])
     writer.marker(COMMIT, 7)
     async with EdgeBroker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.life.loading)
+        await eventually(lambda: not broker.groups.life.loading)
         assert await (await broker.client()).fetch("g") == -1
-        entry = broker.runtime.hosted_shards[0].core.view.offsets.get("g", "orders", 1)
+        entry = broker.groups.hosted_shards[0].core.view.offsets.get("g", "orders", 1)
         assert entry is not None
         assert entry.offset == 11
 
@@ -235,7 +235,7 @@ async def test_shards_are_served_as_soon_as_each_is_loaded(tmp_path: Path) -> No
         assert await client.commit("group-b", 2) == 0
     again = EdgeBroker(tmp_path)
     async with again:
-        one, two = again.runtime.hosted_shards
+        one, two = again.groups.hosted_shards
         assert one.phase is two.phase is Phase.LOADING
         client = await again.client()
         await eventually(lambda: one.phase is Phase.ACTIVE)
@@ -268,8 +268,8 @@ async def test_the_chunk_in_which_a_log_is_read_is_the_setting(
             return scan(from_offset, chunk_bytes)
 
         partition.log.scan = spy  # type: ignore[method-assign]
-        broker.runtime.start([partition])
-        await eventually(lambda broker=broker: not broker.runtime.life.loading)
+        broker.groups.start([partition])
+        await eventually(lambda broker=broker: not broker.groups.life.loading)
         assert asked == [max(size, 61)], "never less than a batch's header"
-        assert broker.runtime.hosted_shards[0].loaded_records == 200
-        await broker.runtime.stop()
+        assert broker.groups.hosted_shards[0].loaded_records == 200
+        await broker.groups.stop()

@@ -80,7 +80,7 @@ def logs() -> Iterator[list[Any]]:
 
 
 def hosted_of(broker: EdgeBroker, group_id: str) -> HostedShard:
-    hosted = broker.runtime.hosted_for(group_id)
+    hosted = broker.groups.hosted_for(group_id)
     assert hosted is not None
     return hosted
 
@@ -185,7 +185,7 @@ async def test_the_codec_of_the_offsets_topic_is_honoured(tmp_path: Path) -> Non
 
         assert [header.compression for _, header in broker.logs[0].scan()] == [4]
     async with EdgeBroker(tmp_path, partitions=1) as again:
-        await eventually(lambda: not again.runtime.life.loading)
+        await eventually(lambda: not again.groups.life.loading)
         assert await (await again.client()).fetch(HERE) == 5
 
 
@@ -352,7 +352,7 @@ async def test_a_failed_append_unloads_once_then_reads_go_on_and_commits_when_it
         assert done == NONE
         assert await client.fetch(HERE) == 7
     async with EdgeBroker(tmp_path) as again:
-        await eventually(lambda: not again.runtime.life.loading)
+        await eventually(lambda: not again.groups.life.loading)
         assert await (await again.client()).fetch(HERE) == 7
 
 
@@ -427,7 +427,7 @@ async def test_after_a_restart_offsets_are_read_back_and_stable_groups_go_on(
         assert await client.commit(HERE, 42, **commit) == NONE
 
     async with EdgeBroker(tmp_path) as again:
-        await eventually(lambda: not again.runtime.life.loading)
+        await eventually(lambda: not again.groups.life.loading)
         client = await again.client()
         assert await client.fetch(HERE) == 42
         assert await client.heartbeat(HERE, member_id, generation_id) == NONE
@@ -449,13 +449,13 @@ async def test_loading_a_big_shard_keeps_no_turn_long(tmp_path: Path) -> None:
     again = EdgeBroker(tmp_path, partitions=1)
     logs = again.open_partitions()
     longest = 0.0
-    again.runtime.start(logs)
-    while again.runtime.life.loading:
+    again.groups.start(logs)
+    while again.groups.life.loading:
         began = time.thread_time()
         await asyncio.sleep(0)
         longest = max(longest, time.thread_time() - began)
 
-    assert again.runtime.hosted_shards[0].loaded_records == 60_000
+    assert again.groups.hosted_shards[0].loaded_records == 60_000
     assert longest < 0.020
     async with again:
         assert await (await again.client()).fetch("group-99", "payments") == 5
@@ -471,10 +471,10 @@ async def test_sessions_expire_by_the_clock_and_the_wall_clock_moves_none(
         member_id, generation_id = await client.join_alone(HERE, session_timeout_ms=10_000)
 
         time.wall_ms += 10**9
-        broker.runtime.tick()
+        broker.groups.tick()
         assert await client.heartbeat(HERE, member_id, generation_id) == NONE
         time.move(10_000)
-        broker.runtime.tick()
+        broker.groups.tick()
         assert await client.heartbeat(HERE, member_id, generation_id) == UNKNOWN_MEMBER_ID
 
 
@@ -483,7 +483,7 @@ async def test_the_timer_goes_off_by_itself(tmp_path: Path) -> None:
         await broker.ensure_offsets_topic()
         client = await broker.client()
         await client.join_alone(HERE, session_timeout_ms=100)
-        shard = broker.runtime.hosted_for(HERE).core
+        shard = broker.groups.hosted_for(HERE).core
 
         await eventually(lambda: not shard.view.groups[HERE].members)
 
@@ -507,7 +507,7 @@ async def test_a_new_member_that_goes_before_its_answer_is_removed_at_once(
             protocol_type="consumer",
             protocols=[{"name": "range", "metadata": b""}],
         )
-        shard = broker.runtime.hosted_for(HERE).core
+        shard = broker.groups.hosted_for(HERE).core
         await eventually(lambda: len(shard.view.parked()) == 1)
 
         client.close()
@@ -533,10 +533,10 @@ async def test_stopping_answers_who_waits(tmp_path: Path) -> None:
             protocol_type="consumer",
             protocols=[{"name": "range", "metadata": b""}],
         )
-        shard = broker.runtime.hosted_for(HERE).core
+        shard = broker.groups.hosted_for(HERE).core
         await eventually(lambda: len(shard.view.parked()) == 1)
 
-        await broker.runtime.stop()
+        await broker.groups.stop()
 
         assert (await client.receive(handle))["error_code"] == NOT_COORDINATOR
 
@@ -549,13 +549,13 @@ async def test_offsets_of_a_deleted_topic_go_even_if_their_shard_was_loading(
         client = await broker.client()
         assert await client.commit(HERE, 5) == NONE
         assert await client.commit(HERE, 6, topic="payments") == NONE
-        await broker.runtime.duties.drop(["payments"], Slicer(Time()).work("test"))
+        await broker.groups.duties.drop(["payments"], Slicer(Time()).work("test"))
         assert await client.fetch(HERE, "payments") == -1
         assert await client.fetch(HERE) == 5
     again = EdgeBroker(tmp_path)
     async with again:
-        await again.runtime.duties.drop(["orders"], Slicer(Time()).work("test"))
-        await eventually(lambda: not again.runtime.life.loading)
+        await again.groups.duties.drop(["orders"], Slicer(Time()).work("test"))
+        await eventually(lambda: not again.groups.life.loading)
         assert await (await again.client()).fetch(HERE) == -1
 
 
@@ -563,7 +563,7 @@ async def test_events_reach_every_observer(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []
-        broker.runtime.life.observers.append(lambda event: seen.append(type(event).__name__))
+        broker.groups.life.observers.append(lambda event: seen.append(type(event).__name__))
         await (await broker.client()).join_alone(HERE)
 
         assert seen[0] == "MemberJoined"
@@ -573,7 +573,7 @@ async def test_events_reach_every_observer(tmp_path: Path) -> None:
 async def test_a_bug_in_the_core_is_answered_and_harms_no_other_shard(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
-        shard = broker.runtime.hosted_for(HERE).core
+        shard = broker.groups.hosted_for(HERE).core
         client: Client = await broker.client()
         handle = hosted_of(broker, HERE).core.handle
 

@@ -39,17 +39,17 @@ class Broker(EdgeBroker):
     topic_id = TOPIC_ID
 
     async def ensure_offsets_topic(self) -> bool:
-        if not self.runtime.hosted_shards:
-            self.runtime.start(self.open_partitions(), self.topic_id)
+        if not self.groups.hosted_shards:
+            self.groups.start(self.open_partitions(), self.topic_id)
         return True
 
     @property
     def snapshots(self) -> Snapshots:
-        assert self.runtime.life.snapshots is not None
-        return self.runtime.life.snapshots
+        assert self.groups.life.snapshots is not None
+        return self.groups.life.snapshots
 
     async def write(self, partition: int = 0) -> bool:
-        return await self.snapshots.write(self.runtime.hosted_shards[partition])
+        return await self.snapshots.write(self.groups.hosted_shards[partition])
 
 
 def partition_folder(directory: Path, partition: int = 0) -> Path:
@@ -101,10 +101,10 @@ async def loaded(directory: Path, topic_id: bytes = TOPIC_ID) -> tuple[dict[str,
     broker = Broker(directory, partitions=1)
     broker.topic_id = topic_id
     async with broker:
-        await eventually(lambda: not broker.runtime.life.loading)
+        await eventually(lambda: not broker.groups.life.loading)
         client = await broker.client()
         found = {group_id: await client.fetch(group_id) for group_id in "abcd"}
-        return found, broker.runtime.hosted_shards[0].loaded_from
+        return found, broker.groups.hosted_shards[0].loaded_from
 
 
 async def test_a_start_takes_the_snapshot_and_the_log_behind_it(tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ async def test_members_are_restored_from_a_snapshot(tmp_path: Path) -> None:
         assert await broker.write()
 
     async with Broker(tmp_path, partitions=1) as again:
-        await eventually(lambda: not again.runtime.life.loading)
-        hosted = again.runtime.hosted_shards[0]
+        await eventually(lambda: not again.groups.life.loading)
+        hosted = again.groups.hosted_shards[0]
         assert (hosted.loaded_from, hosted.loaded_records) == (hosted.log.log_end_offset, 0)
         client = await again.client()
         assert await client.heartbeat("solo", member_id, generation_id) == NONE
@@ -281,15 +281,15 @@ async def test_commits_go_on_while_a_snapshot_is_written(
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         await commit_meanwhile(broker, monkeypatch)
-        live = {g: list(broker.runtime.hosted_shards[0].core.view.offsets.entries(g))
-                for g in broker.runtime.hosted_shards[0].core.view.offsets.groups()}  # fmt: skip
+        live = {g: list(broker.groups.hosted_shards[0].core.view.offsets.entries(g))
+                for g in broker.groups.hosted_shards[0].core.view.offsets.groups()}  # fmt: skip
     image = read_image(image_file(tmp_path).read_bytes())
     assert image.head.begin_offset == 300
     assert image.end.end_offset > 300, "no commit came in between"
 
     async with Broker(tmp_path, partitions=1) as again:
-        await eventually(lambda: not again.runtime.life.loading)
-        hosted = again.runtime.hosted_shards[0]
+        await eventually(lambda: not again.groups.life.loading)
+        hosted = again.groups.hosted_shards[0]
         assert hosted.loaded_from == 300
         cache = hosted.core.view.offsets
         assert {g: list(cache.entries(g)) for g in cache.groups()} == live
@@ -323,7 +323,7 @@ async def test_a_shard_that_is_loaded_anew_leaves_no_half_snapshot(
             await client.commit(f"g-{number}", number)
         writing = asyncio.create_task(broker.write())
         await asyncio.sleep(0)
-        broker.runtime.hosted_shards[0].core = GroupShard(GROUPS)
+        broker.groups.hosted_shards[0].core = GroupShard(GROUPS)
 
         assert not await writing
         assert not image_file(tmp_path).exists()
@@ -409,7 +409,7 @@ async def test_one_is_written_when_enough_of_the_log_has_come_and_after_a_cleani
         begin = broker.snapshots.oldest_needed(0)
         assert 0 < begin <= 180
         await client.commit("a", 99)
-        end = broker.runtime.hosted_shards[0].log.log_end_offset
+        end = broker.groups.hosted_shards[0].log.log_end_offset
         cleaned[0] = end
         await eventually(lambda: broker.snapshots.oldest_needed(0) == end)
 
@@ -422,7 +422,7 @@ async def test_a_stop_in_order_leaves_snapshots_for_the_next_start(
         await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit("a", 1, partitions=3) == NONE
-        await broker.runtime.life.save()
+        await broker.groups.life.save()
 
     found, loaded_from = await loaded(tmp_path)
     assert (found["a"], loaded_from) == (1, 3)
@@ -448,9 +448,9 @@ async def test_no_turn_is_long_while_a_big_snapshot_is_written_and_loaded(
 
     again = Broker(tmp_path, partitions=1)
     await again.ensure_offsets_topic()
-    longest_load = await longest_turn(lambda: not again.runtime.life.loading)
-    assert again.runtime.hosted_shards[0].loaded_from == 60_000
-    assert again.runtime.hosted_shards[0].core.view.offsets.count() == 60_000
+    longest_load = await longest_turn(lambda: not again.groups.life.loading)
+    assert again.groups.hosted_shards[0].loaded_from == 60_000
+    assert again.groups.hosted_shards[0].core.view.offsets.count() == 60_000
     assert longest_write < 0.020
     assert longest_load < 0.020
     async with again:
@@ -494,8 +494,8 @@ async def test_a_snapshot_may_begin_behind_messages_of_an_old_kafka(
     image_file(tmp_path).unlink(missing_ok=True)
 
     async with Broker(tmp_path, partitions=1) as broker:
-        await eventually(lambda: not broker.runtime.life.loading)
-        assert broker.runtime.hosted_shards[0].loaded_records == 2
+        await eventually(lambda: not broker.groups.life.loading)
+        assert broker.groups.hosted_shards[0].loaded_records == 2
         assert await broker.write()
         client = await broker.client()
         assert await client.commit("c", 3) == NONE

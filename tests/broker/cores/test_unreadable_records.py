@@ -59,7 +59,7 @@ def committed(wire: Wire, group_id: str) -> int:
 
 
 async def all_committed(broker: Broker) -> list[int]:
-    await eventually("the load", lambda: not broker.runtime.life.loading)
+    await eventually("the load", lambda: not broker.groups.life.loading)
     return await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
 
 
@@ -133,8 +133,8 @@ async def test_a_record_that_cannot_be_read_fails_its_partition_alone(
         )
         assert refused["error_code"] == KAFKA_STORAGE_ERROR
         assert why in refused["error_message"]
-        assert broker.runtime.life.snapshots is not None
-        await broker.runtime.life.snapshots.write_all(broker.runtime.hosted_shards)
+        assert broker.groups.life.snapshots is not None
+        await broker.groups.life.snapshots.write_all(broker.groups.hosted_shards)
         await broker.cleaning.clean_offsets()
         await broker.maintenance.run_retention()
         assert everything_in(tmp_path) == before, "nothing is done to its log"
@@ -164,11 +164,9 @@ async def test_whatever_ends_a_load_is_its_partitions_alone(
     monkeypatch.setattr(life, "load", planted(error))
     async with serving(tmp_path, SETTINGS) as broker:
         assert await all_committed(broker) == [5, -1000 - NOT_COORDINATOR, 5]
-        assert broker.runtime.hosted_shards[ILL].phase is Phase.FAILED
-        assert str(error) in broker.runtime.life.unreadable()[f"{TOPIC}-{ILL}"]
-        assert not broker.runtime.hosted_shards[ILL].core.view.groups, (
-            "nothing half loaded is shown"
-        )
+        assert broker.groups.hosted_shards[ILL].phase is Phase.FAILED
+        assert str(error) in broker.groups.life.unreadable()[f"{TOPIC}-{ILL}"]
+        assert not broker.groups.hosted_shards[ILL].core.view.groups, "nothing half loaded is shown"
 
 
 async def test_a_replay_that_fails_names_the_record(
@@ -184,8 +182,8 @@ async def test_a_replay_that_fails_names_the_record(
 
     monkeypatch.setattr(GroupShard, "replay", fails)
     async with serving(tmp_path, SETTINGS) as broker:
-        await eventually("the load", lambda: not broker.runtime.life.loading)
-        reason = broker.runtime.life.unreadable()[f"{TOPIC}-{ILL}"]
+        await eventually("the load", lambda: not broker.groups.life.loading)
+        reason = broker.groups.life.unreadable()[f"{TOPIC}-{ILL}"]
         assert "record at offset 0 of the offsets log: it can't be replayed: IndexError" in reason
 
 
@@ -198,7 +196,7 @@ async def test_a_damaged_byte_found_by_a_load_is_its_partitions_alone(tmp_path: 
     segment.write_bytes(data)
     async with serving(tmp_path, SETTINGS) as broker:
         assert await all_committed(broker) == [5, -1000 - NOT_COORDINATOR, 5]
-        reason = broker.runtime.life.unreadable()[f"{TOPIC}-{ILL}"]
+        reason = broker.groups.life.unreadable()[f"{TOPIC}-{ILL}"]
         assert f"log.recovery.truncate={TOPIC}-{ILL} " in reason
     async with serving(tmp_path, {**SETTINGS, "log.recovery.truncate": f"{TOPIC}-{ILL}"}) as broker:
         assert await all_committed(broker) == [5, 5, 5]
@@ -212,7 +210,7 @@ async def test_a_record_is_passed_over_when_it_is_told_by_its_offset(tmp_path: P
     with capture_logs() as lines:
         async with serving(tmp_path, told) as broker:
             assert await all_committed(broker) == [5, 41, 5]
-            assert not broker.runtime.life.unreadable()
+            assert not broker.groups.life.unreadable()
             assert await asked(broker, lambda wire: commit(wire, ILL_GROUP, 42)) == NONE, (
                 "and the shard goes on"
             )
@@ -235,7 +233,7 @@ async def test_the_snapshot_behind_it_does_not_wait_for_the_stop(tmp_path: Path)
     told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:1"}
     time = HandTime()
     async with serving(tmp_path, told, time=time) as broker:
-        await eventually("the load", lambda: not broker.runtime.life.loading)
+        await eventually("the load", lambda: not broker.groups.life.loading)
         time.move(life.SETTLING_MS)
         image = tmp_path / f"{TOPIC}-{ILL}" / IMAGE
         await eventually("the snapshot", image.exists)
@@ -247,7 +245,7 @@ async def test_another_record_that_is_told_does_not_help(tmp_path: Path) -> None
     told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:1,{TOPIC}-0:2"}
     async with serving(tmp_path, told) as broker:
         assert await all_committed(broker) == [5, -1000 - NOT_COORDINATOR, 5]
-        assert "record at offset 2 " in broker.runtime.life.unreadable()[f"{TOPIC}-{ILL}"]
+        assert "record at offset 2 " in broker.groups.life.unreadable()[f"{TOPIC}-{ILL}"]
 
 
 @pytest.mark.parametrize("words", ["t-0:1", f"{TOPIC}-0", f"{TOPIC}-0:x", f"{TOPIC}:1"])
@@ -264,14 +262,14 @@ async def test_a_failed_shard_is_not_tried_again(tmp_path: Path) -> None:
     await filled(tmp_path)
     write(tmp_path, (KEY, b""))
     async with serving(tmp_path, SETTINGS) as broker:
-        await eventually("the load", lambda: not broker.runtime.life.loading)
-        hosted = broker.runtime.hosted_shards[ILL]
+        await eventually("the load", lambda: not broker.groups.life.loading)
+        hosted = broker.groups.hosted_shards[ILL]
         loaded = hosted.loaded_to
         assert hosted.phase is Phase.FAILED
-        await eventually("nothing runs", lambda: len(broker.runtime.life._loads) <= 1)
-        [snapshots] = broker.runtime.life._loads
+        await eventually("nothing runs", lambda: len(broker.groups.life._loads) <= 1)
+        [snapshots] = broker.groups.life._loads
         assert not snapshots.done()
-        broker.runtime.duties.catch_up(hosted)
-        broker.runtime.tick()
+        broker.groups.duties.catch_up(hosted)
+        broker.groups.tick()
         await asyncio.sleep(0)
         assert (hosted.phase, hosted.loaded_to) == (Phase.FAILED, loaded)

@@ -58,7 +58,7 @@ async def test_what_a_broker_does_is_measured_by_documented_names(
         fetch = {"max_wait_ms": 50, "min_bytes": 1, "topics": []}
         fetch["topics"] = [{"topic": "t", "partitions": [{"partition": 0}]}]
         await asked(broker, lambda wire: wire.call("Fetch", 4, fetch))
-        broker.runtime.tick()
+        broker.groups.tick()
         counts = broker.watchdog.counts
         wanted = {
             "CreateTopics",

@@ -40,7 +40,7 @@ def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, Record
 
 
 def of_group(served: Served, group_id: str = GROUP) -> list[PartitionLag]:
-    hosted = served.broker.runtime.hosted_for(group_id)
+    hosted = served.broker.groups.hosted_for(group_id)
     assert hosted is not None
     return list(served.broker.lags.of_group(hosted, group_id))
 

@@ -169,13 +169,13 @@ async def test_what_was_loaded_after_a_restart(tmp_path: Path) -> None:
         fresh = await seen.scrape()
         assert fresh["muster_load_records"] == 0
         await a_busy_day(seen)
-        written = sum(hosted.log.log_end_offset for hosted in seen.broker.runtime.hosted_shards)
+        written = sum(hosted.log.log_end_offset for hosted in seen.broker.groups.hosted_shards)
 
     async with seeing(tmp_path) as seen:
         scrape = await seen.scrape()
 
         assert scrape["muster_load_records"] == written
-        load_ms = sum(hosted.load_ms for hosted in seen.broker.runtime.hosted_shards)
+        load_ms = sum(hosted.load_ms for hosted in seen.broker.groups.hosted_shards)
         assert scrape["muster_load_seconds"] == load_ms / 1000
         assert scrape["muster_offsets_cached"] == 3
         assert scrape["muster_groups", "state=Stable"] == 1

@@ -25,7 +25,7 @@ async def test_kafka_exporter(tmp_path: Path) -> None:
         scrape = await seen.scrape()
         groups = {
             (group_id, topic, partition)
-            for hosted in seen.broker.runtime.hosted_shards
+            for hosted in seen.broker.groups.hosted_shards
             for group_id in hosted.core.view.offsets.groups()
             for topic, partition in hosted.core.view.offsets.keys(group_id)
         }
@@ -72,7 +72,7 @@ async def test_the_views_show_the_same_numbers(tmp_path: Path) -> None:
         seen.pass_ms(2000)
         scrape = await seen.scrape()
         member_id = next(
-            iter(seen.broker.runtime.hosted_for("behind").core.view.groups["behind"].members)
+            iter(seen.broker.groups.hosted_for("behind").core.view.groups["behind"].members)
         )
         cluster = f"cluster_name={seen.broker.registry.cluster_id}"
 

@@ -34,7 +34,7 @@ NAMES = [f"group-{number}" for number in range(MANY)]
 async def serving(tmp_path: Path) -> AsyncIterator[EdgeBroker]:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
-        await eventually(lambda: not broker.runtime.life.loading)
+        await eventually(lambda: not broker.groups.life.loading)
         yield broker
 
 
@@ -154,7 +154,7 @@ async def test_a_client_that_goes_is_not_worked_for_any_longer(
 ) -> None:
     async with serving(tmp_path) as broker:
         asked: list[str] = []
-        submit = broker.runtime.submit
+        submit = broker.groups.submit
 
         def counted(group_id: str, call: Any) -> None:
             asked.append(group_id)
@@ -162,7 +162,7 @@ async def test_a_client_that_goes_is_not_worked_for_any_longer(
             if len(asked) == 200:
                 client.writer.transport.abort()
 
-        monkeypatch.setattr(broker.runtime, "submit", counted)
+        monkeypatch.setattr(broker.groups, "submit", counted)
         client = await broker.client()
         describe(client)
         await eventually(lambda: len(asked) >= 200 and not broker.server.connections)

@@ -117,7 +117,7 @@ async def with_room(fs: FillingFiles, broker: Broker) -> None:
         "every log takes writes, and nothing is left of the deleted topics",
         lambda: (
             not any(each.log.poisoned for each in broker.logs.all())
-            and all(hosted.phase is Phase.ACTIVE for hosted in broker.runtime.hosted_shards)
+            and all(hosted.phase is Phase.ACTIVE for hosted in broker.groups.hosted_shards)
             and not broker.registry.dying
         ),
     )

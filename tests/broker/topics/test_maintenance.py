@@ -238,7 +238,7 @@ async def test_a_commit_whose_flush_could_not_be_made_is_answered_and_the_broker
     settings = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
     async with serving(tmp_path, settings) as broker:
         assert await asked(broker, lambda wire: commit(wire, "g", 1)) == NONE
-        broker.runtime.hosted_shards[0].log.__class__ = LacksOnce
+        broker.groups.hosted_shards[0].log.__class__ = LacksOnce
 
         first = await asyncio.wait_for(asked(broker, lambda wire: commit(wire, "g", 2)), 10)
         second = await asyncio.wait_for(asked(broker, lambda wire: commit(wire, "g", 3)), 10)

@@ -272,10 +272,10 @@ def test_where_nothing_says_how_many_there_were_no_group_is_shown_without_its_of
 
     async def story() -> list[int]:
         async with serving(data) as broker:
-            hosted_shards = broker.runtime.hosted_shards
+            hosted_shards = broker.groups.hosted_shards
             held = {hosted for hosted in hosted_shards if hosted.log.log_end_offset}
             await eventually(
-                "the loads end", lambda: not broker.runtime.life.loading or broker.fatal
+                "the loads end", lambda: not broker.groups.life.loading or broker.fatal
             )
             return [hosted.index for hosted in held if hosted.phase is Phase.ACTIVE]
 

@@ -58,7 +58,7 @@ async def test_others_are_served_while_the_disk_makes_the_offsets_topic(
                 (entry,) = found["coordinators"] if version >= 4 else (found,)
                 assert (entry["error_code"], entry["port"]) == (NONE, port)
         assert len(came) == 1
-        assert len(broker.runtime.hosted_shards) == 3
+        assert len(broker.groups.hosted_shards) == 3
 
 
 async def test_a_disk_that_refuses_is_an_error_and_asked_again(

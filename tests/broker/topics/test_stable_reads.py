@@ -221,7 +221,7 @@ async def test_commits_are_read_when_they_are_acknowledged(tmp_path: Path) -> No
                 ],
             )
         ]
-        hosted = broker.runtime.hosted_shards[0]
+        hosted = broker.groups.hosted_shards[0]
         await eventually("four answers wait", lambda: hosted.partition.waiting == 4)
         assert await asked(broker, end) == 1
         assert not any(answer.done() for answer in asking)

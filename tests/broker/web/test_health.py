@@ -69,13 +69,13 @@ async def test_loading_and_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "partitions": 2,
             "partitions_loaded": 1,
             "records_loaded": 1,
-            "bytes_loaded": broker.runtime.hosted_shards[0].loaded_bytes
-            + broker.runtime.hosted_shards[1].loaded_bytes,
+            "bytes_loaded": broker.groups.hosted_shards[0].loaded_bytes
+            + broker.groups.hosted_shards[1].loaded_bytes,
             "groups_loaded": 1,
             "loading": {},
         }
         gate.set()
-        await eventually(lambda: not broker.runtime.life.loading)
+        await eventually(lambda: not broker.groups.life.loading)
         assert (await seen.get("/healthz")).json() == {"state": "ready"}
     finally:
         await broker.stop()

@@ -108,7 +108,7 @@ class Member:
 
 
 def state_of(seen: Seen) -> State:
-    shard = seen.broker.runtime.hosted_for(GROUP).core
+    shard = seen.broker.groups.hosted_for(GROUP).core
     return shard.view.groups[GROUP].state
 
 
@@ -392,7 +392,7 @@ async def test_where_fetches_count_a_restart_counts_as_one_since_the_log_keeps_n
     async with seeing(tmp_path, settings) as seen:
         seen.time.wall_ms += 2 * DAY_MS
         start_ms = seen.time.wall_ms
-        shard = seen.broker.runtime.hosted_for("readers").core
+        shard = seen.broker.groups.hosted_for("readers").core
         (row,) = shard.view.expiring("readers", start_ms + 9 * DAY_MS)
         assert row.expires_ms == start_ms - 2 * DAY_MS + 3 * DAY_MS
         check(seen, DAY_MS - 1000)

@@ -204,7 +204,7 @@ class World:
         assert self.process is not None
         self._check_errors(self.process)
         broker = self.process.broker
-        held = [hosted.partition.waiting for hosted in broker.runtime.hosted_shards]
+        held = [hosted.partition.waiting for hosted in broker.groups.hosted_shards]
         assert max(held) < len(self.clients), f"replies held: {held}"
         there = {wire.transport for wire in self.network.wires}
         assert {connection._transport for connection in broker.server.connections} <= there
@@ -282,7 +282,7 @@ class World:
 
     def drops_offsets_later(self) -> bool:
         """Whether a shard that cannot write now has still to drop offsets of a deleted topic."""
-        return self.process is not None and any(self.process.broker.runtime.duties.gone.values())
+        return self.process is not None and any(self.process.broker.groups.duties.gone.values())
 
     def excuse(self, ns: int) -> None:
         """The broker may be late for so long, and some seconds more."""
@@ -311,7 +311,7 @@ class World:
         """``shard`` has read its log; None if it is nobody's, such as a checker's own."""
         if self.process is None:
             return None
-        for hosted in self.process.broker.runtime.hosted_shards:
+        for hosted in self.process.broker.groups.hosted_shards:
             if hosted.core is shard:
                 watch = self.watches[hosted.index]
                 self._watched[shard] = watch
