@@ -20,10 +20,10 @@ from broker.apis.services import Services
 from broker.apis.table import SERVED
 from broker.config.config import DEFAULT_BROKER_ID, Config
 from broker.config.listeners import Endpoint, parse_host_and_port
+from broker.cores.groups.log_lines import observe as write_line
 from broker.cores.groups.runtime import group_runtime
 from broker.cores.groups.settings import runtime_settings
 from broker.cores.hooks import Hooks
-from broker.cores.log_lines import observe as write_line
 from broker.loop.background import Background
 from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors

@@ -85,7 +85,7 @@ def serve(arguments: Sequence[str]) -> int:
 
 def _serve_with(options: argparse.Namespace, time: Time) -> int:
     from broker.config.config import BadConfig
-    from broker.cores.log_lines import configure
+    from broker.loop.log_lines import configure
 
     try:
         config = _config(options)

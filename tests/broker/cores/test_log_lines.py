@@ -215,7 +215,8 @@ async def test_a_commit_that_moves_an_offset_back_is_a_warning(tmp_path: Path) -
 
 
 CONSOLE = """
-from broker.cores.log_lines import configure, observe
+from broker.cores.groups.log_lines import observe
+from broker.loop.log_lines import configure
 from broker.time import Time
 from coordinator.events import Cause, MemberJoined, Transition
 configure(Time(), "console")
@@ -260,12 +261,13 @@ def test_a_level_leaves_out_what_is_less_serious(tmp_path: Path) -> None:
 
 
 def test_a_traceback_keeps_its_lines_and_nothing_else_does() -> None:
-    told = "from broker.cores.log_lines import configure, logger\n"
-    told += "from broker.time import Time; configure(Time(), 'console')\n"
-    told += "try: raise ValueError('bad\x1b[2J')\n"
-    told += "except ValueError: logger.exception('it\\nfailed')"
+    program = "import structlog; from broker.loop.log_lines import configure\n"
+    program += "logger = structlog.get_logger()\n"
+    program += "from broker.time import Time; configure(Time(), 'console')\n"
+    program += "try: raise ValueError('bad\x1b[2J')\n"
+    program += "except ValueError: logger.exception('it\\nfailed')"
     done = subprocess.run(
-        [sys.executable, "-c", told], cwd=CHECKOUT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], cwd=CHECKOUT, capture_output=True, text=True, check=True
     )
 
     lines = done.stderr.splitlines()

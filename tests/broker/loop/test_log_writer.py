@@ -137,7 +137,9 @@ def test_a_line_after_a_torn_one_begins_anew(
 
 def test_a_value_that_cannot_be_shown_costs_its_line_alone() -> None:
     program = """
-from broker.cores.log_lines import configure, logger
+import structlog
+from broker.loop.log_lines import configure
+logger = structlog.get_logger()
 from broker.time import Time
 class Bad:
     def __repr__(self):
