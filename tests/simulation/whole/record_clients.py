@@ -45,6 +45,8 @@ class Records:
         """Offset to value, of all that anybody was told."""
         self.once: dict[bytes, int] = {}
         """Values of idempotent producers to the offset that they were seen at."""
+        self._power_failures: list[tuple[int, int]] = []
+        """When the power failed, and the end of what was flushed then."""
         self._end = self._on_disk()
 
     def _on_disk(self) -> LogOnDisk:
@@ -58,8 +60,20 @@ class Records:
             f" and what is stable ends at {stable}"
         )
 
+    def heard(self, offset: int, value: bytes, asked_ns: int) -> None:
+        """The answer to a request of then is heard, and says that ``value`` is at ``offset``.
+
+        It may have left before the power failed and be heard only now: on its way, or unread by a
+        slow client. Of a topic that does not flush it then tells only what was flushed.
+        """
+        if not self.flushes:
+            for failed_ns, end in self._power_failures:
+                if asked_ns <= failed_ns and offset >= end:
+                    return
+        self.learn(offset, value)
+
     def learn(self, offset: int, value: bytes) -> None:
-        """Somebody was told that ``value`` is at ``offset``."""
+        """``value`` is at ``offset``, and stays there."""
         known = self.known.setdefault(offset, value)
         assert known == value, f"{self.topic}-{self.partition} {offset}: {known!r}, then {value!r}"
         if value.startswith(b"once "):
@@ -69,6 +83,7 @@ class Records:
     def power_fails(self) -> None:
         """Called before the disk loses what it had not flushed."""
         end = LogOnDisk(self.world.files, self.topic, self.partition, synced=True).end()
+        self._power_failures.append((self.world.agenda.now_ns, end))
         self.known = {offset: value for offset, value in self.known.items() if offset < end}
         self.once = {value: offset for value, offset in self.once.items() if offset < end}
 
@@ -158,7 +173,7 @@ class Producer(Client):
         code = produced["error_code"]
         if code == NONE:
             for i, value in enumerate(sent.about):
-                self.records.learn(produced["base_offset"] + i, value)
+                self.records.heard(produced["base_offset"] + i, value, sent.at_ns)
             self.world.happened["records acknowledged"] += len(sent.about)
             self._sequence += len(sent.about)
             self._values.clear()
@@ -228,7 +243,7 @@ class Consumer(Client):
                 if offset >= position:
                     assert offset == position, f"{self.name} misses {position}: next is {offset}"
                     position += 1
-                self.records.learn(offset, value)
+                self.records.heard(offset, value, sent.at_ns)
             assert position <= max(fetched["high_watermark"], sent.about)
             self.world.happened["records read"] += position - sent.about
             self._position = position
