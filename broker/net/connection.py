@@ -54,6 +54,48 @@ _API_VERSIONS_KEY = 18
 class Connection(asyncio.Protocol):
     """The protocol object of one accepted socket; see the module."""
 
+    # Above 30 attributes an instance keeps a dict of its own, which each request would look into.
+    __slots__ = (
+        "_backlog",
+        "_backlog_bytes",
+        "_busy",
+        "_client_raw",
+        "_draining",
+        "_framer",
+        "_long",
+        "_out",
+        "_out_bytes",
+        "_out_files",
+        "_parked",
+        "_partials",
+        "_pieces",
+        "_reading",
+        "_request_bytes_max",
+        "_route",
+        "_routes",
+        "_services",
+        "_slots",
+        "_slots_max",
+        "_transport",
+        "bytes_in",
+        "bytes_out",
+        "client_host",
+        "client_id",
+        "closed",
+        "dirty",
+        "handling",
+        "last_active_s",
+        "local_port",
+        "muted_at_s",
+        "peer",
+        "read_ns",
+        "requests",
+        "sending",
+        "server",
+        "taken_bytes",
+        "ticks_ns",
+    )
+
     def __init__(self, server: Server, local_port: int) -> None:
         self.server = server
         self.dirty = False
