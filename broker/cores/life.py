@@ -31,7 +31,7 @@ from log.partition_log import PartitionLog
 from protocol.errors import NOT_COORDINATOR
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop, Task
+    from asyncio import Task
 
 logger = structlog.get_logger(__name__)
 
@@ -39,7 +39,6 @@ SETTLING_MS = 3000
 RELOAD_MS_MAX = 60_000
 """How long a shard that a bug ends again and again waits at most before it is loaded."""
 _NOTHING: Outcome = ((), (), ())
-_Tasks = dict["Task[None]", None]
 
 
 class Life(Generic[CoreT, DutiesT]):
@@ -78,15 +77,14 @@ class Life(Generic[CoreT, DutiesT]):
         self._arm = arm
         self._settled_ms = 0
         """When the first rush after the last load is over (monotonic)."""
-        self._loads: _Tasks = {}
-        self._loop: AbstractEventLoop
+        self._loads: dict[Task[None], None] = {}
+        """Loads and the writing of snapshots, in the order in which they began."""
 
     def start(
         self, partitions: Sequence[Partition], topic_id: bytes | None, unfinished: Any
     ) -> None:
         """See `Runtime.start`."""
         assert not self.hosted_shards, "the internal topic has its shards already"
-        self._loop = asyncio.get_running_loop()
         kind = self._kind
         for partition in partitions:
             hosted = HostedShard(kind, self._new_core(), partition, len(partitions), self._errors)
@@ -96,8 +94,8 @@ class Life(Generic[CoreT, DutiesT]):
             partition.when_failed(partial(self._stop_for_good, hosted))
         if topic_id is not None and kind.snapshot is not None:
             self.snapshots = Snapshots(kind, topic_id, self._hooks.cleaned_to, self._slicer)
-            work = partial(self.snapshots.run, self.hosted_shards, lambda: self.settling)
-            self._spawn("snapshot", work, self._loads)
+            work = self.snapshots.run(self.hosted_shards, lambda: self.settling)
+            self._spawn("snapshot", work)
         self.duties.resume(unfinished)
         waiting = []
         for hosted in self.hosted_shards:
@@ -109,7 +107,7 @@ class Life(Generic[CoreT, DutiesT]):
             else:
                 waiting.append(hosted)
         if waiting:
-            self._spawn("load", partial(self._load, waiting, writable=True), self._loads)
+            self._spawn("load", self._load(waiting, writable=True))
 
     async def stop(self, end_turn: Callable[[], None]) -> None:
         """Loads nothing more, waits for what is being flushed, and unloads all."""
@@ -293,7 +291,7 @@ class Life(Generic[CoreT, DutiesT]):
         """A fresh core, loaded after so long; ``hosted`` was unloaded before."""
         hosted.reset(self._new_core())
         self.duties.restarted(hosted)
-        self._spawn("load", partial(self._load, [hosted], writable, wait_ms), self._loads)
+        self._spawn("load", self._load([hosted], writable, wait_ms))
 
     async def _load(
         self, hosted_shards: Sequence[HostedShard[CoreT]], writable: bool, wait_ms: int = 0
@@ -363,14 +361,7 @@ class Life(Generic[CoreT, DutiesT]):
         self._take(hosted, hosted.core.loaded(self._time.now()))
         self.duties.catch_up(hosted)
 
-    def _spawn(
-        self, name: str, work: Callable[[], Coroutine[Any, Any, None]], tasks: _Tasks
-    ) -> None:
-        """Runs ``work``; a stop before its first step leaves no coroutine that nobody awaits."""
-
-        async def begun() -> None:
-            await self._slicer.watchdog.watched(name, work())
-
-        task = self._loop.create_task(begun())
-        tasks[task] = None
-        task.add_done_callback(tasks.pop)
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        task = self._slicer.watchdog.task(name, work)
+        self._loads[task] = None
+        task.add_done_callback(self._loads.pop)

@@ -36,7 +36,7 @@ class Background:
         self, work: Coroutine[Any, Any, None], name: str = "background"
     ) -> asyncio.Task[None]:
         """Runs ``work``, which handles its own errors; ``name`` is what the watchdog calls it."""
-        task = asyncio.get_running_loop().create_task(self._watchdog.watched(name, work))
+        task = self._watchdog.task(name, work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task
@@ -49,11 +49,7 @@ class Background:
         failed: Callable[[Exception], None],
     ) -> asyncio.Task[None]:
         """`repeat`, watched under ``name``, until whoever asked for it cancels the task."""
-
-        async def repeated() -> None:
-            await self._watchdog.watched(name, repeat(self._time, pause_s, work, failed))
-
-        return asyncio.get_running_loop().create_task(repeated())
+        return self._watchdog.task(name, repeat(self._time, pause_s, work, failed))
 
     def after(self, delay_ms: int, work: Callable[[], None]) -> None:
         """Runs ``work`` in a thread after ``delay_ms``, or when the broker stops."""

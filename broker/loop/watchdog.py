@@ -7,6 +7,7 @@ name that the operator knows: an API's, or that of the broker's own work.
 
 from __future__ import annotations
 
+import asyncio
 import types
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator
@@ -44,6 +45,12 @@ class Watchdog:
         now_ns = self._ticks_ns()
         if now_ns - began_ns > HELD_NS_MAX and self._told_ns < began_ns:
             self.held(name, now_ns - began_ns)
+
+    def task(self, name: str, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """A task of ``work``, watched. A stop before its first step closes ``work`` as well."""
+        task = asyncio.get_running_loop().create_task(self.watched(name, work))
+        task.add_done_callback(lambda _: work.close())
+        return task
 
     async def watched(self, name: str, work: Coroutine[Any, Any, Result]) -> Result:
         """``work``, of which each step between two waits is a piece of that name."""

@@ -179,7 +179,7 @@ class EdgeBroker:
         return True
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.get_running_loop().create_task(self.watchdog.watched(name, work))
+        task = self.watchdog.task(name, work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
