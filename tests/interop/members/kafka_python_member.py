@@ -38,17 +38,9 @@ def commit(offsets):
 
 
 class Listener(AsyncConsumerRebalanceListener):
-    """Runs on the client's own loop, where nothing may block.
-
-    `joining` asks for longer polls. kafka-python 3.0.12 stands still for ever, against Apache Kafka
-    too, when a poll's time is over between the leader's assignment and the reply to its SyncGroup
-    in a rebalance that news of a topic began: it then no longer knows that it has to rejoin.
-    """
-
-    joining = True
+    """Runs on the client's own loop, where nothing may block."""
 
     async def on_partitions_revoked(self, revoked):
-        self.joining = True
         keys = [(p.topic, p.partition) for p in revoked]
         offsets = positions.of(keys)
         if offsets:
@@ -62,7 +54,6 @@ class Listener(AsyncConsumerRebalanceListener):
         emit("revoked", partitions=pairs(revoked))
 
     async def on_partitions_assigned(self, assigned):
-        self.joining = False
         emit("assigned", partitions=pairs(assigned))
 
     async def on_partitions_lost(self, lost):
@@ -70,8 +61,17 @@ class Listener(AsyncConsumerRebalanceListener):
         emit("lost", partitions=pairs(lost))
 
 
+def finish_joining():
+    """Have the next poll wait for a join that the last one left under way.
+
+    kafka-python 3.0.12 forgets such a join when news of a topic was its only cause: it stops
+    heartbeating and stands still for ever, against Apache Kafka too.
+    """
+    if consumer._coordinator.rejoining:
+        consumer._coordinator.request_rejoin()
+
+
 commands = Commands()
-listener = Listener()
 consumer = KafkaConsumer(
     bootstrap_servers=settings["bootstrap"],
     group_id=settings["group"],
@@ -86,17 +86,18 @@ consumer = KafkaConsumer(
     partition_assignment_strategy=(assignors[settings.get("strategy", "range")],),
 )
 if settings.get("pattern"):
-    consumer.subscribe(pattern="^" + settings["pattern"], listener=listener)
+    consumer.subscribe(pattern="^" + settings["pattern"], listener=Listener())
 else:
-    consumer.subscribe(topics=settings["topics"], listener=listener)
+    consumer.subscribe(topics=settings["topics"], listener=Listener())
 consumer.topics()  # news of its topics comes before it joins, not as the cause of a rebalance
 emit("started")
 while (word := commands.next()) != "leave":
     if word == "commit" and commit(positions.all()):
         emit("commit_done")
-    for records in consumer.poll(timeout_ms=1000 if listener.joining else 200).values():
+    for records in consumer.poll(timeout_ms=200).values():
         for record in records:
             positions.consumed(record.topic, record.partition, record.offset, record.value)
+    finish_joining()
 commit(positions.all())
 consumer.close(autocommit=False)
 emit("left")
