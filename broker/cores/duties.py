@@ -39,26 +39,3 @@ class Superseded(Exception):
 
 DutiesT = TypeVar("DutiesT", bound=Duties)
 MakeDuties = Callable[[Sequence[HostedShard[Any]], Time, Work], DutiesT]
-
-
-class NoDuties:
-    """Those of a kind whose shards do what they are called for, and nothing else."""
-
-    def __init__(self, hosted_shards: Sequence[HostedShard[Any]], time: Time, work: Work) -> None:
-        pass
-
-    def resume(self, unfinished: Any) -> None:
-        """Nothing."""
-
-    def restarted(self, hosted: HostedShard[Any]) -> None:
-        """Nothing."""
-
-    async def before_serving(self, hosted: HostedShard[Any]) -> None:
-        """Nothing."""
-
-    def holds_back(self, hosted: HostedShard[Any], call: Any) -> bool:  # noqa: ARG002
-        """No."""
-        return False
-
-    def catch_up(self, hosted: HostedShard[Any]) -> None:
-        """Nothing."""

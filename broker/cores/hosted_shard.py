@@ -13,11 +13,10 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
-from broker.cores.core import CoreT, Kind, Reader, Reply, Run
+from broker.cores.core import CoreT, Kind, Reader, Run
 from broker.cores.pass_over import PassOver
 from broker.loop.internal_errors import InternalErrors
 from broker.topics.partition import Partition
-from broker.topics.ticket import Ticket
 from log.values import AppendInfo
 from protocol.records.batch import (
     HEADER_BYTES,
@@ -48,14 +47,6 @@ class Phase(Enum):
 
 LOADED = (Phase.ACTIVE, Phase.UNWRITABLE)
 """Those in which a shard has its groups in memory."""
-
-
-def deliver(ticket: Ticket, reply: Reply, errors: InternalErrors) -> None:
-    """Gives a reply to who waits for it; should that fail it is nobody else's harm."""
-    try:
-        ticket.take(reply)
-    except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
-        errors.caught("reply", error)
 
 
 Foreign = tuple[Callable[[], AppendInfo], "Future[AppendInfo]"]

@@ -18,7 +18,7 @@ import structlog
 from broker.cores.core import CoreT, Event, Kind, Outcome
 from broker.cores.duties import DutiesT, MakeDuties, Superseded
 from broker.cores.hooks import Hooks
-from broker.cores.hosted_shard import LOADED, HostedShard, NotActive, Phase, deliver
+from broker.cores.hosted_shard import LOADED, HostedShard, NotActive, Phase
 from broker.cores.loading import give_up, load
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.snapshots import NEEDED_BY_NONE, Snapshots
@@ -26,7 +26,7 @@ from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
 from broker.time import Time
 from broker.topics.partition import Partition
-from broker.topics.ticket import Ticket
+from broker.topics.ticket import Ticket, deliver
 from log.partition_log import PartitionLog
 from protocol.errors import NOT_COORDINATOR
 
@@ -62,8 +62,8 @@ class Life(Generic[CoreT, DutiesT]):
     ) -> None:
         self.hosted_shards: list[HostedShard[CoreT]] = []
         """By partition; empty while the internal topic does not exist."""
-        self.fatal: str | None = None
-        """Why nothing more can be acknowledged."""
+        self.failed = False
+        """A log has failed for good: nothing more can be acknowledged, and the broker stops."""
         self.snapshots: Snapshots | None = None
         self.observers = list(hooks.observers)
         self.duties = make_duties(self.hosted_shards, time, self.work)
@@ -113,7 +113,7 @@ class Life(Generic[CoreT, DutiesT]):
         """Loads nothing more, waits for what is being flushed, and unloads all."""
         for hosted in self.hosted_shards:
             hosted.refuse_foreign()
-        if self.fatal is None:
+        if not self.failed:
             end_turn()
             for hosted in self.hosted_shards:
                 await hosted.partition.settled()
@@ -153,7 +153,7 @@ class Life(Generic[CoreT, DutiesT]):
 
     async def save(self) -> None:
         """Writes the snapshots that a restart would miss."""
-        if self.snapshots is not None and self.fatal is None:
+        if self.snapshots is not None and not self.failed:
             await self.snapshots.write_all(self.hosted_shards)
 
     @property
@@ -253,10 +253,9 @@ class Life(Generic[CoreT, DutiesT]):
         self._errors.caught("shard", error, partition=hosted.index, loaded_again_in_ms=wait_ms)
         return answered
 
-    def _stop_for_good(self, hosted: HostedShard[CoreT], error: Exception) -> None:
-        """A log has failed for good; its partition stops the broker."""
-        if self.fatal is None:
-            self.fatal = f"{hosted.partition.name} can't be written safely any more: {error}"
+    def _stop_for_good(self, hosted: HostedShard[CoreT], _: Exception) -> None:
+        """A log has failed for good; its partition stops the broker, with the reason."""
+        self.failed = True
         self._shut(hosted, Phase.UNLOADED)
 
     def _shut(self, hosted: HostedShard[CoreT], phase: Phase) -> None:
@@ -337,7 +336,7 @@ class Life(Generic[CoreT, DutiesT]):
                 give_up(hosted, error)
                 self._shut(hosted, Phase.FAILED)
                 hosted.core = self._new_core()
-            if self.fatal is not None:
+            if self.failed:
                 return False
         return True
 

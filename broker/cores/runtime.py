@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from broker.cores.core import Call, CoreT, Kind, Outcome, Reply
 from broker.cores.duties import DutiesT, MakeDuties
 from broker.cores.hooks import Hooks
-from broker.cores.hosted_shard import HostedShard, Phase, deliver
+from broker.cores.hosted_shard import HostedShard, Phase
 from broker.cores.life import Life
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.loop.histogram import Histogram
@@ -24,7 +24,7 @@ from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import SLICE_NS, Slicer
 from broker.time import Time
 from broker.topics.partition import Partition
-from broker.topics.ticket import Ticket
+from broker.topics.ticket import Ticket, deliver
 from log.errors import LogPoisoned
 from log.values import AppendInfo
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR

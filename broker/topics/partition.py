@@ -24,7 +24,7 @@ from broker.loop.histogram import Writes
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.long_poll import LongPolls
-from broker.topics.ticket import Ticket
+from broker.topics.ticket import Ticket, deliver
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
 from log.values import AppendInfo
@@ -238,10 +238,7 @@ class Partition:
 
     def _deliver(self, replies: Iterable[tuple[Ticket, Reply]]) -> None:
         for ticket, reply in replies:
-            try:
-                ticket.take(reply)
-            except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
-                self._services.errors.caught("reply", error)
+            deliver(ticket, reply, self._services.errors)
 
     # -- flushing
 

@@ -19,7 +19,7 @@ def health(sources: Sources) -> dict[str, Any]:
         beside["uncleanable"] = uncleanable
     if unreadable := sources.groups.life.unreadable():
         beside["unreadable"] = unreadable
-    reason = sources.fatal() or sources.groups.life.fatal
+    reason = sources.fatal()
     poisoned = {
         partition.name: partition.log.poisoned
         for partition in sources.logs.all()

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker.cores.core import Kind
-from broker.cores.duties import NoDuties
 from broker.cores.hooks import Hooks
 from broker.cores.hosted_shard import Phase
 from broker.cores.runtime import Runtime
@@ -179,6 +178,28 @@ COUNTERS: Kind[CounterCore] = Kind(
     sets_no_deadline=(Read,),
     counted=Increment,
 )
+
+
+class NoDuties:
+    """Counters do what they are called for, and nothing else."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def resume(self, unfinished: Any) -> None:
+        pass
+
+    def restarted(self, hosted: Any) -> None:
+        pass
+
+    async def before_serving(self, hosted: Any) -> None:
+        pass
+
+    def holds_back(self, hosted: Any, call: Any) -> bool:
+        return False
+
+    def catch_up(self, hosted: Any) -> None:
+        pass
 
 
 CounterRuntime = Runtime[CounterCore, NoDuties]
