@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cli.client.cluster import Connection
@@ -10,6 +11,11 @@ from protocol.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+
+TOPIC_SOURCE, BROKER_SOURCE, EVERY_BROKER_SOURCE = 1, 2, 3
+"""Where a value comes from, as DescribeConfigs v1 names it (KIP-226)."""
+UNKNOWN_SOURCE = -1
+"""What version 0 has instead."""
 
 Entry = dict[str, Any]
 """One setting, with the fields of DescribeConfigs."""
@@ -31,20 +37,45 @@ def describe(
     connection: Connection, resource: Resource, names: list[str] | None = None
 ) -> dict[str, Entry]:
     """The settings of a resource by name; all of them where no names are given."""
-    asked = {
-        "resource_type": resource.kind,
-        "resource_name": resource.name,
-        "configuration_keys": names,
-    }
+    return describe_each(connection, [resource], names)[resource]
+
+
+def describe_each(
+    connection: Connection, resources: Sequence[Resource], names: list[str] | None = None
+) -> dict[Resource, dict[str, Entry]]:
+    """The settings of several resources in one request; CommandError for the first refused."""
+    asked = [
+        {
+            "resource_type": resource.kind,
+            "resource_name": resource.name,
+            "configuration_keys": names,
+        }
+        for resource in resources
+    ]
     answer = connection.call(
         "DescribeConfigs",
-        {"resources": [asked], "include_synonyms": True, "include_documentation": True},
+        {"resources": asked, "include_synonyms": True, "include_documentation": True},
     )
-    result = answer["results"][0]
-    code = result["error_code"]
-    if code:
-        message = None if code == UNKNOWN_TOPIC_OR_PARTITION else result["error_message"]
-        raise refused(f"settings of {resource}", code, message)
+    found = {}
+    for result in answer["results"]:
+        resource = Resource(result["resource_type"], result["resource_name"])
+        code = result["error_code"]
+        if code:
+            message = None if code == UNKNOWN_TOPIC_OR_PARTITION else result["error_message"]
+            raise refused(f"settings of {resource}", code, message)
+        entries = sorted(result["configs"], key=lambda entry: str(entry["name"]))
+        found[resource] = {entry["name"]: entry for entry in entries}
+    return found
+
+
+def own_settings(resource: Resource, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Those that were set on the resource itself: a topic's own, a broker's at run time."""
+    if resource.kind == TOPIC_RESOURCE:
+        sources = {TOPIC_SOURCE, UNKNOWN_SOURCE}
+    else:
+        sources = {BROKER_SOURCE if resource.name else EVERY_BROKER_SOURCE}
     return {
-        entry["name"]: entry for entry in sorted(result["configs"], key=lambda e: str(e["name"]))
+        name: entry
+        for name, entry in entries.items()
+        if entry["config_source"] in sources and not entry["is_default"]
     }

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from cli import clock, output
 from cli.client.cluster import Cluster, Connection
-from cli.client.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Resource, describe
-from cli.errors import USAGE, CommandError, refused
+from cli.client.config_changes import APPEND, DELETE, SET, SUBTRACT, Operation, alter, list_after
+from cli.client.configs import (
+    BROKER_RESOURCE,
+    BROKER_SOURCE,
+    EVERY_BROKER_SOURCE,
+    TOPIC_RESOURCE,
+    TOPIC_SOURCE,
+    Resource,
+    describe,
+    own_settings,
+)
+from cli.errors import USAGE, CommandError
 from cli.options import (
     BOOTSTRAP,
     TIMEOUT_S,
@@ -22,15 +32,13 @@ from cli.options import (
 
 app = typer.Typer(help="Read and change settings of topics and brokers.", no_args_is_help=True)
 
-SET, DELETE, APPEND, SUBTRACT = range(4)
-
 SETTLED_WITHIN_S = 5.0
 """How long a broker may take to show what its controller has changed."""
 
 _SOURCES = {
-    1: "topic",
-    2: "broker, at run time",
-    3: "every broker, at run time",
+    TOPIC_SOURCE: "topic",
+    BROKER_SOURCE: "broker, at run time",
+    EVERY_BROKER_SOURCE: "every broker, at run time",
     4: "broker's properties",
     5: "default",
 }
@@ -39,14 +47,6 @@ _TYPES = {
     9: "password",
 }  # fmt: skip
 _DEFAULT = "default"
-
-
-class Operation(NamedTuple):
-    """One change of one setting; ``value`` is None for DELETE."""
-
-    setting: str
-    operation: int
-    value: str | None
 
 
 Topic = Annotated[
@@ -183,7 +183,7 @@ def set_configs(
     cluster = Cluster(bootstrap, timeout_s=timeout)
     connection = _connection(cluster, resource)
     before = describe(connection, resource, None)
-    _alter(connection, resource, operations, before, dry_run)
+    alter(connection, resource, operations, before, dry_run)
     after = {} if dry_run else _settled(connection, resource, operations, before)
     rows = [
         {
@@ -217,21 +217,13 @@ def _value_after(operation: Operation, before: dict[str, dict[str, Any]]) -> str
             return "(default)"
         name, value = behind
         return value if name == operation.setting else f"{name}={value}"  # may be in other units
-    return ",".join(_list_after(operation, entry))
+    return ",".join(list_after(operation, entry))
 
 
 def _behind(entry: dict[str, Any] | None) -> tuple[str, str | None] | None:
     """Name and value of the setting that holds after a deletion, where the broker says."""
     behind = [] if entry is None else entry["synonyms"][1:]
     return (behind[0]["name"], behind[0]["value"]) if behind else None
-
-
-def _list_after(operation: Operation, entry: dict[str, Any] | None) -> list[str]:
-    there = [part for part in ((entry or {}).get("value") or "").split(",") if part]
-    parts = (operation.value or "").split(",")
-    if operation.operation == APPEND:
-        return there + [part for part in parts if part not in there]
-    return [part for part in there if part not in parts]
 
 
 def _settled(
@@ -246,7 +238,7 @@ def _settled(
         if operation.operation == DELETE:
             if entry is None:
                 return True
-            if _source(entry) in _own_sources(resource):
+            if own_settings(resource, {operation.setting: entry}):
                 return False
             # Kafka's broker names the new source a moment before it follows with the value.
             behind = _behind(before.get(operation.setting))
@@ -265,61 +257,3 @@ def _settled(
         if settled or clock.monotonic_s() > deadline:
             return after
         clock.sleep(0.02)
-
-
-def _own_sources(resource: Resource) -> tuple[str, ...]:
-    """The sources of a resource's own values; DescribeConfigs v0 says only "set"."""
-    if resource.kind == TOPIC_RESOURCE:
-        return "topic", "set"
-    return ("broker, at run time",) if resource.name else ("every broker, at run time",)
-
-
-def _alter(
-    connection: Connection,
-    resource: Resource,
-    operations: list[Operation],
-    before: dict[str, dict[str, Any]],
-    validate_only: bool,
-) -> None:
-    if connection.supports("IncrementalAlterConfigs", 0):
-        api = "IncrementalAlterConfigs"
-        configs: list[dict[str, Any]] = [
-            {"name": name, "config_operation": operation, "value": value}
-            for name, operation, value in operations
-        ]
-    else:  # Kafka before 2.3 takes only all settings of a resource together
-        api = "AlterConfigs"
-        configs = [
-            {"name": name, "value": value}
-            for name, value in _all_after(resource, operations, before).items()
-        ]
-    asked = {"resource_type": resource.kind, "resource_name": resource.name, "configs": configs}
-    answer = connection.call(api, {"resources": [asked], "validate_only": validate_only})
-    result = answer["responses"][0]
-    if result["error_code"]:
-        raise refused(f"settings of {resource}", result["error_code"], result["error_message"])
-
-
-def _all_after(
-    resource: Resource, operations: list[Operation], before: dict[str, dict[str, Any]]
-) -> dict[str, str]:
-    """The resource's own settings after the operations, for AlterConfigs."""
-    mine = _own_sources(resource)
-    own = {name: entry for name, entry in before.items() if _source(entry) in mine}
-    hidden = [name for name, entry in own.items() if entry["is_sensitive"]]
-    if hidden:
-        raise CommandError(
-            f"{resource} has the hidden setting {hidden[0]}, which this broker (before Kafka 2.3)"
-            " would lose with any change; use the tools that came with it"
-        )
-    whole = {name: str(entry["value"]) for name, entry in own.items()}
-    for operation in operations:
-        if operation.operation == DELETE:
-            whole.pop(operation.setting, None)
-        elif operation.operation == SET:
-            whole[operation.setting] = operation.value or ""
-        else:
-            whole[operation.setting] = ",".join(
-                _list_after(operation, before.get(operation.setting))
-            )
-    return whole

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from cli import clock, output
-from cli.client.cluster import RETRY_S, Cluster
-from cli.client.configs import TOPIC_RESOURCE, Resource
+from cli import output
+from cli.client.cluster import Cluster
+from cli.client.configs import TOPIC_RESOURCE, Resource, own_settings
 from cli.client.configs import describe as describe_configs
+from cli.client.new_topics import NewTopic, create_topics, settled
 from cli.client.offsets_at import EARLIEST, LATEST, offsets_at
 from cli.errors import CommandError, check
 from cli.options import (
@@ -48,55 +49,22 @@ def create(
     json: Json = False,
 ) -> None:
     """Create topics."""
-    pairs = [name_and_value("--config ", text) for text in config or ()]
-    settings = [{"name": name, "value": value} for name, value in pairs]
+    settings = dict(name_and_value("--config ", text) for text in config or ())
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    controller = cluster.controller()
-    if controller.version_of("CreateTopics") < 4:  # defaults by -1 came with version 4 (KIP-464)
-        partitions, replication_factor = max(partitions, 1), max(replication_factor, 1)
-    asked = [
-        {
-            "name": topic,
-            "num_partitions": partitions,
-            "replication_factor": replication_factor,
-            "assignments": [],
-            "configs": settings,
-        }
-        for topic in topics
-    ]
-    answer = controller.call(
-        "CreateTopics",
-        {"topics": asked, "timeout_ms": int(timeout * 1000), "validate_only": False},
-        timeout + 5,
-    )
     rows = []
-    for topic in answer["topics"]:
+    asked = [NewTopic(topic, partitions, replication_factor, settings) for topic in topics]
+    for topic in create_topics(cluster, asked):
         exists = topic["error_code"] == TOPIC_ALREADY_EXISTS
         check(f"topic {topic['name']}", topic, *([TOPIC_ALREADY_EXISTS] if if_not_exists else []))
         rows.append({"topic": topic["name"], "created": not exists})
-    for topic in topics:
-        _settled(cluster, topic, 1)
+    for name in topics:
+        settled(cluster, name, 1)
     if json:
         output.show_json(rows)
         return
     for row in rows:
         name = row["topic"]
         output.say(f"Created topic {name}" if row["created"] else f"Topic {name} exists already")
-
-
-def _settled(cluster: Cluster, topic: str, least: int) -> None:
-    """Wait until the broker asked knows a topic's partitions and their leaders; 0: that it is gone.
-
-    Kafka answers an order when its controller has taken it; brokers hear of it a little later.
-    All topics are asked for, since before Kafka 0.11 to name one is to create it.
-    """
-    deadline = clock.monotonic_s() + cluster.timeout_s
-    while clock.monotonic_s() < deadline:
-        found = [each for each in cluster.metadata(None)["topics"] if each["name"] == topic]
-        leaders = [p["leader_id"] for each in found for p in each["partitions"]]
-        if (len(leaders) >= least and min(leaders) >= 0) if least else not found:
-            return
-        clock.sleep(RETRY_S)
 
 
 @app.command("list")
@@ -124,12 +92,9 @@ def list_topics(
 
 def _own_settings(cluster: Cluster, topic: str) -> dict[str, str]:
     """The settings of a topic that are its own, not the broker's."""
-    found = describe_configs(cluster.any, Resource(TOPIC_RESOURCE, topic))
-    return {
-        name: entry["value"]
-        for name, entry in found.items()
-        if not entry["is_default"] and entry["config_source"] in (-1, 1)
-    }
+    resource = Resource(TOPIC_RESOURCE, topic)
+    own = own_settings(resource, describe_configs(cluster.any, resource))
+    return {name: entry["value"] for name, entry in own.items()}
 
 
 @app.command()
@@ -200,7 +165,7 @@ def grow(
     [answer] = cluster.controller().call("CreatePartitions", asked, timeout + 5)["results"]
     check(f"topic {topic}", answer)
     if not dry_run:
-        _settled(cluster, topic, partitions)
+        settled(cluster, topic, partitions)
     if json:
         output.show_json(
             {"topic": topic, "before": before, "after": partitions, "made": not dry_run}
@@ -228,7 +193,7 @@ def delete(
     for topic in answer["responses"]:
         check(f"topic {topic['name']}", topic)
     for topic in topics:
-        _settled(cluster, topic, 0)
+        settled(cluster, topic, 0)
     if json:
         output.show_json([{"topic": topic, "deleted": True} for topic in topics])
         return

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from cli.client.config_changes import APPEND, DELETE, SET, SUBTRACT, Operation, all_after
 from cli.client.configs import Resource
-from cli.config.configs import APPEND, DELETE, SET, SUBTRACT, Operation, _all_after
 from cli.main import run_client
 from tests.brokers import Broker
 
@@ -122,7 +122,7 @@ def test_a_broker_before_kafka_2_3_is_sent_all_that_it_shall_keep() -> None:
         Operation("cleanup.policy", APPEND, "compact"),
     ]
 
-    whole = _all_after(Resource(TOPIC, "orders"), operations, before)
+    whole = all_after(Resource(TOPIC, "orders"), operations, before)
 
     assert whole == {
         "retention.ms": "5",
@@ -130,4 +130,4 @@ def test_a_broker_before_kafka_2_3_is_sent_all_that_it_shall_keep() -> None:
         "cleanup.policy": "delete,compact",
     }
     policy = [Operation("cleanup.policy", SUBTRACT, "delete")]
-    assert _all_after(Resource(TOPIC, "orders"), policy, before)["cleanup.policy"] == ""
+    assert all_after(Resource(TOPIC, "orders"), policy, before)["cleanup.policy"] == ""

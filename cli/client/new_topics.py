@@ -1,0 +1,63 @@
+"""Creating topics, and waiting until the brokers have heard of a change of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cli import clock
+from cli.client.cluster import RETRY_S, Cluster, Value
+
+
+class NewTopic(NamedTuple):
+    """A topic to create; -1 stands for the broker's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> list[Value]:
+    """Create topics in one request; the answer for each, with its error code."""
+    controller = cluster.controller()
+    if controller.version_of("CreateTopics") < 4:  # defaults by -1 came with version 4 (KIP-464)
+        topics = [
+            topic._replace(
+                partitions=max(topic.partitions, 1),
+                replication_factor=max(topic.replication_factor, 1),
+            )
+            for topic in topics
+        ]
+    asked = [
+        {
+            "name": topic.name,
+            "num_partitions": topic.partitions,
+            "replication_factor": topic.replication_factor,
+            "assignments": [],
+            "configs": [{"name": name, "value": value} for name, value in topic.configs.items()],
+        }
+        for topic in topics
+    ]
+    timeout_ms = int(cluster.timeout_s * 1000)
+    answer = controller.call(
+        "CreateTopics",
+        {"topics": asked, "timeout_ms": timeout_ms, "validate_only": False},
+        cluster.timeout_s + 5,
+    )
+    return list(answer["topics"])
+
+
+def settled(cluster: Cluster, topic: str, least: int) -> None:
+    """Wait until the broker asked knows a topic's partitions and their leaders; 0: that it is gone.
+
+    Kafka answers an order when its controller has taken it; brokers hear of it a little later.
+    All topics are asked for, since before Kafka 0.11 to name one is to create it.
+    """
+    deadline = clock.monotonic_s() + cluster.timeout_s
+    while clock.monotonic_s() < deadline:
+        found = [each for each in cluster.metadata(None)["topics"] if each["name"] == topic]
+        leaders = [p["leader_id"] for each in found for p in each["partitions"]]
+        if (len(leaders) >= least and min(leaders) >= 0) if least else not found:
+            return
+        clock.sleep(RETRY_S)
