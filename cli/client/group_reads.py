@@ -1,4 +1,4 @@
-"""What the group commands ask of brokers: a group with its members, its offsets, its lag.
+"""What the group commands ask of brokers: a group with its members and its offsets.
 
 Only requests of Kafka's protocol, so all of it works with any broker.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from cli import output
 from cli.client.cluster import Cluster, Connection, Value
-from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
+from cli.client.offsets_at import Partition
 from cli.errors import CommandError, check, refused
 from protocol.consumer_protocol import assigned_partitions
 from protocol.errors import GROUP_ID_NOT_FOUND, ProtocolError
@@ -180,31 +180,3 @@ def known_group(cluster: Cluster, group_id: str) -> tuple[Group, dict[Partition,
     if not committed and not group.exists:
         raise refused(f"group {group_id}", GROUP_ID_NOT_FOUND)
     return group, committed
-
-
-def offset_rows(
-    cluster: Cluster, committed: Mapping[Partition, Committed], owners: Mapping[Partition, str]
-) -> list[output.Row]:
-    """A row for each partition that has an offset or an owner, with its bounds and its lag."""
-    known = {topic["name"] for topic in cluster.metadata(None)["topics"]}
-    live = [key for key in sorted({*committed, *owners}) if key[0] in known]
-    first, end = offsets_at(cluster, live, EARLIEST), offsets_at(cluster, live, LATEST)
-    rows = []
-    for key in sorted({*committed, *owners}):
-        found = committed.get(key)
-        lag = None
-        if found is not None and key in end:
-            lag = max(0, end[key] - max(found.offset, first.get(key, 0)))
-        rows.append(
-            {
-                "topic": key[0],
-                "partition": key[1],
-                "committed": None if found is None else found.offset,
-                "start_offset": first.get(key),
-                "end_offset": end.get(key),
-                "lag": lag,
-                "member": owners.get(key),
-                "metadata": (found.metadata or None) if found is not None else None,
-            }
-        )
-    return rows

@@ -9,6 +9,7 @@ import typer
 from cli import output
 from cli.client import group_reads
 from cli.client.cluster import Cluster
+from cli.client.lag import OUT_OF_RANGE, offset_rows
 from cli.errors import FOUND, CommandError
 from cli.groups.deletion import delete
 from cli.groups.reset import reset
@@ -21,6 +22,8 @@ app = typer.Typer(
 )
 
 _OFFSETS = ["topic", "partition", "committed", "start_offset", "end_offset", "lag", "member"]
+_OUTSIDE = ["lost_records", "verdict"]
+"""Shown where an offset lies outside its log."""
 _MEMBERS = ["member", "instance", "client", "host", "partitions"]
 
 Groups = Annotated[list[str], typer.Argument(metavar="GROUP...")]
@@ -61,7 +64,12 @@ def describe(
         )
         output.show_table(entry["members"], _MEMBERS, "No members")
         output.say("")
-        output.show_table(entry["offsets"], [*_OFFSETS, "metadata"], "No committed offsets")
+        columns = [*_offset_columns(entry["offsets"]), "metadata"]
+        output.show_table(entry["offsets"], columns, "No committed offsets")
+
+
+def _offset_columns(rows: list[output.Row]) -> list[str]:
+    return [*_OFFSETS, *(_OUTSIDE if any(row["verdict"] for row in rows) else [])]
 
 
 def _describe(cluster: Cluster, group_id: str) -> dict[str, Any]:
@@ -73,7 +81,7 @@ def _describe(cluster: Cluster, group_id: str) -> dict[str, Any]:
         "protocol": group.protocol,
         "coordinator": group.coordinator,
         "members": group.members,
-        "offsets": group_reads.offset_rows(cluster, committed, group.owners),
+        "offsets": offset_rows(cluster, committed, group.owners),
     }
 
 
@@ -104,7 +112,8 @@ def lag(
         typer.Option(
             "--fail-above",
             min=0,
-            help="Exit with 4 when a line has more lag than this, or unknown lag.",
+            help="Exit with 4 when a line has more lag than this, unknown lag, or an offset"
+            " outside its log.",
         ),
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP,
@@ -124,14 +133,14 @@ def lag(
                 group_reads.committed_of(cluster, group_id),
             )
         )
-        found = group_reads.offset_rows(cluster, committed, group.owners)
+        found = offset_rows(cluster, committed, group.owners)
         if groups and not total:
             rows += ({"group": group_id, **row} for row in found)
         else:
             rows.append(_sum(group, found))
-    columns = ["group", "state", "members", "partitions", "lag", "unknown"]
+    columns = ["group", "state", "members", "partitions", "lag", "unknown", "out_of_range"]
     if groups and not total:
-        columns = [*(["group"] if len(groups) > 1 else []), *_OFFSETS]
+        columns = [*(["group"] if len(groups) > 1 else []), *_offset_columns(rows)]
     output.show(rows, columns, "No committed offsets" if groups else "No groups yet", json)
     if fail_above is not None:
         _fail_above(rows, fail_above)
@@ -144,16 +153,27 @@ def _sum(group: group_reads.Group, rows: list[output.Row]) -> output.Row:
         "state": group.state,
         "members": len(group.members),
         "partitions": len(rows),
-        "lag": sum(lag for lag in lags if lag is not None),
+        "lag": sum(max(0, lag) for lag in lags if lag is not None),
         "unknown": sum(lag is None for lag in lags),
+        "out_of_range": sum(row["verdict"] == OUT_OF_RANGE for row in rows),
     }
 
 
 def _fail_above(rows: list[output.Row], most: int) -> None:
-    behind = [row for row in rows if row["lag"] is None or row["lag"] > most or row.get("unknown")]
+    behind = [
+        row
+        for row in rows
+        if row["lag"] is None
+        or row["lag"] > most
+        or row.get("unknown")
+        or row.get("out_of_range")
+        or row.get("verdict") == OUT_OF_RANGE
+    ]
     if behind:
         named = ", ".join(sorted({row["group"] for row in behind})[:5])
-        raise CommandError(f"lag is above {most} records, or unknown: {named}", FOUND)
+        raise CommandError(
+            f"lag is above {most} records, unknown, or outside its log: {named}", FOUND
+        )
 
 
 app.command()(reset)

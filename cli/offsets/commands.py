@@ -12,6 +12,7 @@ import typer
 from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_reads import Committed, committed_of, known_group, list_groups, read_group
+from cli.client.lag import OUT_OF_RANGE, Bounds, bounds_of, lag_of
 from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
 from cli.errors import USAGE, CommandError
 from cli.files import read_text, write_text
@@ -35,7 +36,8 @@ app = typer.Typer(
 )
 Group = Annotated[str, typer.Argument(metavar="GROUP")]
 
-_COLUMNS = ["topic", "partition", "offset", "leader_epoch", "metadata"]
+_COLUMNS = ["topic", "partition", "offset", "lag"]
+_MORE = ["leader_epoch", "metadata"]
 
 
 class Format(StrEnum):
@@ -53,23 +55,28 @@ def get(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show the committed offsets of a group."""
+    """Show the committed offsets of a group, and which lie outside their logs."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     committed = known_group(cluster, group)[1]
     keys = selected(cluster, topic, committed) if topic else sorted(committed)
-    rows: list[output.Row] = [
-        {
-            "topic": key[0],
-            "partition": key[1],
-            "offset": committed[key].offset,
-            "leader_epoch": committed[key].leader_epoch
-            if committed[key].leader_epoch >= 0
-            else None,
-            "metadata": committed[key].metadata or None,
-        }
-        for key in keys
-    ]
-    output.show(rows, _COLUMNS, f"{group} has committed no offsets", json)
+    bounds = bounds_of(cluster, keys)
+    rows = [_row(key, committed[key], bounds.get(key)) for key in keys]
+    outside = ["lost_records", "verdict"] if any(row["verdict"] for row in rows) else []
+    output.show(rows, [*_COLUMNS, *outside, *_MORE], f"{group} has committed no offsets", json)
+
+
+def _row(key: Partition, found: Committed, log: Bounds | None) -> output.Row:
+    lag = lag_of(found.offset, log)
+    return {
+        "topic": key[0],
+        "partition": key[1],
+        "offset": found.offset,
+        "lag": lag.records,
+        "lost_records": lag.lost,
+        "verdict": OUT_OF_RANGE if lag.out_of_range else None,
+        "leader_epoch": found.leader_epoch if found.leader_epoch >= 0 else None,
+        "metadata": found.metadata or None,
+    }
 
 
 @app.command("set")

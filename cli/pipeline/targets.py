@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
 from cli import output
+from cli.client import lag
 from cli.client.cluster import Cluster
 from cli.client.group_reads import (
     WITHOUT_MEMBERS,
@@ -17,7 +18,6 @@ from cli.client.group_reads import (
     committed_of,
     read_group,
 )
-from cli.client.offsets_at import EARLIEST, LATEST, offsets_at
 from cli.errors import CommandError, refused
 from cli.groups.removal import remove_members
 from cli.offsets.changes import Change, make, refuse_members, with_true_epochs
@@ -244,12 +244,4 @@ def _change(each: Step) -> Change:
 
 def bounds_of(cluster: Cluster, logs: Iterable[Log]) -> dict[Log, Bounds]:
     """Start and end of those of these partitions that are there now."""
-    wanted = set(logs)
-    there = {
-        (topic["name"], partition["partition_index"])
-        for topic in cluster.metadata(None)["topics"]
-        for partition in topic["partitions"]
-    }
-    known = sorted(wanted & there)
-    first, end = offsets_at(cluster, known, EARLIEST), offsets_at(cluster, known, LATEST)
-    return {log: Bounds(first[log], end[log]) for log in known if log in first and log in end}
+    return {log: Bounds(*found) for log, found in lag.bounds_of(cluster, logs).items()}

@@ -1,0 +1,36 @@
+"""What lies between a committed offset and its log."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.client.lag import Bounds, Lag, lag_of
+
+
+@pytest.mark.parametrize(
+    ("committed", "bounds", "expected"),
+    [
+        (4, Bounds(0, 10), Lag(6)),
+        (10, Bounds(0, 10), Lag(0)),
+        (60_000, Bounds(0, 50_000), Lag(-10_000)),
+        (10, Bounds(40_000, 50_000), Lag(10_000, lost=39_990)),
+        (10, Bounds(40_000, 40_000), Lag(0, lost=39_990)),
+        (None, Bounds(0, 10), Lag(None)),
+        (None, Bounds(0, 0), Lag(0)),
+        (None, Bounds(7, 7), Lag(0)),
+        (4, None, Lag(None)),
+        (None, None, Lag(None)),
+    ],
+)
+def test_the_lag_of_a_partition(
+    committed: int | None, bounds: Bounds | None, expected: Lag
+) -> None:
+    assert lag_of(committed, bounds) == expected
+
+
+@pytest.mark.parametrize(
+    ("lag", "outside"),
+    [(Lag(0), False), (Lag(None), False), (Lag(-1), True), (Lag(0, lost=1), True)],
+)
+def test_an_offset_outside_its_log_is_told(lag: Lag, outside: bool) -> None:
+    assert lag.out_of_range is outside

@@ -1,0 +1,110 @@
+"""`muster groups lag` and `describe`, `muster offsets get`: empty logs, offsets outside a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from cli.client import group_member
+from cli.client.cluster import Cluster as Commands
+from cli.errors import FOUND
+from tests.brokers import Broker
+from tests.cli.running import Ran, run
+from tests.interop.cluster import Cluster, Feed
+from tests.waiting import until
+
+pytestmark = pytest.mark.interop
+
+RECORDS = 6
+
+
+@pytest.fixture
+def topic(broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A topic of two partitions with six records each; commands speak to the broker."""
+    monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
+    Cluster(broker.bootstrap).create_topic(name, 2)
+    Feed(broker.bootstrap, name, 2).send(2 * RECORDS)
+    return name
+
+
+def trim(broker: Broker, topic: str, partition: int, start: int) -> None:
+    asked = {"name": topic, "partitions": [{"partition_index": partition, "offset": start}]}
+    answer = Cluster(broker.bootstrap).call("DeleteRecords", 1, topics=[asked], timeout_ms=20000)
+    assert answer["topics"][0]["partitions"][0]["error_code"] == 0
+
+
+def commit(group: str, *offsets: str) -> None:
+    line = ("offsets", "set", group, *offsets, "--force", "--execute")
+    until("the offsets are committed", lambda: run(*line).code == 0)
+
+
+@pytest.fixture
+def outside(broker: Broker, topic: str) -> str:
+    """A group with an offset above the end of partition 0, and one below the start of 1."""
+    commit(topic, f"{topic}:0=10006", f"{topic}:1=1")
+    trim(broker, topic, 1, 4)
+    return topic
+
+
+def test_offsets_outside_their_logs_are_told_in_every_table(outside: str) -> None:
+    [above, below] = run("groups", "lag", outside, "--json").json
+    [described] = run("groups", "describe", outside, "--json").json
+    table = run("groups", "lag", outside).out
+    got = run("offsets", "get", outside, "--json").json
+
+    assert (above["lag"], above["lost_records"], above["verdict"]) == (-10_000, 0, "OUT_OF_RANGE")
+    assert (below["lag"], below["lost_records"], below["verdict"]) == (2, 3, "OUT_OF_RANGE")
+    assert [row["lag"] for row in described["offsets"]] == [-10_000, 2]
+    assert [(row["lag"], row["lost_records"]) for row in got] == [(-10_000, 0), (2, 3)]
+    assert table.count("OUT_OF_RANGE") == 2
+    assert "-10000" in table
+
+
+def test_an_offset_outside_its_log_takes_nothing_from_the_sum_and_is_found(outside: str) -> None:
+    line = ("groups", "lag", outside, "--fail-above", "1000000")
+    total = run("groups", "lag", outside, "--total", "--json").json
+
+    assert [(row["lag"], row["out_of_range"]) for row in total] == [(2, 2)]
+    for found in (run(*line), run(*line, "--total")):
+        assert found.code == FOUND
+        assert f"outside its log: {outside}" in found.err
+
+
+def test_offsets_in_their_logs_show_nothing_of_this(topic: str) -> None:
+    commit(topic, f"{topic}:0=2", f"{topic}:1=6")
+
+    assert "LOST-RECORDS" not in run("groups", "lag", topic).out
+    assert "LOST-RECORDS" not in run("offsets", "get", topic).out
+
+
+@pytest.fixture
+def reader(broker: Broker, topic: str) -> Iterator[group_member.GroupMember]:
+    """A member that owns both partitions and commits the first alone."""
+    commands = Commands(broker.bootstrap)
+    member = group_member.GroupMember(commands, topic, [topic])
+    try:
+        member.join()
+        assert member.commit({(topic, 0): RECORDS})
+        yield member
+        member.leave()
+    finally:
+        commands.close()
+
+
+def lag_above_nothing(group: str) -> Ran:
+    return run("groups", "lag", group, "--fail-above", "0")
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_partition_that_nobody_commits_has_no_lag_once_it_is_empty(
+    broker: Broker, topic: str
+) -> None:
+    unread = lag_above_nothing(topic)
+    trim(broker, topic, 1, RECORDS)
+    empty = lag_above_nothing(topic)
+    [_, never] = run("groups", "lag", topic, "--json").json
+
+    assert unread.code == FOUND, "records in a log without an offset: nobody knows the lag"
+    assert empty.code == 0, empty.err
+    assert (never["committed"], never["lag"]) == (None, 0)
