@@ -26,6 +26,7 @@ from broker.web.group_views import (
     summary,
 )
 from broker.web.live import Row, Source
+from broker.web.search_names import search_names
 from broker.web.topic_views import (
     api_rows,
     broker_view,
@@ -120,7 +121,8 @@ class Groups(Source):
                 token = (
                     group.state,
                     group.generation_id,
-                    len(group.members),
+                    tuple(group.members),  # a static member's id changes with its client
+                    tuple(hosted.core.view.offsets.topics(group.group_id)),
                     lag,
                     0 if journal is None else journal.count,
                     trends.taken,
@@ -133,7 +135,7 @@ class Groups(Source):
         row = summary(self.sources, hosted, group, lag)
         row["unread_since_ms"] = since_ms
         row["trend"] = self.sources.trends.of_group(group.group_id)
-        return row
+        return row | search_names(group, hosted.core.view.offsets.topics(group.group_id))
 
 
 class OneGroup(Source):

@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -17,11 +18,13 @@ from broker.loop.slices import Slicer
 from broker.time import Time
 from broker.web import live
 from broker.web.live import Channel, Client, Row, Source
+from broker.web.search_names import search_names
 from protocol.messages.produce import API as PRODUCE
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
 from tests.broker.partitions import partition_of
 from tests.broker.seen import Seen, seeing
+from tests.broker.web.test_http_api import GROUP, Member
 from tests.wire import batch
 
 DOCS = Path(__file__).parents[3] / "docs" / "http-api.md"
@@ -92,8 +95,38 @@ async def test_a_group_that_comes_and_its_lag_are_told(tmp_path: Path) -> None:
             "the group is there", lambda: "readers" in stream.tables.get("group", {})
         )
         row = stream.tables["group"]["readers"]
-        assert set(row) == table_of("SUMMARY") | {"trend", "unread_since_ms"}
+        names = {"clients", "hosts", "topics"}
+        assert set(row) == table_of("SUMMARY") | {"trend", "unread_since_ms"} | names
         assert (row["state"], row["members"], row["lag"]) == ("Empty", 0, 0)
+
+
+async def test_a_group_is_found_by_its_clients_hosts_and_topics(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen, watching(seen, "groups") as stream:
+
+        def names() -> Any:
+            row = stream.tables.get("group", {}).get(GROUP, {})
+            return [row.get(kind) for kind in ("clients", "hosts", "topics")]
+
+        at = ["/127.0.0.1"]
+        member = await Member(seen).alone("payments")
+        await stream.until("its member", lambda: names() == [["tester"], at, ["payments"]])
+        mine = {"member_id": member.member_id, "generation_id": member.generation}
+        assert await seen.client.commit(GROUP, 0, **mine) == 0
+        both = ["orders", "payments"]
+        await stream.until("what it committed", lambda: names() == [["tester"], at, both])
+        await member.leave("done")
+        await stream.until("nobody", lambda: names() == [[], [], ["orders"]])
+
+
+def test_the_names_of_a_large_group_are_bounded() -> None:
+    member = SimpleNamespace(group_instance_id="i" * 500, client_host="/h")
+    members = {n: SimpleNamespace(**vars(member), client_id=f"c{n:05}") for n in range(5000)}
+    group: Any = SimpleNamespace(members=members, subscribed_topics=None)
+    names = search_names(group, [f"t{n}" for n in range(5000)])
+    assert {kind: len(found) for kind, found in names.items()} == {
+        "clients": 100, "hosts": 1, "topics": 100
+    }  # fmt: skip
+    assert max(len(name) for found in names.values() for name in found) <= 120
 
 
 async def test_since_when_a_group_has_unread_records_is_told_and_told_anew(tmp_path: Path) -> None:

@@ -1,0 +1,35 @@
+"""What the page finds a group by beside its id: the clients, hosts and topics of its row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from coordinator.read_only import GroupView, MemberView
+
+NAMES_MAX = 100
+"""Of each kind, so that a group of thousands does not make a row of megabytes."""
+CHARACTERS_MAX = 120
+"""Of each name; a client id may have 32,767."""
+
+Names = dict[str, list[str]]
+
+
+def search_names(group: GroupView, committed: Iterable[str]) -> Names:
+    """The names of a group; ``committed`` are the topics in which it has offsets."""
+    members = group.members.values()
+    topics = {*islice(committed, NAMES_MAX), *islice(group.subscribed_topics or (), NAMES_MAX)}
+    return {
+        "clients": _some({name for each in members for name in _called(each)}),
+        "hosts": _some({each.client_host for each in members}),
+        "topics": _some(topics),
+    }
+
+
+def _called(member: MemberView) -> tuple[str, ...]:
+    instance = member.group_instance_id
+    return (member.client_id,) if instance is None else (member.client_id, instance)
+
+
+def _some(names: set[str]) -> list[str]:
+    return [name[:CHARACTERS_MAX] for name in sorted(names)[:NAMES_MAX]]
