@@ -1,12 +1,19 @@
-"""Times and lengths of time as text: what commands print, and what their options take."""
+"""Times and lengths of time as text: what commands print, and what their options take.
+
+Every time that a person reads is UTC in ISO 8601 with its zone, so that what one command prints
+means the same instant in any other, on any machine.
+"""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from cli import clock
 from cli.errors import USAGE, CommandError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_MS = re.compile(r"\d{13}")
+_ONLY_DIGITS = re.compile(r"\d{9,}")
 
 _DURATION = re.compile(
     r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?"
@@ -15,12 +22,17 @@ _DURATION = re.compile(
 _SHORT = re.compile(r"(\d+)(ms|s|m|h|d|w)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
+LONGEST_MS = 36_525 * _UNITS_MS["d"]
 
-def time_of_day(wall_ms: int) -> str:
-    """A time of day, local; with the date if that is not today's."""
-    then = datetime.fromtimestamp(wall_ms / 1000)
-    today = then.date() == clock.now().astimezone().date()
-    return then.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
+
+def instant(wall_ms: int, *, to_the_ms: bool = False) -> str:
+    """A time in UTC with its zone; a number that no calendar has as it is."""
+    try:
+        when = _EPOCH + timedelta(milliseconds=wall_ms)
+    except OverflowError:
+        return f"{wall_ms} ms"
+    text = when.isoformat(timespec="milliseconds" if to_the_ms else "seconds")
+    return text.removesuffix("+00:00") + "Z"
 
 
 def span(milliseconds: int) -> str:
@@ -37,24 +49,35 @@ def span(milliseconds: int) -> str:
 
 
 def datetime_ms(text: str, option: str = "--to-datetime") -> int:
-    """Milliseconds since 1970 of an ISO 8601 time, UTC unless it has a zone, as Apache's tool."""
+    """Milliseconds since 1970 of an ISO 8601 time, UTC unless it has a zone, as Apache's tool.
+
+    Thirteen digits are these milliseconds themselves, as JSON and Kafka's records have them.
+    """
+    text = text.strip()
+    if _EPOCH_MS.fullmatch(text):
+        return int(text)
     try:
+        if _ONLY_DIGITS.fullmatch(text):
+            raise ValueError  # Python would take some of these digits for a date
         when = datetime.fromisoformat(text)
     except ValueError:
         raise CommandError(
-            f"{option} {text}: write it as 2026-01-31T12:00:00 or with a zone, as in"
-            " 2026-01-31T12:00:00+01:00",
+            f"{option} {text}: write it as 2026-01-31T12:00:00Z, with another zone as in"
+            " 2026-01-31T12:00:00+01:00, or in milliseconds since 1970 (13 digits)",
             USAGE,
         ) from None
     when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-    return round(when.timestamp() * 1000)
+    since = (when - _EPOCH) // timedelta(milliseconds=1)
+    if since < 0:
+        raise CommandError(f"{option} {text}: it is before 1970, where Kafka's time begins", USAGE)
+    return since
 
 
 def duration_ms(text: str, option: str = "--by-duration") -> int:
     """Milliseconds of an ISO 8601 duration (PnWnDTnHnMnS) or of a number and its unit (90m)."""
     short = _SHORT.fullmatch(text.strip())
     if short is not None:
-        return int(short[1]) * _UNITS_MS[short[2]]
+        return _bounded(float(short[1]) * _UNITS_MS[short[2]], text, option)
     found = _DURATION.fullmatch(text.upper())
     if found is None or not any(found.groups()):
         raise CommandError(
@@ -62,4 +85,12 @@ def duration_ms(text: str, option: str = "--by-duration") -> int:
             USAGE,
         )
     parts = found.groupdict(default="0")
-    return round(sum(float(number) * _UNITS_MS[unit] for unit, number in parts.items()))
+    return _bounded(
+        sum(float(number) * _UNITS_MS[unit] for unit, number in parts.items()), text, option
+    )
+
+
+def _bounded(milliseconds: float, text: str, option: str) -> int:
+    if milliseconds > LONGEST_MS:
+        raise CommandError(f"{option} {text}: it is longer than 100 years", USAGE)
+    return round(milliseconds)

@@ -37,11 +37,11 @@ def _printable(text: str) -> str:
 
 
 def _stamped(time: Time) -> Processor:
-    """What gives each line the wall clock's time, as structlog's own `TimeStamper` writes it."""
+    """What gives each line the wall clock's time: UTC to the millisecond, as `muster` shows it."""
 
     def stamp(_logger: Any, _method: str, event: EventDict) -> EventDict:
         at = datetime.fromtimestamp(time.wall_s(), UTC)
-        event["timestamp"] = at.isoformat().replace("+00:00", "Z")
+        event["timestamp"] = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return event
 
     return stamp

@@ -34,7 +34,7 @@ ToDatetime = Annotated[
     typer.Option(
         "--to-datetime",
         metavar="TIME",
-        help="To the first record since 2026-01-31T12:00:00 (UTC unless it has a zone).",
+        help="To the first record since 2026-01-31T12:00:00Z (UTC unless it has a zone).",
     ),
 ]
 ByDuration = Annotated[
@@ -43,6 +43,7 @@ ByDuration = Annotated[
         "--by-duration", metavar="TIME", help="To the first record of the last PT1H30M, P7D, 90m."
     ),
 ]
+OF_A_TIME = ("--to-datetime", "--by-duration")
 
 
 def reset(
@@ -82,7 +83,7 @@ def reset(
         "--to-offset": to_offset,
         "--shift-by": shift_by,
         "--to-datetime": None if to_datetime is None else datetime_ms(to_datetime),
-        "--by-duration": None if by_duration is None else clock.now_ms() - duration_ms(by_duration),
+        "--by-duration": None if by_duration is None else _ago(by_duration),
     }
     chosen = [(name, value) for name, value in targets.items() if value is not None]
     if len(chosen) != 1:
@@ -96,7 +97,12 @@ def reset(
     [(name, value)] = chosen
     assert isinstance(value, int)
     changes = planned(cluster, group, keys, committed, name, value)
-    finish(cluster, changes, dry_run, execute, json)
+    as_of_ms = value if name in OF_A_TIME else None
+    finish(cluster, changes, dry_run, execute, json, as_of_ms)
+
+
+def _ago(duration: str) -> int:
+    return max(0, clock.now_ms() - duration_ms(duration))
 
 
 def _still_there(cluster: Cluster, committed: Mapping[Partition, Committed]) -> list[Partition]:
@@ -116,7 +122,7 @@ def planned(
     first, end = offsets_at(cluster, keys, EARLIEST), offsets_at(cluster, keys, LATEST)
     keys = [key for key in keys if key in first and key in end]
     at_time: Offsets = {}
-    if target in ("--to-datetime", "--by-duration"):
+    if target in OF_A_TIME:
         at_time = offsets_at(cluster, keys, value)
     changes = []
     for key in keys:

@@ -10,7 +10,7 @@ import typer
 from cli import output
 from cli.http import Api, group_path
 from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout
-from cli.times import span, time_of_day
+from cli.times import instant, span
 
 Value = dict[str, Any]
 
@@ -52,7 +52,7 @@ def story(journal: Value) -> list[str]:
     since_ms = rebalances[0]["began_ms"] if rebalances else 0
     for note in journal["notes"]:
         if note["at_ms"] >= since_ms:
-            paragraphs.append((note["at_ms"], [f"{time_of_day(note['at_ms'])}  {note['text']}"]))
+            paragraphs.append((note["at_ms"], [f"{instant(note['at_ms'])}  {note['text']}"]))
     for moved in journal["moved_back"]["last"]:
         if moved["at_ms"] >= since_ms:
             paragraphs.append((moved["at_ms"], [_moved(moved)]))
@@ -65,7 +65,7 @@ def story(journal: Value) -> list[str]:
         who = example["member"] or example["client"] or "somebody"
         lines.append(
             f"{output.counted(rejected['count'], 'commit')} refused with {rejected['error']}, the"
-            f" last at {time_of_day(rejected['last_ms'])}: {who} from {example['host']},"
+            f" last at {instant(rejected['last_ms'])}: {who} from {example['host']},"
             f" {example['why']}"
         )
     for each in journal["flapping"]:
@@ -109,7 +109,7 @@ def _ranges(numbers: list[int]) -> str:
 def _restored(restored: Value) -> list[str]:
     *earlier, last = restored["generations"]
     line = (
-        f"{time_of_day(restored['at_ms'])}  the coordinator started and loaded the group from"
+        f"{instant(restored['at_ms'])}  the coordinator started and loaded the group from"
         f" offset {last['log_offset']} of its log: generation {last['generation']},"
         f" {output.counted(last['members'], 'member')}"
     )
@@ -122,17 +122,16 @@ def _restored(restored: Value) -> list[str]:
 
 def _rebalance(entry: Value) -> list[str]:
     heard = entry["last_heard_ms"]
-    since = "" if heard is None else f", last heard at {time_of_day(heard)}"
-    lines = [f"{time_of_day(entry['began_ms'])}  {entry['why']}{since}"]
+    since = "" if heard is None else f", last heard at {instant(heard)}"
+    lines = [f"{instant(entry['began_ms'])}  {entry['why']}{since}"]
     if entry["cause"] == "leader_rejoined" and entry["why"].endswith("rejoined"):
         lines[0] += ", with the same topics (clients do so when the partitions of a topic change)"
     if entry["phase"] != "ended":
         waits = "nobody" if not entry["awaited"] else some(map(name_of, entry["awaited"]))
         lines.append(f"    {entry['phase']} is running: it waits for {waits}")
-        lines[-1] += f", until {time_of_day(entry['until_ms'])} at the latest"
+        lines[-1] += f", until {instant(entry['until_ms'])} at the latest"
     lines += [
-        f"    {time_of_day(change['at_ms'])}  {name_of(change)} from {change['host']}"
-        f" {change['what']}"
+        f"    {instant(change['at_ms'])}  {name_of(change)} from {change['host']} {change['what']}"
         for change in entry["changes"]
         if not _is_the_cause(entry, change)
     ]
@@ -178,6 +177,6 @@ def _moved(moved: Value) -> str:
     more = f" and {moved['offsets'] - 1} more" if moved["offsets"] > 1 else ""
     who = moved["member"] or moved["client"] or "somebody"
     return (
-        f"{time_of_day(moved['at_ms'])}  {who} from {moved['host']} moved {one['topic']}-"
+        f"{instant(moved['at_ms'])}  {who} from {moved['host']} moved {one['topic']}-"
         f"{one['partition']} back from {one['from']} to {one['to']}{more}"
     )

@@ -7,7 +7,6 @@ a line for each partition. It only reads, and asks no broker.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ from cli.errors import FOUND, USAGE, CommandError
 from cli.logs.entries import Content, content_of
 from cli.logs.files import Entry, kind_of, read_file
 from cli.options import Json
+from cli.times import instant
 
 app = typer.Typer(help="Show what is in log files.", no_args_is_help=True)
 
@@ -231,5 +231,4 @@ def time_of(wall_ms: int) -> str:
     """A time in UTC, to the millisecond; a number that is not a time as it is."""
     if not 0 <= wall_ms < 253_402_300_800_000:
         return f"no timestamp ({wall_ms})" if wall_ms != -1 else "no timestamp"
-    when = datetime.fromtimestamp(wall_ms / 1000, UTC)
-    return when.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    return instant(wall_ms, to_the_ms=True)

@@ -21,6 +21,7 @@ from cli.client.group_reads import WITHOUT_MEMBERS, Committed, Group
 from cli.client.offsets_at import Partition
 from cli.errors import REFUSED, USAGE, CommandError, refused
 from cli.offsets.leader_epochs import LEFT_OUT, Claim, confirmed
+from cli.times import instant
 from protocol import errors
 
 DryRun = Annotated[
@@ -92,9 +93,17 @@ def refuse_members(group: Group) -> None:
         )
 
 
-def agreed(rows: Sequence[output.Row], what: str, dry_run: bool, execute: bool, json: bool) -> bool:
+def agreed(
+    rows: Sequence[output.Row],
+    what: str,
+    dry_run: bool,
+    execute: bool,
+    json: bool,
+    as_of_ms: int | None = None,
+) -> bool:
     """Show what would change, and ask; whether to do it. ``what`` is counted, such as 3 offsets.
 
+    ``as_of_ms`` is the time that the changes go back to, where they go to one.
     With JSON the caller prints what was done, by `show_json`.
     """
     if dry_run and execute:
@@ -103,9 +112,11 @@ def agreed(rows: Sequence[output.Row], what: str, dry_run: bool, execute: bool, 
         title = "" if execute else "Nothing is changed yet"
         title = "Nothing is changed (--dry-run)" if dry_run else title
         columns = _COLUMNS + [column for column in _MORE if any(row.get(column) for row in rows)]
+        if as_of_ms is not None:
+            output.say(f"Offsets as of {instant(as_of_ms, to_the_ms=True)}")
         output.show_table(rows, columns, "Nothing to change", title if rows else "")
     elif not execute or not rows:
-        show_json(rows, False)
+        show_json(rows, False, as_of_ms)
     if dry_run or not rows:
         return False
     if execute:
@@ -118,9 +129,10 @@ def agreed(rows: Sequence[output.Row], what: str, dry_run: bool, execute: bool, 
     return typer.confirm(f"Change {what}?", default=False)
 
 
-def show_json(rows: Sequence[output.Row], executed: bool) -> None:
+def show_json(rows: Sequence[output.Row], executed: bool, as_of_ms: int | None = None) -> None:
     """Print changes as JSON."""
-    output.show_json({"executed": executed, "changes": rows})
+    about = {} if as_of_ms is None else {"as_of_ms": as_of_ms}
+    output.show_json({"executed": executed, **about, "changes": rows})
 
 
 def make(cluster: Cluster, changes: Iterable[Change]) -> None:
@@ -207,17 +219,23 @@ def _failed(group_id: str, topics: Iterable[Value]) -> dict[str, int]:
 
 
 def finish(
-    cluster: Cluster, changes: Sequence[Change], dry_run: bool, execute: bool, json: bool
+    cluster: Cluster,
+    changes: Sequence[Change],
+    dry_run: bool,
+    execute: bool,
+    json: bool,
+    as_of_ms: int | None = None,
 ) -> None:
     """Show, ask and do."""
     rows = [change.row() for change in changes]
-    if not agreed(rows, output.counted(len(changes), "offset"), dry_run, execute, json):
+    what = output.counted(len(changes), "offset")
+    if not agreed(rows, what, dry_run, execute, json, as_of_ms):
         return
     make(cluster, changes)
     if json:
-        show_json(rows, True)
+        show_json(rows, True, as_of_ms)
     else:
-        output.say(f"Changed {output.counted(len(changes), 'offset')}")
+        output.say(f"Changed {what}")
 
 
 # --------------------------------------------------------------------------- naming partitions

@@ -9,7 +9,7 @@ import typer
 from cli import output
 from cli.http import Api
 from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout
-from cli.times import duration_ms, span, time_of_day
+from cli.times import duration_ms, instant, span
 
 
 def expiring(
@@ -31,8 +31,8 @@ def expiring(
         output.show_json({**answer, "offsets": rows})
         return
     for row in rows:
-        row["expires"] = time_of_day(row["expires_ms"])
+        row["expires"] = instant(row["expires_ms"])
         row["in"] = span(row["expires_in_ms"]) if row["expires_in_ms"] else "at the next check"
-        row["committed"] = time_of_day(row["committed_ms"])
+        row["committed"] = instant(row["committed_ms"])
     columns = ["group", "topic", "partition", "offset", "committed", "expires", "in", "why"]
     output.show_table(rows, columns, f"No offset expires within {within}")

@@ -19,7 +19,7 @@ from cli.offsets.changes import parse_partitions
 from cli.options import TIMEOUT_S, Json, Timeout
 from cli.pipeline.session import LOCAL, Bars, Conf, Master, Verbose, settings_of, spark_session
 from cli.pipeline.source import SourceOption, check_out, check_source, is_address, moment
-from cli.times import duration_ms
+from cli.times import duration_ms, instant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +119,7 @@ def command_of(name: str) -> Callable[..., None]:
             ),
         )
         wanted = Wanted(source, out, selection, options, master, settings_of(conf), verbose)
-        show(run_named(name, wanted), json)
+        show(run_named(name, wanted), json, _span_of(selection))
 
     command.__doc__ = JOBS[name]
     return command
@@ -172,7 +172,17 @@ def run_in(
     return run_job(spark, job, part, store, wanted.options, progress)
 
 
-def show(summary: Summary, json: bool) -> None:
+def _span_of(selection: Selection) -> str:
+    """The span of time that was asked for, as it was understood."""
+    ends = (("from", selection.since), ("until", selection.until))
+    return "".join(
+        f" {word} {instant(round(at.timestamp() * 1000), to_the_ms=True)}"
+        for word, at in ends
+        if at is not None
+    )
+
+
+def show(summary: Summary, json: bool, span: str = "") -> None:
     """Show what a job made: tables with rows and figures, and what could not be read."""
     if summary.damaged:
         output.warn(
@@ -193,7 +203,7 @@ def show(summary: Summary, json: bool) -> None:
         }
         for table in summary.tables
     ]
-    title = f"{summary.job}: read {output.counted(summary.events, 'record')} of the history"
+    title = f"{summary.job}: read {output.counted(summary.events, 'record')} of the history{span}"
     output.show_table(rows, ["table", "rows", "what", "where"], "No tables", title)
     if summary.report:
         output.say(f"The report is {summary.report}")

@@ -21,6 +21,7 @@ from cli.files import read_text, write_new
 from cli.offsets.changes import agreed, show_json
 from cli.pipeline.extra import needs, sentences
 from cli.pipeline.targets import KafkaTarget, OldWayTarget, Target, ZooKeeperTarget
+from cli.times import datetime_ms, instant
 from pipeline.repairs.plan import (
     KAFKA,
     ZOOKEEPER,
@@ -75,7 +76,7 @@ def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> 
     path = file or Path(f"{plan.kind}-{clock.now():%Y%m%dT%H%M%S.%fZ}.json")
     write_new(path, to_json(plan), "--plan")
     output.warn(f"wrote the plan to {path}")
-    if _done(target, plan.steps, manner, path):
+    if _done(target, plan.steps, manner, path, _as_of_ms(plan)):
         _rewrite(path, replace(plan, executed_at=time_now()))
 
 
@@ -101,7 +102,8 @@ def _carry_out_there(plan: Plan, path: Path, undo: bool, target: Target, manner:
         agreed([], "", manner.dry_run, manner.execute, manner.json)
         return
     target.check([each.key.group for each in steps], manner.force)
-    if _done(target, target.settled(steps), manner, path):
+    as_of_ms = None if undo else _as_of_ms(plan)
+    if _done(target, target.settled(steps), manner, path, as_of_ms):
         at = time_now()
         _rewrite(path, replace(plan, undone_at=at) if undo else replace(plan, executed_at=at))
 
@@ -138,16 +140,24 @@ def _offset(position: Position | None) -> int | None:
     return None if position is None else position.offset
 
 
-def _done(target: Target, steps: Sequence[Step], manner: Manner, path: Path) -> bool:
+def _as_of_ms(plan: Plan) -> int | None:
+    """The time that a plan goes back to, where it goes to one."""
+    at = plan.about.get("at")
+    return None if at is None else datetime_ms(at, "at")
+
+
+def _done(
+    target: Target, steps: Sequence[Step], manner: Manner, path: Path, as_of_ms: int | None
+) -> bool:
     """Whether the steps were agreed to, and done."""
     rows = [_row(each) for each in steps]
     what = output.counted(len(rows), "offset")
-    if not agreed(rows, what, manner.dry_run, manner.execute, manner.json):
+    if not agreed(rows, what, manner.dry_run, manner.execute, manner.json, as_of_ms):
         return False
     with sentences(interrupted=f"--undo {path} puts back what was changed so far"):
         target.write(steps, manner.force)
     if manner.json:
-        show_json(rows, True)
+        show_json(rows, True, as_of_ms)
     else:
         output.say(f"Changed {what}")
     return True
@@ -189,7 +199,7 @@ def check_alone(path: Path | None, other: Path | None, named: Sequence[object]) 
 
 def time_now() -> str:
     """The time that a plan notes, in UTC."""
-    return f"{clock.now():%Y-%m-%dT%H:%M:%S}Z"
+    return instant(clock.now_ms())
 
 
 def _rewrite(path: Path, plan: Plan) -> None:

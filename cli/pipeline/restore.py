@@ -27,6 +27,7 @@ from cli.pipeline.plans import (
 from cli.pipeline.session import LOCAL, Bars, Conf, Master, Verbose, settings_of, spark_session
 from cli.pipeline.source import SourceOption, check_source, is_address, moment
 from cli.pipeline.targets import KafkaTarget, bounds_of
+from cli.times import instant
 from pipeline.names import means
 from pipeline.repairs.plan import KAFKA, Plan
 
@@ -54,7 +55,7 @@ AllGroups = Annotated[bool, typer.Option("--all-groups", help="Every group of th
 At = Annotated[
     str | None,
     typer.Option(
-        "--at", metavar="TIME", help="Back to 2026-01-31T12:00:00 (UTC unless it has a zone)."
+        "--at", metavar="TIME", help="Back to 2026-01-31T12:00:00Z (UTC unless it has a zone)."
     ),
 ]
 Inside = Annotated[
@@ -113,7 +114,7 @@ def restore(
         raise CommandError("name the groups: GROUP... or --all-groups", USAGE)
     then = moment(at, "--at")
     if then is None:
-        raise CommandError("name the time: --at 2026-01-31T12:00:00", USAGE)
+        raise CommandError("name the time: --at 2026-01-31T12:00:00Z", USAGE)
     if then > clock.now():
         raise CommandError(f"--at {at} is in the future: choose a time in the past", USAGE)
     check_source(source, timeout)
@@ -146,7 +147,10 @@ def _planned(spark: SparkSession, asked: Asked, target: KafkaTarget) -> Plan:
     warn_of(made.left)
     if made.same:
         output.warn(f"{output.counted(made.same, 'offset')} unchanged since then")
-    about = {"source": asked.source, "at": asked.at.isoformat()}
+    about = {
+        "source": asked.source,
+        "at": instant(round(asked.at.timestamp() * 1000), to_the_ms=True),
+    }
     return Plan("restore", KAFKA, target.where, target.cluster_id, time_now(), about, made.steps)
 
 

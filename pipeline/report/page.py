@@ -14,7 +14,7 @@ from datetime import datetime
 from pipeline.report.facts import Facts, Shown, Tables, collect
 from pipeline.report.plots import heat, lines, timeline
 from pipeline.report.style import SCRIPT, STYLE
-from pipeline.report.svg import Span, clock, duration, number, safe
+from pipeline.report.svg import Span, duration, instant, number, safe
 
 
 def make_report(tables: Tables, source: str, now: datetime) -> str:
@@ -63,7 +63,7 @@ def _head(facts: Facts, source: str) -> str:
     when = (
         "The history has neither commits nor groups."
         if facts.began_ms is None
-        else f"From {clock(facts.began_ms)} to {clock(facts.ended_ms)}, "
+        else f"From {instant(facts.began_ms)} to {instant(facts.ended_ms)}, "
         f"{duration(((facts.ended_ms or 0) - facts.began_ms) / 1000)}."
     )
     listed = "".join(
@@ -143,7 +143,7 @@ def _rewound(facts: Facts) -> str:
         [
             row.group_id,
             f"{row.topic}:{row.partition}",
-            clock(row["at"]),
+            instant(row["at"]),
             f"{row.previous_offset:,}",
             f"{row.committed_offset:,}",
             "-" if row.rewound_records is None else f"{row.rewound_records:,}",
@@ -226,7 +226,7 @@ def _restless(facts: Facts) -> str:
 
 def _expiring(facts: Facts) -> str:
     rows = [
-        [row.group_id, clock(row.expires_ms), f"{row.offsets:,}", f"{row.expired:,}", row.rule]
+        [row.group_id, instant(row.expires_ms), f"{row.offsets:,}", f"{row.expired:,}", row.rule]
         for row in facts.expiring
     ]
     return _table(

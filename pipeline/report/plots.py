@@ -12,9 +12,9 @@ from pipeline.report.svg import (
     RIGHT,
     WIDTH,
     Span,
-    clock,
     duration,
     figure,
+    instant,
     nice_top,
     number,
     row_label,
@@ -95,9 +95,7 @@ def heat(
     drawn = [span.axis(_TOP, bottom), *[row_label(name, y + 16) for name, y in rows.items()]]
     for (name, column), commits in cells.items():
         began = began_ms + column * column_ms
-        tip = (
-            f"{name}\n{clock(began)} to {clock(began + column_ms, date=False)}\n{commits:,} commits"
-        )
+        tip = f"{name}\n{instant(began)} to {instant(began + column_ms)}\n{commits:,} commits"
         drawn.append(
             f'<rect class="cell" x="{LEFT + column * width:.1f}" y="{rows[name] + 2}"'
             f' width="{max(width - 1, 1):.1f}" height="{_ROW - 4}" rx="2"'
@@ -130,7 +128,7 @@ def _pointers(span: Span, shown: dict[str, Line], text: Callable[[float], str]) 
     edges = [float(_LEFT), *middles, float(WIDTH - RIGHT)]
     return "".join(
         f'<rect class="pointer" x="{a:.1f}" y="{_TOP}" width="{max(b - a, 1):.1f}"'
-        f' height="{_DEPTH}" data-tip="{safe(clock(ms) + chr(10) + chr(10).join(at[ms]))}"/>'
+        f' height="{_DEPTH}" data-tip="{safe(instant(ms) + chr(10) + chr(10).join(at[ms]))}"/>'
         for ms, (a, b) in zip(times, itertools.pairwise(edges), strict=True)
     )
 
@@ -139,7 +137,7 @@ def _hint(bar: Bar) -> str:
     lasted = None if bar.ended_ms is None else (bar.ended_ms - bar.began_ms) / 1000
     lines = [
         f"{bar.group_id}, generation {bar.generation}: {bar.change}",
-        f"{clock(bar.began_ms)}, "
+        f"{instant(bar.began_ms)}, "
         + ("lasts still" if lasted is None else f"for {duration(lasted)}"),
         f"{bar.members} members" + (f", protocol {bar.protocol}" if bar.protocol else ""),
     ]

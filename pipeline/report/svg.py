@@ -50,15 +50,9 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f}".removesuffix(".0") + " s"
 
 
-def clock(ms: int | None, *, date: bool = True) -> str:
-    """A time in UTC; one that no calendar has is given as it is."""
-    if ms is None:
-        return "-"
-    try:
-        when = datetime.fromtimestamp(ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"{ms} ms"
-    return when.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
+def instant(ms: int | None) -> str:
+    """A time in UTC with its zone, as `muster` prints it; one that no calendar has as it is."""
+    return "-" if ms is None else _formed(ms, "%Y-%m-%dT%H:%M:%SZ") or f"{ms} ms"
 
 
 class Span(NamedTuple):
@@ -78,7 +72,7 @@ class Span(NamedTuple):
         """At most eight times with their labels."""
         whole = max(self.ended_ms - self.began_ms, 1)
         step = next((s for s in _STEPS if whole / s <= 7), whole)
-        form = "%H:%M:%S" if step < _MINUTE else "%H:%M" if step < 1440 * _MINUTE else "%Y-%m-%d"
+        form = "%H:%M:%SZ" if step < _MINUTE else "%H:%MZ" if step < 1440 * _MINUTE else "%Y-%m-%d"
         first = -(-self.began_ms // step) * step
         return [(ms, _formed(ms, form)) for ms in range(int(first), self.ended_ms + 1, int(step))]
 

@@ -14,7 +14,7 @@ from pipeline.catalog import TABLES
 from pipeline.report.facts import HEAT_ROWS, LINES, TIMELINES, Tables, collect
 from pipeline.report.page import make_report, page
 from pipeline.report.plots import POINTS, lines
-from pipeline.report.svg import Span, clock, duration, nice_top, number, safe
+from pipeline.report.svg import Span, duration, instant, nice_top, number, safe
 from pipeline.tables.schemas import PERSON
 from tests.page.browser import PHONE, Browser, browsing
 from tests.pipeline.conftest import Frame, at
@@ -216,10 +216,10 @@ def test_a_single_moment_is_drawn_too() -> None:
     [
         (number(950), "950"), (number(1234), "1.2k"), (number(3_000_000), "3M"),
         (duration(None), "-"), (duration(1.25), "1.2 s"), (duration(90), "1.5 min"),
-        (duration(7200), "2 h"), (clock(None), "-"), (clock(0), "1970-01-01 00:00:00"),
-        (clock(10**17), "100000000000000000 ms"), (nice_top(0), 1), (nice_top(37), 40),
+        (duration(7200), "2 h"), (instant(None), "-"), (instant(0), "1970-01-01T00:00:00Z"),
+        (instant(10**17), "100000000000000000 ms"), (nice_top(0), 1), (nice_top(37), 40),
         (nice_top(100), 100), (nice_top(101), 120), (safe("a\0b"), "a\N{REPLACEMENT CHARACTER}b"),
-        (Span(0, 600_000).ticks()[1], (120_000, "00:02")),
+        (Span(0, 600_000).ticks()[1], (120_000, "00:02Z")),
         (Span(5, 5).ticks(), []),
     ],
 )  # fmt: skip

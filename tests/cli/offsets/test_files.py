@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from cli.client.group_reads import Committed
 from cli.errors import USAGE, CommandError
 from cli.offsets.files import as_csv, as_json, read
-from cli.times import datetime_ms, duration_ms
 
 NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
 COMMITTED = st.builds(
@@ -64,22 +63,3 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(text: str, says: str) 
         read(text, "f", group)
     assert says in str(caught.value)
     assert caught.value.exit_code == USAGE
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("PT1H30M", 5400), ("P7D", 604_800), ("P1DT1S", 86_401), ("pt0.5s", 0.5), ("90m", 5400)],
-)
-def test_durations(text: str, expected: float) -> None:
-    assert duration_ms(text) == expected * 1000
-
-
-@pytest.mark.parametrize("text", ["", "P", "PT", "90", "1h30m", "P1H", "-P1D"])
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(CommandError, match="PT1H30M"):
-        duration_ms(text)
-
-
-def test_times_are_utc_unless_they_say_otherwise() -> None:
-    assert datetime_ms("2026-01-31T12:00:00") == datetime_ms("2026-01-31T13:00:00.000+01:00")
-    assert datetime_ms("2026-01-31T12:00:00Z") == 1_769_860_800_000

@@ -1,0 +1,127 @@
+"""Times and lengths of time: what is printed is UTC with its zone, what is read is bounded."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.errors import USAGE, CommandError
+from cli.times import LONGEST_MS, datetime_ms, duration_ms, instant, span
+
+NOON_MS = 1_769_860_800_000
+
+
+@pytest.mark.parametrize(
+    ("wall_ms", "shown"),
+    [
+        (0, "1970-01-01T00:00:00Z"),
+        (NOON_MS + 999, "2026-01-31T12:00:00Z"),
+        (-1, "1969-12-31T23:59:59Z"),
+        (253_402_300_799_999, "9999-12-31T23:59:59Z"),
+        (253_402_300_800_000, "253402300800000 ms"),
+        (-(2**63), "-9223372036854775808 ms"),
+    ],
+)
+def test_an_instant_has_its_date_and_its_zone(wall_ms: int, shown: str) -> None:
+    assert instant(wall_ms) == shown
+
+
+def test_milliseconds_are_shown_where_they_matter() -> None:
+    assert instant(NOON_MS + 7, to_the_ms=True) == "2026-01-31T12:00:00.007Z"
+
+
+@given(wall_ms=st.integers(0, 253_402_300_799_999))
+def test_what_is_printed_is_read_as_the_same_instant(wall_ms: int) -> None:
+    assert datetime_ms(instant(wall_ms, to_the_ms=True)) == wall_ms
+    assert datetime_ms(instant(wall_ms)) == wall_ms // 1000 * 1000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-31T12:00:00",
+        "2026-01-31T12:00:00Z",
+        " 2026-01-31 12:00 ",
+        "2026-01-31T13:00:00.000+01:00",
+        "2026-01-31T08:30:00-03:30",
+        "20260131T120000Z",
+        str(NOON_MS),
+    ],
+)
+def test_times_are_utc_unless_they_say_otherwise(text: str) -> None:
+    assert datetime_ms(text) == NOON_MS
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "write it as 2026-01-31T12:00:00Z"),
+        ("noon", "write it as"),
+        ("0000-01-01T00:00:00", "write it as"),
+        ("99999-01-01T00:00:00", "write it as"),
+        ("2026-02-30", "write it as"),
+        ("12:00:00", "write it as"),
+        ("1769860800", "13 digits"),
+        ("17698608000000", "13 digits"),
+        ("1969-12-31T23:59:59.999", "before 1970"),
+        ("0001-01-01T00:00:00+14:00", "before 1970"),
+    ],
+)
+def test_what_is_no_time_is_one_sentence(text: str, says: str) -> None:
+    with pytest.raises(CommandError, match=says) as caught:
+        datetime_ms(text, "--at")
+    assert str(caught.value).startswith(f"--at {text}: ")
+    assert caught.value.exit_code == USAGE
+
+
+def test_thirteen_digits_are_milliseconds_and_never_a_date() -> None:
+    assert instant(datetime_ms("2026112212053")) == "2034-03-16T08:56:52Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_s"),
+    [
+        ("PT1H30M", 5400),
+        ("P7D", 604_800),
+        ("P1DT1S", 86_401),
+        ("pt0.5s", 0.5),
+        ("250ms", 0.25),
+        ("30s", 30),
+        ("90m", 5400),
+        ("12h", 43_200),
+        ("7d", 604_800),
+        ("2w", 1_209_600),
+    ],
+)
+def test_durations(text: str, expected_s: float) -> None:
+    assert duration_ms(text) == expected_s * 1000
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "90", "1h30m", "P1H", "-P1D"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(CommandError, match="PT1H30M"):
+        duration_ms(text)
+
+
+@pytest.mark.parametrize("text", [f"{LONGEST_MS + 1}ms", "9" * 5000 + "d", f"P{'9' * 400}W"])
+def test_a_duration_has_an_end(text: str) -> None:
+    with pytest.raises(CommandError, match="longer than 100 years") as caught:
+        duration_ms(text, "--within")
+    assert caught.value.exit_code == USAGE
+    assert duration_ms(f"{LONGEST_MS}ms") == LONGEST_MS
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "shown"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (10_200, "10.2 s"),
+        (600_000, "10 min"),
+        (7_200_000, "2 h"),
+        (259_200_000, "3 days"),
+    ],
+)
+def test_lengths_of_time(milliseconds: int, shown: str) -> None:
+    assert span(milliseconds) == shown
