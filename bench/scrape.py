@@ -89,7 +89,8 @@ async def measure(groups: int, partitions: int, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as directory:
         broker = await filled(directory, partitions)
         await commit(broker, groups, partitions, 0)
-        where = await broker.start_http()
+        await broker.start_http()
+        where = broker.sockets.http_address()
         gc.collect()
         gc.freeze()
         print(f"{groups * partitions} group-partitions in {groups} groups")

@@ -1,8 +1,8 @@
 """The broker: made of its parts, started and stopped in order.
 
-Owns the order of things. Start: lock, identity, topics, logs, shards, listeners, and only then the
-HTTP stack. Stop: no more connections, the turn ends, everything is flushed and written down, the
-lock is given up.
+Owns the order of things. Start: addresses, lock, identity, topics, logs, shards; then every socket
+listens, and only then the HTTP stack is imported. Stop: no more connections, the turn ends,
+everything is flushed and written down, lock and addresses are given up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from broker.apis.fetch.sessions import FetchSessions
 from broker.apis.services import Services
 from broker.apis.table import SERVED
 from broker.config.config import DEFAULT_BROKER_ID, Config
-from broker.config.listeners import Endpoint, parse_host_and_port
+from broker.config.listeners import parse_host_and_port
 from broker.cores.groups.log_lines import observe as write_line
 from broker.cores.groups.runtime import group_runtime
 from broker.cores.groups.settings import runtime_settings
@@ -38,7 +38,8 @@ from broker.metrics.trends import Trends
 from broker.net.advertised import Advertised
 from broker.net.limits import limits_of
 from broker.net.long_requests import LongRequests
-from broker.net.server import Bind, Server, bind
+from broker.net.server import Server
+from broker.net.sockets import Bind, CannotListen, Sockets, bind
 from broker.net.turn_writes import TurnWrites
 from broker.time import Time
 from broker.topics.cleaner_checkpoint import CleanerCheckpoint
@@ -81,7 +82,8 @@ class Broker:
         self.config = config
         self.fs: FileSystem = fs or OsFileSystem(open_files_max())
         self.time = time or Time()
-        self._bind = bind
+        self.sockets = Sockets(config, bind)
+        """Where it listens."""
         self.pulse = Pulse(self.time)
         """What keeps the broker's own pauses out of the clock."""
         self.directory = os.path.abspath(config.directories[0])
@@ -97,8 +99,6 @@ class Broker:
         """The thread for pure work that takes long."""
         self.journal = Journal()
         """Why groups rebalanced; what /api shows."""
-        self.addresses: list[tuple[str, int]] = []
-        """Where each listener listens."""
         self.http: Site | None = None
         self.stopped = asyncio.Event()
         """Set when the broker cannot go on, or was asked to stop."""
@@ -109,10 +109,19 @@ class Broker:
     # -- life
 
     def open(self) -> None:
-        """Takes the data directory and opens what is in it; before `start`, in any thread.
+        """Takes the addresses, then the data directory, and opens what is in it.
 
-        Raises DirectoryLocked, BadDirectory, CorruptLog and OSError, each with its sentence.
+        Called before `start`, in any thread. Raises CannotListen, DirectoryLocked, BadDirectory,
+        CorruptLog and OSError, each with its sentence; then nothing is held any more.
         """
+        try:
+            self.sockets.bind()
+            self._open_directory()
+        except BaseException:
+            self.release()
+            raise
+
+    def _open_directory(self) -> None:
         self.fs.make_directory(self.directory)
         self._lock = self.fs.lock(self.directory)
         config = self.config
@@ -257,7 +266,6 @@ class Broker:
             time=self.time,
             watchdog=self.watchdog,
             internal_errors=self.internal_errors,
-            bind=self._bind,
         )
 
     def _make_sources(self) -> None:
@@ -292,7 +300,7 @@ class Broker:
         )
 
     async def start(self) -> None:
-        """Listens. Raises OSError, with the address in its text, where that cannot be had."""
+        """Listens, HTTP too, where connections wait until `start_http`. Raises CannotListen."""
         self.pulse.start()
         offsets = self.logs.topics.get(OFFSETS_TOPIC)
         if offsets is not None:
@@ -300,43 +308,25 @@ class Broker:
             deleted = {name: each.offsets_below for name, each in self.registry.dying.items()}
             self.groups.start(offsets.partitions, offsets.topic.topic_id, deleted)
         self.deletions.resume()
-        for listener in self.config.listeners:
+        self.advertised.listening([port for _, port in self.sockets.addresses()])
+        for number, bound in enumerate(self.sockets.listeners):
             try:
-                self.addresses.append(await self.server.listen(listener.host, listener.port))
+                await self.server.listen(bound)
             except OSError as error:
-                raise CannotListen(
-                    f"{listener.address} can't be listened on: {error.strerror or error};"
-                    " free it or choose another with --listen"
-                ) from None
-        self.advertised.listening([port for _, port in self.addresses])
+                raise self.sockets.lost(number, error) from None
+        self.sockets.listen_http()
         self.maintenance.start()
         self.cleaning.start()
 
-    async def start_http(self) -> str | None:
-        """Serves the page, /metrics, /healthz and /api; returns where.
-
-        Raises CannotListen, unless the place is only the default: a second broker on a machine
-        then goes on without.
-        """
-        where = self.config["http.listener"]
-        if where == "off":
-            return None
+    async def start_http(self) -> None:
+        """Serves the page, /metrics, /healthz and /api, unless ``http.listener`` is off."""
+        if self.sockets.http is None:
+            return
         from broker.web.site import Site
 
-        host, port = parse_host_and_port(where)
-        try:
-            self.http = Site(host, port, self.sources)
-        except OSError as error:
-            sentence = (
-                f"{where} can't be listened on: {error.strerror or error};"
-                " choose another with --http HOST:PORT, or --http off"
-            )
-            if self.config.is_given("http.listener"):
-                raise CannotListen(sentence) from None
-            logger.warning("/metrics and /healthz are not served", reason=sentence)
-            return None
+        host, _ = parse_host_and_port(self.config["http.listener"])
+        self.http = Site(self.sockets.http, host, self.sources)
         self.http.start()
-        return Endpoint("", host, self.http.port).address
 
     async def stop(self) -> None:
         """Ends the turn, answers who waits, closes all, writes everything down, unlocks.
@@ -369,7 +359,8 @@ class Broker:
             self.release()
 
     def release(self) -> None:
-        """Gives the data directory up."""
+        """Gives the addresses and the data directory up."""
+        self.sockets.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -408,10 +399,6 @@ class Broker:
     def _show(self, _: Event) -> None:
         if self.http is not None:
             self.http.live.happened()
-
-
-class CannotListen(Exception):
-    """An address cannot be had; the text is one sentence for the operator."""
 
 
 __all__ = ["BadDirectory", "Broker", "CannotListen", "CorruptLog", "DirectoryLocked"]

@@ -1,7 +1,7 @@
 """`muster serve`: a broker in this process, until SIGTERM or SIGINT; SIGHUP reads settings again.
 
 Whatever keeps it from starting is one sentence on standard error and exit code 1 (2 for wrong use).
-One line on standard output says when it accepts connections, and where; another where /metrics is.
+When every address is had, standard output says that it accepts connections, and where.
 """
 
 from __future__ import annotations
@@ -136,13 +136,13 @@ def _config(options: argparse.Namespace) -> Config:
 
 
 def _run(config: Config, time: Time, reread: Callable[[], Config]) -> int:
-    from broker.broker import BadDirectory, Broker, CorruptLog, DirectoryLocked
+    from broker.broker import BadDirectory, Broker, CannotListen, CorruptLog, DirectoryLocked
 
     _raise_file_limit()
     broker = Broker(config, time=time)
     try:
         broker.open()
-    except (BadDirectory, CorruptLog, DirectoryLocked) as error:
+    except (BadDirectory, CannotListen, CorruptLog, DirectoryLocked) as error:
         return _complain(str(error))
     except OSError as error:
         return _complain(f"{error.filename or broker.directory} can't be used: {error.strerror}")
@@ -182,10 +182,8 @@ async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
     try:
         await broker.start()
         _warn_about_unknown(broker.config)
-        print(_ready_line(broker), flush=True)
-        where = await broker.start_http()
-        if where is not None:
-            print(f"the page, /metrics and /healthz are on http://{where}", flush=True)
+        print(_ready_lines(broker), flush=True)
+        await broker.start_http()
         if not broker.groups.life.loading:  # a load ends with the same
             gc.collect()
             gc.freeze()
@@ -212,16 +210,18 @@ async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
     await broker.reload(fresh)
 
 
-def _ready_line(broker: Broker) -> str:
+def _ready_lines(broker: Broker) -> str:
     from broker.config.listeners import Endpoint
 
-    where = ", ".join(Endpoint("", host, port).address for host, port in broker.addresses)
+    where = ", ".join(Endpoint("", host, port).address for host, port in broker.sockets.addresses())
     data = os.path.relpath(broker.directory)
     data = broker.directory if data.startswith("..") else f"./{data}"
-    return (
+    ready = (
         f"muster {VERSION} accepts connections on {where},"
         f" data in {data}, cluster {broker.registry.cluster_id}"
     )
+    http = broker.sockets.http_address()
+    return f"{ready}\nthe page, /metrics and /healthz are on http://{http}" if http else ready
 
 
 def _warn_about_unknown(config: Config) -> None:

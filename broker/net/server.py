@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import structlog
 
@@ -34,35 +33,6 @@ CLOSING_S_MAX = 10
 """How long a closing connection may take to take its last bytes."""
 
 
-def bind(host: str, port: int, limits: Limits) -> socket.socket:
-    """A socket for a listener on ``host`` and ``port`` (0: a free one).
-
-    OSError when the address cannot be had.
-    """
-    # One family a listener: "" and 0.0.0.0 are IPv4, :: is IPv6 with mapped IPv4 as in Java.
-    infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, kind, proto, _, address = infos[0]
-    listening = socket.socket(family, kind, proto)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted ones too
-        if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
-        if limits.receive_buffer_bytes != -1:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
-        if limits.send_buffer_bytes != -1:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
-        listening.bind(address)
-    except OSError:
-        listening.close()
-        raise
-    return listening
-
-
-Bind = Callable[[str, int, Limits], socket.socket]
-"""What makes the sockets of listeners; a simulated network has its own."""
-
-
 class Server:
     """All listeners of one broker; use from the event loop's thread alone."""
 
@@ -78,7 +48,6 @@ class Server:
         time: Time,
         watchdog: Watchdog,
         internal_errors: InternalErrors,
-        bind: Bind = bind,
     ) -> None:
         self.services = services
         """What every handler gets; nothing here looks into it."""
@@ -94,7 +63,6 @@ class Server:
         self.time = time
         self.watchdog = watchdog
         self.internal_errors = internal_errors
-        self._bind = bind
         self.routes: dict[int, Route] = {}
         """API key and version, as the one number in a request's header, to what serves it."""
         self.errors: dict[int, dict[int, int]] = {}
@@ -140,23 +108,20 @@ class Server:
         """How many requests were answered since the start."""
         return sum([sum(errors.values()) for errors in self.errors.values()])
 
-    async def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Accepts connections on ``host`` and ``port`` (0: a free one); returns what it got.
+    async def listen(self, bound: socket.socket) -> None:
+        """Accepts connections on a bound socket.
 
-        OSError when the address cannot be had.
+        OSError when another process listens on its address.
         """
         self._loop = asyncio.get_running_loop()
         if self._look is None:
             self.now_s = self.time.now().mono_ms // 1000
             self._look = self.time.call_later(1, self._tick)
-        listening = self._bind(host, port, self.limits)
-        bound: Any = listening.getsockname()
-        local_port = int(bound[1])
+        port: int = bound.getsockname()[1]
         server = await self._loop.create_server(
-            lambda: Connection(self, local_port), sock=listening, backlog=self.limits.backlog
+            lambda: Connection(self, port), sock=bound, backlog=self.limits.backlog
         )
         self._servers.append(server)
-        return str(bound[0]), local_port
 
     async def close(self) -> None:
         """Accepts no more, writes what is finished, and closes every connection.

@@ -2,6 +2,7 @@
 
 starlette on uvicorn, in the broker's own loop. Signals and log configuration stay the broker's.
 Imported only once the broker listens: the stack takes longer to import than a broker to start.
+Connections that come in between wait.
 """
 
 from __future__ import annotations
@@ -71,27 +72,17 @@ def application(health: Health, render: Render, more: Sequence[Route] = ()) -> S
 
 
 class HttpServer:
-    """The HTTP server of one broker: `start` binds, `stop` ends it and its connections."""
+    """The HTTP server of one broker on a bound socket, from `start` to `stop`."""
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        bound: socket.socket,
         application: ASGIApp,
         hosts: Hosts,
         time: Time,
         limits: HttpLimits = HTTP_LIMITS,
     ) -> None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((host, port))
-            self._socket.listen()  # from here on nobody else can have the port
-        except OSError:
-            self._socket.close()
-            raise
-        self.port: int = self._socket.getsockname()[1]
+        self._socket = bound
         config = uvicorn.Config(
             Guard(application, hosts),
             http=cast(type[asyncio.Protocol], partial(BoundedConnection, limits=limits, time=time)),
@@ -108,7 +99,7 @@ class HttpServer:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to accept connections on the bound socket, in the running loop."""
+        """Begin to accept connections, in the running loop."""
         self._task = asyncio.get_running_loop().create_task(
             self._server.serve(sockets=[self._socket])
         )

@@ -21,20 +21,19 @@ from broker.web.page_files import PageFiles
 
 
 class Site:
-    """The page, /metrics, /healthz and /api of one broker, from `start` to `stop`.
+    """The page, /metrics, /healthz and /api of one broker on a bound socket.
 
-    Raises OSError where ``host`` and ``port`` can't be had; they are bound here.
+    ``host`` is what ``http.listener`` names.
     """
 
-    def __init__(self, host: str, port: int, sources: Sources) -> None:
+    def __init__(self, bound: socket.socket, host: str, sources: Sources) -> None:
         self._trends = sources.trends
         self.live = Live(lambda watch: find(sources, watch), sources.time, sources.slicer)
         more = [*PageFiles().routes(), *routes(sources), Route("/api/live", self.live)]
         served = application(lambda: health(sources), lambda: render(sources), more)
         names = [endpoint.host for endpoint in sources.advertised.endpoints]
         hosts = Hosts(host, [socket.gethostname(), *names], sources.config["http.allowed.hosts"])
-        self._server = HttpServer(host, port, timed(served, sources.watchdog), hosts, sources.time)
-        self.port = self._server.port
+        self._server = HttpServer(bound, timed(served, sources.watchdog), hosts, sources.time)
 
     def start(self) -> None:
         """Begins to accept connections and to sample, in the running loop."""

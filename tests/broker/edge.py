@@ -27,6 +27,7 @@ from broker.net.limits import Limits
 from broker.net.long_requests import LongRequests
 from broker.net.request import ServedApi
 from broker.net.server import Server
+from broker.net.sockets import bind
 from broker.net.turn_writes import TurnWrites
 from broker.time import Time
 from broker.topics.partition import Partition
@@ -198,7 +199,9 @@ class EdgeBroker:
         return self.served_partitions
 
     async def __aenter__(self) -> EdgeBroker:
-        _, self.port = await self.server.listen("127.0.0.1", 0)
+        bound = bind("127.0.0.1", 0, self.server.limits)
+        self.port = bound.getsockname()[1]
+        await self.server.listen(bound)
         self.advertised.listening([self.port])
         if self.log_exists:
             await self.ensure_offsets_topic()

@@ -75,7 +75,8 @@ async def seeing(
     }
     async with serving(directory, wanted, **more) as served:
         seen = Seen(served.broker, served.time, served.client)
-        where = await served.broker.start_http()
+        await served.broker.start_http()
+        where = served.broker.sockets.http_address()
         assert where is not None
         seen.address = where
         yield seen

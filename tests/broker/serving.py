@@ -48,7 +48,7 @@ async def asked(broker: Broker, work: Callable[[Wire], T], client_id: str = "wir
     """What ``work`` returns, which talks to ``broker`` through a connection, in a thread."""
 
     def run() -> T:
-        with Wire(broker.addresses[0][1], client_id=client_id) as wire:
+        with Wire(broker.sockets.addresses()[0][1], client_id=client_id) as wire:
             return work(wire)
 
     return await asyncio.get_running_loop().run_in_executor(_CLIENTS, run)

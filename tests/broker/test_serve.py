@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,8 +102,24 @@ def test_a_second_process_on_the_directory_is_refused(broker: Broker) -> None:
     assert "in use by another process" in stderr
 
 
-def test_a_port_in_use_is_refused(broker: Broker, tmp_path: Path) -> None:
+def test_a_port_in_use_is_refused_before_anything_is_made(broker: Broker, tmp_path: Path) -> None:
     code, stderr = refused("--listen", broker.bootstrap, "--data", str(tmp_path / "d"))
+
+    assert code == 1
+    assert_one_sentence(stderr)
+    assert f"{broker.bootstrap} can't be listened on: Address already in use; free it" in stderr
+    assert not (tmp_path / "d").exists()
+
+
+def test_the_second_of_two_listeners_whose_port_is_in_use_is_named(
+    broker: Broker, tmp_path: Path
+) -> None:
+    listeners = f"listeners=IN://127.0.0.1:{free_port()},OUT://{broker.bootstrap}"
+    protocols = "listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT"
+
+    code, stderr = refused(
+        "--set", listeners, "--set", protocols, "--set", f"log.dirs={tmp_path / 'd'}"
+    )
 
     assert code == 1
     assert_one_sentence(stderr)
@@ -300,19 +317,35 @@ def test_who_listens_everywhere_never_advertises_that(tmp_path: Path) -> None:
         ended(process)
 
 
-def test_a_port_for_metrics_that_was_asked_for_and_is_in_use_ends_it(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        words = ("--listen", "127.0.0.1:0", "--http", f"127.0.0.1:{port}")
+def test_a_port_for_http_that_was_asked_for_and_is_in_use_is_all_that_it_says(
+    tmp_path: Path,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        words = ("--listen", "127.0.0.1:0", "--http", where, "--data", str(tmp_path / "d"))
 
-        process, line = started(*words, "--data", str(tmp_path / "d"))
+        code, stderr = refused(*words)
 
-        assert "accepts connections" in line
-        output, _ = process.communicate(timeout=20)
-        assert process.returncode == 1
-        assert f"127.0.0.1:{port} can't be listened on" in output
+    assert code == 1
+    assert_one_sentence(stderr)
+    assert f"{where} can't be listened on: Address already in use; choose another" in stderr
+    assert not (tmp_path / "d").exists()
+
+
+def test_every_address_is_said_at_once_and_can_be_connected_to(tmp_path: Path) -> None:
+    words = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", str(tmp_path / "d"))
+    process, line = started(*words)
+    try:
+        assert process.stdout is not None
+        lines = line + process.stdout.readline()
+        ports = re.findall(r"127\.0\.0\.1:(\d+)", lines)
+        assert len(ports) == 2, lines
+        for port in ports:
+            socket.create_connection(("127.0.0.1", int(port)), 5).close()
+        with urllib.request.urlopen(f"http://127.0.0.1:{ports[1]}/healthz", timeout=20) as answer:
+            assert answer.status == 200
+    finally:
+        ended(process)
 
 
 HEAVY = ("rich", "typer", "uvicorn", "starlette", "prometheus_client", "pydantic", "pydantic_core")

@@ -163,7 +163,7 @@ async def test_what_is_appended_during_a_look_is_not_missed() -> None:
         await fill(broker, 2)
         disk = fs.disk = threading.Event()
         wait = {"max_wait_ms": 20_000, "min_bytes": 80}
-        client = await Client.connect(broker.addresses[0][1])
+        client = await Client.connect(broker.sockets.addresses()[0][1])
         reading = client.send(1, 12, **fetching([(0, 1), (1, 0)], **wait))
         await eventually("the disk is awaited", lambda: broker.server.disk_reads.done)
 
@@ -181,7 +181,7 @@ async def test_a_consumer_that_goes_while_its_disk_is_awaited() -> None:
     async with serving(DATA, fs=fs) as broker:
         await fill(broker)
         disk = fs.disk = threading.Event()
-        client = await Client.connect(broker.addresses[0][1])
+        client = await Client.connect(broker.sockets.addresses()[0][1])
         client.send(1, 12, **fetching(max_wait_ms=20_000))
         await eventually("the disk is awaited", lambda: broker.server.disk_reads.done)
         client.close()
@@ -227,7 +227,7 @@ async def test_a_long_poll_over_many_partitions_ends_with_the_first_record(
 ) -> None:
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders", 300))
-        client = await Client.connect(broker.addresses[0][1])
+        client = await Client.connect(broker.sockets.addresses()[0][1])
         waiting = client.send(1, version, **fetching(300, max_wait_ms=20_000))
         await eventually("it waits", lambda: len(broker.long_polls))
 

@@ -108,7 +108,7 @@ async def test_later_requests_of_the_same_connection_keep_their_place(
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
         async with held(broker) as release:
-            client = await Client.connect(broker.addresses[0][1])
+            client = await Client.connect(broker.sockets.addresses()[0][1])
             client.send(PRODUCE.key, 9, **produce_request("orders", packed(LARGE), acks=acks))
             last = client.send(PRODUCE.key, 9, **produce_request("orders", batch(b"last")))
             await eventually("the large one waits", lambda: waiting(broker))
@@ -181,7 +181,7 @@ async def test_a_producer_that_went_meanwhile(tmp_path: Path, acks: int) -> None
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
         async with held(broker) as release:
-            client = await Client.connect(broker.addresses[0][1])
+            client = await Client.connect(broker.sockets.addresses()[0][1])
             client.send(PRODUCE.key, 9, **produce_request("orders", packed(LARGE), acks=acks))
             await eventually("it waits", lambda: waiting(broker))
             client.close()
@@ -198,7 +198,7 @@ async def test_a_broker_that_stops_meanwhile_appends_nothing(tmp_path: Path) -> 
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
         log = broker.logs.topics["orders"].partitions[0].log
-        client = await Client.connect(broker.addresses[0][1])
+        client = await Client.connect(broker.sockets.addresses()[0][1])
         holding = asyncio.ensure_future(broker.worker.run("the test", release.wait))
         client.send(PRODUCE.key, 9, **produce_request("orders", packed(LARGE), acks=0))
         await eventually("it waits", lambda: waiting(broker))

@@ -167,7 +167,7 @@ async def serving(
             await broker.topics.create("orders", 3, {})
         await broker.topics.ensure_offsets_topic()
         await eventually(lambda: not broker.groups.life.loading)
-        client = await Client.connect(broker.addresses[0][1])
+        client = await Client.connect(broker.sockets.addresses()[0][1])
         yield Served(broker, time, client)
         client.close()
     finally:

@@ -53,7 +53,7 @@ def held_disk(orders: Orders) -> Iterator[Callable[[], int]]:
 
 async def together(orders: Orders, *requests: tuple[str, int, dict[str, Any]]) -> list[Any]:
     """Sends requests, each on its own connection, while the first still waits for the disk."""
-    port = orders.broker.addresses[0][1]
+    port = orders.broker.sockets.addresses()[0][1]
     clients = [await Client.connect(port) for _ in requests]
     sent = []
     with held_disk(orders) as waiting:

@@ -32,7 +32,7 @@ def reconfigures(*settings: str) -> Callable[[Test], Test]:
 
 async def admitted(orders: Orders) -> bool:
     """Whether one more connection gets an answer."""
-    client = await Client.connect(orders.broker.addresses[0][1])
+    client = await Client.connect(orders.broker.sockets.addresses()[0][1])
     try:
         client.send(18, 0)
         return len(await client.receive_raw()) > 0

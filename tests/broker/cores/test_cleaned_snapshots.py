@@ -107,7 +107,7 @@ class Copies:
 
 async def ready(broker: Broker) -> Client:
     """A client of a broker that has the topic `orders` and a loaded coordinator."""
-    client = await Client.connect(broker.addresses[0][1])
+    client = await Client.connect(broker.sockets.addresses()[0][1])
     topic = {"name": "orders", "num_partitions": 20, "replication_factor": 1}
     made = await client.call(CREATE_TOPICS.key, 4, topics=[topic], timeout_ms=10_000)
     assert made["topics"][0]["error_code"] == NONE

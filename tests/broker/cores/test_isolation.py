@@ -257,7 +257,7 @@ async def test_a_failed_fsync_stops_the_broker_even_if_that_cannot_be_told(
     ) as broker:
         assert await broker.topics.ensure_offsets_topic()
         await asked(broker, lambda wire: wire.call("FindCoordinator", 1, {"key": HERE}))
-        client = await Client.connect(broker.addresses[0][1])
+        client = await Client.connect(broker.sockets.addresses()[0][1])
 
         class Mute:
             def __getattr__(self, name: str) -> Callable[..., None]:

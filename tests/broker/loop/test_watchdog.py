@@ -52,8 +52,8 @@ async def test_what_a_broker_does_is_measured_by_documented_names(
             "protocols": [{"name": "range", "metadata": b""}],
         }
         await asked(broker, lambda wire: wire.call("JoinGroup", 3, join))
-        assert broker.http is not None
-        _, writer = await asyncio.open_connection("127.0.0.1", broker.http.port)
+        assert broker.sockets.http is not None
+        _, writer = await asyncio.open_connection(*broker.sockets.http.getsockname())
         writer.write(b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
         fetch = {"max_wait_ms": 50, "min_bytes": 1, "topics": []}
         fetch["topics"] = [{"topic": "t", "partitions": [{"partition": 0}]}]

@@ -125,7 +125,7 @@ async def test_kafka_exporters_view(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await a_busy_day(seen)
         scrape = await seen.scrape()
-        port = seen.broker.addresses[0][1]
+        port = seen.broker.sockets.addresses()[0][1]
 
     first, second, third = ("partition=0", "partition=1", "partition=2")
     assert scrape["kafka_brokers"] == 1
@@ -185,7 +185,7 @@ async def test_what_was_loaded_after_a_restart(tmp_path: Path) -> None:
 
 async def test_refused_and_faulty_connections_are_counted(tmp_path: Path) -> None:
     async with seeing(tmp_path, {"max.connections": 2}) as seen:
-        port = seen.broker.addresses[0][1]
+        port = seen.broker.sockets.addresses()[0][1]
         wrong = await type(seen.client).connect(port)
         surplus = await type(seen.client).connect(port)
         assert await surplus.closed_by_peer()

@@ -17,6 +17,7 @@ from broker.net.connection import BACKLOG_BYTES
 from broker.net.limits import Limits
 from broker.net.request import Request, ServedApi
 from broker.net.server import CLOSING_S_MAX
+from broker.net.sockets import bind
 from log.filesystem import OsFileSystem
 from log.values import Slice
 from protocol.headers import encode_request_header
@@ -485,10 +486,11 @@ async def test_ipv6_listens_and_is_served(tmp_path: Path, handlers: Handlers) ->
         pytest.skip("this machine has no IPv6")
     broker = EdgeBroker(tmp_path, served=handlers.table())
     try:
-        _, port = await broker.server.listen("::1", 0)
+        bound = bind("::1", 0, broker.server.limits)
     except OSError:
         pytest.skip("this machine has no IPv6 loopback")
-    client = Client(*await asyncio.open_connection("::1", port))
+    await broker.server.listen(bound)
+    client = Client(*await asyncio.open_connection(*bound.getsockname()[:2]))
 
     assert await client.receive(beat(client))
     await broker.server.close()

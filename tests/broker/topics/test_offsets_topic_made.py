@@ -42,7 +42,7 @@ async def test_others_are_served_while_the_disk_makes_the_offsets_topic(
 ) -> None:
     async with serving(tmp_path, SETTINGS) as broker:
         gate, came = hold_the_disk(broker, monkeypatch)
-        port = broker.addresses[0][1]
+        port = broker.sockets.addresses()[0][1]
         with Wire(port) as first, Wire(port) as second:
             for wire in (first, second):
                 keys = {"coordinator_keys": ["team"]} if version >= 4 else {"key": "team"}

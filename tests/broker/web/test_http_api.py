@@ -58,7 +58,7 @@ class Member:
 
     async def take_id(self) -> None:
         """The first round of a new member: it is told its id."""
-        self.client = await Client.connect(self.seen.broker.addresses[0][1])
+        self.client = await Client.connect(self.seen.broker.sockets.addresses()[0][1])
         reply = await self.client.receive(self.send_join(["orders"]))
         self.member_id = reply["member_id"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -49,9 +50,10 @@ class Served:
 
     def __init__(self, limits: HttpLimits) -> None:
         self.writing = 0
+        self.bound = socket.create_server((HOST, 0))
         routes = [Route("/", self._short), Route("/endless", self._endless)]
         self.server = HttpServer(
-            HOST, 0, Starlette(routes=routes), Hosts(HOST, [], ""), Time(), limits
+            self.bound, Starlette(routes=routes), Hosts(HOST, [], ""), Time(), limits
         )
 
     async def _short(self, _request: Request) -> Response:
@@ -75,7 +77,7 @@ class Served:
         return len(self.server._server.server_state.connections)
 
     async def peer(self, first: bytes = b"") -> Peer:
-        reader, writer = await asyncio.open_connection(HOST, self.server.port, limit=1 << 16)
+        reader, writer = await asyncio.open_connection(*self.bound.getsockname(), limit=1 << 16)
         writer.write(first)
         return Peer(reader, writer)
 
@@ -170,14 +172,15 @@ async def test_a_flood_of_connections_leaves_descriptors_to_kafkas_listeners(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
-        server = seen.broker.http
-        assert server is not None
+        bound, site = seen.broker.sockets.http, seen.broker.http
+        assert bound is not None
+        assert site is not None
         half = []
         for _ in range(3 * HTTP_LIMITS.connections):
-            _, writer = await asyncio.open_connection(HOST, server.port)
+            _, writer = await asyncio.open_connection(*bound.getsockname())
             writer.write(GET[:9])
             half.append(writer)
-        state = server._server._server.server_state
+        state = site._server._server.server_state
         await eventually(lambda: len(state.connections) == HTTP_LIMITS.connections)
 
         assert (await seen.get("/healthz")).status_code == 200, "the oldest of them made room"

@@ -68,7 +68,7 @@ class Network:
         """Called when the broker closes a connection that its client has not given up."""
 
     def bind(self, host: str, port: int, limits: object = None) -> Any:
-        """A socket to listen on, in the place of `broker.net.server.bind`."""
+        """A socket to listen on, in the place of `broker.net.sockets.bind`."""
         assert port, "a free port is not the same port twice"
         return ListeningSocket(self, (host, port))
 

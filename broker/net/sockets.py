@@ -1,0 +1,139 @@
+"""The sockets that a broker listens on: all are bound before it touches its data.
+
+A bound socket holds its address and refuses connections until it listens, so that nobody waits for
+a broker that still reads its logs. Whether an address can be had shows when it is bound. Only where
+another process has bound it too and listens first, it shows when this one begins to listen.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+
+from broker.config.config import Config
+from broker.config.listeners import Endpoint, parse_host_and_port
+from broker.net.limits import Limits, limits_of
+
+logger = structlog.get_logger(__name__)
+
+
+class CannotListen(Exception):
+    """An address cannot be had; the text is one sentence for the operator."""
+
+
+def bind(host: str, port: int, limits: Limits) -> socket.socket:
+    """A socket for a listener on ``host`` and ``port`` (0: a free one).
+
+    OSError when the address cannot be had.
+    """
+    # One family a listener: "" and 0.0.0.0 are IPv4, :: is IPv6 with mapped IPv4 as in Java.
+    infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, proto, _, address = infos[0]
+    bound = socket.socket(family, kind, proto)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted ones too
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
+        if limits.receive_buffer_bytes != -1:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
+        if limits.send_buffer_bytes != -1:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+Bind = Callable[[str, int, Limits], socket.socket]
+"""What makes the sockets; a simulated network has its own."""
+
+
+class Sockets:
+    """Those of one broker, from `bind` to `close`."""
+
+    def __init__(self, config: Config, bind: Bind = bind) -> None:
+        self._config = config
+        self._bind = bind
+        self.listeners: list[socket.socket] = []
+        """One for each of ``listeners``, in their order."""
+        self.http: socket.socket | None = None
+        """None where ``http.listener`` is off, or its default is taken."""
+
+    def bind(self) -> None:
+        """Takes every address; CannotListen, and none is held, where one can't be had."""
+        limits = limits_of(self._config)
+        try:
+            for listener in self._config.listeners:
+                try:
+                    self.listeners.append(self._bind(listener.host, listener.port, limits))
+                except OSError as error:
+                    raise _taken(listener.address, error, _ADVICE) from None
+            where = self._config["http.listener"]
+            if where != "off":
+                self._bind_http(where, limits)
+        except CannotListen:
+            self.close()
+            raise
+
+    def _bind_http(self, where: str, limits: Limits) -> None:
+        host, port = parse_host_and_port(where)
+        as_the_system_has_them = replace(limits, receive_buffer_bytes=-1, send_buffer_bytes=-1)
+        try:
+            self.http = self._bind(host, port, as_the_system_has_them)
+        except OSError as error:
+            self._without_http(where, error)
+
+    def addresses(self) -> list[tuple[str, int]]:
+        """Host and port of each listener as they were had; port 0 has become a free one."""
+        return [each.getsockname()[:2] for each in self.listeners]
+
+    def http_address(self) -> str | None:
+        """HOST:PORT of the HTTP side as it is written in a URL; None where there is none."""
+        if self.http is None:
+            return None
+        host, _ = parse_host_and_port(self._config["http.listener"])
+        return Endpoint("", host, self.http.getsockname()[1]).address
+
+    def lost(self, number: int, error: OSError) -> CannotListen:
+        """What is said when another process was first to listen on the address of a listener."""
+        return _taken(Endpoint("", *self.addresses()[number]).address, error, _ADVICE)
+
+    def listen_http(self) -> None:
+        """From here on connections to the HTTP side wait until somebody accepts them."""
+        where = self.http_address()
+        if self.http is not None and where is not None:
+            try:
+                self.http.listen()
+            except OSError as error:
+                self.http.close()
+                self.http = None
+                self._without_http(where, error)
+
+    def _without_http(self, where: str, error: OSError) -> None:
+        """A second broker on a machine, told nothing about HTTP, goes on without, and says so."""
+        refused = _taken(where, error, _ADVICE_HTTP)
+        if self._config.is_given("http.listener"):
+            raise refused from None
+        logger.warning("/metrics and /healthz are not served", reason=str(refused))
+
+    def close(self) -> None:
+        """Gives the addresses up. What accepts from a socket has its own hold on it."""
+        for each in self.listeners:
+            each.close()
+        self.listeners.clear()
+        if self.http is not None:
+            self.http.close()
+            self.http = None
+
+
+_ADVICE = "free it or choose another with --listen"
+_ADVICE_HTTP = "choose another with --http HOST:PORT, or --http off"
+
+
+def _taken(address: str, error: OSError, advice: str) -> CannotListen:
+    return CannotListen(f"{address} can't be listened on: {error.strerror or error}; {advice}")
