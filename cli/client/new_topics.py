@@ -48,16 +48,22 @@ def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> list[Value]:
     return list(answer["topics"])
 
 
-def settled(cluster: Cluster, topic: str, least: int) -> None:
-    """Wait until the broker asked knows a topic's partitions and their leaders; 0: that it is gone.
+def settled(cluster: Cluster, least: Mapping[str, int]) -> None:
+    """Wait until the broker asked knows the topics' partitions and leaders; 0: that one is gone.
 
     Kafka answers an order when its controller has taken it; brokers hear of it a little later.
     All topics are asked for, since before Kafka 0.11 to name one is to create it.
     """
     deadline = clock.monotonic_s() + cluster.timeout_s
     while clock.monotonic_s() < deadline:
-        found = [each for each in cluster.metadata(None)["topics"] if each["name"] == topic]
-        leaders = [p["leader_id"] for each in found for p in each["partitions"]]
-        if (len(leaders) >= least and min(leaders) >= 0) if least else not found:
+        found = {each["name"]: each for each in cluster.metadata(None)["topics"]}
+        if all(_is_settled(found.get(topic), count) for topic, count in least.items()):
             return
         clock.sleep(RETRY_S)
+
+
+def _is_settled(topic: Value | None, least: int) -> bool:
+    if topic is None or not least:
+        return topic is None and not least
+    leaders = [partition["leader_id"] for partition in topic["partitions"]]
+    return len(leaders) >= least and min(leaders) >= 0

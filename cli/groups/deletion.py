@@ -10,8 +10,9 @@ from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_reads import known_group
 from cli.errors import check
-from cli.offsets.changes import Change, DryRun, Execute, agreed, refuse_members, show_json
+from cli.offsets.changes import Change, agreed, refuse_members
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.plans import DryRun, Execute, show_json
 
 
 def delete(

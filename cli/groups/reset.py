@@ -18,14 +18,13 @@ from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
 from cli.errors import USAGE, CommandError
 from cli.offsets.changes import (
     Change,
-    DryRun,
-    Execute,
     Topics,
     finish,
     refuse_members,
     selected,
 )
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.plans import DryRun, Execute
 from cli.times import datetime_ms, duration_ms
 
 Offsets = Mapping[Partition, int]

@@ -1,14 +1,11 @@
 """Changing committed offsets from outside a group: show, ask, and do.
 
 Every command that changes offsets ends here, so that all of them behave alike. The group must have
-no members. What would change is shown first, before and after. Then ``--dry-run`` ends it,
-``--execute`` does it, and without either a person at a terminal is asked; in a pipe nothing is done
-and the exit code is 2, so that no script changes offsets by mistake.
+no members. What would change is shown first, before and after; `cli/plans.py` says what follows.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Annotated, NamedTuple
@@ -21,15 +18,9 @@ from cli.client.group_reads import WITHOUT_MEMBERS, Committed, Group
 from cli.client.offsets_at import Partition
 from cli.errors import REFUSED, USAGE, CommandError, refused
 from cli.offsets.leader_epochs import LEFT_OUT, Claim, confirmed
-from cli.times import instant
+from cli.plans import Plan, show_json
 from protocol import errors
 
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show what would change, before and after; do nothing.")
-]
-Execute = Annotated[
-    bool, typer.Option("--execute", "--yes", "-y", help="Make the changes without asking.")
-]
 Topics = Annotated[
     list[str] | None,
     typer.Option("--topic", "-t", metavar="TOPIC[:0,1,5-7]", help="Only this topic; repeatable."),
@@ -104,35 +95,16 @@ def agreed(
     """Show what would change, and ask; whether to do it. ``what`` is counted, such as 3 offsets.
 
     ``as_of_ms`` is the time that the changes go back to, where they go to one.
-    With JSON the caller prints what was done, by `show_json`.
+    With JSON the caller prints what was done, by `plans.show_json`.
     """
-    if dry_run and execute:
-        raise CommandError("--dry-run and --execute are opposites: leave one out", USAGE)
+    plan = Plan(dry_run, execute, json, as_of_ms=as_of_ms).checked()
     if not json:
-        title = "" if execute else "Nothing is changed yet"
-        title = "Nothing is changed (--dry-run)" if dry_run else title
         columns = _COLUMNS + [column for column in _MORE if any(row.get(column) for row in rows)]
-        if as_of_ms is not None:
-            output.say(f"Offsets as of {instant(as_of_ms, to_the_ms=True)}")
-        output.show_table(rows, columns, "Nothing to change", title if rows else "")
-    elif not execute or not rows:
+        plan.say_as_of("Offsets")
+        output.show_table(rows, columns, "Nothing to change", plan.title if rows else "")
+    elif plan.shows_json or not rows:
         show_json(rows, False, as_of_ms)
-    if dry_run or not rows:
-        return False
-    if execute:
-        return True
-    if json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise CommandError(
-            "nothing was changed: add --execute to make these changes, or --dry-run to preview",
-            USAGE,
-        )
-    return typer.confirm(f"Change {what}?", default=False)
-
-
-def show_json(rows: Sequence[output.Row], executed: bool, as_of_ms: int | None = None) -> None:
-    """Print changes as JSON."""
-    about = {} if as_of_ms is None else {"as_of_ms": as_of_ms}
-    output.show_json({"executed": executed, **about, "changes": rows})
+    return bool(rows) and plan.goes_on(f"Change {what}?")
 
 
 def make(cluster: Cluster, changes: Iterable[Change]) -> None:

@@ -19,8 +19,6 @@ from cli.files import read_text, write_text
 from cli.offsets import files as offset_files
 from cli.offsets.changes import (
     Change,
-    DryRun,
-    Execute,
     Topics,
     finish,
     no_partition,
@@ -30,6 +28,7 @@ from cli.offsets.changes import (
 )
 from cli.offsets.expiring import expiring
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.plans import DryRun, Execute
 
 app = typer.Typer(
     help="Read, set, delete, export and import committed offsets.", no_args_is_help=True

@@ -15,7 +15,6 @@ from cli.client.group_reads import known_group
 from cli.errors import USAGE, CommandError
 from cli.files import read_text, write_new
 from cli.offsets import files as offset_files
-from cli.offsets.changes import DryRun, Execute
 from cli.options import BOOTSTRAP, TIMEOUT_S, Json, Timeout
 from cli.pipeline.extra import sentences
 from cli.pipeline.plans import (
@@ -32,6 +31,7 @@ from cli.pipeline.plans import (
 )
 from cli.pipeline.restore import AppliedAt, Groups, warn_of
 from cli.pipeline.targets import KafkaTarget, OldWayTarget, Target, ZooKeeperTarget, bounds_of
+from cli.plans import DryRun, Execute
 from pipeline.repairs.migrate import (
     ABSENT,
     NEWER,

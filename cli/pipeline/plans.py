@@ -18,9 +18,10 @@ from cli import clock, output
 from cli.client.cluster import Cluster
 from cli.errors import USAGE, CommandError
 from cli.files import read_text, write_new
-from cli.offsets.changes import agreed, show_json
+from cli.offsets.changes import agreed
 from cli.pipeline.extra import needs, sentences
 from cli.pipeline.targets import KafkaTarget, OldWayTarget, Target, ZooKeeperTarget
+from cli.plans import show_json
 from cli.times import datetime_ms, instant
 from pipeline.repairs.plan import (
     KAFKA,

@@ -12,7 +12,6 @@ from cli.client.cluster import Cluster
 from cli.client.group_reads import known_group, list_groups
 from cli.client.offsets_at import offsets_at
 from cli.errors import USAGE, CommandError
-from cli.offsets.changes import DryRun, Execute
 from cli.options import BOOTSTRAP, TIMEOUT_S, Json, Timeout
 from cli.pipeline.plans import (
     Apply,
@@ -29,6 +28,7 @@ from cli.pipeline.records_at import records_at
 from cli.pipeline.restore import AppliedAt, Groups, warn_of
 from cli.pipeline.source import is_address
 from cli.pipeline.targets import KafkaTarget, bounds_of
+from cli.plans import DryRun, Execute
 from pipeline.repairs.plan import KAFKA, Key, Log, Plan, Position
 from pipeline.repairs.replicate import Known, Located, plan_replication
 

@@ -11,7 +11,6 @@ import typer
 from cli import clock, output
 from cli.client.cluster import Cluster
 from cli.errors import REFUSED, USAGE, CommandError
-from cli.offsets.changes import DryRun, Execute
 from cli.options import BOOTSTRAP, TIMEOUT_S, Json, Timeout
 from cli.pipeline.plans import (
     Apply,
@@ -27,6 +26,7 @@ from cli.pipeline.plans import (
 from cli.pipeline.session import LOCAL, Bars, Conf, Master, Verbose, settings_of, spark_session
 from cli.pipeline.source import SourceOption, check_source, is_address, moment
 from cli.pipeline.targets import KafkaTarget, bounds_of
+from cli.plans import DryRun, Execute
 from cli.times import instant
 from pipeline.names import means
 from pipeline.repairs.plan import KAFKA, Plan

@@ -23,6 +23,7 @@ from cli.options import (
     Timeout,
     name_and_value,
 )
+from cli.topics.deletion import delete
 from protocol.errors import TOPIC_ALREADY_EXISTS
 
 app = typer.Typer(help="Create, list, describe, grow and delete topics.", no_args_is_help=True)
@@ -57,8 +58,7 @@ def create(
         exists = topic["error_code"] == TOPIC_ALREADY_EXISTS
         check(f"topic {topic['name']}", topic, *([TOPIC_ALREADY_EXISTS] if if_not_exists else []))
         rows.append({"topic": topic["name"], "created": not exists})
-    for name in topics:
-        settled(cluster, name, 1)
+    settled(cluster, dict.fromkeys(topics, 1))
     if json:
         output.show_json(rows)
         return
@@ -165,7 +165,7 @@ def grow(
     [answer] = cluster.controller().call("CreatePartitions", asked, timeout + 5)["results"]
     check(f"topic {topic}", answer)
     if not dry_run:
-        settled(cluster, topic, partitions)
+        settled(cluster, {topic: partitions})
     if json:
         output.show_json(
             {"topic": topic, "before": before, "after": partitions, "made": not dry_run}
@@ -175,27 +175,4 @@ def grow(
     output.say(f"Topic {topic} {grew} from {before} to {partitions} partitions")
 
 
-@app.command()
-def delete(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
-    bootstrap: Bootstrap = BOOTSTRAP,
-    timeout: Timeout = TIMEOUT_S,
-    json: Json = False,
-) -> None:
-    """Delete topics and their records."""
-    cluster = Cluster(bootstrap, timeout_s=timeout)
-    asked = {
-        "topics": [{"name": topic, "topic_id": bytes(16)} for topic in topics],
-        "topic_names": topics,
-        "timeout_ms": int(timeout * 1000),
-    }
-    answer = cluster.controller().call("DeleteTopics", asked, timeout + 5)
-    for topic in answer["responses"]:
-        check(f"topic {topic['name']}", topic)
-    for topic in topics:
-        settled(cluster, topic, 0)
-    if json:
-        output.show_json([{"topic": topic, "deleted": True} for topic in topics])
-        return
-    for topic in topics:
-        output.say(f"Deleted topic {topic}")
+app.command()(delete)

@@ -133,4 +133,7 @@ def test_cluster(at_shop: Broker) -> None:
 
 
 def test_topics(at_shop: Broker) -> None:
+    line = "muster offsets set shop orders:0=4 --execute"
+    assert until("the group can be committed to", lambda: "Changed" in sessions.typed(line))
+    sessions.typed("muster groups delete shop --execute")
     check("topics", at_shop)

@@ -1,0 +1,39 @@
+"""Names as people write them: as they are, or as a pattern, such as 'test-*'."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+
+class Chosen(NamedTuple):
+    """What patterns chose, in order and once each, and those that chose nothing."""
+
+    names: list[str]
+    missing: list[str]
+
+
+def is_pattern(text: str) -> bool:
+    """Whether ``text`` stands for many names: ``*``, ``?`` and ``[ab]`` as in a shell."""
+    return any(sign in text for sign in "*?[")
+
+
+def chosen(wanted: Sequence[str], known: Collection[str], hidden: Collection[str] = ()) -> Chosen:
+    """The known names that are wanted; a pattern chooses none that is ``hidden``.
+
+    A name that is there is taken as it is, whatever signs it has.
+    """
+    names: dict[str, None] = {}
+    missing = []
+    for text in wanted:
+        if text in known:
+            found = [text]
+        elif is_pattern(text):
+            found = sorted(n for n in known if n not in hidden and fnmatchcase(n, text))
+        else:
+            found = []
+        names.update(dict.fromkeys(found))
+        if not found:
+            missing.append(text)
+    return Chosen(list(names), missing)

@@ -1,0 +1,77 @@
+"""Plans: what a command would change is shown first; whether it then does so is decided here.
+
+``--dry-run`` ends a command after its plan, ``--execute`` goes on without asking. Without either a
+person at a terminal is asked; in a pipe nothing is done and the exit code is 2, so that no script
+changes or destroys anything by mistake.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import typer
+
+from cli import output
+from cli.errors import USAGE, CommandError
+from cli.times import instant
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would change, before and after; do nothing.")
+]
+Execute = Annotated[
+    bool, typer.Option("--execute", "--yes", "-y", help="Make the changes without asking.")
+]
+
+
+class Plan(NamedTuple):
+    """How a plan is shown and what follows it; ``done`` names the deed: changed, deleted."""
+
+    dry_run: bool
+    execute: bool
+    json: bool
+    done: str = "changed"
+    as_of_ms: int | None = None
+    """The time that the plan goes by, where it goes by one."""
+
+    def checked(self) -> Plan:
+        """The plan itself; CommandError where two of its options are opposites."""
+        if self.dry_run and self.execute:
+            raise CommandError("--dry-run and --execute are opposites: leave one out", USAGE)
+        return self
+
+    @property
+    def title(self) -> str:
+        """What stands above the plan's table."""
+        if self.dry_run:
+            return f"Nothing is {self.done} (--dry-run)"
+        return "" if self.execute else f"Nothing is {self.done} yet"
+
+    @property
+    def shows_json(self) -> bool:
+        """Whether the plan is printed as JSON; with --execute what was done is, afterwards."""
+        return self.json and not self.execute
+
+    def say_as_of(self, what: str) -> None:
+        """Print the instant that the plan goes by: what was typed may have been meant otherwise."""
+        if self.as_of_ms is not None:
+            output.say(f"{what} as of {instant(self.as_of_ms, to_the_ms=True)}")
+
+    def goes_on(self, question: str) -> bool:
+        """Whether to do what was shown; ``question`` is put to a person at a terminal."""
+        if self.dry_run or self.execute:
+            return self.execute
+        if self.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise CommandError(
+                f"nothing was {self.done}: add --execute to make these changes,"
+                " or --dry-run to preview",
+                USAGE,
+            )
+        return typer.confirm(question, default=False)
+
+
+def show_json(rows: Sequence[output.Row], executed: bool, as_of_ms: int | None = None) -> None:
+    """Print a plan, or what was done, as JSON."""
+    about = {} if as_of_ms is None else {"as_of_ms": as_of_ms}
+    output.show_json({"executed": executed, **about, "changes": rows})

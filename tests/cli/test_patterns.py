@@ -1,0 +1,39 @@
+"""Names and patterns of names."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.patterns import chosen, is_pattern
+
+KNOWN = ["orders", "test-a", "test-b", "tests", "[odd]", "__hidden"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names", "missing"),
+    [
+        (["orders"], ["orders"], []),
+        (["test-*"], ["test-a", "test-b"], []),
+        (["test?"], ["tests"], []),
+        (["test-[b-z]"], ["test-b"], []),
+        (["test-b", "test-*"], ["test-b", "test-a"], []),
+        (["Orders", "t*"], ["test-a", "test-b", "tests"], ["Orders"]),
+        (["none-*"], [], ["none-*"]),
+        (["[odd]"], ["[odd]"], []),
+        (["*"], ["[odd]", "orders", "test-a", "test-b", "tests"], []),
+        (["__hidden"], ["__hidden"], []),
+    ],
+)
+def test_names_are_chosen_once_each_and_what_chose_nothing_is_named(
+    wanted: list[str], names: list[str], missing: list[str]
+) -> None:
+    assert chosen(wanted, KNOWN, hidden=["__hidden"]) == (names, missing)
+
+
+def test_a_plain_name_is_no_pattern() -> None:
+    assert [is_pattern(text) for text in ("a.b-c_d", "a*", "a?", "[ab]")] == [
+        False,
+        True,
+        True,
+        True,
+    ]

@@ -1,0 +1,147 @@
+"""`muster topics delete`: what goes is shown and asked about, and each topic is reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cli.client.cluster import Cluster, Connection, Value
+from cli.client.group_member import GroupMember
+from protocol import errors
+from tests.brokers import Broker
+from tests.cli.running import run
+from tests.waiting import until
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture
+def bootstrap(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Commands speak to the shared broker."""
+    monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
+    return broker.bootstrap
+
+
+def topics() -> set[str]:
+    return {row["topic"] for row in run("topics", "list", "--json").json}
+
+
+def commit(group: str, *offsets: str) -> None:
+    words = ["offsets", "set", group, *offsets, "--execute"]
+    assert until("the group can be committed to", lambda: run(*words).code == 0)
+
+
+def test_the_plan_names_records_groups_their_offsets_and_live_members(
+    bootstrap: str, name: str
+) -> None:
+    run("topics", "create", name, "-p", "3")
+    run("produce", name, "-p", "1", "-v", "a", "-v", "b")
+    commit(f"{name}-idle", f"{name}:0=0", f"{name}:1=2")
+    member = GroupMember(Cluster(bootstrap), f"{name}-live", [name])
+    try:
+        member.join()
+        shown = run("topics", "delete", name, "--dry-run")
+        [change] = run("topics", "delete", name, "--dry-run", "--json").json["changes"]
+    finally:
+        member.leave()
+
+    assert change["groups"] == [
+        {"group": f"{name}-idle", "offsets": 2, "members": 0},
+        {"group": f"{name}-live", "offsets": 0, "members": 1},
+    ]
+    assert (change["topic"], change["partitions"], change["records"]) == (name, 3, 2)
+    assert change["bytes"] > 0
+    assert shown.out.startswith("Nothing is deleted (--dry-run)\n")
+    assert name in topics()
+
+
+def test_a_pipe_without_execute_deletes_nothing(bootstrap: str, name: str) -> None:
+    run("topics", "create", name)
+    ran = run("topics", "delete", name)
+
+    assert (ran.code, name in topics()) == (2, True)
+    assert ran.err.startswith("muster: nothing was deleted: add --execute")
+
+
+def test_a_person_at_a_terminal_is_asked(
+    bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("topics", "create", name)
+    commit(name, f"{name}:0=0")
+    asked: list[str] = []
+
+    def answers(question: str, default: bool) -> bool:
+        asked.append(question)
+        return len(asked) > 1
+
+    monkeypatch.setattr("cli.plans.typer.confirm", answers)
+    monkeypatch.setattr("cli.plans.sys", Terminal())
+    no = run("topics", "delete", name)
+    still_there = name in topics()
+    yes = run("topics", "delete", name)
+
+    assert asked == ["Delete 1 topic with 0 records and 1 offset of 1 group?"] * 2
+    assert (no.code, still_there, yes.code) == (0, True, 0)
+    assert yes.out.endswith(f"Deleted topic {name}\n")
+
+
+class Terminal:
+    """In the place of `sys`: both streams are a terminal's."""
+
+    class stdin:
+        isatty = staticmethod(lambda: True)
+
+    stdout = stdin
+
+
+def test_one_wrong_name_among_several_keeps_all(bootstrap: str, name: str) -> None:
+    run("topics", "create", f"{name}-a", f"{name}-b")
+    ran = run("topics", "delete", f"{name}-a", f"{name}-x", f"{name}-b", "--execute")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert f"topic {name}-x: not there; nothing was deleted" in ran.err
+    assert {f"{name}-a", f"{name}-b"} <= topics()
+
+
+def test_a_pattern_deletes_what_it_matches_and_offsets_go_with_the_topics(
+    bootstrap: str, name: str
+) -> None:
+    run("topics", "create", f"{name}-a", f"{name}-b", f"{name}2")
+    commit(name, f"{name}-a:0=0", f"{name}2:0=0")
+    ran = run("topics", "delete", f"{name}-*", "--execute", "--json")
+
+    rows = {row["topic"]: row["deleted"] for row in ran.json["changes"]}
+    assert rows == {f"{name}-a": True, f"{name}-b": True}
+    assert topics() & {f"{name}-a", f"{name}-b", f"{name}2"} == {f"{name}2"}
+    kept = [row["topic"] for row in run("offsets", "get", name, "--json").json]
+    assert kept == [f"{name}2"]
+
+
+def test_what_the_broker_refuses_is_named_beside_what_is_deleted(
+    bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("topics", "create", f"{name}-a", f"{name}-b")
+    asked = Connection.call
+
+    def refuses(connection: Connection, api: str, value: Value, *more: Any) -> Value:
+        """Refuses one topic of a DeleteTopics, as an authorizer would."""
+        if api != "DeleteTopics":
+            return asked(connection, api, value, *more)
+        for topics_field in ("topics", "topic_names"):
+            value[topics_field] = value[topics_field][:1]
+        answer = asked(connection, api, value, *more)
+        code = errors.TOPIC_AUTHORIZATION_FAILED
+        no = {"name": f"{name}-b", "error_code": code, "error_message": None}
+        answer["responses"].append(no)
+        return answer
+
+    monkeypatch.setattr(Connection, "call", refuses)
+    ran = run("topics", "delete", f"{name}-*", "--execute")
+
+    assert ran.code == 1
+    assert ran.out.endswith(f"Deleted topic {name}-a\n")
+    assert ran.err == (
+        f"muster: topic {name}-b: TOPIC_AUTHORIZATION_FAILED\n"
+        f"muster: 1 topic of 2 deleted; not deleted: {name}-b\n"
+    )
