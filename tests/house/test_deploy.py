@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+import yaml
 
 from cli.config.check import HONOURED, rows_of
 from cli.serve import _parser
@@ -17,6 +21,8 @@ from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
+COMPOSE = DEPLOY / "compose.yaml"
+KUBERNETES = DEPLOY / "kubernetes.yaml"
 UNIT = (DEPLOY / "muster.service").read_text()
 CONTAINER = (DEPLOY / "Containerfile").read_text()
 
@@ -113,3 +119,91 @@ def test_what_the_container_is_built_from_is_there() -> None:
     assert sources
     assert all((ROOT / source).exists() for source in sources)
     assert "setuptools==" in (ROOT / "requirements" / "broker.txt").read_text()
+
+
+COMPOSE_CHECK = ["check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+KUBERNETES_CHECK = ["kubernetes_validate", "--strict"]
+
+
+def checked(validator: list[str], file: Path) -> tuple[int, str]:
+    command = [sys.executable, "-m", *validator, str(file)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "validator", "right", "wrong"),
+    [
+        (COMPOSE, COMPOSE_CHECK, "stop_grace_period:", "stop_grace_time:"),
+        (KUBERNETES, KUBERNETES_CHECK, "readinessProbe:", "readynessProbe:"),
+    ],
+)
+def test_the_manifests_pass_their_own_validators(
+    tmp_path: Path, file: Path, validator: list[str], right: str, wrong: str
+) -> None:
+    code, said = checked(validator, file)
+    assert code == 0, said
+    planted = tmp_path / file.name
+    planted.write_text(file.read_text().replace(right, wrong))
+    code, said = checked(validator, planted)
+    assert code != 0, "it does look"
+    assert wrong.rstrip(":") in said
+
+
+def serves(words: list[str], environment: dict[str, str], data: Path) -> str:
+    """What a broker prints once it is ready: with these words and settings, on free ports."""
+    names = ("PATH", "HOME", "LANG")
+    inherited = {name: os.environ[name] for name in names if name in os.environ}
+    broker = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", "serve", "--data", str(data), *words],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
+        env={**inherited, **environment},
+    )  # fmt: skip
+    try:
+        assert broker.stdout is not None
+        return broker.stdout.readline()
+    finally:
+        broker.kill()
+        broker.wait(30)
+
+
+def on_free_ports(text: str) -> str:
+    return re.sub(r"0\.0\.0\.0:\d+", lambda _: f"127.0.0.1:{free_port()}", text)
+
+
+def test_the_compose_file_starts_a_broker(tmp_path: Path) -> None:
+    service = yaml.safe_load(COMPOSE.read_text())["services"]["muster"]
+    words = [on_free_ports(word) for word in service["command"]]
+    published = {port.rpartition(":")[2] for port in service["ports"]}
+
+    said = serves([*words, "--http", "127.0.0.1:0"], service["environment"], tmp_path / "data")
+
+    assert "accepts connections" in said
+    assert published <= set(container("EXPOSE")[0].split())
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"]), "no TLS, no password"
+    assert [volume.partition(":")[2] for volume in service["volumes"]] == container("VOLUME")
+
+
+def test_the_kubernetes_manifest_starts_a_broker(tmp_path: Path) -> None:
+    settings, service, stateful = yaml.safe_load_all(KUBERNETES.read_text())
+    pod = stateful["spec"]["template"]["spec"]
+    [broker] = pod["containers"]
+    file = tmp_path / "server.properties"
+    file.write_text(on_free_ports(settings["data"]["server.properties"]))
+    environment = {
+        entry["name"]: entry.get("value", "").replace("$(NAMESPACE)", "kafka")
+        for entry in broker["env"]
+    }
+
+    words = ["--config", str(file), "--http", "127.0.0.1:0"]
+    said = serves(words, environment, tmp_path / "data")
+
+    assert "accepts connections" in said
+    assert {row["verdict"] for row in rows_of(file)} == {HONOURED}
+    assert broker["args"] == ["--config", "/etc/muster/server.properties"]
+    assert service["spec"]["selector"] == stateful["spec"]["template"]["metadata"]["labels"]
+    mounted = {mount["mountPath"] for mount in broker["volumeMounts"]}
+    assert {*container("VOLUME"), "/etc/muster"} <= mounted
+    ports = {str(port["containerPort"]) for port in broker["ports"]}
+    assert ports == set(container("EXPOSE")[0].split())
+    assert pod["securityContext"]["runAsUser"] == int(container("USER")[0].partition(":")[0])
