@@ -37,6 +37,7 @@ from coordinator.events import (
     Transition,
     cut,
 )
+from coordinator.returns import Returning, Returns, SameClient
 from coordinator.states import State
 
 REBALANCES_KEPT = 64
@@ -63,6 +64,7 @@ _SENTENCE_CHARACTERS = 2048
 _GROUP_BYTES = 1500
 _REBALANCE_BYTES = 900
 _CHANGE_BYTES = 250
+_SAME_CLIENT_BYTES = 150
 _NOTE_BYTES = 150
 _MOVED_BACK_BYTES = 1800
 _FLAPPER_BYTES = 700
@@ -140,6 +142,8 @@ class Change(NamedTuple):
     text: str
     silent_ms: int
     """How long nothing had been heard of it, where that is why it is out; else -1."""
+    same_client: SameClient | None = None
+    """The other id of a client that came back."""
 
     @classmethod
     def of(
@@ -159,7 +163,10 @@ class Change(NamedTuple):
     def size(self) -> int:
         """Estimated bytes."""
         ids = _long(self.member_id, self.group_instance_id, self.client_id, self.client_host)
-        return _CHANGE_BYTES + ids + _words(self.text)
+        size = _CHANGE_BYTES + ids + _words(self.text)
+        if self.same_client is not None:
+            size += _SAME_CLIENT_BYTES + _words(self.same_client.words)
+        return size
 
 
 @dataclass(slots=True)
@@ -328,6 +335,7 @@ class GroupJournal:
         "open_rebalance",
         "rebalances",
         "rejected",
+        "returns",
     )
 
     def __init__(self, group_id: str, rebalances_kept: int) -> None:
@@ -347,6 +355,8 @@ class GroupJournal:
         """Commits that moved offsets back, the forgotten ones included."""
         self.changed: dict[str, Flapping] = {}
         """By member id: who has changed its topics or protocols, the latest last."""
+        self.returns = Returns()
+        """Which clients came back under new ids."""
         self._pending: list[Change] = []
         """Changes that a rebalance is about to follow."""
         self._last_size = 0
@@ -459,6 +469,11 @@ class Journal:
         """The members that change their topics or protocols again and again."""
         journal = self._groups.get(group_id)
         return [] if journal is None else [each for each in journal.changed.values() if each.flaps]
+
+    def returning(self, group_id: str) -> list[Returning]:
+        """The clients that came back to a group under new ids, the latest last."""
+        journal = self._groups.get(group_id)
+        return [] if journal is None else list(journal.returns.clients.values())
 
     def groups(self) -> list[str]:
         """The groups with a journal, the one that has been quiet for longest first."""
@@ -601,17 +616,24 @@ def _joined(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
     if event.replaces:
         return  # the member that it replaces says so
     text = f"joined: {event.reason}" if event.reason else "joined"
-    _change(journal, Change.of(event, now, text))
+    _change(journal, Change.of(event, now, text), now)
 
 
 def _left(journal: GroupJournal, event: MemberLeft, now: Now) -> None:
     if event.cause in _SEPARATE:
         journal.add_note(Note(now.wall_ms, str(event.cause), _kept_sentence(event.detail)))
         return
-    _change(journal, Change.of(event, now, event.detail, event.silent_ms))
+    _change(journal, Change.of(event, now, event.detail, event.silent_ms), now, is_out=True)
 
 
-def _change(journal: GroupJournal, change: Change) -> None:
+def _change(journal: GroupJournal, change: Change, now: Now, *, is_out: bool = False) -> None:
+    if change.group_instance_id is None:
+        returns, who = journal.returns, (change.client_id, change.client_host, change.member_id)
+        before = returns.bytes
+        same = returns.left(*who, change.silent_ms, now) if is_out else returns.joined(*who, now)
+        journal.grow(returns.bytes - before)
+        if same is not None:
+            change = change._replace(same_client=same)
     current = journal.open_rebalance
     if current is None or current.phase != "join":
         journal.keep_change(change)

@@ -14,10 +14,11 @@ from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import PartitionLag
 from broker.metrics.sources import Sources
 from coordinator.calls import Now
-from coordinator.deadlines import NEVER
 from coordinator.events import AssignedMember
 from coordinator.journal import Change, Flapping, GroupJournal, MovedBack, Rebalance, Restored
 from coordinator.read_only import GroupView, MemberView
+from coordinator.returns import ADVICE, Returning
+from coordinator.signs import awaited, silent_ms
 from offsets.cache import CachedOffset
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
 from protocol.errors import NAMES, ProtocolError
@@ -110,6 +111,7 @@ def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -
             "last": [_moved_back(each) for each in ([] if journal is None else journal.moved_back)],
         },
         "flapping": [_flapping(each) for each in sources.journal.flapping(group_id)],
+        "returning": [_returning(each) for each in sources.journal.returning(group_id)],
     }
 
 
@@ -154,16 +156,31 @@ def offset_view(lag: PartitionLag, entry: CachedOffset | None) -> View:
 
 
 def _awaits(group: GroupView, now: Now) -> View | None:
-    awaited = group.awaited()
-    if awaited.deadline_ms is None:
+    waits = group.awaited()
+    if waits.deadline_ms is None:
         return None
-    remaining_ms = max(0, awaited.deadline_ms - now.mono_ms)
+    remaining_ms = max(0, waits.deadline_ms - now.mono_ms)
     return {
-        "phase": awaited.phase,
+        "phase": waits.phase,
         "deadline_ms": now.wall_ms + remaining_ms,
         "remaining_ms": remaining_ms,
-        "members": [_named(group, member_id) for member_id in awaited.members],
+        "members": [_awaited(group, member_id, now) for member_id in waits.members],
     }
+
+
+def _awaited(group: GroupView, member_id: str, now: Now) -> View:
+    """A member that the group waits for now, and what is heard of it."""
+    found = awaited(group, member_id, now)
+    return {
+        **_named(group, member_id),
+        "sign": found.sign.value,
+        "last_heard_ms": None if found.silent_ms is None else now.wall_ms - found.silent_ms,
+        "words": found.words,
+    }
+
+
+_UNHEARD: View = {"sign": None, "last_heard_ms": None, "words": None}
+"""Of members that a rebalance awaited which is over."""
 
 
 def _named(group: GroupView | None, member_id: str) -> View:
@@ -181,14 +198,11 @@ def member_view(group: GroupView, member: MemberView, now: Now) -> View:
     waits = None
     if member.waits:
         waits = "SyncGroup" if member.join_ticket is None else "JoinGroup"
-    silent_ms = None
-    if not member.waits and member.session.due_ms != NEVER:
-        silent_ms = max(0, now.mono_ms - member.session.due_ms + member.session_timeout_ms)
     return {
         **_named(group, member.member_id),
         "session_timeout_ms": member.session_timeout_ms,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
-        "last_heard_ms_ago": silent_ms,
+        "last_heard_ms_ago": silent_ms(member, now),
         "waits_with": waits,
         **_owned(group.protocol_type, member.assignment),
     }
@@ -213,10 +227,10 @@ def _sum_of_lags(rows: Iterator[View]) -> int:
 
 def _rebalance(entry: Rebalance, journal: GroupJournal, group: GroupView | None, now: Now) -> View:
     is_open = entry is journal.open_rebalance
-    awaited = [_named(group, member_id) for member_id in entry.awaited]
+    missing = [{**_named(group, member_id), **_UNHEARD} for member_id in entry.awaited]
     until_ms = entry.until_ms
     if is_open and group is not None and (waits := _awaits(group, now)) is not None:
-        awaited, until_ms = waits["members"], waits["deadline_ms"]
+        missing, until_ms = waits["members"], waits["deadline_ms"]
     return {
         "number": entry.number,
         "cause": str(entry.cause),
@@ -228,7 +242,7 @@ def _rebalance(entry: Rebalance, journal: GroupJournal, group: GroupView | None,
         "ended_ms": entry.ended_ms or None,
         "phase": entry.phase,
         "outcome": entry.outcome or None,
-        "awaited": awaited,
+        "awaited": missing,
         "until_ms": until_ms,
         "join_ms": _or_none(entry.join_ms),
         "join_ended_by": entry.join_ended_by or None,
@@ -254,6 +268,11 @@ def _change(change: Change) -> View:
         "client": change.client_id,
         "host": change.client_host,
         "what": change.text,
+        "same_client": (
+            None
+            if change.same_client is None
+            else {"member": change.same_client.member_id, "words": change.same_client.words}
+        ),
     }
 
 
@@ -328,6 +347,19 @@ def _flapping(each: Flapping) -> View:
         "changes": each.changes,
         "last_ms": each.last_ms,
         "last": each.detail,
+    }
+
+
+def _returning(each: Returning) -> View:
+    return {
+        "client": each.client_id,
+        "host": each.client_host,
+        "times": each.times,
+        "last_ms": each.last_ms,
+        "member": each.member_id,
+        "before": each.before,
+        "away_ms": each.away_ms,
+        "advice": ADVICE,
     }
 
 

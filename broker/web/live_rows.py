@@ -7,7 +7,7 @@ that a row does not change by the clock alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -175,6 +175,7 @@ class OneGroup(Source):
             awaited = group_head(self.sources, *found)
             if awaited["awaits"] is not None:  # a span, which would change with every look
                 awaited["awaits"].pop("remaining_ms")
+                _without_spans(awaited["awaits"]["members"])
             head |= awaited
             head["state_since_ms"] = _steady(awaited["state_since_ms"])
             head["lag"] = self.sources.lags.records_of(found[0], self.group_id)
@@ -195,7 +196,8 @@ class OneGroup(Source):
             self.sources, self._hosted(), self.group_id, REBALANCES_SHOWN
         ):
             ended = entry.ended_ms or None
-            yield Row("rebalance", str(entry.number), ended and (ended, entry.outcome), make)
+            token = ended and (ended, entry.outcome)
+            yield Row("rebalance", str(entry.number), token, partial(_rebalance, make))
 
     def _members(self, group: GroupView) -> Iterator[Row]:
         for member in list(group.members.values()):
@@ -228,6 +230,20 @@ class OneGroup(Source):
             entry = cache.get(self.group_id, lag.topic, lag.partition)
             make = partial(_offset, lag, entry, since_ms)
             yield Row("offset", f"{lag.topic}-{lag.partition}", token, make)
+
+
+def _rebalance(make: Callable[[], View]) -> View:
+    row = make()
+    _without_spans(row["awaited"])
+    return row
+
+
+def _without_spans(awaited: list[View]) -> None:
+    """Leave out the words about members that are awaited: they say how long ago something was."""
+    for each in awaited:
+        del each["words"]
+        if each["last_heard_ms"] is not None:
+            each["last_heard_ms"] = _steady(each["last_heard_ms"])
 
 
 def _offset(lag: PartitionLag, entry: CachedOffset | None, since_ms: int | None) -> View:

@@ -73,6 +73,12 @@ def story(journal: Value) -> list[str]:
             f"{each['member']} from {each['host']} keeps changing its metadata"
             f" ({output.counted(each['changes'], 'time')}), last: {each['last']}"
         )
+    for each in journal["returning"]:
+        lines.append(
+            f"{each['client']} from {each['host']} came back under a new id"
+            f" {output.counted(each['times'], 'time')}, last at {instant(each['last_ms'])}:"
+            f" {each['advice']}"
+        )
     return lines
 
 
@@ -130,11 +136,12 @@ def _rebalance(entry: Value) -> list[str]:
         waits = "nobody" if not entry["awaited"] else some(map(name_of, entry["awaited"]))
         lines.append(f"    {entry['phase']} is running: it waits for {waits}")
         lines[-1] += f", until {instant(entry['until_ms'])} at the latest"
-    lines += [
-        f"    {instant(change['at_ms'])}  {name_of(change)} from {change['host']} {change['what']}"
-        for change in entry["changes"]
-        if not _is_the_cause(entry, change)
-    ]
+        lines += [
+            f"        {name_of(each)} from {each['host'] or 'an unknown host'}: {each['words']}"
+            for each in entry["awaited"][:_NAMED]
+        ]
+    for change in entry["changes"]:
+        lines += _changed(entry, change)
     if entry["more_changes"]:
         lines.append(f"    and {entry['more_changes']} more joined or left")
     if entry["join_ms"] is not None:
@@ -148,6 +155,15 @@ def _rebalance(entry: Value) -> list[str]:
         lines.append(line)
     lines.append(_outcome(entry))
     return [line for line in lines if line]
+
+
+def _changed(entry: Value, change: Value) -> list[str]:
+    same = change["same_client"]
+    if not _is_the_cause(entry, change):
+        who = f"{name_of(change)} from {change['host']} {change['what']}"
+        who += "" if same is None else f"; {same['words']}"
+        return [f"    {instant(change['at_ms'])}  {who}"]
+    return [] if same is None else [f"    {same['words']}"]
 
 
 def _is_the_cause(entry: Value, change: Value) -> bool:

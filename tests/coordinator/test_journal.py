@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -503,7 +504,8 @@ def test_sizes_are_the_same_however_they_are_counted() -> None:
         told.handle(sync(f"t{round_}", str(group.leader_id), group.generation_id))
     entry = told.entry
     fixed = GroupJournal("g", 3).bytes
-    assert entry.bytes - fixed == sum(each.size() for each in entry.rebalances)
+    rebalances = sum(each.size() for each in entry.rebalances)
+    assert entry.bytes - fixed == rebalances + entry.returns.size()
     assert told.journal.bytes == entry.bytes
 
 
@@ -562,6 +564,17 @@ def came_and_went(group: str, number: int, length: int) -> list[Event]:
     return [MemberJoined(group, ids[0], ids[1], ids[2], host, reason)]
 
 
+def returned(group: str, number: int, length: int) -> list[Event]:
+    """Clients that come back under new ids, after each other and in pairs of which one is gone."""
+    event = came_and_went(group, number, length)[0]
+    assert isinstance(event, MemberJoined)
+    client, host, back = event.client_id, event.client_host, fresh(f"again{number}", length)
+    cause = Cause.MEMBER_LEFT
+    came = [replace(event, group_instance_id=None, client_id=client) for client in (client, "c")]
+    gone = MemberLeft(group, came[0].member_id, None, client, host, cause, "left")
+    return [*came, gone, replace(came[0], member_id=back)]
+
+
 def rebalances(group: str, number: int, length: int) -> list[Event]:
     ids = tuple(fresh(f"{each}-{number}", length) for each in range(5))
     why = fresh(f"{number} left", length)
@@ -582,7 +595,9 @@ def rebalances(group: str, number: int, length: int) -> list[Event]:
 
 
 @pytest.mark.parametrize("length", [30, 300, 32_000])
-@pytest.mark.parametrize("kind", [rejected, moved_back, noted, flapping, came_and_went, rebalances])
+@pytest.mark.parametrize(
+    "kind", [rejected, moved_back, noted, flapping, came_and_went, returned, rebalances]
+)
 def test_the_estimate_is_within_twice_the_truth(
     kind: Callable[[str, int, int], list[Event]], length: int
 ) -> None:

@@ -10,14 +10,23 @@ const owns = (partitions) => Object.entries(partitions || {}).filter(([, numbers
 
 const shortHost = (host) => (host ? host.replace(/^\//, "") : "–");
 
+// What is heard of a member that is awaited.
+function sign(each, phase) {
+  if (each.sign === "heartbeats") return [", still heartbeats", ...(each.last_heard_ms ? [", ", ticking("ago", each.last_heard_ms)] : []), `, but does not ${phase === "sync" ? "sync" : "rejoin"}`];
+  if (each.sign === "silent") return [", last heard ", ticking("ago", each.last_heard_ms)];
+  return each.sign === "new" ? [", has its id and has not joined yet"] : [];
+}
+
 function banner(head) {
   const awaits = head.awaits;
   if (!awaits || !/Rebalance$/.test(head.state)) return null;
-  const names = awaits.members.slice(0, 4).map((each) => `${each.client || each.member} (${shortHost(each.host)})`);
-  const more = awaits.members.length - names.length;
-  const whom = names.length ? `waiting for ${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}` : "collecting joins";
+  const named = awaits.members.slice(0, 4);
+  const more = awaits.members.length - named.length;
+  const whom = named.length
+    ? ["waiting for ", named.map((each, i) => [i ? ", " : "", `${each.client || each.member} (${shortHost(each.host)}`, ...sign(each, awaits.phase), ")"]), more > 0 ? ` and ${more} more` : ""]
+    : "collecting joins";
   return h("p", { class: "note", role: "status" }, h("b", null, { join: "Join phase", sync: "Sync phase", "initial delay": "Initial delay", coalescing: "Collecting joins" }[awaits.phase] || awaits.phase),
-    `: ${whom}, for at most `, ticking("until", awaits.deadline_ms));
+    ": ", whom, ", for at most ", ticking("until", awaits.deadline_ms));
 }
 
 function members(rows, offsets, leader) {
@@ -67,6 +76,7 @@ function noticed(journal) {
     ...journal.rejected_commits.map((each) => [each.last_ms, `${plural(each.count, "commit")} refused with ${each.error}, the last by ${each.last.client || each.last.member || "somebody"} from ${shortHost(each.last.host)}: ${each.last.why}`]),
     ...journal.moved_back.last.map((each) => [each.at_ms, `${each.client || each.member || "somebody"} from ${shortHost(each.host)} set ${plural(each.offsets, "offset")} back: ${each.examples.slice(0, 3).map((e) => `${e.topic}-${e.partition} from ${count(e.from)} to ${count(e.to)}`).join(", ")}`]),
     ...journal.flapping.map((each) => [each.last_ms, `${each.client || each.member} changed its topics or protocols ${plural(each.changes, "time")}: ${each.last}`]),
+    ...journal.returning.map((each) => [each.last_ms, `${each.client} from ${shortHost(each.host)} came back under a new id ${plural(each.times, "time")}: ${each.advice}`]),
   ].sort((a, b) => b[0] - a[0]).slice(0, 20);
   if (!entries.length) return null;
   return [h("h2", null, "Also noticed"), h("ul", { class: "noticed" },

@@ -110,7 +110,7 @@ function phases(each) {
 
 function entry(each, longest) {
   const detail = [
-    ...each.changes.map((change) => h("li", null, h("b", null, who(change)), change.host ? ` from ${change.host.replace(/^\//, "")} ` : " ", shortIds(change.what))),
+    ...each.changes.map((change) => h("li", null, h("b", null, who(change)), change.host ? ` from ${change.host.replace(/^\//, "")} ` : " ", shortIds(change.what), change.same_client ? `; ${shortIds(change.same_client.words)}` : null)),
     each.more_changes ? h("li", { class: "faint" }, `and ${plural(each.more_changes, "more change")}`) : null,
     each.last_member && each.last_wait_ms > 50 ? h("li", null, "last to join was ", h("b", null, shortIds(each.last_member)), `, ${span(each.last_wait_ms)} after the one before`) : null,
     ...each.assigned.slice(0, 50).map((member) => h("li", null, h("b", null, who(member)), " got ",

@@ -102,7 +102,7 @@ class Member:
         code: int = reply["error_code"]
         return code
 
-    async def leave(self, reason: str) -> None:
+    async def leave(self, reason: str = "") -> None:
         member = {"member_id": self.member_id, "group_instance_id": None, "reason": reason}
         await self.client.call(LEAVE_GROUP.key, 5, group_id=self.group, members=[member])
 
@@ -173,6 +173,8 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         newcomer.send_join(["orders"])
         await eventually(lambda: state_of(seen) is State.PREPARING_REBALANCE)
         preparing = await got(seen, f"/api/groups/{GROUP}")
+        await came_back(seen)
+        returning = await got(seen, "/api/groups/returns/journal")
         entry = seen.broker.journal.group(GROUP)
         assert entry is not None
         entry.add_note(Note(1, "kind", "text"))
@@ -185,7 +187,7 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         "SUMMARY": summary["groups"][0],
         "GROUP": group,
         "AWAITS": preparing["awaits"],
-        "NAMED": preparing["awaits"]["members"][0],
+        "AWAITED": preparing["awaits"]["members"][0],
         "MEMBER": group["members"][0],
         "OFFSET": group["offsets"][0],
         "JOURNAL": journal,
@@ -196,6 +198,8 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         "REJECTED": journal["rejected_commits"][0],
         "MOVED": journal["moved_back"]["last"][0],
         "FLAPPING": group["flapping"][0],
+        "RETURNING": returning["returning"][0],
+        "SAME": returning["rebalances"][-1]["changes"][0]["same_client"],
         "EXPIRING": expiring["offsets"][0],
         "CLIENT": clients["clients"][0],
     }
@@ -205,6 +209,31 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
     assert {name: set(value) for name, value in seen_fields.items()} == {
         name: fields for name, fields in page.items() if name in seen_fields
     }
+
+
+async def came_back(seen: Seen) -> tuple[str, str]:
+    """A client that leaves and comes back; its ids."""
+    before = await Member(seen, "returns").alone()
+    await before.leave()
+    seen.pass_ms(3200)
+    after = await Member(seen, "returns").alone()
+    return before.member_id, after.member_id
+
+
+async def test_a_client_that_comes_back_under_a_new_id_is_told_with_what_helps(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path) as seen:
+        before, after = await came_back(seen)
+        journal = await got(seen, "/api/groups/returns/journal")
+    (change,) = journal["rebalances"][-1]["changes"]
+    assert (change["member"], change["same_client"]["member"]) == (after, before)
+    assert change["same_client"]["words"] == (
+        f"the same client came back under a new id, 3.2 s after {before} was out"
+    )
+    (returning,) = journal["returning"]
+    assert (returning["client"], returning["times"], returning["away_ms"]) == ("tester", 1, 3200)
+    assert "group.instance.id" in returning["advice"]
 
 
 async def test_a_restored_group_shows_the_generations_of_the_log(tmp_path: Path) -> None:
@@ -229,7 +258,9 @@ async def test_a_group_that_prepares_shows_whom_it_waits_for_and_until_when(tmp_
         newcomer.send_join(["orders"])
         await eventually(lambda: state_of(seen) is State.PREPARING_REBALANCE)
         await member.heartbeat()
-        seen.pass_ms(5000)
+        seen.pass_ms(3400)
+        await member.heartbeat()
+        seen.pass_ms(1600)
         group = await got(seen, f"/api/groups/{GROUP}")
         journal = await got(seen, f"/api/groups/{GROUP}/journal")
     assert group["state"] == "PreparingRebalance"
@@ -244,6 +275,9 @@ async def test_a_group_that_prepares_shows_whom_it_waits_for_and_until_when(tmp_
     assert last["phase"] == "join"
     assert [each["member"] for each in last["awaited"]] == [member.member_id]
     assert last["until_ms"] == now_ms + 55_000
+    for (awaited,) in (group["awaits"]["members"], last["awaited"]):
+        assert (awaited["sign"], awaited["last_heard_ms"]) == ("heartbeats", now_ms - 1600)
+        assert awaited["words"] == "it still heartbeats, 1.6 s ago, but does not rejoin"
 
 
 async def test_ids_with_slashes_are_one_segment_of_the_path(tmp_path: Path) -> None:

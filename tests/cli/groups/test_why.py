@@ -72,6 +72,7 @@ def journal(**more: Any) -> dict[str, Any]:
         "rejected_commits": [],
         "moved_back": {"commits": 0, "last": []},
         "flapping": [],
+        "returning": [],
         **more,
     }
 
@@ -88,24 +89,47 @@ def test_a_rebalance_is_three_lines() -> None:
 
 def test_a_rebalance_that_goes_on_says_for_whom_and_until_when() -> None:
     going_on = rebalance(
-        phase="join", outcome=None, join_ms=None, sync_ms=None, awaited=[member("b-2")]
+        phase="join",
+        outcome=None,
+        join_ms=None,
+        sync_ms=None,
+        awaited=[member("b-2", words="it still heartbeats, 1.6 s ago, but does not rejoin")],
     )
     lines = story(journal(rebalances=[going_on]))
     assert lines[2:] == [
-        f"    join is running: it waits for b-2, until {instant(NOW_MS + 60_000)} at the latest"
+        f"    join is running: it waits for b-2, until {instant(NOW_MS + 60_000)} at the latest",
+        "        b-2 from /10.0.0.1: it still heartbeats, 1.6 s ago, but does not rejoin",
     ]
 
 
 def test_who_came_and_went_meanwhile_is_told_but_not_the_cause_again() -> None:
     changes = [
-        {"at_ms": NOW_MS, "what": "left: bye", **member("a-1")},
-        {"at_ms": NOW_MS + 1000, "what": "joined", **member("c-3")},
+        {"at_ms": NOW_MS, "what": "left: bye", "same_client": None, **member("a-1")},
+        {"at_ms": NOW_MS + 1000, "what": "joined", "same_client": None, **member("c-3")},
     ]
     lines = story(journal(rebalances=[rebalance(changes=changes, more_changes=4)]))
     assert lines[2:4] == [
         f"    {instant(NOW_MS + 1000)}  c-3 from /10.0.0.1 joined",
         "    and 4 more joined or left",
     ]
+
+
+def test_a_client_that_came_back_is_told_where_it_did_and_at_the_end_with_what_helps() -> None:
+    same = {"member": "a-0", "words": "the same client came back under a new id"}
+    changes = [
+        {"at_ms": NOW_MS, "what": "joined", "same_client": same, **member("a-1")},
+        {"at_ms": NOW_MS + 1000, "what": "joined", "same_client": same, **member("c-3")},
+    ]
+    client = {"client": "a", "host": "/10.0.0.1", "times": 2, "last_ms": NOW_MS, "advice": "help"}
+    lines = story(journal(rebalances=[rebalance(changes=changes)], returning=[client]))
+    assert lines[2:4] == [
+        "    the same client came back under a new id",
+        f"    {instant(NOW_MS + 1000)}  c-3 from /10.0.0.1 joined;"
+        " the same client came back under a new id",
+    ]
+    assert lines[-1] == (
+        f"a from /10.0.0.1 came back under a new id 2 times, last at {instant(NOW_MS)}: help"
+    )
 
 
 def test_what_is_no_rebalance_stands_where_it_happened() -> None:

@@ -1,0 +1,178 @@
+"""Clients that come back to their group under a new member id, as every restart of one does.
+
+A client without `group.instance.id` gets a new id with each start, and with each return after it
+was put out: its group rebalances when the old id goes and when the new one comes. What tells that
+two ids are one client is that client id and host are the same and that the one went about when the
+other came. Static members keep their place and are not looked at. Each id is part of one return.
+
+The new id may come first: a client that was killed leaves an id behind that the group awaits until
+its session ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coordinator.calls import Now
+from coordinator.events import seconds
+
+RETURNS_WITHIN_MS = 60_000
+"""From the last of the old id to the first of the new one."""
+ADVICE = (
+    "give each instance a group.instance.id of its own: it keeps its place, and nobody rebalances,"
+    " when it is back within its session timeout"
+)
+CLIENTS_KEPT = 64
+TIMES_KEPT = 16
+_IDS_KEPT = 16
+_SEEN_KEPT = 256
+_CLIENT_BYTES = 900
+_SEEN_BYTES = 400
+_ID_BYTES = 200
+
+_Id = tuple[int, str]
+"""When it came or went, monotonic, and the member id."""
+
+
+class SameClient(NamedTuple):
+    """The other id of a client that came back."""
+
+    member_id: str
+    words: str
+
+
+@dataclass(slots=True)
+class Returning:
+    """A client that came back under a new id, once or more often."""
+
+    client_id: str
+    client_host: str
+    times: int = 0
+    """How often."""
+    last_ms: int = 0
+    """Wall time at which it was noticed last."""
+    member_id: str = ""
+    """Its id since then."""
+    before: str = ""
+    """Its id until then."""
+    away_ms: int = 0
+    """From the last of the old id to the first of the new one."""
+    recent_ms: list[int] = field(default_factory=list)
+    """Wall times of the last returns, the latest last."""
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        texts = (self.client_id, self.client_host, self.member_id, self.before)
+        return _CLIENT_BYTES + sum(map(len, texts))
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Ids of one client that are part of no return yet, the oldest first."""
+
+    gone: list[_Id] = field(default_factory=list)
+    came: list[_Id] = field(default_factory=list)
+
+    def size(self, key: tuple[str, str]) -> int:
+        ids = sum([_ID_BYTES + len(each[1]) for each in (*self.gone, *self.came)])
+        return _SEEN_BYTES + len(key[0]) + len(key[1]) + ids
+
+
+class Returns:
+    """Who came back to one group, and who may."""
+
+    __slots__ = ("_seen", "bytes", "clients")
+
+    def __init__(self) -> None:
+        self.clients: dict[tuple[str, str], Returning] = {}
+        """By client id and host, the latest last."""
+        self.bytes = 0
+        """Estimated."""
+        self._seen: dict[tuple[str, str], _Seen] = {}
+        """The same, the latest last."""
+
+    def size(self) -> int:
+        """``bytes``, counted anew."""
+        size = sum([client.size() for client in self.clients.values()])
+        return size + sum([seen.size(key) for key, seen in self._seen.items()])
+
+    def joined(self, client_id: str, host: str, member_id: str, now: Now) -> SameClient | None:
+        """A member entered; the id that it had before, if it is a client that was out."""
+        key = (client_id, host)
+        seen = self._take(key)
+        same = None
+        while seen.gone and same is None:
+            at_ms, before = seen.gone.pop(0)
+            away_ms = now.mono_ms - at_ms
+            if away_ms <= RETURNS_WITHIN_MS:
+                words = "the same client came back under a new id"
+                same = SameClient(before, f"{words}, {seconds(away_ms)} after {before} was out")
+                self._note(key, member_id, before, away_ms, now)
+        if same is None:
+            _keep(seen.came, (now.mono_ms, member_id))
+        self._put(key, seen)
+        return same
+
+    def left(
+        self, client_id: str, host: str, member_id: str, silent_ms: int, now: Now
+    ) -> SameClient | None:
+        """A member is out; the id that it has now, if it had come back before it was missed.
+
+        ``silent_ms`` is how long nothing had been heard of it; -1 where that is not why it is out.
+        """
+        key = (client_id, host)
+        seen = self._take(key)
+        seen.came = [each for each in seen.came if each[1] != member_id]
+        same = None
+        heard_ms = now.mono_ms - silent_ms
+        for each in seen.came if silent_ms >= 0 else ():
+            if 0 <= (away_ms := each[0] - heard_ms) <= RETURNS_WITHIN_MS:
+                words = "the same client had come back under a new id"
+                same = SameClient(each[1], f"{words}, {each[1]}")
+                seen.came.remove(each)
+                self._note(key, each[1], member_id, away_ms, now)
+                break
+        if same is None:
+            _keep(seen.gone, (now.mono_ms, member_id))
+        self._put(key, seen)
+        return same
+
+    def _take(self, key: tuple[str, str]) -> _Seen:
+        seen = self._seen.pop(key, None)
+        if seen is None:
+            return _Seen()
+        self.bytes -= seen.size(key)
+        return seen
+
+    def _put(self, key: tuple[str, str], seen: _Seen) -> None:
+        if not (seen.gone or seen.came):
+            return
+        if len(self._seen) >= _SEEN_KEPT:
+            oldest = next(iter(self._seen))
+            self.bytes -= self._seen.pop(oldest).size(oldest)
+        self._seen[key] = seen
+        self.bytes += seen.size(key)
+
+    def _note(
+        self, key: tuple[str, str], member_id: str, before: str, away_ms: int, now: Now
+    ) -> None:
+        client = self.clients.pop(key, None)
+        if client is not None:
+            self.bytes -= client.size()
+        else:
+            client = Returning(*key)
+            if len(self.clients) >= CLIENTS_KEPT:
+                self.bytes -= self.clients.pop(next(iter(self.clients))).size()
+        self.clients[key] = client
+        client.times += 1
+        client.last_ms = now.wall_ms
+        client.member_id, client.before, client.away_ms = member_id, before, away_ms
+        client.recent_ms = [*client.recent_ms[1 - TIMES_KEPT :], now.wall_ms]
+        self.bytes += client.size()
+
+
+def _keep(ids: list[_Id], entry: _Id) -> None:
+    if len(ids) >= _IDS_KEPT:
+        del ids[0]
+    ids.append(entry)

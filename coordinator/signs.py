@@ -1,0 +1,61 @@
+"""What is heard of a member: its last sign of life, and what one does that is awaited."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from coordinator.calls import Now
+from coordinator.deadlines import NEVER
+from coordinator.events import seconds
+from coordinator.read_only import GroupView, MemberView
+from coordinator.states import State
+
+
+class Sign(StrEnum):
+    """What a member does that its group waits for."""
+
+    HEARTBEATS = "heartbeats"
+    """It was heard of since the group began to wait."""
+    SILENT = "silent"
+    """It was not."""
+    NEW = "new"
+    """It has been given an id and has not joined with it yet."""
+    GONE = "gone"
+    """It is not in the group any more."""
+
+
+class Awaited(NamedTuple):
+    """A member that its group waits for."""
+
+    sign: Sign
+    silent_ms: int | None
+    """Since its last sign of life; None where that is not known."""
+    words: str
+
+
+def silent_ms(member: MemberView, now: Now) -> int | None:
+    """How long nothing has been heard of a member; None while a request of it waits here."""
+    if member.waits or member.session.due_ms == NEVER:
+        return None
+    return max(0, now.mono_ms - member.session.due_ms + member.session_timeout_ms)
+
+
+def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
+    """What a member does that the group waits for now."""
+    member = group.members.get(member_id)
+    if member is None:
+        if member_id in group.pending:
+            return Awaited(Sign.NEW, None, "it was given its id and has not joined with it yet")
+        return Awaited(Sign.GONE, None, "it is not in the group any more")
+    silent = silent_ms(member, now)
+    omits = "rejoin" if group.state is State.PREPARING_REBALANCE else "sync"
+    if silent is None or now.mono_ms - silent > group.state_since_ms:
+        ago = "" if silent is None else f", {seconds(silent)} ago,"
+        return Awaited(Sign.HEARTBEATS, silent, f"it still heartbeats{ago} but does not {omits}")
+    left_ms = max(0, member.session_timeout_ms - silent)
+    return Awaited(
+        Sign.SILENT,
+        silent,
+        f"nothing was heard of it for {seconds(silent)}; its session ends in {seconds(left_ms)}",
+    )

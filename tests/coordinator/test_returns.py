@@ -1,0 +1,185 @@
+"""Who came back under a new id, and what is heard of members that a group waits for."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.calls import Now
+from coordinator.returns import CLIENTS_KEPT, RETURNS_WITHIN_MS, TIMES_KEPT, Returns, SameClient
+from coordinator.signs import Sign, awaited
+from tests.coordinator.calls_for_tests import Driver, heartbeat, join, sync
+from tests.coordinator.test_journal import Told
+
+HOST = "/10.0.0.1"
+SESSION_MS = 10_000
+
+
+def at(milliseconds: int) -> Now:
+    return Now(milliseconds, 1_000_000 + milliseconds)
+
+
+def test_a_client_that_left_and_joined_again_came_back() -> None:
+    returns = Returns()
+    assert returns.joined("app", HOST, "app-1", at(0)) is None
+    assert returns.left("app", HOST, "app-1", -1, at(1000)) is None
+    same = returns.joined("app", HOST, "app-2", at(4200))
+    assert same == SameClient(
+        "app-1", "the same client came back under a new id, 3.2 s after app-1 was out"
+    )
+    (client,) = returns.clients.values()
+    assert (client.client_id, client.client_host, client.times) == ("app", HOST, 1)
+    assert (client.before, client.member_id, client.away_ms) == ("app-1", "app-2", 3200)
+    assert (client.last_ms, client.recent_ms) == (1_004_200, [1_004_200])
+
+
+@pytest.mark.parametrize(
+    ("client", "host", "back_ms"),
+    [
+        ("other", HOST, 2000),
+        ("app", "/10.0.0.2", 2000),
+        ("app", HOST, 1000 + RETURNS_WITHIN_MS + 1),
+    ],
+)
+def test_another_client_another_host_or_much_later_is_no_return(
+    client: str, host: str, back_ms: int
+) -> None:
+    returns = Returns()
+    returns.left("app", HOST, "app-1", -1, at(1000))
+    assert returns.joined(client, host, "app-2", at(back_ms)) is None
+    assert not returns.clients
+
+
+def test_each_id_is_part_of_one_return() -> None:
+    """Two consumers of one process: the one that stayed came back from nowhere."""
+    returns = Returns()
+    returns.joined("app", HOST, "app-1", at(0))
+    returns.joined("app", HOST, "app-2", at(0))
+    returns.left("app", HOST, "app-1", -1, at(1000))
+    assert returns.joined("app", HOST, "app-3", at(2000)) is not None
+    assert returns.joined("app", HOST, "app-4", at(2000)) is None
+
+
+def test_a_client_that_was_killed_is_back_before_its_old_id_is_missed() -> None:
+    returns = Returns()
+    returns.joined("app", HOST, "app-1", at(0))
+    assert returns.joined("app", HOST, "app-2", at(7000)) is None, "nobody knows yet"
+    same = returns.left("app", HOST, "app-1", SESSION_MS, at(15_000))
+    assert same == SameClient("app-2", "the same client had come back under a new id, app-2")
+    (client,) = returns.clients.values()
+    assert (client.before, client.member_id, client.away_ms) == ("app-1", "app-2", 2000)
+
+
+def test_who_came_while_the_old_id_was_still_heard_of_is_another() -> None:
+    returns = Returns()
+    returns.joined("app", HOST, "app-1", at(0))
+    returns.joined("app", HOST, "app-2", at(2000))
+    assert returns.left("app", HOST, "app-1", SESSION_MS, at(15_000)) is None
+    assert returns.left("app", HOST, "app-2", -1, at(16_000)) is None
+    assert not returns.clients
+
+
+def test_what_is_kept_is_bounded_and_counted() -> None:
+    returns = Returns()
+    for number in range(3000):
+        client = f"app-{number % 1000}"
+        returns.left(client, HOST, f"{client}-{number}", -1, at(10 * number))
+        if number % 3:
+            returns.joined(client, HOST, f"{client}-{number}-again", at(10 * number + 5))
+        returns.left("busy", HOST, f"busy-{number}", -1, at(10 * number))
+        returns.joined("busy", HOST, f"busy-{number}-again", at(10 * number + 5))
+    assert len(returns.clients) == CLIENTS_KEPT
+    assert returns.clients["busy", HOST].times == 3000
+    assert len(returns.clients["busy", HOST].recent_ms) == TIMES_KEPT
+    assert returns.bytes == returns.size() < 1 << 20
+
+
+def test_the_journal_tells_it_at_the_member_that_came() -> None:
+    told = Told()
+    told.handle(join("a", client_id="app"))
+    told.handle(sync("s", "app-a"))
+    told.mono_ms += SESSION_MS
+    told.take(told.shard.expire(told.now, 100))
+    told.mono_ms += 500
+    told.handle(join("b", client_id="app"))
+    (change,) = told.last.changes
+    assert change.same_client is not None
+    assert change.same_client.member_id == "app-a"
+    (client,) = told.journal.returning("g")
+    assert client.times == 1
+    assert told.journal.returning("unknown") == []
+
+
+def test_the_journal_tells_it_of_the_id_that_nobody_answers_for() -> None:
+    told = Told()
+    told.handle(join("a", client_id="app"))
+    told.handle(sync("s", "app-a"))
+    told.mono_ms += 4000
+    told.handle(join("b", client_id="app"))
+    told.mono_ms += 6000
+    told.take(told.shard.expire(told.now, 100))
+    came, gone = told.last.changes
+    assert (came.same_client, came.member_id) == (None, "app-b")
+    assert gone.same_client == SameClient(
+        "app-b", "the same client had come back under a new id, app-b"
+    )
+
+
+def test_a_static_member_keeps_its_place_and_is_no_return() -> None:
+    told = Told()
+    for number in range(2):
+        told.handle(join(f"a{number}", client_id="app", group_instance_id="i"))
+        told.mono_ms += SESSION_MS + 1
+        told.take(told.shard.expire(told.now, 100))
+    assert [note.kind for note in told.entry.notes] == []
+    assert told.journal.returning("g") == []
+
+
+# --------------------------------------------------------------------------- awaited members
+
+
+def preparing() -> tuple[Driver, str]:
+    """A group that waits for the first of its two members, 500 ms after that was heard of."""
+    driver = Driver()
+    a, _ = driver.form("a", "b")
+    driver.mono_ms += 500
+    driver.handle(join("n", fresh_id="n"))
+    return driver, a
+
+
+def test_of_an_awaited_member_that_heartbeats_it_is_told_what_it_does_not_do() -> None:
+    driver, a = preparing()
+    driver.mono_ms += 2000
+    driver.handle(heartbeat("beat", a, 2))
+    driver.mono_ms += 1600
+    found = awaited(driver.shard.view.groups["g"], a, driver.now)
+    assert (found.sign, found.silent_ms) == (Sign.HEARTBEATS, 1600)
+    assert found.words == "it still heartbeats, 1.6 s ago, but does not rejoin"
+
+
+def test_of_one_that_was_not_heard_of_since_it_is_told_for_how_long_and_until_when() -> None:
+    driver, a = preparing()
+    driver.mono_ms += 2000
+    found = awaited(driver.shard.view.groups["g"], a, driver.now)
+    assert (found.sign, found.silent_ms) == (Sign.SILENT, 2500)
+    assert found.words == "nothing was heard of it for 2.5 s; its session ends in 7.5 s"
+
+
+def test_of_one_that_was_given_an_id_and_of_one_that_is_gone() -> None:
+    driver, _ = preparing()
+    driver.handle(join("m", member_id_required=True))
+    group = driver.shard.view.groups["g"]
+    new = awaited(group, "c-m", driver.now)
+    assert (new.sign, new.silent_ms) == (Sign.NEW, None)
+    assert new.words == "it was given its id and has not joined with it yet"
+    gone = awaited(group, "nobody", driver.now)
+    assert gone == (Sign.GONE, None, "it is not in the group any more")
+
+
+def test_in_the_sync_phase_it_is_the_sync_that_is_missing() -> None:
+    driver = Driver()
+    a, _ = driver.form("a", "b", settle=False)
+    driver.mono_ms += 1000
+    driver.handle(heartbeat("beat", a, 2))
+    driver.mono_ms += 300
+    found = awaited(driver.shard.view.groups["g"], a, driver.now)
+    assert found.words == "it still heartbeats, 0.3 s ago, but does not sync"
