@@ -12,6 +12,7 @@ from cli.client.cluster import Cluster
 from cli.client.lag import OUT_OF_RANGE, offset_rows
 from cli.errors import FOUND, CommandError
 from cli.groups.deletion import delete
+from cli.groups.evict import evict
 from cli.groups.reset import reset
 from cli.groups.watch import watch
 from cli.groups.why import why
@@ -178,5 +179,6 @@ def _fail_above(rows: list[output.Row], most: int) -> None:
 
 app.command()(reset)
 app.command()(delete)
+app.command()(evict)
 app.command()(why)
 app.command()(watch)

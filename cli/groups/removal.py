@@ -1,4 +1,4 @@
-"""Removing the members of a group from outside, so that its offsets can be changed.
+"""Removing members of a group from outside: to evict them, or to change the group's offsets.
 
 A broker takes a commit from outside only for a group without members. A member that is removed
 learns it by its next heartbeat, forgets its positions and joins again, and then starts from what is
@@ -7,15 +7,19 @@ committed by then. Committing in a member's name instead would be undone by its 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cli import output
 from cli.client.cluster import Cluster, Connection
 from cli.client.group_reads import WITHOUT_MEMBERS, read_group
-from cli.errors import CommandError, check, refused
+from cli.errors import check, refused
 from protocol import errors
 
 REASON = "its offsets are restored"
 LEAVES = -1
 """The epoch by which a member of the new protocol leaves."""
+GONE = (errors.UNKNOWN_MEMBER_ID, errors.GROUP_ID_NOT_FOUND)
+"""What a broker answers about a member that has left by itself."""
 
 
 def remove_members(cluster: Cluster, group_id: str) -> int:
@@ -27,39 +31,60 @@ def remove_members(cluster: Cluster, group_id: str) -> int:
     if group.state in WITHOUT_MEMBERS:
         return 0
     coordinator = cluster.coordinator(group_id)
-    if coordinator.version_of("LeaveGroup") < 3:
-        raise CommandError(
-            f"the broker of group {group_id} is older than Kafka 2.4 and cannot remove members:"
-            " stop them"
-        )
-    answer = coordinator.call(
-        "LeaveGroup",
-        {"group_id": group_id, "members": [_identity(member) for member in group.members]},
-    )
-    check(f"group {group_id}", answer, errors.UNKNOWN_MEMBER_ID)
-    left = [member["error_code"] for member in answer["members"]]
-    for member, code in zip(group.members, left or [answer["error_code"]], strict=False):
-        if code == errors.UNKNOWN_MEMBER_ID:
-            _leave_the_new_way(coordinator, group_id, member)
-        elif code:
+    codes = remove(coordinator, group_id, group.members, REASON, whoever=True)
+    for member, code in zip(group.members, codes, strict=True):
+        if code and code not in GONE:
             raise refused(f"member {member['member']} of group {group_id}", code)
     return len(group.members)
 
 
-def _identity(member: output.Row) -> output.Row:
-    """A static member is known by its instance id, whoever has it now."""
-    member_id = "" if member["instance"] else member["member"]
-    return {
-        "member_id": member_id,
-        "group_instance_id": member["instance"] or None,
-        "reason": REASON,
-    }
+def remove(
+    coordinator: Connection,
+    group_id: str,
+    members: Sequence[output.Row],
+    reason: str,
+    *,
+    whoever: bool = False,
+) -> list[int]:
+    """Have members leave; what the coordinator answers about each, 0 for one that has left.
+
+    A static member whose instance another process has taken since is fenced, and stays; with
+    ``whoever`` it leaves too.
+    """
+    if coordinator.version_of("LeaveGroup") < 3:
+        return [_leave_alone(coordinator, group_id, member) for member in members]
+    identities = [
+        {
+            "member_id": "" if whoever and member["instance"] else member["member"],
+            "group_instance_id": member["instance"] or None,
+            "reason": reason,
+        }
+        for member in members
+    ]
+    answer = coordinator.call("LeaveGroup", {"group_id": group_id, "members": identities})
+    check(f"group {group_id}", answer, errors.UNKNOWN_MEMBER_ID)
+    codes = [member["error_code"] for member in answer["members"]]
+    if len(codes) < len(members):  # no such group of the classic protocol
+        codes = [answer["error_code"]] * len(members)
+    return [
+        _leave_the_new_way(coordinator, group_id, member)
+        if code == errors.UNKNOWN_MEMBER_ID
+        else code
+        for member, code in zip(members, codes, strict=True)
+    ]
 
 
-def _leave_the_new_way(coordinator: Connection, group_id: str, member: output.Row) -> None:
-    """A member of KIP-848's protocol does not leave by LeaveGroup; one that is gone is gone."""
+def _leave_alone(coordinator: Connection, group_id: str, member: output.Row) -> int:
+    """Before Kafka 2.4 a request names one member, by its id alone."""
+    asked = {"group_id": group_id, "member_id": member["member"]}
+    code: int = coordinator.call("LeaveGroup", asked)["error_code"]
+    return code
+
+
+def _leave_the_new_way(coordinator: Connection, group_id: str, member: output.Row) -> int:
+    """A member of KIP-848's protocol does not leave by LeaveGroup."""
     if not coordinator.supports("ConsumerGroupHeartbeat", 0):
-        return
+        return errors.UNKNOWN_MEMBER_ID
     answer = coordinator.call(
         "ConsumerGroupHeartbeat",
         {
@@ -69,9 +94,5 @@ def _leave_the_new_way(coordinator: Connection, group_id: str, member: output.Ro
             "instance_id": member["instance"] or None,
         },
     )
-    check(
-        f"member {member['member']} of group {group_id}",
-        answer,
-        errors.UNKNOWN_MEMBER_ID,
-        errors.GROUP_ID_NOT_FOUND,
-    )
+    code: int = answer["error_code"]
+    return code

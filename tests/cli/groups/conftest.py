@@ -1,0 +1,28 @@
+"""A Muster and an Apache Kafka, for commands that must work with either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.brokers import Broker, KafkaBroker
+
+
+@pytest.fixture(scope="session", params=["muster", "kafka"])
+def any_kafka(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """A broker of either kind."""
+    make = Broker if request.param == "muster" else KafkaBroker
+    folder = tmp_path_factory.mktemp(request.param) / "data"
+    broker = make(folder, {"offsets.topic.num.partitions": "2"}).start()
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture
+def at(any_kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
+    """The broker that commands speak to without being told."""
+    monkeypatch.setenv("MUSTER_BOOTSTRAP", any_kafka.bootstrap)
+    return any_kafka

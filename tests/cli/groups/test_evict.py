@@ -1,0 +1,216 @@
+"""`muster groups evict`: who goes, what is shown first, and what is said of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from cli.errors import REFUSED, USAGE
+from cli.groups.evict import _result
+from cli.groups.removal import remove
+from protocol import errors
+from tests.brokers import Broker, KafkaBroker
+from tests.cli.running import run
+from tests.interop.cluster import Cluster
+from tests.waiting import until
+
+CLASSIC = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "300"}
+Row = dict[str, Any]
+Join = Callable[..., str]
+
+
+def members(group: str) -> list[Row]:
+    ran = run("groups", "members", group, "--json")
+    rows: list[Row] = ran.json if ran.code == 0 else []
+    return rows
+
+
+@pytest.fixture
+def join(at: Broker, name: str) -> Iterator[Join]:
+    """Start a member of the group ``name`` and return its id, once it owns partitions."""
+    Cluster(at.bootstrap).create_topic(name, 4)
+    consumers: list[Consumer] = []
+
+    def start(**config: str) -> str:
+        known = {row["member"] for row in members(name)}
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        classic = {} if "group.protocol" in settings else CLASSIC
+        consumers.append(
+            Consumer({"bootstrap.servers": at.bootstrap, "group.id": name, **classic, **settings})
+        )
+        consumers[-1].subscribe([name])
+
+        def joined() -> list[str]:
+            for consumer in consumers:
+                consumer.poll(0.05)
+            rows = members(name)
+            settled = len(rows) == len(consumers) and all(row["partitions"] for row in rows)
+            return [row["member"] for row in rows if settled and row["member"] not in known]
+
+        [member] = until("the member owns partitions", joined)
+        return member
+
+    yield start
+    for consumer in consumers:
+        consumer.close()
+
+
+@pytest.mark.interop
+def test_a_plan_names_the_member_and_changes_nothing(join: Join, name: str) -> None:
+    member = join(client_id="payments")
+    plan = run("groups", "evict", name, member)
+    numbered = run("groups", "evict", name, "#1", "--dry-run")
+
+    assert plan.code == USAGE
+    assert "nothing was evicted: add --execute" in plan.err
+    for ran in (plan, numbered):
+        assert "Nothing is evicted" in ran.out
+        assert member in ran.out
+        assert "payments" in ran.out
+        assert f"{name}:0" in ran.out
+        assert "joins again within seconds" in ran.out
+    assert [row["member"] for row in members(name)] == [member]
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("static", [False, True])
+def test_an_evicted_member_is_out_and_its_neighbour_is_not(
+    join: Join, name: str, static: bool
+) -> None:
+    stays = join(client_id="stays")
+    goes = join(client_id="goes", **({"group_instance_id": "one"} if static else {}))
+    whom = ["--instance", "one"] if static else [goes]
+    done = run("groups", "evict", name, *whom, "--execute")
+
+    assert done.code == 0, done.err
+    instance = " (instance one)" if static else ""
+    assert done.out.splitlines()[-1] == f"{goes}{instance}: evicted"
+    left = {row["member"] for row in members(name)}
+    assert goes not in left
+    assert stays in left
+
+
+@pytest.mark.interop
+def test_a_static_member_is_known_by_its_id_too_and_json_has_its_result(
+    join: Join, name: str
+) -> None:
+    member = join(group_instance_id="one")
+    done = run("groups", "evict", name, member, "--execute", "--json")
+
+    assert done.json["executed"] is True
+    [row] = done.json["members"]
+    assert (row["member"], row["instance"], row["result"]) == (member, "one", "evicted")
+    assert member not in {row["member"] for row in members(name)}
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("static", [False, True])
+def test_a_member_of_the_new_protocol_goes_too(
+    at: Broker, join: Join, name: str, static: bool
+) -> None:
+    if not isinstance(at, KafkaBroker):
+        return  # Muster has no such groups
+    member = join(group_protocol="consumer", **({"group_instance_id": "one"} if static else {}))
+    done = run("groups", "evict", name, member, "--execute")
+
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[-1].endswith(": evicted")
+
+
+@pytest.mark.interop
+def test_who_is_not_there_is_told_with_who_is(join: Join, name: str) -> None:
+    member = join()
+    unknown = run("groups", "evict", name, "nobody-1", "--execute")
+    instance = run("groups", "evict", name, "--instance", "two", "--execute")
+    number = run("groups", "evict", name, "#2", "--dry-run")
+
+    assert unknown.code == instance.code == number.code == REFUSED
+    assert f"group {name} has no member nobody-1; its members: {member}" in unknown.err
+    assert f"group {name} has no instance two; its members: {member}" in instance.err
+    assert f"group {name} has no member #2" in number.err
+
+
+@pytest.mark.interop
+def test_a_group_without_members_and_no_group_at_all(at: Broker, name: str) -> None:
+    Cluster(at.bootstrap).create_topic(name, 1)
+    line = ("offsets", "set", name, f"{name}:0=0", "--execute")
+    until("the group has an offset", lambda: run(*line).code == 0)
+
+    assert "it has no members" in run("groups", "evict", name, "a", "--execute").err
+    assert "GROUP_ID_NOT_FOUND" in run("groups", "evict", f"{name}-2", "a", "--execute").err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "name the members: MEMBER... or --instance ID"),
+        (("#1", "--execute"), "with --execute name the member by its id"),
+        (("a", "--execute", "--dry-run"), "opposites"),
+    ],
+)
+def test_wrong_use(words: tuple[str, ...], says: str) -> None:
+    ran = run("groups", "evict", "billing", *words)
+
+    assert ran.code == USAGE
+    assert says in ran.err
+
+
+class Coordinator:
+    """Answers LeaveGroup with these codes, as a broker of that version."""
+
+    def __init__(self, version: int, *codes: int) -> None:
+        self.version = version
+        self.codes = list(codes)
+        self.asked: list[Row] = []
+
+    def version_of(self, _: str) -> int:
+        return self.version
+
+    def supports(self, *_: Any) -> bool:
+        return False
+
+    def call(self, _: str, value: Row) -> Row:
+        self.asked.append(value)
+        if self.version < 3:
+            return {"error_code": self.codes.pop(0), "members": []}
+        return {"error_code": 0, "members": [{"error_code": code} for code in self.codes]}
+
+
+DYNAMIC: Row = {"member": "a-1", "instance": None}
+STATIC: Row = {"member": "b-2", "instance": "b"}
+
+
+def test_a_static_member_goes_by_both_its_names_so_that_a_new_owner_is_fenced() -> None:
+    broker = Coordinator(5, 0, errors.FENCED_INSTANCE_ID)
+    codes = remove(broker, "g", [DYNAMIC, STATIC], "why")  # type: ignore[arg-type]
+
+    assert broker.asked[0]["members"] == [
+        {"member_id": "a-1", "group_instance_id": None, "reason": "why"},
+        {"member_id": "b-2", "group_instance_id": "b", "reason": "why"},
+    ]
+    assert list(map(_result, codes)) == [
+        "evicted",
+        "not evicted: another process has its instance by now",
+    ]
+
+
+def test_a_broker_before_2_4_is_asked_for_each_member_by_itself() -> None:
+    broker = Coordinator(2, 0, errors.UNKNOWN_MEMBER_ID)
+    codes = remove(broker, "g", [DYNAMIC, STATIC], "why")  # type: ignore[arg-type]
+
+    assert [asked["member_id"] for asked in broker.asked] == ["a-1", "b-2"]
+    assert list(map(_result, codes)) == ["evicted", "had left already"]
+
+
+def test_an_answer_about_the_whole_group_is_each_members() -> None:
+    class Whole(Coordinator):
+        def call(self, _: str, value: Row) -> Row:
+            return {"error_code": errors.UNKNOWN_MEMBER_ID, "members": []}
+
+    assert remove(Whole(5), "g", [DYNAMIC, STATIC], "why") == [  # type: ignore[arg-type]
+        errors.UNKNOWN_MEMBER_ID,
+        errors.UNKNOWN_MEMBER_ID,
+    ]
