@@ -309,12 +309,9 @@ class Broker:
             self.groups.start(offsets.partitions, offsets.topic.topic_id, deleted)
         self.deletions.resume()
         self.advertised.listening([port for _, port in self.sockets.addresses()])
-        for number, bound in enumerate(self.sockets.listeners):
-            try:
-                await self.server.listen(bound)
-            except OSError as error:
-                raise self.sockets.lost(number, error) from None
-        self.sockets.listen_http()
+        self.sockets.listen()
+        for bound in self.sockets.listeners:
+            await self.server.accept(bound)
         self.maintenance.start()
         self.cleaning.start()
 

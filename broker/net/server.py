@@ -108,11 +108,8 @@ class Server:
         """How many requests were answered since the start."""
         return sum([sum(errors.values()) for errors in self.errors.values()])
 
-    async def listen(self, bound: socket.socket) -> None:
-        """Accepts connections on a bound socket.
-
-        OSError when another process listens on its address.
-        """
+    async def accept(self, bound: socket.socket) -> None:
+        """Accepts the connections of a bound socket."""
         self._loop = asyncio.get_running_loop()
         if self._look is None:
             self.now_s = self.time.now().mono_ms // 1000

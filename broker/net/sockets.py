@@ -99,12 +99,14 @@ class Sockets:
         host, _ = parse_host_and_port(self._config["http.listener"])
         return Endpoint("", host, self.http.getsockname()[1]).address
 
-    def lost(self, number: int, error: OSError) -> CannotListen:
-        """What is said when another process was first to listen on the address of a listener."""
-        return _taken(Endpoint("", *self.addresses()[number]).address, error, _ADVICE)
-
-    def listen_http(self) -> None:
-        """From here on connections to the HTTP side wait until somebody accepts them."""
+    def listen(self) -> None:
+        """From here on connections wait until somebody accepts them; raises CannotListen."""
+        backlog = self._config["socket.listen.backlog.size"]
+        for bound, address in zip(self.listeners, self.addresses(), strict=True):
+            try:
+                bound.listen(backlog)
+            except OSError as error:
+                raise _taken(Endpoint("", *address).address, error, _ADVICE) from None
         where = self.http_address()
         if self.http is not None and where is not None:
             try:

@@ -201,7 +201,7 @@ class EdgeBroker:
     async def __aenter__(self) -> EdgeBroker:
         bound = bind("127.0.0.1", 0, self.server.limits)
         self.port = bound.getsockname()[1]
-        await self.server.listen(bound)
+        await self.server.accept(bound)
         self.advertised.listening([self.port])
         if self.log_exists:
             await self.ensure_offsets_topic()

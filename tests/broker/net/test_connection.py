@@ -489,7 +489,7 @@ async def test_ipv6_listens_and_is_served(tmp_path: Path, handlers: Handlers) ->
         bound = bind("::1", 0, broker.server.limits)
     except OSError:
         pytest.skip("this machine has no IPv6 loopback")
-    await broker.server.listen(bound)
+    await broker.server.accept(bound)
     client = Client(*await asyncio.open_connection(*bound.getsockname()[:2]))
 
     assert await client.receive(beat(client))

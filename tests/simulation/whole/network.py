@@ -45,6 +45,9 @@ class ListeningSocket:
     def getsockname(self) -> tuple[str, int]:
         return self.address
 
+    def listen(self, backlog: int) -> None:
+        """Nothing: whoever connects before the server accepts is refused here."""
+
     def close(self) -> None:
         self.network.listening.pop(self.address[1], None)
 
