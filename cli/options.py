@@ -28,6 +28,9 @@ Http = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Wide = Annotated[
+    bool, typer.Option("--wide", "-w", help="Show every column and full names, however wide.")
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer.")
 ]

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, TypeVar
 
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
+from rich.text import Text
 
 from cli import clock
+from cli.layout import Columns, Lines, laid_out
+from cli.names import safe
 
 Row = dict[str, Any]
 Item = TypeVar("Item")
 
 _PATIENCE_S = 0.5
-
-
-def shown(value: Any) -> str:
-    """Return a cell's text: nothing for None, yes and no for truth, names joined by commas."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(shown, value))
-    return str(value)
 
 
 def show_json(value: Any) -> None:
@@ -48,40 +40,70 @@ def _text(value: Any) -> Any:
 
 
 def show(
-    rows: Sequence[Row], columns: Iterable[str], empty: str, json: bool, title: str = ""
+    rows: Sequence[Row],
+    columns: Columns,
+    empty: str,
+    json: bool,
+    title: str = "",
+    *,
+    wide: bool = False,
 ) -> None:
     """Show rows as JSON with every field, or as a table of some columns."""
     if json:
         show_json(rows)
     else:
-        show_table(rows, list(columns), empty, title)
+        show_table(rows, columns, empty, title, wide=wide)
 
 
-def show_table(rows: Sequence[Row], columns: Iterable[str], empty: str, title: str = "") -> None:
-    """Print rows as a table with numbers on the right, or ``empty`` where there are none."""
-    console = Console(soft_wrap=False, highlight=False)
+def show_table(
+    rows: Sequence[Row],
+    columns: Columns,
+    empty: str,
+    title: str = "",
+    *,
+    wide: bool = False,
+) -> None:
+    """Print rows as a table with numbers on the right, or ``empty`` where there are none.
+
+    On a terminal the table fits its width. In a file or a pipe, and where it is asked to be
+    ``wide``, nothing is shortened, folded or left out.
+    """
     if not rows:
-        console.print(empty)
+        say(empty)
         return
-    if not console.is_terminal:
-        # A file or a pipe has no width of its own: nothing is folded or cut for it.
-        console.width = 10_000
     if title:
-        console.print(title)
-    console.print(table(rows, list(columns)))
+        say(safe(title))
+    fits = sys.stdout.isatty() and not wide
+    lines = laid_out(rows, columns, terminal_width() if fits else None, every_column=wide)
+    if sys.stdout.isatty():
+        Console(highlight=False).print(_styled(lines, header_alone=True), soft_wrap=True)
+    else:
+        say("\n".join(lines.header))
+    say("\n".join(lines.body))
+    if lines.left_out:
+        say(_left_out(lines))
 
 
-def table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
-    """The table itself, of at least one row."""
-    made = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        numbers = all(isinstance(row.get(column), int | float | None) for row in rows)
-        numbers = numbers and not isinstance(rows[0].get(column), bool)
-        justify: JustifyMethod = "right" if numbers else "left"
-        made.add_column(column.upper().replace("_", "-"), justify=justify, overflow="fold")
-    for row in rows:
-        made.add_row(*(shown(row.get(column)) for column in columns))
-    return made
+def table(rows: Sequence[Row], columns: Columns) -> Text:
+    """The table of at least one row for a live view, as wide as the terminal."""
+    return _styled(laid_out(rows, columns, terminal_width()))
+
+
+def terminal_width() -> int:
+    """The columns of the terminal: COLUMNS where it is set, what the terminal says, or 80."""
+    return max(1, shutil.get_terminal_size().columns)
+
+
+def _styled(lines: Lines, header_alone: bool = False) -> Text:
+    text = Text("\n".join(lines.header), "bold")
+    if header_alone:
+        return text
+    below = [*lines.body, *([_left_out(lines)] if lines.left_out else [])]
+    return Text("\n").join([text, *map(Text, below)])
+
+
+def _left_out(lines: Lines) -> str:
+    return f"(too narrow for {', '.join(lines.left_out)}; --wide shows all)"
 
 
 def progress(items: Iterable[Item], doing: str, total: int | None = None) -> Iterator[Item]:

@@ -12,6 +12,7 @@ from cli import output
 from cli.client.cluster import Cluster, Connection, Value
 from cli.client.offsets_at import Partition
 from cli.errors import CommandError, check, refused
+from cli.names import owned, plain_host
 from protocol.consumer_protocol import assigned_partitions
 from protocol.errors import GROUP_ID_NOT_FOUND, ProtocolError
 
@@ -93,20 +94,20 @@ def _of_the_new_protocol(coordinator: Connection, group_id: str) -> Group | None
         return None
     members = []
     for member in answer["members"]:
-        owned = member["assignment"]["topic_partitions"]
-        assigned = {topic["topic_name"]: list(topic["partitions"]) for topic in owned}
+        given = member["assignment"]["topic_partitions"]
+        assigned = {topic["topic_name"]: list(topic["partitions"]) for topic in given}
         members.append(_member(member, member["instance_id"], assigned))
     answer = {**answer, "protocol_type": "consumer"}
     return _group(coordinator, group_id, answer, answer["assignor_name"], members)
 
 
-def _member(member: Value, instance: str | None, owned: Mapping[str, list[int]]) -> Value:
+def _member(member: Value, instance: str | None, assigned: Mapping[str, list[int]]) -> Value:
     return {
         "member": member["member_id"],
         "instance": instance,
         "client": member["client_id"],
-        "host": member["client_host"],
-        "owned": owned,
+        "host": plain_host(member["client_host"]),
+        "owned": assigned,
     }
 
 
@@ -122,10 +123,7 @@ def _group(
     rows = [
         {
             **{name: member[name] for name in ("member", "instance", "client", "host")},
-            "partitions": [
-                f"{topic}:{','.join(map(str, sorted(partitions)))}"
-                for topic, partitions in sorted(member["owned"].items())
-            ],
+            "partitions": owned(member["owned"]),
         }
         for member in sorted(members, key=lambda member: str(member["member"]))
     ]

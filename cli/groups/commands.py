@@ -16,13 +16,22 @@ from cli.groups.evict import evict
 from cli.groups.reset import reset
 from cli.groups.watch import watch
 from cli.groups.why import why
+from cli.layout import Column, Columns
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
 
 app = typer.Typer(
     help="List, describe, explain, watch, reset and delete consumer groups.", no_args_is_help=True
 )
 
-_OFFSETS = ["topic", "partition", "committed", "start_offset", "end_offset", "lag", "member"]
+_OFFSETS: Columns = [
+    "topic",
+    "partition",
+    Column("committed", always=True),
+    Column("start_offset", "START"),
+    Column("end_offset", "END"),
+    Column("lag", always=True),
+    "member",
+]
 _OUTSIDE = ["lost_records", "verdict"]
 """Shown where an offset lies outside its log."""
 _MEMBERS = ["member", "instance", "client", "host", "partitions"]
@@ -69,7 +78,7 @@ def describe(
         output.show_table(entry["offsets"], columns, "No committed offsets")
 
 
-def _offset_columns(rows: list[output.Row]) -> list[str]:
+def _offset_columns(rows: list[output.Row]) -> Columns:
     return [*_OFFSETS, *(_OUTSIDE if any(row["verdict"] for row in rows) else [])]
 
 
@@ -139,7 +148,7 @@ def lag(
             rows += ({"group": group_id, **row} for row in found)
         else:
             rows.append(_sum(group, found))
-    columns = ["group", "state", "members", "partitions", "lag", "unknown", "out_of_range"]
+    columns: Columns = ["group", "state", "members", "partitions", "lag", "unknown", "out_of_range"]
     if groups and not total:
         columns = [*(["group"] if len(groups) > 1 else []), *_offset_columns(rows)]
     output.show(rows, columns, "No committed offsets" if groups else "No groups yet", json)

@@ -88,7 +88,7 @@ def reset(
     if len(chosen) != 1:
         raise CommandError(f"name exactly one target: {', '.join(targets)}", USAGE)
     if bool(topic) == all_topics:
-        raise CommandError("name the partitions: --topic TOPIC[:0,1] or --all-topics", USAGE)
+        raise CommandError("name the partitions: --topic TOPIC[:0-1,5] or --all-topics", USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     refuse_members(read_group(cluster, group))
     committed = committed_of(cluster, group)

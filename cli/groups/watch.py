@@ -17,6 +17,7 @@ from cli import clock, output
 from cli.errors import CommandError
 from cli.groups.why import name_of, partitions_of, some, story
 from cli.http import Api, group_path
+from cli.layout import shown
 from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout
 from cli.times import span
 
@@ -117,7 +118,7 @@ def _drawn(groups: list[Value], group: str | None) -> Any:
     for column in _COLUMNS:
         table.add_column(column.upper().replace("_", "-").replace("LAST-WHY", "LAST REBALANCE"))
     for each in groups:
-        table.add_row(*(Text(output.shown(each[column])) for column in _COLUMNS))
+        table.add_row(*(Text(shown(each[column])) for column in _COLUMNS))
     return table
 
 

@@ -9,6 +9,7 @@ import typer
 
 from cli import output
 from cli.http import Api, group_path
+from cli.names import partitions_text
 from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout
 from cli.times import instant, span
 
@@ -98,18 +99,8 @@ def partitions_of(owned: dict[str, list[int]] | None, size: int) -> str:
     """What a member got, as topic:partitions."""
     if owned is None:
         return f"{size} bytes"
-    parts = [f"{topic}:{_ranges(numbers)}" for topic, numbers in sorted(owned.items()) if numbers]
+    parts = [partitions_text(topic, found) for topic, found in sorted(owned.items()) if found]
     return " ".join(parts) or "nothing"
-
-
-def _ranges(numbers: list[int]) -> str:
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
 def _restored(restored: Value) -> list[str]:

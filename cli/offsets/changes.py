@@ -16,21 +16,30 @@ from cli import output
 from cli.client.cluster import Cluster, Connection, Value
 from cli.client.group_reads import WITHOUT_MEMBERS, Committed, Group
 from cli.client.offsets_at import Partition
-from cli.errors import REFUSED, USAGE, CommandError, refused
+from cli.errors import REFUSED, CommandError, refused
+from cli.layout import Column, Columns
+from cli.names import parse_partitions
 from cli.offsets.leader_epochs import LEFT_OUT, Claim, confirmed
 from cli.plans import Plan, show_json
 from protocol import errors
 
 Topics = Annotated[
     list[str] | None,
-    typer.Option("--topic", "-t", metavar="TOPIC[:0,1,5-7]", help="Only this topic; repeatable."),
+    typer.Option("--topic", "-t", metavar="TOPIC[:0-1,5]", help="Only this topic; repeatable."),
 ]
 
 CHUNK = 2000
 """Partitions of one request, far below what a broker takes in one record batch."""
-_COLUMNS = ["group", "topic", "partition", "before", "after"]
-_MORE = ["reread", "skipped", "note"]
-"""Shown where a row has something to say there."""
+_COLUMNS: Columns = [
+    "group",
+    "topic",
+    "partition",
+    Column("before", always=True),
+    Column("after", always=True),
+    "reread",
+    "skipped",
+    "note",
+]
 
 
 class Change(NamedTuple):
@@ -99,9 +108,8 @@ def agreed(
     """
     plan = Plan(dry_run, execute, json, as_of_ms=as_of_ms).checked()
     if not json:
-        columns = _COLUMNS + [column for column in _MORE if any(row.get(column) for row in rows)]
         plan.say_as_of("Offsets")
-        output.show_table(rows, columns, "Nothing to change", plan.title if rows else "")
+        output.show_table(rows, _COLUMNS, "Nothing to change", plan.title if rows else "")
     elif plan.shows_json or not rows:
         show_json(rows, False, as_of_ms)
     return bool(rows) and plan.goes_on(f"Change {what}?")
@@ -216,7 +224,7 @@ def finish(
 def selected(
     cluster: Cluster, wanted: Sequence[str], known: Mapping[Partition, Committed] | None = None
 ) -> list[Partition]:
-    """The partitions that ``TOPIC`` and ``TOPIC:0,1,5-7`` name.
+    """The partitions that ``TOPIC`` and ``TOPIC:0-1,5`` name.
 
     Those of ``known`` where it is given (partitions with a committed offset), else those of the
     cluster; CommandError names a topic or partition that is not there.
@@ -248,21 +256,3 @@ def no_partition(partition: str, topic: str) -> CommandError:
         f" partitions of {topic}",
         REFUSED,
     )
-
-
-def parse_partitions(text: str) -> tuple[str, list[int] | None]:
-    """``TOPIC`` or ``TOPIC:0,1,5-7`` as (topic, partitions or None for all)."""
-    topic, colon, numbers = text.partition(":")
-    if not topic:
-        raise CommandError(f"{text!r}: write it as TOPIC or TOPIC:0,1,5-7", USAGE)
-    if not colon:
-        return topic, None
-    found: list[int] = []
-    for part in numbers.split(","):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise CommandError(f"{text}: write it as TOPIC or TOPIC:0,1,5-7", USAGE)
-        if int(last or first) - int(first) > 100_000:
-            raise CommandError(f"{text}: that is more partitions than a topic has", USAGE)
-        found += range(int(first), int(last or first) + 1)
-    return topic, found

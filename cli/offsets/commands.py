@@ -123,7 +123,7 @@ def delete(
     """Delete a group's offsets of some topics; its members may read other topics."""
     if not topic:
         raise CommandError(
-            "name the topics: --topic TOPIC[:0,1]; `muster groups delete` deletes a whole group",
+            "name the topics: --topic TOPIC[:0-1,5]; `muster groups delete` deletes a whole group",
             USAGE,
         )
     cluster = Cluster(bootstrap, timeout_s=timeout)

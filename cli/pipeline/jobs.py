@@ -15,7 +15,7 @@ import typer
 
 from cli import output
 from cli.errors import USAGE, CommandError
-from cli.offsets.changes import parse_partitions
+from cli.names import parse_partitions
 from cli.options import TIMEOUT_S, Json, Timeout
 from cli.pipeline.session import LOCAL, Bars, Conf, Master, Verbose, settings_of, spark_session
 from cli.pipeline.source import SourceOption, check_out, check_source, is_address, moment
@@ -58,7 +58,7 @@ Until = Annotated[
 ]
 Partitions = Annotated[
     str | None,
-    typer.Option("--partitions", metavar="0,1,5-7", help="Only these of __consumer_offsets."),
+    typer.Option("--partitions", metavar="0-1,5", help="Only these of __consumer_offsets."),
 ]
 Retention = Annotated[
     str,
@@ -126,13 +126,13 @@ def command_of(name: str) -> Callable[..., None]:
 
 
 def numbers(text: str | None) -> list[int] | None:
-    """Partitions as ``0,1,5-7``."""
+    """Partitions as ``0-1,5``."""
     if text is None:
         return None
     try:
         return parse_partitions(f"partitions:{text}")[1]
     except CommandError:
-        raise CommandError(f"--partitions {text}: write it as 0,1,5-7", USAGE) from None
+        raise CommandError(f"--partitions {text}: write it as 0-1,5", USAGE) from None
 
 
 def run_named(name: str, wanted: Wanted) -> Summary:

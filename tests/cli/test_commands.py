@@ -191,10 +191,10 @@ def test_members_share_a_topic_and_describe_shows_who_owns_what(broker: Broker, 
     members = [subprocess.Popen(command, cwd=CHECKOUT) for _ in range(2)]
     try:
 
-        def owned() -> list[list[str]]:
+        def owned() -> bool:
             [group] = as_json(broker, "groups", "describe", name)
-            found = sorted(member["partitions"] for member in group["members"])
-            return found if found == [[f"{name}:0,1"], [f"{name}:2,3"]] else []
+            found = [each for member in group["members"] for each in member["partitions"]]
+            return sorted(each["partitions"] for each in found) == [[0, 1], [2, 3]]
 
         assert until("each of two members owns two partitions", owned)
         table = muster(broker, "groups", "describe", name).stdout

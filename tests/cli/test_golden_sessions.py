@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
@@ -100,14 +101,16 @@ def test_a_group_of_the_new_protocol_is_shown_and_guarded_like_any(at_shop: Brok
     member = Consumer({**settings, "group.protocol": "consumer"})
     member.subscribe(["orders"])
 
-    def owned() -> list[str]:
+    def owned() -> list[dict[str, Any]]:
         member.poll(0.1)
         shown = sessions.typed("muster groups members modern --json")
         rows = json.loads(shown) if shown.startswith("[") else []
         return rows[0]["partitions"] if rows else []
 
     try:
-        assert until("the member owns the topic", owned) == ["orders:0,1,2"]
+        assert until("the member owns the topic", owned) == [
+            {"topic": "orders", "partitions": [0, 1, 2]}
+        ]
         refused = sessions.typed("muster groups reset modern --topic orders --to-latest --execute")
     finally:
         member.close()

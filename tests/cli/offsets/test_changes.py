@@ -10,7 +10,7 @@ import pytest
 from cli.client.group_reads import Committed
 from cli.errors import CommandError
 from cli.offsets import changes
-from cli.offsets.changes import Change, agreed, make, parse_partitions
+from cli.offsets.changes import Change, agreed, make
 from protocol import errors
 
 ROWS = [Change("g", ("t", 0), None, Committed(5)).row()]
@@ -91,17 +91,3 @@ def test_many_offsets_go_in_several_requests(monkeypatch: pytest.MonkeyPatch) ->
     make(coordinator, [Change("g", ("t", n), None, Committed(5)) for n in range(5)])  # type: ignore[arg-type]
     sizes = [len(asked["topics"][0]["partitions"]) for asked in coordinator.asked]
     assert sizes == [2, 2, 1]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("t", ("t", None)), ("t:0", ("t", [0])), ("t:1,4-6", ("t", [1, 4, 5, 6]))],
-)
-def test_partitions_are_named_as_topic_and_numbers(text: str, expected: Any) -> None:
-    assert parse_partitions(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", ":1", "t:", "t:-1", "t:1-", "t:a", "t:0-99999999"])
-def test_what_names_no_partitions(text: str) -> None:
-    with pytest.raises(CommandError):
-        parse_partitions(text)

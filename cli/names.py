@@ -1,0 +1,98 @@
+"""How names are spelled everywhere: partitions, hosts, members, and what can't be printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from cli.errors import USAGE, CommandError
+
+MOST_PARTITIONS = 100_000
+"""More than a topic has: a range that is longer is a slip."""
+
+Owned = list[dict[str, object]]
+"""Partitions as JSON has them: ``[{"topic": "orders", "partitions": [0, 1]}]``."""
+
+
+def safe(text: str) -> str:
+    """The text with what a terminal would obey or hide as escapes, such as ``\\x1b``.
+
+    A group id may hold anything: line ends, escape sequences, marks that turn the reading order.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode()
+        for char in text
+    )
+
+
+# ---------------------------------------------------------------------------------- partitions
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Partitions of one topic: ``0-1,5``."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def partitions_text(topic: str, numbers: Iterable[int]) -> str:
+    """Partitions of a topic as options take them: ``orders:0-1,5``; `parse_partitions` reads it."""
+    return f"{topic}:{ranges(numbers)}"
+
+
+def owned(by_topic: Mapping[str, Iterable[int]]) -> Owned:
+    """The JSON form of partitions, by topic."""
+    return [
+        {"topic": topic, "partitions": sorted(numbers)}
+        for topic, numbers in sorted(by_topic.items())
+        if numbers
+    ]
+
+
+def parse_partitions(text: str) -> tuple[str, list[int] | None]:
+    """``TOPIC`` or ``TOPIC:0-1,5`` as (topic, partitions or None for all)."""
+    topic, colon, numbers = text.partition(":")
+    if not topic:
+        raise CommandError(f"{text!r}: write it as TOPIC or TOPIC:0-1,5", USAGE)
+    if not colon:
+        return topic, None
+    found: set[int] = set()
+    for part in numbers.split(","):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not (_is_number(first) and _is_number(last)) or int(last) < int(first):
+            raise CommandError(f"{text}: write it as TOPIC or TOPIC:0-1,5", USAGE)
+        if int(last) - int(first) > MOST_PARTITIONS:
+            raise CommandError(f"{text}: that is more partitions than a topic has", USAGE)
+        found.update(range(int(first), int(last) + 1))
+    return topic, sorted(found)
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is a partition, which is an int32 and never negative."""
+    return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < 1 << 31
+
+
+# --------------------------------------------------------------------------- hosts and members
+
+
+def plain_host(host: str) -> str:
+    """A client's host as its address alone: Java writes ``/127.0.0.1`` or ``name/127.0.0.1``."""
+    return host.rpartition("/")[2]
+
+
+def numbered(members: Iterable[str]) -> dict[str, str]:
+    """Member ids by the short names that tables show: ``#1``, ``#2``, in the order given."""
+    return {member: f"#{number}" for number, member in enumerate(members, 1)}
+
+
+def with_numbers(
+    rows: Sequence[dict[str, object]], numbers: Mapping[str, str]
+) -> list[dict[str, object]]:
+    """The rows for a table: what stands in ``member`` by its number."""
+    return [{**row, "member": numbers.get(str(row["member"]), row["member"])} for row in rows]

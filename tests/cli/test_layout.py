@@ -1,0 +1,128 @@
+"""Tables fit the width that there is: nothing is cut in a pipe, headers and numbers never."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from cli.layout import Column, laid_out, shortened, shown
+
+ROWS = [
+    {"group": "billing", "topic": "orders.by.customer.and.country", "lag": 12_345, "note": None},
+    {"group": "b", "topic": "o", "lag": None, "note": "7 is after the end of the log"},
+]
+COLUMNS = ["group", "topic", "lag", "note"]
+
+
+def table(width: int | None, rows: Any = ROWS, columns: Any = COLUMNS, wide: bool = False) -> str:
+    lines = laid_out(rows, columns, width, wide)
+    return "\n".join([*lines.header, *lines.body])
+
+
+def test_without_a_width_nothing_is_cut() -> None:
+    assert table(None) == (
+        "GROUP    TOPIC                             LAG  NOTE\n"
+        "billing  orders.by.customer.and.country  12345  -\n"
+        "b        o                                   -  7 is after the end of the log"
+    )
+
+
+def test_sentences_are_folded_and_names_shortened_in_their_middle() -> None:
+    assert table(60) == (
+        "GROUP    TOPIC                 LAG  NOTE\n"
+        "billing  orders.b…d.country  12345  -\n"
+        "b        o                       -  7 is after the end of\n"
+        "                                    the log"
+    )
+
+
+def test_sentences_without_room_stand_below_their_row() -> None:
+    assert table(40) == (
+        "GROUP    TOPIC                       LAG\n"
+        "    NOTE\n"
+        "billing  orders.by.c….and.country  12345\n"
+        "b        o                             -\n"
+        "    7 is after the end of the log"
+    )
+
+
+def test_columns_without_room_are_named() -> None:
+    assert laid_out(ROWS, COLUMNS, 20).left_out == ["LAG"]
+
+
+def test_columns_that_say_nothing_are_left_out_but_for_a_wide_table() -> None:
+    rows: list[dict[str, Any]] = [{"a": 1, "b": None, "c": "", "d": []}]
+    assert table(None, rows, ["a", "b", "c", "d"]) == "A\n1"
+    assert table(None, rows, ["a", "b", "c", "d"], wide=True) == "A  B  C  D\n1  -  -  -"
+    assert table(None, rows, ["b", "c"]) == "B\n-"
+    assert table(None, rows, ["a", Column("b", always=True)]) == "A  B\n1  -"
+
+
+def test_a_column_may_have_a_header_of_its_own() -> None:
+    assert table(None, [{"end_offset": 7}], [Column("end_offset", "END")]) == "END\n  7"
+
+
+def test_wide_letters_are_counted_as_a_terminal_does() -> None:
+    rows = [{"group": "注文の処理" * 4, "lag": 1}, {"group": "a", "lag": 22}]
+    assert table(20, rows, ["group", "lag"]) == (
+        "GROUP            LAG\n注文の…文の処理    1\na                 22"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        ("", "-"),
+        ([], "-"),
+        (True, "yes"),
+        (False, "no"),
+        (0, "0"),
+        ([1, 2], "1, 2"),
+        ([{"topic": "a", "partitions": [0, 1]}, {"topic": "b", "partitions": [3]}], "a:0-1 b:3"),
+        ("a\nb", "a\\nb"),
+        ("[red]x", "[red]x"),
+    ],
+)
+def test_cells(value: Any, text: str) -> None:
+    assert shown(value) == text
+
+
+CELLS = st.none() | st.integers() | st.text(max_size=40) | st.lists(st.text(max_size=5))
+
+
+@given(
+    st.lists(st.fixed_dictionaries(dict.fromkeys("abcd", CELLS)), min_size=1, max_size=5),
+    st.integers(16, 120),
+)
+def test_no_line_is_wider_than_what_must_stand_and_no_header_is_cut(
+    rows: list[dict[str, Any]], width: int
+) -> None:
+    lines = laid_out(rows, ["a", "b", Column("c", "LONG-HEADER"), "d"], width)
+    least = max([13, 8, *(len(shown(v)) for row in rows for v in row.values() if is_number(v))])
+    for line in [*lines.header, *lines.body]:
+        assert cell_len(line) <= max(width, least)
+        assert line.isprintable()
+    titles = " ".join(lines.header).split() + lines.left_out
+    assert len(titles) == len(set(titles))
+    assert set(titles) <= {"A", "B", "LONG-HEADER", "D"}
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int)
+
+
+PRINTED = st.text(min_size=1, max_size=60).filter(str.isprintable)
+
+
+@given(PRINTED, st.integers(0, 70))
+def test_a_shortened_name_fits_and_keeps_its_ends(text: str, width: int) -> None:
+    cut = shortened(text, width)
+    assert cut == text if cell_len(text) <= width else cell_len(cut) <= width
+    if cut != text and width > 4 and text.isascii():
+        assert text.endswith(cut.rpartition("…")[2])
+        assert text.startswith(cut.partition("…")[0])

@@ -1,0 +1,83 @@
+"""Names are spelled in one way: partitions, hosts, members, and what a terminal would obey."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.errors import CommandError
+from cli.names import (
+    numbered,
+    owned,
+    parse_partitions,
+    partitions_text,
+    plain_host,
+    safe,
+    with_numbers,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("t", ("t", None)),
+        ("t:0", ("t", [0])),
+        ("t:1,4-6", ("t", [1, 4, 5, 6])),
+        ("t:4-5,5,0", ("t", [0, 4, 5])),
+    ],
+)
+def test_partitions_are_named_as_topic_and_numbers(text: str, expected: Any) -> None:
+    assert parse_partitions(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ":1", "t:", "t:-1", "t:1-", "t:a", "t:5-4", "t:0-99999999", "t:2147483648", "t:٣",
+     "t:" + "9" * 5000],
+)  # fmt: skip
+def test_what_names_no_partitions(text: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        parse_partitions(text)
+    assert caught.value.exit_code == 2
+
+
+@given(st.sets(st.integers(0, 300), min_size=1))
+def test_what_is_shown_can_be_typed(numbers: set[int]) -> None:
+    assert parse_partitions(partitions_text("orders", numbers)) == ("orders", sorted(numbers))
+
+
+def test_partitions_by_topic_are_lists_in_json() -> None:
+    found = owned({"b": [1, 0], "a": [2], "none": []})
+    assert found == [
+        {"topic": "a", "partitions": [2]},
+        {"topic": "b", "partitions": [0, 1]},
+    ]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "/127.0.0.1", "client.example/127.0.0.1"])
+def test_a_host_is_its_address(host: str) -> None:
+    assert plain_host(host) == "127.0.0.1"
+
+
+def test_members_are_numbered_in_their_order() -> None:
+    numbers = numbered(["app-1", "app-2"])
+    rows = with_numbers([{"member": "app-2"}, {"member": None}, {"member": "gone"}], numbers)
+    assert [row["member"] for row in rows] == ["#2", None, "gone"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("grün 注文", "grün 注文"),
+        ("a\nb\tc", "a\\nb\\tc"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("caf\udce9", "caf\\udce9"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_escaped(text: str, shown: str) -> None:
+    assert safe(text) == shown
+    assert safe(text).encode()
