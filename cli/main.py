@@ -18,6 +18,7 @@ _COMMANDS = {
     "groups": "cli.groups.commands",
     "offsets": "cli.offsets.commands",
     "configs": "cli.config.configs",
+    "backup": "cli.backup.commands",
     "cluster": "cli.cluster",
     "top": "cli.top",
     "config": "cli.config.check",

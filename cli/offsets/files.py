@@ -30,7 +30,13 @@ _INT_MAX = (1 << 31) - 1
 
 def as_json(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
     """The JSON file of these groups."""
-    listed = [
+    value = {"version": VERSION, "groups": listed(groups)}
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def listed(groups: Mapping[str, Mapping[Partition, Committed]]) -> list[dict[str, Any]]:
+    """The list of groups in a JSON file."""
+    return [
         {
             "group": group_id,
             "offsets": [
@@ -46,7 +52,6 @@ def as_json(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
         }
         for group_id, offsets in groups.items()
     ]
-    return json.dumps({"version": VERSION, "groups": listed}, indent=2, ensure_ascii=False) + "\n"
 
 
 def as_csv(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
@@ -68,16 +73,10 @@ def read(text: str, name: str, group: str | None) -> Groups:
     ``group`` is whom the offsets are for, where the file names no group or another one; a file of
     several groups takes none. CommandError names the line or entry that can't be read.
     """
-    entries = _json_entries(text, name) if text.lstrip()[:1] == "{" else _csv_entries(text, name)
-    groups: Groups = {}
-    for where, entry in entries:
-        group_id, key, found = _entry(entry, f"{name}, {where}")
-        offsets = groups.setdefault(group_id or "", {})
-        if key in offsets:
-            raise CommandError(
-                f"{name}, {where}: {key[0]}-{key[1]} is there twice; keep one", USAGE
-            )
-        offsets[key] = found
+    if text.lstrip()[:1] == "{":
+        groups = from_value(_json(text, name), name)
+    else:
+        groups = _collected(_csv_entries(text, name), name)
     if group is not None:
         if len(groups) > 1:
             raise CommandError(
@@ -89,14 +88,35 @@ def read(text: str, name: str, group: str | None) -> Groups:
     return groups
 
 
-def _json_entries(text: str, name: str) -> Iterable[tuple[str, Any]]:
+def from_value(value: Any, name: str) -> Groups:
+    """The groups of a JSON file's value, that of a backup too; "" where one has no name."""
+    return _collected(_json_entries(value, name), name)
+
+
+def _collected(entries: Iterable[tuple[str, Any]], name: str) -> Groups:
+    groups: Groups = {}
+    for where, entry in entries:
+        group_id, key, found = _entry(entry, f"{name}, {where}")
+        offsets = groups.setdefault(group_id or "", {})
+        if key in offsets:
+            raise CommandError(
+                f"{name}, {where}: {key[0]}-{key[1]} is there twice; keep one", USAGE
+            )
+        offsets[key] = found
+    return groups
+
+
+def _json(text: str, name: str) -> Any:
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except ValueError as error:
         raise CommandError(
             f"{name} is not JSON ({error}); `muster offsets export` writes a file of this form",
             USAGE,
         ) from None
+
+
+def _json_entries(value: Any, name: str) -> Iterable[tuple[str, Any]]:
     groups = value.get("groups")
     if value.get("version") != VERSION or not isinstance(groups, list):
         raise CommandError(

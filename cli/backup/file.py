@@ -1,0 +1,125 @@
+"""The file of a backup: topics, settings and committed offsets as one JSON value.
+
+docs/backup.md has its fields and a worked example. The list of groups has the form of `muster
+offsets export`, so that `muster offsets import` reads a backup too. Records are not in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cli.errors import USAGE, CommandError
+from cli.offsets import files as offset_files
+from cli.times import instant
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class SavedTopic:
+    """A topic without its records; ``configs`` are those that are its own."""
+
+    topic: str
+    partitions: int
+    replication_factor: int
+    configs: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What one file holds."""
+
+    taken_ms: int
+    """Wall time at which it was begun."""
+    cluster: str | None
+    topics: list[SavedTopic] = field(default_factory=list)
+    brokers: dict[int | None, dict[str, str]] = field(default_factory=dict)
+    """Settings changed at run time, by broker; None for those of every broker."""
+    groups: offset_files.Groups = field(default_factory=dict)
+
+
+def to_text(backup: Backup) -> str:
+    """The text of the file."""
+    value: dict[str, Any] = {
+        "version": VERSION,
+        "taken": instant(backup.taken_ms),
+        "taken_ms": backup.taken_ms,
+        "cluster": backup.cluster,
+        "topics": [vars(topic) for topic in backup.topics],
+        "brokers": [
+            {"broker": broker, "configs": configs} for broker, configs in backup.brokers.items()
+        ],
+        "groups": offset_files.listed(backup.groups),
+    }
+    value["sha256"] = _checksum(value)
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def from_text(text: str, name: str, *, edited: bool = False) -> Backup:
+    """The backup in a file's text; ``name`` is the file's, for errors.
+
+    CommandError names what is wrong. Unless ``edited``, a file that was changed after it was
+    written is refused.
+    """
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise CommandError(f"{name} is cut off or no JSON ({error}); take another", USAGE) from None
+    if not isinstance(value, dict) or "sha256" not in value or "topics" not in value:
+        raise CommandError(
+            f"{name} is not a backup; `muster backup create` writes one, and `muster offsets"
+            " import` reads files of offsets alone",
+            USAGE,
+        )
+    if value.get("version") != VERSION:
+        raise CommandError(
+            f"{name} is a backup of version {value.get('version')}; this muster reads {VERSION}",
+            USAGE,
+        )
+    claimed = value.pop("sha256")
+    if claimed != _checksum(value) and not edited:
+        raise CommandError(
+            f"{name} was changed or damaged after it was written: its sha256 is another;"
+            " --edited takes it as it is",
+            USAGE,
+        )
+    try:
+        topics = [SavedTopic(**_checked_topic(entry)) for entry in value["topics"]]
+        brokers = {entry["broker"]: _texts(entry["configs"]) for entry in value["brokers"]}
+        taken_ms, cluster = int(value["taken_ms"]), value["cluster"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise CommandError(f"{name} lacks a field of a backup: {error}", USAGE) from None
+    groups = offset_files.from_value(value, name)
+    return Backup(taken_ms, cluster, topics, brokers, groups)
+
+
+def _checksum(value: Mapping[str, Any]) -> str:
+    """Of the value's shortest JSON with sorted names, so that its layout does not count."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _checked_topic(entry: Any) -> dict[str, Any]:
+    topic, partitions = entry["topic"], entry["partitions"]
+    replication_factor = entry["replication_factor"]
+    if not isinstance(topic, str) or not topic:
+        raise ValueError(f"a topic's name is {topic!r}")
+    for number in (partitions, replication_factor):
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 1 << 31:
+            raise ValueError(f"topic {topic} has {number!r} partitions or replicas")
+    return {
+        "topic": topic,
+        "partitions": partitions,
+        "replication_factor": min(replication_factor, (1 << 15) - 1),
+        "configs": _texts(entry["configs"]),
+    }
+
+
+def _texts(configs: Any) -> dict[str, str]:
+    if not isinstance(configs, dict) or not all(isinstance(v, str) for v in configs.values()):
+        raise ValueError("settings must be names and texts")
+    return configs

@@ -1,0 +1,88 @@
+"""A backup's file: what is written is read, and what was changed, cut or forged is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from cli.backup.file import Backup, SavedTopic, from_text, to_text
+from cli.client.group_reads import Committed
+from cli.errors import CommandError
+from cli.offsets import files as offset_files
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "backup.md"
+BACKUP = Backup(
+    1_795_000_000_123,
+    "oZc2s9nkTb2qTRD90Zvz0A",
+    [SavedTopic("orders", 3, 1, {"retention.ms": "86400000"}), SavedTopic("größe", 1, 1, {})],
+    {None: {"log.cleaner.threads": "2"}, 1: {"num.io.threads": "9"}},
+    {"billing": {("orders", 0): Committed(42, "by hand", 3), ("orders", 2): Committed(0)}},
+)
+
+
+def test_a_backup_is_read_as_it_was_written() -> None:
+    assert from_text(to_text(BACKUP), "f") == BACKUP
+
+
+def test_offsets_import_reads_a_backup() -> None:
+    assert offset_files.read(to_text(BACKUP), "f", None) == BACKUP.groups
+
+
+def test_the_example_on_its_page_is_a_backup() -> None:
+    [example] = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    backup = from_text(example, "docs/backup.md")
+    assert to_text(backup) == example
+    assert backup.topics
+    assert backup.brokers
+    assert backup.groups
+
+
+def test_the_layout_does_not_count_but_every_value_does() -> None:
+    value = json.loads(to_text(BACKUP))
+    assert from_text(json.dumps(value, indent=8), "f") == BACKUP
+    value["groups"][0]["offsets"][0]["offset"] += 1
+    with pytest.raises(CommandError, match=r"changed or damaged.*--edited"):
+        from_text(json.dumps(value), "f")
+    edited = from_text(json.dumps(value), "f", edited=True)
+    assert edited.groups["billing"]["orders", 0].offset == 43
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"version": 2}, "is a backup of version 2; this muster reads 1"),
+        ({"topics": [{"topic": "t"}]}, "lacks a field of a backup: 'partitions'"),
+        (
+            {"topics": [{"topic": "t", "partitions": True, "replication_factor": 1}]},
+            "topic t has True partitions",
+        ),
+        ({"topics": 7}, "lacks a field of a backup"),
+        ({"brokers": [{"broker": None, "configs": {"a": 1}}]}, "settings must be names and texts"),
+        ({"taken_ms": None}, "lacks a field of a backup"),
+        (
+            {"groups": [{"group": "g", "offsets": [{"topic": "t"}]}]},
+            "partition is None; it must be a number",
+        ),
+        ({"groups": None}, "is not a file of offsets"),
+    ],
+)
+def test_a_forged_backup_is_refused_with_what_is_wrong(
+    change: dict[str, object], sentence: str
+) -> None:
+    value = json.loads(to_text(BACKUP)) | change
+    with pytest.raises(CommandError, match=re.escape(sentence)):
+        from_text(json.dumps(value), "f", edited=True)
+
+
+def test_a_cut_file_and_one_of_another_kind_are_refused() -> None:
+    text = to_text(BACKUP)
+    for length in range(0, len(text) - 2, 7):
+        with pytest.raises(CommandError, match=r"cut off or no JSON"):
+            from_text(text[:length], "f")
+    with pytest.raises(CommandError, match=r"is not a backup.*muster backup create"):
+        from_text('{"version": 1, "groups": []}', "f")
+    with pytest.raises(CommandError, match="is not a backup"):
+        from_text("[]", "f")
