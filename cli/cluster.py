@@ -10,7 +10,7 @@ from cli import output
 from cli.client.cluster import Cluster, Connection
 from cli.client.group_reads import list_groups
 from cli.errors import check
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
 from protocol.messages import BY_KEY
 
 _BROKERS = ["broker", "address", "rack", "controller", "leads", "log_bytes"]
@@ -21,6 +21,7 @@ def cluster(
     apis: Annotated[
         bool, typer.Option("--apis", help="Show each broker's APIs and versions instead.")
     ] = False,
+    wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
@@ -35,7 +36,7 @@ def cluster(
     }
     if apis:
         rows = [row for node, found in connections.items() for row in _apis(node, found)]
-        output.show(rows, _APIS, "No brokers", json)
+        output.show(rows, _APIS, "No brokers", json, wide=wide)
         return
     partitions = [p for topic in answer["topics"] for p in topic["partitions"]]
     brokers = [
@@ -66,7 +67,7 @@ def cluster(
     title = f"cluster {view['cluster'] or 'without an id'}  {'  '.join(counts)}"
     for trouble in ("without_leader", "under_replicated"):
         title += f"  {view[trouble]} {trouble.replace('_', ' ')}" if view[trouble] else ""
-    output.show_table(brokers, _BROKERS, "No brokers", title)
+    output.show_table(brokers, _BROKERS, "No brokers", title, wide=wide)
 
 
 def _log_bytes(connection: Connection) -> int | None:

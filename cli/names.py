@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from cli.errors import USAGE, CommandError
 
 MOST_PARTITIONS = 100_000
 """More than a topic has: a range that is longer is a slip."""
 
-Owned = list[dict[str, object]]
+Owned = list[dict[str, Any]]
 """Partitions as JSON has them: ``[{"topic": "orders", "partitions": [0, 1]}]``."""
 
 
@@ -86,13 +87,15 @@ def plain_host(host: str) -> str:
     return host.rpartition("/")[2]
 
 
-def numbered(members: Iterable[str]) -> dict[str, str]:
-    """Member ids by the short names that tables show: ``#1``, ``#2``, in the order given."""
-    return {member: f"#{number}" for number, member in enumerate(members, 1)}
+def numbered(
+    rows: Sequence[dict[str, Any]], members: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The rows for a table: what stands in ``member`` by its short name, ``#1``, ``#2``.
 
-
-def with_numbers(
-    rows: Sequence[dict[str, object]], numbers: Mapping[str, str]
-) -> list[dict[str, object]]:
-    """The rows for a table: what stands in ``member`` by its number."""
-    return [{**row, "member": numbers.get(str(row["member"]), row["member"])} for row in rows]
+    The numbers follow the order of ``members``, whose client and host come beside.
+    """
+    known = {
+        each["member"]: {"member": f"#{number}", "client": each["client"], "host": each["host"]}
+        for number, each in enumerate(members, 1)
+    }
+    return [{**row, **known.get(row["member"], {})} for row in rows]

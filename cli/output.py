@@ -46,7 +46,7 @@ def show(
     json: bool,
     title: str = "",
     *,
-    wide: bool = False,
+    wide: bool | None = None,
 ) -> None:
     """Show rows as JSON with every field, or as a table of some columns."""
     if json:
@@ -61,12 +61,12 @@ def show_table(
     empty: str,
     title: str = "",
     *,
-    wide: bool = False,
+    wide: bool | None = None,
 ) -> None:
     """Print rows as a table with numbers on the right, or ``empty`` where there are none.
 
     On a terminal the table fits its width. In a file or a pipe, and where it is asked to be
-    ``wide``, nothing is shortened, folded or left out.
+    ``wide``, nothing is shortened, folded or left out; None: the command has no such option.
     """
     if not rows:
         say(empty)
@@ -74,14 +74,14 @@ def show_table(
     if title:
         say(safe(title))
     fits = sys.stdout.isatty() and not wide
-    lines = laid_out(rows, columns, terminal_width() if fits else None, every_column=wide)
+    lines = laid_out(rows, columns, terminal_width() if fits else None, every_column=bool(wide))
     if sys.stdout.isatty():
         Console(highlight=False).print(_styled(lines, header_alone=True), soft_wrap=True)
     else:
         say("\n".join(lines.header))
     say("\n".join(lines.body))
     if lines.left_out:
-        say(_left_out(lines))
+        say(_left_out(lines, "a wider terminal or a pipe" if wide is None else "--wide"))
 
 
 def table(rows: Sequence[Row], columns: Columns) -> Text:
@@ -98,12 +98,13 @@ def _styled(lines: Lines, header_alone: bool = False) -> Text:
     text = Text("\n".join(lines.header), "bold")
     if header_alone:
         return text
-    below = [*lines.body, *([_left_out(lines)] if lines.left_out else [])]
+    left_out = [_left_out(lines, "a wider terminal")] if lines.left_out else []
+    below = [*lines.body, *left_out]
     return Text("\n").join([text, *map(Text, below)])
 
 
-def _left_out(lines: Lines) -> str:
-    return f"(too narrow for {', '.join(lines.left_out)}; --wide shows all)"
+def _left_out(lines: Lines, remedy: str) -> str:
+    return f"(too narrow for {', '.join(lines.left_out)}; {remedy} shows all)"
 
 
 def progress(items: Iterable[Item], doing: str, total: int | None = None) -> Iterator[Item]:

@@ -22,7 +22,7 @@ from rich.text import Text
 from cli import clock, output
 from cli.errors import CommandError
 from cli.http import Api, group_path
-from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout
+from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout, Wide
 
 Value = dict[str, Any]
 Partition = tuple[str, str]
@@ -77,6 +77,7 @@ def top(
         float, typer.Option("--every", min=0.05, help="Seconds between two views.")
     ] = 1.0,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Lines of each table.")] = 10,
+    wide: Wide = False,
     http: Http = HTTP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
@@ -94,14 +95,14 @@ def top(
         if json:
             output.show_json(view)
         else:
-            _print(view)
+            _print(view, wide)
         return
     with contextlib.suppress(KeyboardInterrupt):
         while json or not sys.stdout.isatty():
             if json:
                 output.show_json_line(view)
             else:
-                _print(view)
+                _print(view, wide)
                 output.say("")
                 sys.stdout.flush()
             clock.sleep(every)
@@ -258,11 +259,11 @@ def _head(view: Value) -> str:
     )
 
 
-def _print(view: Value) -> None:
+def _print(view: Value, wide: bool) -> None:
     output.say(_head(view))
     for name, columns in _TABLES.items():
         output.say("")
-        output.show_table(view[name], columns, f"No {name}")
+        output.show_table(view[name], columns, f"No {name}", wide=wide)
 
 
 def _drawn(view: Value) -> Any:

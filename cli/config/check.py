@@ -11,7 +11,7 @@ import typer
 from cli import output
 from cli.errors import FOUND, CommandError
 from cli.files import read_text
-from cli.options import Json
+from cli.options import Json, Wide
 
 app = typer.Typer(help="Check configuration files.", no_args_is_help=True)
 
@@ -33,11 +33,14 @@ def check(
     strict: Annotated[
         bool, typer.Option("--strict", help="Count unknown settings as faults.")
     ] = False,
+    wide: Wide = False,
     json: Json = False,
 ) -> None:
     """Show which settings are honoured, without effect, unknown or bad; exit 4 for bad ones."""
     rows = sorted(rows_of(file), key=lambda row: (_ORDER.index(row["verdict"]), row["setting"]))
-    output.show(rows, ["setting", "value", "verdict", "why"], f"{file} sets nothing", json)
+    output.show(
+        rows, ["setting", "value", "verdict", "why"], f"{file} sets nothing", json, wide=wide
+    )
     faults = [row for row in rows if row["verdict"] in ((BAD, UNKNOWN) if strict else (BAD,))]
     if faults:
         counted = output.counted(len(faults), "fault")

@@ -27,6 +27,7 @@ from cli.options import (
     DryRunAtBroker,
     Json,
     Timeout,
+    Wide,
     name_and_value,
 )
 
@@ -110,6 +111,7 @@ def get(
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also show settings at their defaults.")
     ] = False,
+    wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
@@ -132,7 +134,10 @@ def get(
         return
     columns = ["setting", "value", "source", *(["changeable"] if broker is not None else [])]
     output.show_table(
-        rows, columns, f"{resource}: all settings are at their defaults; --all shows them"
+        rows,
+        columns,
+        f"{resource}: all settings are at their defaults; --all shows them",
+        wide=wide,
     )
 
 

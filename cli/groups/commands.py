@@ -17,7 +17,8 @@ from cli.groups.reset import reset
 from cli.groups.watch import watch
 from cli.groups.why import why
 from cli.layout import Column, Columns
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.names import numbered
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
 
 app = typer.Typer(
     help="List, describe, explain, watch, reset and delete consumer groups.", no_args_is_help=True
@@ -44,18 +45,20 @@ def list_groups(
     state: Annotated[
         list[str] | None, typer.Option("--state", help="Only groups in this state; repeatable.")
     ] = None,
+    wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
     """List the groups."""
     rows = group_reads.list_groups(Cluster(bootstrap, timeout_s=timeout), state or [])
-    output.show(rows, ["group", "state", "type", "protocol_type"], "No groups yet", json)
+    output.show(rows, ["group", "state", "type", "protocol_type"], "No groups yet", json, wide=wide)
 
 
 @app.command()
 def describe(
     groups: Groups,
+    wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
@@ -72,10 +75,13 @@ def describe(
             f"{entry['group']}  {entry['state']}{protocol}  members {len(entry['members'])}"
             f"  coordinator {entry['coordinator']}"
         )
-        output.show_table(entry["members"], _MEMBERS, "No members")
+        members = [] if wide else entry["members"]
+        shown = numbered(entry["members"], members)
+        output.show_table(shown, _MEMBERS, "No members", wide=wide)
         output.say("")
         columns = [*_offset_columns(entry["offsets"]), "metadata"]
-        output.show_table(entry["offsets"], columns, "No committed offsets")
+        shown = numbered(entry["offsets"], members)
+        output.show_table(shown, columns, "No committed offsets", wide=wide)
 
 
 def _offset_columns(rows: list[output.Row]) -> Columns:
@@ -98,19 +104,20 @@ def _describe(cluster: Cluster, group_id: str) -> dict[str, Any]:
 @app.command()
 def members(
     groups: Groups,
+    wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
     """Show the members of groups, their hosts, and what each owns."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    rows = [
-        {"group": group_id, **member}
-        for group_id in groups
-        for member in group_reads.known_group(cluster, group_id)[0].members
-    ]
+    rows: list[output.Row] = []
+    for group_id in groups:
+        found = group_reads.known_group(cluster, group_id)[0].members
+        named = found if wide or json else numbered(found, found)
+        rows += ({"group": group_id, **member} for member in named)
     several = ["group"] if len(groups) > 1 else []
-    output.show(rows, [*several, *_MEMBERS], "No members", json)
+    output.show(rows, [*several, *_MEMBERS], "No members", json, wide=wide)
 
 
 @app.command()
@@ -126,6 +133,7 @@ def lag(
             " outside its log.",
         ),
     ] = None,
+    wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
@@ -145,13 +153,21 @@ def lag(
         )
         found = offset_rows(cluster, committed, group.owners)
         if groups and not total:
-            rows += ({"group": group_id, **row} for row in found)
+            short = found if wide or json else numbered(found, group.members)
+            rows += ({"group": group_id, **row} for row in short)
         else:
             rows.append(_sum(group, found))
     columns: Columns = ["group", "state", "members", "partitions", "lag", "unknown", "out_of_range"]
     if groups and not total:
-        columns = [*(["group"] if len(groups) > 1 else []), *_offset_columns(rows)]
-    output.show(rows, columns, "No committed offsets" if groups else "No groups yet", json)
+        columns = [
+            *(["group"] if len(groups) > 1 else []),
+            *_offset_columns(rows),
+            "client",
+            "host",
+        ]
+    output.show(
+        rows, columns, "No committed offsets" if groups else "No groups yet", json, wide=wide
+    )
     if fail_above is not None:
         _fail_above(rows, fail_above)
 

@@ -17,7 +17,7 @@ from cli.client.cluster import Cluster
 from cli.client.group_reads import Group, known_group
 from cli.errors import REFUSED, USAGE, CommandError
 from cli.groups.removal import GONE, remove
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
 from cli.plans import DryRun, Execute, Plan
 from protocol import errors
 
@@ -48,6 +48,7 @@ def evict(
     ] = "evicted by muster groups evict",
     dry_run: DryRun = False,
     execute: Execute = False,
+    wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
@@ -67,7 +68,7 @@ def evict(
     found = known_group(cluster, group)[0]
     chosen = _chosen(found, members or (), instance or ())
     if not json:
-        _show(found, chosen, plan.title)
+        _show(found, chosen, plan.title, wide)
     elif plan.shows_json:
         _show_json(group, chosen, False)
     what = output.counted(len(chosen), "member")
@@ -113,9 +114,9 @@ def _named(member: output.Row) -> str:
     return f"{member['member']}{instance}"
 
 
-def _show(group: Group, chosen: Sequence[output.Row], title: str) -> None:
+def _show(group: Group, chosen: Sequence[output.Row], title: str, wide: bool) -> None:
     output.say(f"{group.group_id}  {group.state}  members {len(group.members)}")
-    output.show_table(chosen, _COLUMNS, "", title)
+    output.show_table(chosen, _COLUMNS, "", title, wide=wide)
     output.say(_THEN.format(them="them" if len(chosen) > 1 else "it"))
 
 

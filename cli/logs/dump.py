@@ -16,7 +16,7 @@ from cli import output
 from cli.errors import FOUND, USAGE, CommandError
 from cli.logs.entries import Content, content_of
 from cli.logs.files import Entry, kind_of, read_file
-from cli.options import Json
+from cli.options import Json, Wide
 from cli.times import instant
 
 app = typer.Typer(help="Show what is in log files.", no_args_is_help=True)
@@ -44,6 +44,7 @@ def dump(
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, help="At most this many entries.")
     ] = None,
+    wide: Wide = False,
     json: Json = False,
 ) -> None:
     """Show segments, records, indexes, snapshots and checkpoints; exit with 4 if one is damaged.
@@ -54,7 +55,7 @@ def dump(
         raise CommandError(f"{path} does not exist", USAGE)
     try:
         damaged = (
-            _dump_directory(path, json)
+            _dump_directory(path, json, wide)
             if path.is_dir()
             else _dump_file(path, records, content, offset, limit, json)
         )
@@ -89,7 +90,7 @@ def _dump_file(
 # --------------------------------------------------------------------------------- directories
 
 
-def _dump_directory(path: Path, json: bool) -> bool:
+def _dump_directory(path: Path, json: bool, wide: bool) -> bool:
     partitions = [
         folder for folder in sorted(path.iterdir()) if folder.is_dir() and _is_partition(folder)
     ]
@@ -97,12 +98,12 @@ def _dump_directory(path: Path, json: bool) -> bool:
         named = output.progress(partitions, "reading partitions")
         rows = [_partition_row(folder) for folder in named]
         title = f"{path}: {output.counted(len(rows), 'partition')}"
-        output.show(rows, _PARTITION_COLUMNS, "", json, title)
+        output.show(rows, _PARTITION_COLUMNS, "", json, title, wide=wide)
         return any(row["damage"] for row in rows)
     files = [file for file in sorted(path.iterdir()) if file.is_file() and kind_of(file)]
     rows = [_file_row(file) for file in output.progress(files, "reading files")]
     empty = f"{path} has no files of a log, and no directories of partitions"
-    output.show(rows, _FILE_COLUMNS, empty, json)
+    output.show(rows, _FILE_COLUMNS, empty, json, wide=wide)
     return any(row["damage"] for row in rows)
 
 

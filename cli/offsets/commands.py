@@ -27,7 +27,7 @@ from cli.offsets.changes import (
     with_true_epochs,
 )
 from cli.offsets.expiring import expiring
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
 from cli.plans import DryRun, Execute
 
 app = typer.Typer(
@@ -50,6 +50,7 @@ class Format(StrEnum):
 def get(
     group: Group,
     topic: Topics = None,
+    wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
@@ -61,7 +62,8 @@ def get(
     bounds = bounds_of(cluster, keys)
     rows = [_row(key, committed[key], bounds.get(key)) for key in keys]
     outside = ["lost_records", "verdict"] if any(row["verdict"] for row in rows) else []
-    output.show(rows, [*_COLUMNS, *outside, *_MORE], f"{group} has committed no offsets", json)
+    columns = [*_COLUMNS, *outside, *_MORE]
+    output.show(rows, columns, f"{group} has committed no offsets", json, wide=wide)
 
 
 def _row(key: Partition, found: Committed, log: Bounds | None) -> output.Row:

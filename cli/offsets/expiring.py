@@ -8,7 +8,7 @@ import typer
 
 from cli import output
 from cli.http import Api
-from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout
+from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout, Wide
 from cli.times import duration_ms, instant, span
 
 
@@ -17,6 +17,7 @@ def expiring(
         str, typer.Option("--within", metavar="TIME", help="Such as 30m, 12h or 7d.")
     ] = "1d",
     group: Annotated[str | None, typer.Option("--group", help="Only this group.")] = None,
+    wide: Wide = False,
     http: Http = HTTP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
@@ -35,4 +36,4 @@ def expiring(
         row["in"] = span(row["expires_in_ms"]) if row["expires_in_ms"] else "at the next check"
         row["committed"] = instant(row["committed_ms"])
     columns = ["group", "topic", "partition", "offset", "committed", "expires", "in", "why"]
-    output.show_table(rows, columns, f"No offset expires within {within}")
+    output.show_table(rows, columns, f"No offset expires within {within}", wide=wide)

@@ -14,6 +14,7 @@ from cli.client.configs import describe as describe_configs
 from cli.client.new_topics import NewTopic, create_topics, settled
 from cli.client.offsets_at import EARLIEST, LATEST, offsets_at
 from cli.errors import CommandError, check
+from cli.layout import Column, Columns
 from cli.options import (
     BOOTSTRAP,
     TIMEOUT_S,
@@ -21,12 +22,22 @@ from cli.options import (
     DryRunAtBroker,
     Json,
     Timeout,
+    Wide,
     name_and_value,
 )
 from cli.topics.deletion import delete
 from protocol.errors import TOPIC_ALREADY_EXISTS
 
 app = typer.Typer(help="Create, list, describe, grow and delete topics.", no_args_is_help=True)
+
+_PARTITIONS: Columns = [
+    "partition",
+    "leader",
+    "replicas",
+    "in_sync",
+    Column("start_offset", "START"),
+    Column("end_offset", "END"),
+]
 
 
 @app.command()
@@ -70,6 +81,7 @@ def create(
 @app.command("list")
 def list_topics(
     internal: Annotated[bool, typer.Option(help="Show internal topics too.")] = False,
+    wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
@@ -87,7 +99,9 @@ def list_topics(
         if internal or not topic["is_internal"]
     ]
     columns = ["topic", "partitions", "replicas", *(["internal"] if internal else [])]
-    output.show(rows, columns, "No topics yet; `muster topics create NAME` creates one", json)
+    output.show(
+        rows, columns, "No topics yet; `muster topics create NAME` creates one", json, wide=wide
+    )
 
 
 def _own_settings(cluster: Cluster, topic: str) -> dict[str, str]:
@@ -100,6 +114,7 @@ def _own_settings(cluster: Cluster, topic: str) -> dict[str, str]:
 @app.command()
 def describe(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
@@ -134,11 +149,12 @@ def describe(
     if json:
         output.show_json(described)
         return
-    columns = ["partition", "leader", "replicas", "in_sync", "start_offset", "end_offset"]
     for entry in described:
         settings = ", ".join(f"{k}={v}" for k, v in sorted(entry["configs"].items()))
         title = f"{entry['topic']}  id {entry['topic_id'] or '-'}  {settings}"
-        output.show_table(entry["partitions"], columns, "No partitions", title.rstrip())
+        output.show_table(
+            entry["partitions"], _PARTITIONS, "No partitions", title.rstrip(), wide=wide
+        )
 
 
 @app.command()

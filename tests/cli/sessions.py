@@ -3,8 +3,8 @@
 A line that begins with `$ ` is a command; below it stands what it prints, with standard error
 behind `! ` and an exit code other than 0 as `(exit N)`. Lines that begin with `#` are remarks.
 `muster` runs inside this process. What differs from run to run is replaced by as many letters:
-ports (NNNNN), ids (xxxx); `FOLDER` stands for a folder of the test. `MUSTER_GOLDEN=write` writes
-the files anew (`make golden`); the diff is what gets reviewed.
+ports (NNNNN), ids (xxxx), times of these days (nnnn-nn-nn); `FOLDER` stands for a folder of the
+test. `MUSTER_GOLDEN=write` writes the files anew (`make golden`); the diff is what gets reviewed.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
+from datetime import date
 from pathlib import Path
 
 from cli.main import run_client
 
 GOLDEN = Path(__file__).parent / "golden"
 FOLDER = "."
+RECENT_DAYS = 3
 WRITES = os.environ.get("MUSTER_GOLDEN") == "write"
 
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\d)T[0-9:.]{8,12}Z")
 _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d{5}\b")
 
 
@@ -68,7 +71,14 @@ def steady(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
     for found, instead in replaced:
         text = text.replace(found, instead)
     text = _UUID.sub(lambda match: re.sub(r"[0-9a-f]", "x", match[0]), text)
+    text = _INSTANT.sub(_steady_instant, text)
     return _PORT.sub("NNNNN", text)
+
+
+def _steady_instant(match: re.Match[str]) -> str:
+    """An instant that lies by the test's own clock, such as a day ago, without its digits."""
+    days = (date.today() - date.fromisoformat(match[1])).days
+    return match[0] if abs(days) > RECENT_DAYS else re.sub(r"\d", "n", match[0])
 
 
 def play(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:

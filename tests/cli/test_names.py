@@ -16,7 +16,6 @@ from cli.names import (
     partitions_text,
     plain_host,
     safe,
-    with_numbers,
 )
 
 
@@ -63,9 +62,13 @@ def test_a_host_is_its_address(host: str) -> None:
 
 
 def test_members_are_numbered_in_their_order() -> None:
-    numbers = numbered(["app-1", "app-2"])
-    rows = with_numbers([{"member": "app-2"}, {"member": None}, {"member": "gone"}], numbers)
-    assert [row["member"] for row in rows] == ["#2", None, "gone"]
+    members = [{"member": f"app-{n}", "client": "app", "host": f"10.0.0.{n}"} for n in (1, 2)]
+    rows = numbered([{"member": "app-2"}, {"member": None}, {"member": "gone"}], members)
+    assert rows == [
+        {"member": "#2", "client": "app", "host": "10.0.0.2"},
+        {"member": None},
+        {"member": "gone"},
+    ]
 
 
 @pytest.mark.parametrize(
