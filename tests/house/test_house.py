@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("protocol", "offsets", "coordinator", "log", "broker", "cli", "pipeline")
+ROOMS = ("protocol", "verdicts", "offsets", "coordinator", "log", "broker", "cli", "pipeline")
 MODULE_LINES = 400
 FUNCTION_LINES = 60
 

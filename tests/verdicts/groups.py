@@ -1,0 +1,106 @@
+"""Facts for tests: a group ``billing`` at a fixed time, with as little said as a case needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from verdicts.facts import (
+    EMPTY,
+    STABLE,
+    AwaitedFacts,
+    GroupFacts,
+    MemberFacts,
+    PartitionFacts,
+    ReturnFacts,
+)
+
+NOW_MS = 1_795_349_131_000
+"""2026-11-22T12:05:31Z"""
+
+
+def ago(seconds: float) -> int:
+    """The wall time so long before now."""
+    return NOW_MS - round(seconds * 1000)
+
+
+def member(name: str = "m1", silent_s: float | None = 1.6, **fields: Any) -> MemberFacts:
+    """A member with a session timeout of 45 s."""
+    silent_ms = None if silent_s is None else round(silent_s * 1000)
+    fields = {"client": "app", "host": "/10.0.0.7", "session_timeout_ms": 45_000, **fields}
+    return MemberFacts(name, silent_ms=silent_ms, **fields)
+
+
+def at(
+    partition: int,
+    committed: int | None,
+    end: int,
+    *,
+    start: int = 0,
+    stands: float | None = None,
+    moved: float | None = None,
+    commits: float | None = None,
+    oldest: float | None = None,
+    owner: str | None = "m1",
+    topic: str = "orders",
+    has_grown: bool = True,
+) -> PartitionFacts:
+    """A partition: times are seconds before now, such as that of its oldest unread record."""
+
+    def before(seconds: float | None) -> int | None:
+        return None if seconds is None else ago(seconds)
+
+    return PartitionFacts(
+        topic=topic,
+        partition=partition,
+        committed=committed,
+        log_start=start,
+        log_end=end,
+        committed_ms=before(commits if commits is not None else moved),
+        moved_ms=before(moved),
+        stands_since_ms=before(stands),
+        unread_since_ms=before(oldest),
+        owner=owner,
+        has_grown=has_grown,
+    )
+
+
+def stable(*partitions: PartitionFacts, **fields: Any) -> GroupFacts:
+    """A group that has been Stable for an hour, with member m1."""
+    fields = {"members": (member(),), "state_since_ms": ago(3600), **fields}
+    return GroupFacts("billing", STABLE, protocol_type="consumer", partitions=partitions, **fields)
+
+
+def empty(*partitions: PartitionFacts, for_s: float | None = 3600, **fields: Any) -> GroupFacts:
+    """A group that has been Empty for so long."""
+    since_ms = None if for_s is None else ago(for_s)
+    fields = {"protocol_type": "consumer", **fields}
+    nobodys = [each._replace(owner=None) for each in partitions]
+    return GroupFacts("billing", EMPTY, since_ms, partitions=nobodys, **fields)
+
+
+def simple(*partitions: PartitionFacts) -> GroupFacts:
+    """A group of clients that assign partitions to themselves."""
+    return empty(*partitions, protocol_type=None)
+
+
+def joining(*awaited: str, for_s: float, members: Any, phase: str = "join") -> GroupFacts:
+    """A group that waits for members until 50 s from now."""
+    return GroupFacts(
+        "billing",
+        "PreparingRebalance",
+        ago(for_s),
+        "consumer",
+        members=members,
+        awaits=AwaitedFacts(phase, ago(-50), awaited),
+    )
+
+
+def returns(times: int, **fields: Any) -> ReturnFacts:
+    """A client that came back so often, every ten seconds until ten seconds ago."""
+    fields = {"client": "app", "host": "/10.0.0.7", **fields}
+    return ReturnFacts("m9", at_ms=every_ten_seconds(times), **fields)
+
+
+def every_ten_seconds(times: int) -> tuple[int, ...]:
+    """So many times until ten seconds ago."""
+    return tuple(ago(10 * number) for number in range(times, 0, -1))

@@ -1,0 +1,410 @@
+"""The judge: facts in a table, with the verdict of each and the sentence that a person reads."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.verdicts.groups import (
+    NOW_MS,
+    ago,
+    at,
+    empty,
+    every_ten_seconds,
+    joining,
+    member,
+    returns,
+    simple,
+    stable,
+)
+from verdicts.facts import AwaitedFacts, GroupFacts, MemberFacts, PartitionFacts, ReturnFacts
+from verdicts.findings import Finding
+from verdicts.judge import Judgement, judge
+from verdicts.names import Verdict
+from verdicts.thresholds import Thresholds
+
+TWO = (member(), member("m2", host="/10.0.0.8"))
+MEANWHILE = "while other partitions of orders move; m1 on 10.0.0.7 owns it"
+
+
+def judged(facts: GroupFacts, **thresholds: int) -> Judgement:
+    return judge(facts, Thresholds(**thresholds), NOW_MS)
+
+
+# fmt: off
+TABLE = [
+    # ---- nothing is wrong
+    ("all is read", stable(at(0, 9, 9), at(1, 4, 4)),
+     "OK", "every record of 2 partitions is read"),
+    ("an empty partition that nobody ever commits", stable(at(0, None, 0), at(1, 9, 9)),
+     "OK", "every record of 2 partitions is read"),
+    ("an empty partition that begins late", stable(at(0, None, 7, start=7)),
+     "OK", "every record of 1 partition is read"),
+    ("a few records to read", stable(at(0, 5, 9, moved=2, stands=2, oldest=3)),
+     "OK", "4 records to read, nothing is late"),
+    ("idle for a day, then one record", stable(at(0, 9, 10, moved=86_400, commits=4, stands=3)),
+     "OK", "1 record to read, nothing is late"),
+    ("a batch group that has read all", empty(at(0, 9, 9, moved=7200)),
+     "OK", "every record of 1 partition is read; the group has no members"),
+    ("a group that does nothing yet", stable(),
+     "OK", "nothing is committed yet"),
+    ("a topic that is not here", stable(PartitionFacts("gone", 0, 5)),
+     "OK", "every record of 1 partition is read"),
+    ("a topic that nobody subscribes any more",
+     stable(at(0, 5, 9, moved=9000, stands=9000, oldest=9000, owner=None), at(0, 3, 3, topic="new"),
+            subscribed={"new"}),
+     "OK", "every record of 1 partition is read"),
+    ("the same, of a client that does not say what it subscribes",
+     stable(at(0, 5, 9, moved=9000, stands=9000, oldest=9000, owner=None),
+            at(0, 3, 3, topic="new")),
+     "OK", "every record of 1 partition is read"),
+
+    # ---- outside the log
+    ("above the end", stable(at(3, 60_000, 50_000, moved=60)),
+     "OUT_OF_RANGE", "orders:3 is committed at 60000, 10,000 records above the end of its log at"
+     " 50000 by a commit of 2026-11-22T12:04:31Z; m1 on 10.0.0.7 owns it"),
+    ("below the start", stable(at(3, 10, 50_000, start=40_000, moved=1)),
+     "OUT_OF_RANGE", "orders:3 is committed at 10, but its log begins at 40000: 39,990 records are"
+     " lost to the group; m1 on 10.0.0.7 owns it"),
+    ("below the start of a log that is empty by now", empty(at(0, 7, 8, start=8)),
+     "OUT_OF_RANGE", "orders:0 is committed at 7, but its log begins at 8: 1 record is lost to the"
+     " group"),
+
+    # ---- blocked
+    ("it heartbeats and does not rejoin", joining("m2", for_s=10, members=TWO),
+     "BLOCKED", "a rebalance since 2026-11-22T12:05:21Z waits for m2 on 10.0.0.8 until"
+     " 2026-11-22T12:06:21Z at the latest: it still heartbeats, 1.6 s ago, but does not rejoin"),
+    ("a silent static one",
+     joining("m2", for_s=20, members=(member(), member("m2", silent_s=30, instance="i-2"))),
+     "BLOCKED", "a rebalance since 2026-11-22T12:05:11Z waits for i-2 (m2) on 10.0.0.7 until"
+     " 2026-11-22T12:06:21Z at the latest: nothing heard for 30.0 s, its session ends in 15.0 s"),
+    ("an id that was given out and not used", joining("m7", for_s=20, members=TWO),
+     "BLOCKED", "a rebalance since 2026-11-22T12:05:11Z waits for m7 until 2026-11-22T12:06:21Z at"
+     " the latest: it was given its id and has not joined with it"),
+    ("two", joining("m1", "m2", for_s=20, members=TWO),
+     "BLOCKED", "a rebalance since 2026-11-22T12:05:11Z waits for m1 on 10.0.0.7 until"
+     " 2026-11-22T12:06:21Z at the latest: it still heartbeats, 1.6 s ago, but does not rejoin"
+     " (one of 2 that are awaited)"),
+    ("its assignment is not fetched", joining("m2", for_s=20, members=TWO, phase="sync"),
+     "BLOCKED", "a rebalance since 2026-11-22T12:05:11Z waits for m2 on 10.0.0.8 until"
+     " 2026-11-22T12:06:21Z at the latest: it still heartbeats, 1.6 s ago, but does not sync"),
+    ("as long as any rebalance", joining("m2", for_s=9.9, members=TWO),
+     "OK", "nothing is committed yet"),
+    ("the first members of a group", joining("m2", for_s=60, members=TWO, phase="initial delay"),
+     "OK", "nothing is committed yet"),
+
+    # ---- stalled
+    ("no progress", stable(at(0, 5, 9, moved=40, stands=30)),
+     "STALLED", "4 unread records wait in orders:0; it has stood at 5 since 2026-11-22T12:05:01Z;"
+     " m1 on 10.0.0.7 owns it and is alive, heard 1.6 s ago"),
+    ("not so long yet", stable(at(0, 5, 9, moved=40, stands=29.9)),
+     "OK", "4 records to read, nothing is late"),
+    ("it goes on committing the same offset", stable(at(0, 5, 9, moved=40, stands=30, commits=2)),
+     "STALLED", "4 unread records wait in orders:0; it has stood at 5 since 2026-11-22T12:05:01Z;"
+     " m1 on 10.0.0.7 owns it and goes on committing the same offset"),
+    ("a silent member", stable(at(0, 5, 9, stands=40), members=(member(silent_s=38),)),
+     "STALLED", "4 unread records wait in orders:0; it has stood at 5 since 2026-11-22T12:04:51Z;"
+     " m1 on 10.0.0.7 owns it and is silent: nothing heard for 38.0 s, its session ends in 7.0 s"),
+    ("never a commit", stable(at(0, None, 9, stands=31), at(1, 3, 3)),
+     "STALLED", "9 unread records wait in orders:0; it has had unread records since"
+     " 2026-11-22T12:05:00Z and never a commit; m1 on 10.0.0.7 owns it and is alive, heard 1.6 s"
+     " ago"),
+    ("never a commit anywhere, of records of before",
+     stable(at(0, None, 9, stands=31, has_grown=False)),
+     "STALLED", "9 unread records wait in orders:0; it has had unread records since"
+     " 2026-11-22T12:05:00Z and never a commit; m1 on 10.0.0.7 owns it and is alive, heard 1.6 s"
+     " ago"),
+    ("it may have begun at the end", stable(at(0, None, 9, stands=99, has_grown=False),
+                                            at(1, 3, 3, moved=9)),
+     "OK", "9 records to read, nothing is late"),
+    ("all that it owns",
+     stable(at(0, 5, 9, stands=31), at(2, 1, 2, stands=44), at(1, 5, 9, stands=31)),
+     "STALLED", "9 unread records wait in orders:0-2; orders:2 has stood at 1 since"
+     " 2026-11-22T12:04:47Z; m1 on 10.0.0.7 owns them and is alive, heard 1.6 s ago"),
+    ("of two members one",
+     stable(at(0, 5, 9, stands=31, moved=40), at(1, 9, 9, moved=1, owner="m2"), members=TWO),
+     "STALLED", "4 unread records wait in orders:0; it has stood at 5 since 2026-11-22T12:05:00Z;"
+     " m1 on 10.0.0.7 owns it and is alive, heard 1.6 s ago"),
+    ("a new owner has its time", stable(at(0, 5, 9, stands=900), state_since_ms=ago(29)),
+     "OK", "4 records to read, nothing is late"),
+    ("while it rebalances", joining("m2", for_s=1, members=TWO)._replace(
+        partitions=[at(0, 5, 9, stands=900)]),
+     "OK", "4 records to read, nothing is late"),
+    ("a client that assigns to itself and goes on committing",
+     simple(at(0, 5, 9, moved=90, stands=90, commits=4)),
+     "STALLED", "4 unread records wait in orders:0; it has stood at 5 since 2026-11-22T12:04:01Z,"
+     " though a client that is no member goes on committing"),
+
+    # ---- dead letters
+    ("its neighbour of the same member moves",
+     stable(at(0, 5, 9, stands=31, moved=40), at(1, 9, 9, moved=5)),
+     "DEAD_LETTER", f"orders:0 has stood at 5 since 2026-11-22T12:05:00Z with 4 unread records,"
+     f" {MEANWHILE}"),
+    ("a neighbour that has newer records to read",
+     stable(at(0, 5, 9, stands=31, moved=40), at(1, 7, 9, moved=5, stands=1, oldest=3)),
+     "DEAD_LETTER", f"orders:0 has stood at 5 since 2026-11-22T12:05:00Z with 4 unread records,"
+     f" {MEANWHILE}"),
+    ("its only one, committed again and again, while others' move",
+     stable(at(0, 5, 9, stands=31, moved=40, commits=3), at(1, 9, 9, moved=5, owner="m2"),
+            members=TWO),
+     "DEAD_LETTER", f"orders:0 has stood at 5 since 2026-11-22T12:05:00Z with 4 unread records,"
+     f" {MEANWHILE}"),
+    ("a neighbour that has long been idle tells nothing",
+     stable(at(0, 5, 9, stands=31, moved=40), at(1, 9, 9, moved=50, commits=2)),
+     "STALLED", "4 unread records wait in orders:0; it has stood at 5 since 2026-11-22T12:05:00Z;"
+     " m1 on 10.0.0.7 owns it and is alive, heard 1.6 s ago"),
+    ("a backlog that is read partition by partition",
+     stable(at(0, 5, 9, stands=58, moved=59, oldest=59), at(1, 5, 900, moved=5, oldest=59)),
+     "OK", "899 records to read, nothing is late"),
+    ("the same of clients that assign to themselves",
+     simple(at(0, 5, 9, stands=31, moved=40), at(1, 9, 9, moved=5)),
+     "DEAD_LETTER", "orders:0 has stood at 5 since 2026-11-22T12:05:00Z with 4 unread records,"
+     " while other partitions of orders move"),
+
+    # ---- flapping
+    ("under a new id", stable(at(0, 9, 9), returns=[returns(3)]),
+     "FLAPPING", "m9 on 10.0.0.7 is a client that came back under a new id 3 times since"
+     " 2026-11-22T12:05:01Z"),
+    ("with other topics",
+     stable(returns=[returns(3, has_new_id=False, why="subscribed to other topics: a came")]),
+     "FLAPPING", "m9 on 10.0.0.7 rejoined 3 times since 2026-11-22T12:05:01Z, last: it subscribed"
+     " to other topics: a came"),
+    ("twice is a restart", stable(returns=[returns(2)]), "OK", "nothing is committed yet"),
+    ("two that look alike, restarted in turn", stable(returns=[returns(3)], members=(
+        member(), member("m2"))),
+     "OK", "nothing is committed yet"),
+    ("long ago", stable(returns=[ReturnFacts("m9", "app", "/h", (1, 2, 3))]),
+     "OK", "nothing is committed yet"),
+    ("the whole group",
+     stable(rebalances_ms=every_ten_seconds(8), last_why="m3 from /10.0.0.7 left"),
+     "FLAPPING", "the group has rebalanced 8 times since 2026-11-22T12:04:11Z, last: m3 from"
+     " /10.0.0.7 left"),
+    ("a few rebalances", stable(rebalances_ms=every_ten_seconds(7)),
+     "OK", "nothing is committed yet"),
+
+    # ---- abandoned
+    ("nobody reads", empty(at(0, 5, 9, moved=200, stands=100), at(1, 0, 9000, stands=90)),
+     "ABANDONED", "nobody is in the group, and 9,004 unread records wait in orders:0-1 since"
+     " 2026-11-22T12:03:51Z"),
+    ("its members have just left", empty(at(0, 5, 9, moved=200, stands=100), for_s=59),
+     "OK", "4 records to read, nothing is late; the group has no members"),
+    ("its offsets have just been set", empty(at(0, 5, 9, moved=59, stands=59)),
+     "OK", "4 records to read, nothing is late; the group has no members"),
+    ("records have just come", empty(at(0, 5, 9, moved=9000, stands=59)),
+     "OK", "4 records to read, nothing is late; the group has no members"),
+    ("clients that assign to themselves and read", simple(at(0, 5, 9, moved=20, stands=20)),
+     "OK", "4 records to read, nothing is late; the group has no members"),
+    ("clients that assigned to themselves", simple(at(0, 5, 9, moved=100, stands=100)),
+     "ABANDONED", "nobody is in the group, and 4 unread records wait in orders:0 since"
+     " 2026-11-22T12:03:51Z"),
+    ("by one look over the wire", empty(at(0, 5, 9), for_s=None),
+     "ABANDONED", "nobody is in the group, and 4 unread records wait in orders:0"),
+    ("by one look, of a client that may be there", empty(at(0, 5, 9), for_s=None,
+                                                         protocol_type=""),
+     "OK", "4 records to read, nothing is late; the group has no members"),
+
+    # ---- lagging
+    ("old records", stable(at(0, 5, 9, moved=1, stands=1, oldest=61),
+                           at(1, 5, 9, moved=1, stands=1, oldest=661)),
+     "LAGGING", "orders:0-1 are behind by 8 records, the oldest, in orders:1, from"
+     " 2026-11-22T11:54:30Z; m1 on 10.0.0.7 owns them"),
+    ("one partition", stable(at(0, 5, 9, moved=1, stands=1, oldest=61)),
+     "LAGGING", "orders:0 is behind by 4 records, the oldest from 2026-11-22T12:04:30Z; m1 on"
+     " 10.0.0.7 owns it"),
+    ("a minute old", stable(at(0, 5, 9, moved=1, stands=1, oldest=60)),
+     "OK", "4 records to read, nothing is late"),
+    ("a subscribed partition that nobody owns",
+     stable(at(0, 5, 9, oldest=61, stands=61, owner=None), at(1, 9, 9), subscribed={"orders"}),
+     "LAGGING", "orders:0 is behind by 4 records, the oldest from 2026-11-22T12:04:30Z"),
+    ("members whose assignment can't be read",
+     stable(at(0, 5, 9, oldest=61, stands=61, owner=None)),
+     "LAGGING", "orders:0 is behind by 4 records, the oldest from 2026-11-22T12:04:30Z"),
+    ("of a backlog", stable(at(0, 5, 9, stands=70, moved=71, oldest=99),
+                            at(1, 5, 900, moved=5, oldest=99)),
+     "LAGGING", "orders:0-1 are behind by 899 records, the oldest, in orders:0, from"
+     " 2026-11-22T12:03:52Z; m1 on 10.0.0.7 owns them"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict", "sentence"),
+    [row[1:] for row in TABLE],
+    ids=[f"{row[2]}: {row[0]}" for row in TABLE],
+)
+def test_facts_have_their_verdict_and_sentence(
+    facts: GroupFacts, verdict: str, sentence: str
+) -> None:
+    judgement = judged(facts)
+
+    assert (judgement.verdict, judgement.worst.sentence) == (verdict, sentence)
+
+
+def test_every_verdict_is_in_the_table() -> None:
+    assert {row[2] for row in TABLE} == set(Verdict)
+
+
+# -------------------------------------------------------------------------- what is done about it
+
+COMMANDS = [
+    (stable(at(3, 60_000, 50_000)), "muster groups reset billing --topic orders:3 --to-latest"),
+    (empty(at(3, 1, 9, start=5)), "muster groups reset billing --topic orders:3 --to-earliest"),
+    (joining("m2", for_s=10, members=TWO), "muster groups evict billing m2 --execute"),
+    (
+        joining("m2", for_s=10, members=(member("m2", instance="a b"),)),
+        "muster groups evict billing --instance='a b' --execute",
+    ),
+    (stable(at(0, 5, 9, stands=31)), "muster groups evict billing m1 --execute"),
+    (
+        stable(at(0, 5, 9, stands=31, moved=40), at(1, 9, 9, moved=5)),
+        "muster topics consume orders --partition 0 --offset 5 --max-messages 1",
+    ),
+    (stable(returns=[returns(3)]), "muster groups why billing"),
+    (empty(at(0, 5, 9, stands=100)), "muster groups delete billing"),
+    (stable(at(0, 5, 9, moved=1, oldest=61)), "muster groups lag billing"),
+    (stable(), None),
+    (
+        stable(at(0, 5, 9, moved=1, oldest=61))._replace(group="it's; rm"),
+        """muster groups lag 'it'"'"'s; rm'""",
+    ),
+    (
+        joining("m2", for_s=10, members=TWO)._replace(group="-all"),
+        "muster groups evict --execute -- -all m2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("facts", "command"), COMMANDS)
+def test_the_command_to_copy(facts: GroupFacts, command: str | None) -> None:
+    worst = judged(facts).worst
+
+    assert worst.command == command
+    assert bool(worst.advice) == (command is not None)
+
+
+def test_a_group_of_no_members_may_be_reset_at_once_and_others_are_stopped_before() -> None:
+    outside = at(3, 60_000, 50_000)
+
+    assert "stopped" not in judged(empty(outside)).worst.advice
+    assert judged(stable(outside)).worst.advice.endswith("with the members of the group stopped")
+
+
+def test_a_finding_names_whom_and_what_it_is_about() -> None:
+    worst = judged(stable(at(0, 5, 9, stands=31))).worst
+
+    assert (worst.member, worst.client, worst.host) == ("m1", "app", "/10.0.0.7")
+    assert (worst.topic, worst.partition, worst.since_ms) == ("orders", 0, ago(31))
+
+
+# -------------------------------------------------------------------------------- several of them
+
+
+def test_the_worst_comes_first_and_each_partition_has_its_own() -> None:
+    judgement = judged(
+        stable(
+            at(0, 5, 9, moved=1, oldest=61),
+            at(1, 9, 9),
+            at(2, 10, 9),
+            at(3, 1, 50, start=49),
+            at(4, 5, 9, stands=31, owner="m2"),
+            returns=[returns(3)],
+            members=TWO,
+        )
+    )
+
+    assert [finding.verdict for finding in judgement.findings] == [
+        "OUT_OF_RANGE",
+        "OUT_OF_RANGE",
+        "STALLED",
+        "FLAPPING",
+        "LAGGING",
+    ]
+    assert [judgement.of_partition("orders", each) for each in range(6)] == [
+        "LAGGING",
+        "OK",
+        "OUT_OF_RANGE",
+        "OUT_OF_RANGE",
+        "STALLED",
+        "OK",
+    ]
+    assert judgement.worst.partition == 3, "48 records are lost in it"
+    assert len(list(judgement.first(2))) == 2
+
+
+def test_thresholds_decide() -> None:
+    slow = stable(at(0, 5, 9, stands=90, moved=95, oldest=90))
+
+    assert judged(slow).verdict is Verdict.STALLED
+    assert judged(slow, stalled_ms=100_000, dead_letter_ms=100_000).verdict is Verdict.LAGGING
+    assert judged(slow, stalled_ms=100_000, lagging_ms=100_000).verdict is Verdict.OK
+
+
+# ------------------------------------------------------------------------------------- any facts
+
+NUMBERS = st.none() | st.integers(-5, 50) | st.integers(-(2**63), 2**63 - 1)
+TIMES = st.none() | st.integers(NOW_MS - 400_000, NOW_MS + 5000) | st.integers(-(2**63), 2**63 - 1)
+IDS = st.sampled_from(["m1", "m2", "m3", "", "-x", "a b"])
+NAMES = st.none() | st.text(max_size=5)
+PHASES = st.sampled_from(["join", "sync", "initial delay", "coalescing", ""])
+STATES = st.sampled_from(["Stable", "Empty", "Dead", "PreparingRebalance", "Assigning", ""])
+FACTS = st.builds(
+    GroupFacts,
+    group=st.text(max_size=5),
+    state=STATES,
+    state_since_ms=TIMES,
+    protocol_type=st.sampled_from([None, "", "consumer", "connect"]),
+    members=st.lists(
+        st.builds(MemberFacts, IDS, NAMES, NAMES, NAMES, NUMBERS, NUMBERS), max_size=4
+    ),
+    partitions=st.lists(
+        st.builds(
+            PartitionFacts,
+            st.sampled_from(["orders", "payments"]),
+            st.integers(0, 3),
+            *[NUMBERS] * 3,
+            *[TIMES] * 4,
+            st.none() | IDS,
+            st.booleans(),
+        ),
+        max_size=8,
+        unique_by=lambda each: each[:2],
+    ),
+    subscribed=st.none() | st.sets(st.sampled_from(["orders", "payments"])),
+    awaits=st.none() | st.builds(AwaitedFacts, PHASES, TIMES, st.lists(IDS).map(tuple)),
+    returns=st.none()
+    | st.lists(
+        st.builds(ReturnFacts, IDS, NAMES, NAMES, st.lists(TIMES.filter(bool)).map(tuple)),
+        max_size=3,
+    ),
+    rebalances_ms=st.none() | st.lists(st.integers(NOW_MS - 400_000, NOW_MS), max_size=12),
+    last_why=NAMES,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(FACTS)
+def test_any_facts_have_a_verdict(facts: GroupFacts) -> None:
+    judgement = judged(facts)
+    findings = judgement.findings
+
+    ranks = [finding.verdict.rank for finding in findings]
+    assert ranks == sorted(ranks)
+    assert Verdict.OK not in [finding.verdict for finding in findings]
+    assert judgement.worst.verdict is judgement.verdict
+    assert (judgement.verdict is Verdict.OK) == (not findings)
+    assert judgement.worst == (findings[0] if findings else judgement.worst)
+    for finding in [*findings, judgement.worst]:
+        check_words(finding)
+    for each in facts.partitions:
+        of_partition = judgement.of_partition(each.topic, each.partition)
+        assert of_partition.rank >= judgement.verdict.rank
+        outside = each.lost or each.above
+        assert (of_partition is Verdict.OUT_OF_RANGE) == bool(outside)
+
+
+def check_words(finding: Finding) -> None:
+    assert finding.sentence
+    assert "None" not in finding.sentence
+    assert "  " not in finding.advice
+    assert bool(finding.command) == (finding.verdict is not Verdict.OK)

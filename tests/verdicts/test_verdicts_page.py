@@ -1,0 +1,48 @@
+"""The page of verdicts has every verdict, in its order, and each threshold as the code has it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+from verdicts.judge import NEEDS_HISTORY
+from verdicts.names import Verdict
+from verdicts.thresholds import SETTINGS, Thresholds
+
+PAGE = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()
+ROW = re.compile(r"^\| (?:`(\w+)` )?\| ([^|]+) \| (?:`([a-z.]+)` )?\| (\d*) ?\|$", re.M)
+
+
+def test_the_table_has_every_verdict_the_worst_first_each_with_its_rule() -> None:
+    named = [(verdict, rule) for verdict, rule, _, _ in ROW.findall(PAGE) if verdict]
+
+    assert [verdict for verdict, _ in named] == [verdict.value for verdict in Verdict]
+    assert all(len(rule) > 10 for _, rule in named)
+    assert [verdict.rank for verdict in Verdict] == list(range(len(Verdict)))
+
+
+def test_the_table_has_every_setting_with_its_default() -> None:
+    written = {name: int(default) for _, _, name, default in ROW.findall(PAGE) if name}
+    defaults = asdict(Thresholds())
+
+    assert written == {name: defaults[field] for name, field in SETTINGS.items()}
+    assert set(SETTINGS.values()) == set(defaults)
+
+
+def test_a_setting_stands_in_the_row_of_its_verdict() -> None:
+    verdict = ""
+    for name, _, setting, _ in ROW.findall(PAGE):
+        verdict = name or verdict
+        if setting:
+            assert setting.startswith(f"group.verdict.{verdict.lower().replace('_', '.')}")
+
+
+def test_settings_change_the_thresholds_that_they_name() -> None:
+    for name, field in SETTINGS.items():
+        assert Thresholds.of({name: 7}) == Thresholds(**{field: 7})
+
+
+def test_the_page_says_what_needs_history() -> None:
+    last = PAGE.rpartition("\n\n")[2]
+    assert re.findall(r"`(\w+)`", last) == [each.value for each in NEEDS_HISTORY]

@@ -1,0 +1,126 @@
+"""What is known of a group when it is judged; None stands for what is not known.
+
+The broker fills all of it in. Over the wire of another Kafka there is no history: no times at which
+an offset moved, no returns, no rebalances. The judge then leaves out what it can't know.
+
+Times are wall milliseconds since 1970 where they end in ``_ms``, but for ``silent_ms`` and
+``session_timeout_ms``, which are lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+STABLE = "Stable"
+EMPTY = "Empty"
+
+
+class MemberFacts(NamedTuple):
+    """A member of the group."""
+
+    member: str
+    instance: str | None = None
+    client: str | None = None
+    host: str | None = None
+    silent_ms: int | None = None
+    """How long nothing has been heard of it; None also while a request of it waits."""
+    session_timeout_ms: int | None = None
+
+
+class PartitionFacts(NamedTuple):
+    """A partition in which the group has a committed offset, or that a member owns."""
+
+    topic: str
+    partition: int
+    committed: int | None = None
+    """None: nothing is committed."""
+    log_start: int | None = None
+    """None, as the end: there is no such partition here."""
+    log_end: int | None = None
+    committed_ms: int | None = None
+    """When something was committed last, the same offset again included."""
+    moved_ms: int | None = None
+    """When the committed offset last became another one."""
+    stands_since_ms: int | None = None
+    """Since when there have been unread records and the committed offset has not moved."""
+    unread_since_ms: int | None = None
+    """The timestamp of the oldest unread record."""
+    owner: str | None = None
+    """The id of the member that it is assigned to."""
+    has_grown: bool = True
+    """Records have come since its owner has it. Those of before need not concern an owner that
+    has never committed: it may have begun at the end."""
+
+    @property
+    def unread(self) -> int | None:
+        """Records from the committed offset, or from the start of the log, to its end."""
+        if self.log_start is None or self.log_end is None:
+            return None
+        first = self.log_start if self.committed is None else max(self.committed, self.log_start)
+        return max(0, self.log_end - first)
+
+    @property
+    def lost(self) -> int:
+        """Records that were removed from the log before the group read them."""
+        if self.committed is None or self.log_start is None:
+            return 0
+        return max(0, self.log_start - self.committed)
+
+    @property
+    def above(self) -> int:
+        """How far the committed offset is above the end of the log."""
+        if self.committed is None or self.log_end is None:
+            return 0
+        return max(0, self.committed - self.log_end)
+
+
+class AwaitedFacts(NamedTuple):
+    """A running phase of a rebalance and whom it waits for."""
+
+    phase: str
+    """"join" or "sync"; other phases wait for time, not for members."""
+    until_ms: int | None
+    """When it ends at the latest."""
+    members: tuple[str, ...]
+
+
+class ReturnFacts(NamedTuple):
+    """A client that was out and came back, or a member that rejoined as another."""
+
+    member: str
+    """Its id now."""
+    client: str | None
+    host: str | None
+    at_ms: tuple[int, ...]
+    """When, the latest last."""
+    has_new_id: bool = True
+    """It came back under a new member id each time."""
+    why: str | None = None
+    """What it does, where that is known in words."""
+
+
+class GroupFacts(NamedTuple):
+    """A group as it is now, and what is known of its past."""
+
+    group: str
+    state: str
+    """Its name on the wire, such as Stable."""
+    state_since_ms: int | None = None
+    protocol_type: str | None = None
+    """None or "": nobody ever joined, its clients assign partitions to themselves."""
+    members: Sequence[MemberFacts] = ()
+    partitions: Sequence[PartitionFacts] = ()
+    subscribed: Collection[str] | None = None
+    """The topics that its members subscribe."""
+    awaits: AwaitedFacts | None = None
+    returns: Sequence[ReturnFacts] | None = None
+    rebalances_ms: Sequence[int] | None = None
+    """When its last rebalances began, the latest last; those that only a new member began are left
+    out: a group that grows does not flap."""
+    last_why: str | None = None
+    """Why the last of these began, in words."""
+
+    def member(self, member_id: str | None) -> MemberFacts | None:
+        """A member by its id."""
+        return next((each for each in self.members if each.member == member_id), None)

@@ -1,0 +1,323 @@
+"""The judge: from the facts about a group to its verdict, that of each partition, and the findings.
+
+Pure and quick: rules give marks, and a mark becomes a `Finding` with its sentences only when it is
+asked for. docs/verdicts.md has the rules in one table, which a test holds against this module.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import TypeVar
+
+from verdicts.facts import EMPTY, STABLE, GroupFacts, PartitionFacts, ReturnFacts
+from verdicts.findings import Finding, Mark
+from verdicts.names import Verdict
+from verdicts.thresholds import Thresholds
+from verdicts.wording import finding, nothing_wrong
+
+NEEDS_HISTORY = (Verdict.BLOCKED, Verdict.STALLED, Verdict.DEAD_LETTER, Verdict.FLAPPING)
+"""What can't be judged by one look over the wire."""
+
+_PHASES = ("join", "sync")
+
+Place = tuple[str, int]
+
+
+class Judgement:
+    """What is wrong with a group, the worst first."""
+
+    def __init__(self, facts: GroupFacts, marks: Iterable[Mark]) -> None:
+        self._facts = facts
+        self.marks: Sequence[Mark] = sorted(marks, key=_worst_first)
+        """The findings before they have words."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of the group: the worst of all."""
+        return self.marks[0].verdict if self.marks else Verdict.OK
+
+    @cached_property
+    def worst(self) -> Finding:
+        """The finding that gives the group its verdict; what is well where nothing is wrong."""
+        if not self.marks:
+            return nothing_wrong(self._facts)
+        return finding(self.marks[0], self._facts)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """All of them; none where the group is OK."""
+        return tuple(self.first(len(self.marks)))
+
+    def first(self, count: int) -> Iterator[Finding]:
+        """The worst so many of them."""
+        for mark in islice(self.marks, count):
+            yield finding(mark, self._facts)
+
+    def of_partition(self, topic: str, partition: int) -> Verdict:
+        """That of one partition."""
+        return self._of_partitions.get((topic, partition), Verdict.OK)
+
+    @cached_property
+    def _of_partitions(self) -> Mapping[Place, Verdict]:
+        found: dict[Place, Verdict] = {}
+        for mark in self.marks:
+            for each in mark.partitions:
+                found.setdefault((each.topic, each.partition), mark.verdict)
+        return found
+
+
+def judge(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
+    """What is wrong with a group at a time."""
+    rules = _Rules(facts, thresholds, now_ms)
+    marks = [*rules.out_of_range(), *rules.blocked(), *rules.flapping(), *rules.reading()]
+    return Judgement(facts, marks)
+
+
+def _worst_first(mark: Mark) -> tuple[int, int, str, int]:
+    """By verdict, then by what stands out of the same: most records, longest standing."""
+    first = mark.partitions[0] if mark.partitions else None
+    size = 0
+    if mark.verdict is Verdict.OUT_OF_RANGE and first is not None:
+        size = -(first.lost or first.above)
+    elif mark.since_ms is not None:
+        size = mark.since_ms
+    place = ("", 0) if first is None else (first.topic, first.partition)
+    return (mark.verdict.rank, size, *place)
+
+
+class _Rules:
+    """The rules over the facts of one group."""
+
+    def __init__(self, facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> None:
+        self.facts = facts
+        self.thresholds = thresholds
+        self.now_ms = now_ms
+
+    def _for(self, since_ms: int) -> int:
+        """How long it has been so; never negative, since clocks are set."""
+        return max(0, self.now_ms - since_ms)
+
+    # -- offsets outside their log
+
+    def out_of_range(self) -> Iterator[Mark]:
+        """A mark for each offset that is outside its log."""
+        for each in self.facts.partitions:
+            if each.above:
+                yield Mark(Verdict.OUT_OF_RANGE, each.committed_ms, (each,), each.owner)
+            elif each.lost:
+                yield Mark(Verdict.OUT_OF_RANGE, None, (each,), each.owner)
+
+    # -- rebalances
+
+    def blocked(self) -> Iterator[Mark]:
+        """A mark for each member that a rebalance has waited for too long."""
+        awaits, since_ms = self.facts.awaits, self.facts.state_since_ms
+        if awaits is None or since_ms is None or awaits.phase not in _PHASES:
+            return
+        if self._for(since_ms) >= self.thresholds.blocked_ms:
+            for member in awaits.members:
+                yield Mark(Verdict.BLOCKED, since_ms, (), member)
+
+    def flapping(self) -> Iterator[Mark]:
+        """A mark for each client that comes back too often, or one for the group."""
+        found = False
+        for each in self.facts.returns or ():
+            recent = self._recent(each.at_ms)
+            if len(recent) >= self._returns_allowed(each):
+                found = True
+                yield Mark(
+                    Verdict.FLAPPING, recent[0], (), each.member, returned=each, times=len(recent)
+                )
+        recent = self._recent(self.facts.rebalances_ms or ())
+        if not found and len(recent) >= self.thresholds.flapping_rebalances:
+            yield Mark(Verdict.FLAPPING, recent[0], (), None, times=len(recent))
+
+    def _recent(self, at_ms: Sequence[int]) -> list[int]:
+        return [each for each in at_ms if self._for(each) <= self.thresholds.flapping_ms]
+
+    def _returns_allowed(self, returned: ReturnFacts) -> int:
+        """Members that look like one client come back once each when they are restarted in turn."""
+        alike = sum(
+            each.client == returned.client and each.host == returned.host
+            for each in self.facts.members
+        )
+        least = self.thresholds.flapping_returns
+        return max(least, 2 * alike) if returned.has_new_id else least
+
+    # -- reading
+
+    def reading(self) -> Iterator[Mark]:
+        """Marks about unread records: who should read them, and does not."""
+        behind = [each for each in self.facts.partitions if each.unread and not each.above]
+        if not behind:
+            return
+        if self.facts.state == STABLE:
+            yield from self._of_owners([each for each in behind if self._concerns(each)])
+        elif self.facts.state != EMPTY or self.facts.members:
+            yield from self._lagging([each for each in behind if self._concerns(each)])
+        elif self._somebody_commits():
+            yield from self._of_owners(behind)
+        elif (since_ms := self._abandoned_since(behind)) is not None:
+            behind.sort(key=lambda each: -(each.unread or 0))
+            yield Mark(Verdict.ABANDONED, since_ms or None, tuple(behind), None)
+        else:
+            yield from self._lagging(behind)
+
+    def _concerns(self, each: PartitionFacts) -> bool:
+        """Whether anybody in the group is to read it: an old topic's lag grows for ever."""
+        if each.owner is not None:
+            return self._may_be_read(each)
+        if self.facts.subscribed is not None:
+            return each.topic in self.facts.subscribed
+        return not self._have_commits
+
+    def _may_be_read(self, each: PartitionFacts) -> bool:
+        """Whether its unread records are unread: an owner without a commit may be at the end.
+
+        A client that begins at the end (auto.offset.reset=latest) may commit only once it has read.
+        So records of before count against it only where it has never committed anywhere.
+        """
+        if each.committed is not None or each.has_grown:
+            return True
+        return not self._have_commits[each.owner]
+
+    @cached_property
+    def _have_commits(self) -> Mapping[str | None, bool]:
+        """The owners of partitions, and whether each has committed in any of its own."""
+        found: dict[str | None, bool] = {}
+        for each in self.facts.partitions:
+            if each.owner is not None:
+                found[each.owner] = found.get(each.owner, False) or each.committed is not None
+        return found
+
+    def _somebody_commits(self) -> bool:
+        """Whether a client without membership reads, as assign() users do."""
+        if self.facts.protocol_type:
+            return False
+        stamps = [each.committed_ms for each in self.facts.partitions]
+        return any(
+            stamp is not None and self._for(stamp) < self.thresholds.abandoned_ms
+            for stamp in stamps
+        )
+
+    def _abandoned_since(self, behind: Sequence[PartitionFacts]) -> int | None:
+        """Since when nobody has read on, 0 where that is not known; None if somebody may."""
+        moved = [each.moved_ms for each in self.facts.partitions if each.moved_ms is not None]
+        stood = [each.stands_since_ms for each in behind if each.stands_since_ms is not None]
+        if not stood:  # one look over the wire: a client that assigns to itself may be there
+            return 0 if self.facts.protocol_type else None
+        since_ms = max(self.facts.state_since_ms or 0, min(stood), *moved)
+        return since_ms if self._for(since_ms) >= self.thresholds.abandoned_ms else None
+
+    def _of_owners(self, behind: Sequence[PartitionFacts]) -> Iterator[Mark]:
+        """STALLED by owner, DEAD_LETTER by partition, LAGGING by owner of what is left."""
+        stalled: dict[str | None, list[PartitionFacts]] = {}
+        left: list[PartitionFacts] = []
+        for each in behind:
+            verdict = self._of_standing(each)
+            if verdict is Verdict.STALLED:
+                stalled.setdefault(each.owner, []).append(each)
+            elif verdict is Verdict.DEAD_LETTER:
+                yield Mark(verdict, each.stands_since_ms, (each,), each.owner)
+            else:
+                left.append(each)
+        for owner, found in stalled.items():
+            found.sort(key=lambda each: each.stands_since_ms or 0)
+            yield Mark(Verdict.STALLED, found[0].stands_since_ms, tuple(found), owner)
+        yield from self._lagging(left)
+
+    def _of_standing(self, each: PartitionFacts) -> Verdict:
+        """STALLED or DEAD_LETTER for a partition that stands, else OK."""
+        if each.owner is None and self.facts.state != EMPTY:
+            return Verdict.OK
+        thresholds = self.thresholds
+        if not self._stands(each, min(thresholds.dead_letter_ms, thresholds.stalled_ms)):
+            return Verdict.OK
+        since_ms = each.stands_since_ms or 0
+        place = (each.owner, each.topic)
+        others = self._others
+        is_passed = others.read_to.get(place, 0) > since_ms
+        is_retried = self._is_committed_again(each) and others.unread[place] == 1
+        if is_passed or (is_retried and others.moved.get(each.topic, 0) > since_ms):
+            is_due = self._stands(each, thresholds.dead_letter_ms)
+            return Verdict.DEAD_LETTER if is_due else Verdict.OK
+        if others.catching_up.get(each.owner, 0) > since_ms:
+            return Verdict.OK  # its owner works through a backlog, partition by partition
+        return Verdict.STALLED if self._stands(each, thresholds.stalled_ms) else Verdict.OK
+
+    @cached_property
+    def _others(self) -> _Others:
+        return _Others(
+            self.facts.partitions,
+            lambda each: self._stands(each, self.thresholds.dead_letter_ms),
+            self.now_ms - self.thresholds.stalled_ms,
+        )
+
+    def _stands(self, each: PartitionFacts, at_least_ms: int) -> bool:
+        """Whether it has stood so long, and its owner has had it so long."""
+        if each.stands_since_ms is None:
+            return False
+        since_ms = max(each.stands_since_ms, self.facts.state_since_ms or 0)
+        return self._for(since_ms) >= at_least_ms
+
+    def _is_committed_again(self, each: PartitionFacts) -> bool:
+        """Whether its owner lives on and commits the offset at which it stands."""
+        if each.committed_ms is None or each.stands_since_ms is None:
+            return False
+        is_recent = self._for(each.committed_ms) < self.thresholds.stalled_ms
+        return is_recent and each.committed_ms > each.stands_since_ms
+
+    def _lagging(self, behind: Iterable[PartitionFacts]) -> Iterator[Mark]:
+        """A mark by owner for the partitions whose oldest unread record is old."""
+        old: dict[str | None, list[PartitionFacts]] = {}
+        for each in behind:
+            since_ms = each.unread_since_ms
+            if since_ms is not None and self._for(since_ms) > self.thresholds.lagging_ms:
+                old.setdefault(each.owner, []).append(each)
+        for owner, found in old.items():
+            found.sort(key=lambda each: each.unread_since_ms or 0)
+            yield Mark(Verdict.LAGGING, found[0].unread_since_ms, tuple(found), owner)
+
+
+class _Others:
+    """What the partitions beside one that stands do, by owner and topic; made once for a group."""
+
+    def __init__(
+        self,
+        partitions: Iterable[PartitionFacts],
+        stands: Callable[[PartitionFacts], bool],
+        backlog_before_ms: int,
+    ) -> None:
+        self.unread: Counter[tuple[str | None, str]] = Counter()
+        """How many have unread records."""
+        self.moved: dict[str, int] = {}
+        """By topic: when one of them moved last."""
+        self.read_to: dict[tuple[str | None, str], int] = {}
+        """Up to records of which time one of them is read, and has moved since then."""
+        self.catching_up: dict[str | None, int] = {}
+        """By owner: when one moved last that still has old records to read."""
+        for each in partitions:
+            place = (each.owner, each.topic)
+            if each.unread:
+                self.unread[place] += 1
+            if each.moved_ms is None or (each.unread and stands(each)):
+                continue
+            _raise(self.moved, each.topic, each.moved_ms)
+            oldest_ms = each.unread_since_ms or 0
+            _raise(
+                self.read_to,
+                place,
+                min(each.moved_ms, oldest_ms) if each.unread else each.moved_ms,
+            )
+            if each.unread and oldest_ms < backlog_before_ms:
+                _raise(self.catching_up, each.owner, each.moved_ms)
+
+
+Key = TypeVar("Key")
+
+
+def _raise(most: dict[Key, int], key: Key, value: int) -> None:
+    most[key] = max(most.get(key, 0), value)

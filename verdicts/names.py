@@ -1,0 +1,34 @@
+"""The verdicts by name, the worst first: what an operator should look at first comes first."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What is said of a group, and of each of its partitions; docs/verdicts.md has the rules."""
+
+    OUT_OF_RANGE = "OUT_OF_RANGE"
+    """The committed offset is above the end of its log, or below its start."""
+    BLOCKED = "BLOCKED"
+    """A rebalance waits for a member that does not rejoin."""
+    STALLED = "STALLED"
+    """A member is alive, owns the partition, and makes no progress with its unread records."""
+    DEAD_LETTER = "DEAD_LETTER"
+    """One partition stands while its neighbours move."""
+    FLAPPING = "FLAPPING"
+    """A client, or the whole group, rejoins again and again."""
+    ABANDONED = "ABANDONED"
+    """Nobody is in the group, and records wait for it."""
+    LAGGING = "LAGGING"
+    """The oldest unread record is old."""
+    OK = "OK"
+    """None of these."""
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst."""
+        return _RANKS[self]
+
+
+_RANKS = {verdict: rank for rank, verdict in enumerate(Verdict)}

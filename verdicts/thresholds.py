@@ -1,0 +1,50 @@
+"""From when on a rule speaks: the thresholds, each with the broker setting that changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PREFIX = "group.verdict."
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """See docs/verdicts.md; times in milliseconds."""
+
+    blocked_ms: int = 10_000
+    """A rebalance may wait for a member so long."""
+    stalled_ms: int = 30_000
+    """A committed offset may stand so long while unread records wait."""
+    dead_letter_ms: int = 30_000
+    """The same where the owner goes on with other partitions of the topic."""
+    flapping_ms: int = 300_000
+    """So far back returns and rebalances count."""
+    flapping_returns: int = 3
+    """A client flaps that has come back so often."""
+    flapping_rebalances: int = 8
+    """A group flaps that has rebalanced so often, joins of new members left out."""
+    abandoned_ms: int = 60_000
+    """A group may be empty so long with unread records."""
+    lagging_ms: int = 60_000
+    """The oldest unread record may be so old."""
+
+    @classmethod
+    def of(cls, settings: Mapping[str, int]) -> Thresholds:
+        """From settings by their names; the defaults for those that are not there."""
+        return cls(
+            **{field: settings[name] for name, field in SETTINGS.items() if name in settings}
+        )
+
+
+SETTINGS: Mapping[str, str] = {
+    f"{PREFIX}blocked.ms": "blocked_ms",
+    f"{PREFIX}stalled.ms": "stalled_ms",
+    f"{PREFIX}dead.letter.ms": "dead_letter_ms",
+    f"{PREFIX}flapping.ms": "flapping_ms",
+    f"{PREFIX}flapping.returns": "flapping_returns",
+    f"{PREFIX}flapping.rebalances": "flapping_rebalances",
+    f"{PREFIX}abandoned.ms": "abandoned_ms",
+    f"{PREFIX}lagging.ms": "lagging_ms",
+}
+"""Setting -> field of `Thresholds`."""

@@ -1,0 +1,363 @@
+"""The words of a finding: its sentence, what to do, and the command to copy.
+
+Sentences name the instant in UTC with its zone, the partition, and the member with its host.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+
+from verdicts.facts import EMPTY, GroupFacts, MemberFacts, PartitionFacts
+from verdicts.findings import Finding, Mark
+from verdicts.names import Verdict
+
+_NAMED_TOPICS = 3
+
+
+def finding(mark: Mark, facts: GroupFacts) -> Finding:
+    """A mark in words."""
+    sentence, advice, command = _WORDS[mark.verdict](mark, facts)
+    member = _member(mark, facts)
+    first = mark.partitions[0] if mark.partitions else None
+    return Finding(
+        verdict=mark.verdict,
+        since_ms=mark.since_ms,
+        topic=None if first is None else first.topic,
+        partition=None if first is None else first.partition,
+        member=None if member is None else member.member,
+        instance=None if member is None else member.instance,
+        client=None if member is None else member.client,
+        host=None if member is None else member.host,
+        sentence=sentence,
+        advice=advice,
+        command=command,
+    )
+
+
+def nothing_wrong(facts: GroupFacts) -> Finding:
+    """That of a group that is OK."""
+    owned = [each for each in facts.partitions if each.owner is not None]
+    read = owned or facts.partitions
+    unread = sum([each.unread or 0 for each in read])
+    if unread:
+        sentence = f"{_count(unread, 'record')} to read, nothing is late"
+    elif read:
+        sentence = f"every record of {_count(len(read), 'partition')} is read"
+    else:
+        sentence = "nothing is committed yet"
+    if facts.state == EMPTY:
+        sentence += "; the group has no members"
+    nobody = (None, None, None, None, None, None, None)
+    return Finding(Verdict.OK, *nobody, sentence, "", None)
+
+
+# ------------------------------------------------------------------------------- each verdict
+
+
+_Words = tuple[str, str, str | None]
+
+
+def _out_of_range(mark: Mark, facts: GroupFacts) -> _Words:
+    [each] = mark.partitions
+    place = spelled(mark.partitions)
+    if each.above:
+        since = "" if mark.since_ms is None else f" by a commit of {instant(mark.since_ms)}"
+        sentence = (
+            f"{place} is committed at {each.committed}, {_count(each.above, 'record')} above the"
+            f" end of its log at {each.log_end}{since}"
+        )
+        advice = "its topic was made anew, or its log was cut; set the offset to a record of it"
+        target = "--to-latest"
+    else:
+        sentence = (
+            f"{place} is committed at {each.committed}, but its log begins at {each.log_start}:"
+            f" {_count(each.lost, 'record')} {_verb(each.lost, 'is', 'are')} lost to the group"
+        )
+        advice = (
+            f"they were removed before they were read; see the retention of {each.topic}, and set"
+            " the offset to the start"
+        )
+        target = "--to-earliest"
+    if (member := _member(mark, facts)) is not None:
+        sentence += f"; {named(member)} owns it"
+    if facts.members:
+        advice += ", with the members of the group stopped"
+    return sentence, advice, command("groups reset", facts.group, f"--topic {place}", target)
+
+
+def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
+    awaits = facts.awaits
+    assert awaits is not None
+    is_sync = awaits.phase == "sync"
+    until = "" if awaits.until_ms is None else f" until {instant(awaits.until_ms)} at the latest"
+    member = _member(mark, facts)
+    known = facts.member(mark.member_id)
+    who = mark.member_id if member is None else named(member)
+    sentence = f"a rebalance{_since(mark.since_ms)} waits for {who}{until}: "
+    if known is None:
+        sentence += "it was given its id and has not joined with it"
+    else:
+        sentence += _sign(known, "sync" if is_sync else "rejoin")
+    if len(awaits.members) > 1:
+        sentence += f" (one of {len(awaits.members)} that are awaited)"
+    advice = (
+        "see what that process does: its poll loop stands; evict it, and the others go on without"
+        " it"
+    )
+    return sentence, advice, _evict(facts, known, mark.member_id)
+
+
+def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
+    first = mark.partitions[0]
+    unread = sum([each.unread or 0 for each in mark.partitions])
+    places = spelled(mark.partitions)
+    member = _member(mark, facts)
+    lies = f"{_count(unread, 'unread record')} {_verb(unread, 'waits', 'wait')} in {places}"
+    stands = _stands(first, spelled([first]) if len(mark.partitions) > 1 else "it")
+    if member is None:
+        sentence = f"{lies}; {stands}, though a client that is no member goes on committing"
+        advice = "find the client that commits for this group: it lives and reads nothing"
+        return sentence, advice, command("groups describe", facts.group)
+    sentence = f"{lies}; {stands}; {named(member)} owns {_it(mark.partitions)}"
+    sentence += f" and {_alive(member, first)}"
+    advice = (
+        "see what that process does: a thread dump and its log; to give its partitions to others,"
+        " evict it"
+    )
+    return sentence, advice, _evict(facts, member, mark.member_id)
+
+
+def _dead_letter(mark: Mark, facts: GroupFacts) -> _Words:
+    [each] = mark.partitions
+    unread = _count(each.unread or 0, "unread record")
+    stands = _stands(each, spelled(mark.partitions))
+    sentence = f"{stands} with {unread}, while other partitions of {each.topic} move"
+    if (member := _member(mark, facts)) is not None:
+        sentence += f"; {named(member)} owns it"
+    offset = each.log_start or 0
+    if each.committed is not None:
+        offset = max(each.committed, offset)
+    advice = (
+        f"look at the record at offset {offset}: it is likely that it can't be processed; mend the"
+        " consumer, or set the offset behind it"
+    )
+    look = f"--partition {each.partition} --offset {offset} --max-messages 1"
+    return sentence, advice, command("topics consume", each.topic, look)
+
+
+def _flapping(mark: Mark, facts: GroupFacts) -> _Words:
+    why = command("groups why", facts.group)
+    returned = mark.returned
+    if returned is None:
+        sentence = f"the group has rebalanced {_count(mark.times, 'time')}{_since(mark.since_ms)}"
+        if facts.last_why:
+            sentence += f", last: {facts.last_why}"
+        advice = "see who leaves and why; give each instance a group.instance.id of its own"
+        return sentence, advice, why
+    member = _member(mark, facts)
+    assert member is not None
+    if returned.has_new_id:
+        sentence = (
+            f"{named(member)} is a client that came back under a new id"
+            f" {_count(mark.times, 'time')}{_since(mark.since_ms)}"
+        )
+        advice = (
+            "see why it restarts or is put out; give each instance a group.instance.id of its own:"
+            " it then keeps its place while it is back within its session timeout"
+        )
+        return sentence, advice, why
+    sentence = f"{named(member)} rejoined {_count(mark.times, 'time')}{_since(mark.since_ms)}"
+    if returned.why:
+        sentence += f", last: it {returned.why}"
+    advice = "a member that goes on changing what it subscribes keeps its group rebalancing"
+    return sentence, advice, why
+
+
+def _abandoned(mark: Mark, facts: GroupFacts) -> _Words:
+    unread = sum([each.unread or 0 for each in mark.partitions])
+    sentence = (
+        f"nobody is in the group, and {_count(unread, 'unread record')}"
+        f" {_verb(unread, 'waits', 'wait')} in {spelled(mark.partitions)}{_since(mark.since_ms)}"
+    )
+    advice = "start its consumers again; delete the group if nobody needs it"
+    return sentence, advice, command("groups delete", facts.group)
+
+
+def _lagging(mark: Mark, facts: GroupFacts) -> _Words:
+    first = mark.partitions[0]
+    unread = sum([each.unread or 0 for each in mark.partitions])
+    sentence = f"{spelled(mark.partitions)} {_verb(len(mark.partitions), 'is', 'are')} behind by"
+    sentence += f" {_count(unread, 'record')}"
+    if mark.since_ms is not None:
+        where = "" if len(mark.partitions) == 1 else f", in {spelled([first])},"
+        sentence += f", the oldest{where} from {instant(mark.since_ms)}"
+    if (member := _member(mark, facts)) is not None:
+        sentence += f"; {named(member)} owns {_it(mark.partitions)}"
+    advice = (
+        "see whether the lag falls; if it grows, the group reads more slowly than is produced: add"
+        " members, up to one a partition"
+    )
+    return sentence, advice, command("groups lag", facts.group)
+
+
+_WORDS: dict[Verdict, Callable[[Mark, GroupFacts], _Words]] = {
+    Verdict.OUT_OF_RANGE: _out_of_range,
+    Verdict.BLOCKED: _blocked,
+    Verdict.STALLED: _stalled,
+    Verdict.DEAD_LETTER: _dead_letter,
+    Verdict.FLAPPING: _flapping,
+    Verdict.ABANDONED: _abandoned,
+    Verdict.LAGGING: _lagging,
+}
+
+
+# ------------------------------------------------------------------------------------ members
+
+
+def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
+    """Whom a mark is about; a member that is gone is known by its id, and by its client."""
+    if mark.member_id is None:
+        return None
+    found = facts.member(mark.member_id)
+    if found is not None:
+        return found
+    returned = mark.returned
+    if returned is None:
+        return MemberFacts(mark.member_id)
+    return MemberFacts(mark.member_id, None, returned.client, returned.host)
+
+
+def named(member: MemberFacts) -> str:
+    """A member by its instance or its id, and its host where that is known."""
+    name = member.member
+    if member.instance is not None:
+        name = f"{member.instance} ({member.member})"
+    return name if member.host is None else f"{name} on {member.host.removeprefix('/')}"
+
+
+def _sign(member: MemberFacts, omits: str) -> str:
+    """What is heard of a member that is awaited."""
+    silent_ms = member.silent_ms
+    if silent_ms is None:
+        return f"it does not {omits}"
+    if _was_heard_lately(member):
+        return f"it still heartbeats, {span(silent_ms)} ago, but does not {omits}"
+    return _silent(member, silent_ms)
+
+
+def _alive(member: MemberFacts, first: PartitionFacts) -> str:
+    """What is heard of a member that makes no progress."""
+    silent_ms = member.silent_ms
+    again = first.committed_ms is not None and first.stands_since_ms is not None
+    if again and (first.committed_ms or 0) > (first.stands_since_ms or 0):
+        return "goes on committing the same offset"
+    if silent_ms is None:
+        return "reads nothing"
+    if _was_heard_lately(member):
+        return f"is alive, heard {span(silent_ms)} ago"
+    return f"is silent: {_silent(member, silent_ms)}"
+
+
+def _was_heard_lately(member: MemberFacts) -> bool:
+    """A client heartbeats three times within its session timeout, or more often."""
+    if member.silent_ms is None or member.session_timeout_ms is None:
+        return True
+    return member.silent_ms <= member.session_timeout_ms / 2
+
+
+def _silent(member: MemberFacts, silent_ms: int) -> str:
+    heard = f"nothing heard for {span(silent_ms)}"
+    if member.session_timeout_ms is None:
+        return heard
+    return f"{heard}, its session ends in {span(member.session_timeout_ms - silent_ms)}"
+
+
+def _evict(facts: GroupFacts, member: MemberFacts | None, member_id: str | None) -> str:
+    if member is not None and member.instance is not None:
+        instance = f"--instance={shlex.quote(member.instance)}"
+        return command("groups evict", facts.group, instance, "--execute")
+    return command("groups evict", [facts.group, member_id or ""], "--execute")
+
+
+# ------------------------------------------------------------------------------- partitions
+
+
+def spelled(partitions: Iterable[PartitionFacts]) -> str:
+    """Partitions as commands take them: ``orders:0-1,5``."""
+    topics: dict[str, list[int]] = {}
+    for each in partitions:
+        topics.setdefault(each.topic, []).append(each.partition)
+    listed = [f"{topic}:{_ranges(numbers)}" for topic, numbers in sorted(topics.items())]
+    more = len(listed) - _NAMED_TOPICS
+    if more > 0:
+        return f"{' '.join(listed[:_NAMED_TOPICS])} and {_count(more, 'more topic')}"
+    return " ".join(listed)
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and number <= found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ",".join([str(low) if low == high else f"{low}-{high}" for low, high in found])
+
+
+def _stands(each: PartitionFacts, subject: str) -> str:
+    """Where a partition stands and since when."""
+    since = _since(each.stands_since_ms)
+    if each.committed is None:
+        return f"{subject} has had unread records{since} and never a commit"
+    return f"{subject} has stood at {each.committed}{since}"
+
+
+def _it(partitions: Sequence[PartitionFacts]) -> str:
+    return "it" if len(partitions) == 1 else "them"
+
+
+# ---------------------------------------------------------------------------- times and numbers
+
+
+def instant(wall_ms: int) -> str:
+    """A time as people read it: UTC, with its zone."""
+    try:
+        return datetime.fromtimestamp(wall_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{wall_ms} ms since 1970"  # a timestamp that a client made up
+
+
+def span(milliseconds: int) -> str:
+    """A length of time."""
+    seconds = max(0, milliseconds) / 1000
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+
+
+def _since(wall_ms: int | None) -> str:
+    return "" if wall_ms is None else f" since {instant(wall_ms)}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _verb(number: int, one: str, many: str) -> str:
+    return one if number == 1 else many
+
+
+# ------------------------------------------------------------------------------------- commands
+
+
+def command(verb: str, what: str | Sequence[str], *options: str) -> str:
+    """A command as a shell takes it; names that look like options stand behind ``--``."""
+    names = [what] if isinstance(what, str) else list(what)
+    quoted = [shlex.quote(name) for name in names]
+    if any(name.startswith("-") for name in names):
+        return " ".join(["muster", verb, *options, "--", *quoted])
+    return " ".join(["muster", verb, *quoted, *options])
