@@ -201,11 +201,16 @@ class Cluster:
     def leaders(self, topics: list[str]) -> dict[tuple[str, int], Connection]:
         """Return (topic, partition) -> its leader; CommandError for unknown topics."""
         answer = self.metadata(topics)
-        addresses = {b["node_id"]: (b["host"], b["port"]) for b in answer["brokers"]}
-        found: dict[tuple[str, int], Connection] = {}
         for topic in answer["topics"]:
             if topic["error_code"]:
                 raise refused(f"topic {topic['name']}", topic["error_code"])
+        return self.leaders_in(answer)
+
+    def leaders_in(self, answer: Value) -> dict[tuple[str, int], Connection]:
+        """The same from an answer to Metadata; nothing of a topic that has an error there."""
+        addresses = {b["node_id"]: (b["host"], b["port"]) for b in answer["brokers"]}
+        found: dict[tuple[str, int], Connection] = {}
+        for topic in answer["topics"]:
             for partition in topic["partitions"]:
                 if partition["leader_id"] in addresses:
                     leader = self.connect(*addresses[partition["leader_id"]])

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from cli import output
-from cli.client.cluster import Cluster, Connection
+from cli.client.cluster import Cluster, Connection, Value
 from cli.client.group_reads import committed_of, list_groups, read_group
-from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
+from cli.client.offsets_at import EARLIEST, LATEST, Partition, answers_at
 
 
 class Size(NamedTuple):
-    """What a topic holds. ``bytes`` are those of the leaders' logs; None where brokers don't say.
+    """What a topic holds; None where a partition has no leader or a broker does not say.
 
     ``records`` are the offsets between start and end: a compacted topic has fewer records.
+    ``bytes`` are those of the leaders' logs.
     """
 
     partitions: int
-    records: int
+    records: int | None
     bytes: int | None
 
 
@@ -31,28 +32,46 @@ class Reader(NamedTuple):
     members: int
 
 
-def sizes(cluster: Cluster, topics: Collection[str]) -> dict[str, Size]:
-    """How much each topic holds."""
-    leaders = cluster.leaders(sorted(topics))
-    first = offsets_at(cluster, leaders, EARLIEST)
-    end = offsets_at(cluster, leaders, LATEST)
+def sizes(cluster: Cluster, answer: Value) -> dict[str, Size]:
+    """How much each topic of an answer to Metadata holds: three requests to each broker."""
+    leaders = cluster.leaders_in(answer)
+    return sizes_in(answer, bounds_of(leaders), bytes_of(leaders))
+
+
+def sizes_in(
+    answer: Value, bounds: Mapping[Partition, tuple[int, int]], held: Mapping[Partition, int]
+) -> dict[str, Size]:
+    """The same of what is known of the partitions: their bounds and their bytes."""
+    records = {key: end - first for key, (first, end) in bounds.items()}
+    found = {}
+    for topic in answer["topics"]:
+        keys = [(topic["name"], partition["partition_index"]) for partition in topic["partitions"]]
+        found[topic["name"]] = Size(len(keys), _sum(keys, records), _sum(keys, held))
+    return found
+
+
+def _sum(keys: Sequence[Partition], values: Mapping[Partition, int]) -> int | None:
+    return sum(values[key] for key in keys) if all(key in values for key in keys) else None
+
+
+def bounds_of(leaders: Mapping[Partition, Connection]) -> dict[Partition, tuple[int, int]]:
+    """Partition -> its start and end; nothing for one that its leader does not serve now."""
+    first, end = (
+        {key: offset for key, code, offset in answers_at(leaders, where) if not code}
+        for where in (EARLIEST, LATEST)
+    )
+    return {key: (first[key], end[key]) for key in first.keys() & end.keys()}
+
+
+def bytes_of(leaders: Mapping[Partition, Connection]) -> dict[Partition, int]:
+    """The size of each partition's log at its leader; nothing where brokers don't say."""
     by_leader: dict[Connection, list[Partition]] = defaultdict(list)
     for key, leader in leaders.items():
         by_leader[leader].append(key)
     held: dict[Partition, int] = {}
     for leader, keys in by_leader.items():
         held.update(_bytes(leader, keys))
-    found: dict[str, list[Partition]] = {topic: [] for topic in topics}
-    for key in leaders:
-        found[key[0]].append(key)
-    return {
-        topic: Size(
-            len(keys),
-            sum(end[key] - first[key] for key in keys),
-            sum(held[key] for key in keys) if all(key in held for key in keys) else None,
-        )
-        for topic, keys in found.items()
-    }
+    return held
 
 
 def _bytes(leader: Connection, keys: Iterable[Partition]) -> dict[Partition, int]:

@@ -15,6 +15,7 @@ from cli.errors import CommandError, refused
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
 from cli.plans import DryRun, Execute, Plan, show_json
 from cli.topics.existing import existing
+from cli.topics.listing import reader_rows
 
 
 def delete(
@@ -31,8 +32,9 @@ def delete(
     """
     plan = Plan(dry_run, execute, json, "deleted").checked()
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    names = existing(cluster, topics, plan.done)
-    held, read_by = sizes(cluster, names), readers(cluster, names)
+    answer = existing(cluster, topics, plan.done)
+    names = [topic["name"] for topic in answer["topics"]]
+    held, read_by = sizes(cluster, answer), readers(cluster, names)
     rows = [_row(name, held[name], read_by[name]) for name in names]
     if plan.shows_json:
         show_json(rows, False)
@@ -40,9 +42,9 @@ def delete(
         _show(rows, plan.title)
     if not plan.goes_on(_question(held, read_by)):
         return
-    answer = _delete(cluster, names)
+    errors = _delete(cluster, names)
     for row in rows:
-        error = answer[row["topic"]]
+        error = errors[row["topic"]]
         row |= {"deleted": error is None, "error": None if error is None else str(error)}
         if not json and error is None:
             output.say(f"Deleted topic {row['topic']}")
@@ -62,10 +64,7 @@ def _row(topic: str, size: Size, groups: Sequence[Reader]) -> output.Row:
     return {
         "topic": topic,
         **size._asdict(),
-        "groups": [
-            {"group": group.group_id, "offsets": group.offsets, "members": group.members}
-            for group in groups
-        ],
+        "groups": reader_rows(groups),
     }
 
 
@@ -82,7 +81,7 @@ def _question(held: Mapping[str, Size], read_by: Mapping[str, Sequence[Reader]])
     found = [group for groups in read_by.values() for group in groups]
     parts = [
         f"{output.counted(len(held), 'topic')} with "
-        f"{output.counted(sum(size.records for size in held.values()), 'record')}",
+        f"{output.counted(sum(size.records or 0 for size in held.values()), 'record')}",
     ]
     if offsets := sum(group.offsets for group in found):
         groups = output.counted(len({group.group_id for group in found if group.offsets}), "group")

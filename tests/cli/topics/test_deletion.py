@@ -9,27 +9,14 @@ import pytest
 from cli.client.cluster import Cluster, Connection, Value
 from cli.client.group_member import GroupMember
 from protocol import errors
-from tests.brokers import Broker
 from tests.cli.running import run
-from tests.waiting import until
+from tests.cli.topics.committing import commit
 
 pytestmark = pytest.mark.interop
 
 
-@pytest.fixture
-def bootstrap(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Commands speak to the shared broker."""
-    monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
-    return broker.bootstrap
-
-
 def topics() -> set[str]:
     return {row["topic"] for row in run("topics", "list", "--json").json}
-
-
-def commit(group: str, *offsets: str) -> None:
-    words = ["offsets", "set", group, *offsets, "--execute"]
-    assert until("the group can be committed to", lambda: run(*words).code == 0)
 
 
 def test_the_plan_names_records_groups_their_offsets_and_live_members(

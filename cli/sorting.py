@@ -1,0 +1,50 @@
+"""`--sort` and `--top`: the order of a table's rows, and how many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from cli.errors import USAGE, CommandError
+from cli.layout import Column, Columns
+from cli.output import Row
+
+Sort = Annotated[
+    str | None,
+    typer.Option(
+        "--sort", metavar="COLUMN", help="Order by a column: names from a to z, numbers falling."
+    ),
+]
+Top = Annotated[
+    int | None, typer.Option("--top", min=1, metavar="N", help="Show only the first N rows.")
+]
+
+
+def in_order(rows: Sequence[Row], sort: str | None, top: int | None, columns: Columns) -> list[Row]:
+    """The rows as `--sort` and `--top` want them; what is not known comes last.
+
+    ``columns`` are those that may be named, by field or by header. Rows that are alike in one keep
+    their order.
+    """
+    ordered = list(rows)
+    if sort is not None:
+        field = _field(sort, columns)
+        known = [row for row in ordered if row[field] is not None]
+        numbers = all(isinstance(row[field], int | float) for row in known)
+        known.sort(key=lambda row: row[field], reverse=numbers)
+        ordered = known + [row for row in ordered if row[field] is None]
+    return ordered[:top]
+
+
+def _field(sort: str, columns: Columns) -> str:
+    """The field that `--sort` names."""
+    wanted = sort.lower().replace("-", "_")
+    headers = {}
+    for each in columns:
+        field, title, _ = each if isinstance(each, Column) else Column(each)
+        headers[(title or field).lower().replace("_", "-")] = field
+        if wanted in (field, (title or field).lower()):
+            return field
+    raise CommandError(f"--sort {sort}: choose one of {', '.join(headers)}", USAGE)

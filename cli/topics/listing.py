@@ -1,0 +1,190 @@
+"""`muster topics list` and `describe`: what topics hold, where they are, and who reads them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.client.cluster import Cluster, Value
+from cli.client.configs import TOPIC_RESOURCE, Resource, describe_each, own_settings
+from cli.client.topic_reads import Reader, bounds_of, bytes_of, readers, sizes, sizes_in
+from cli.layout import Column, Columns
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
+from cli.sorting import Sort, Top, in_order
+from cli.topics.existing import existing
+
+Groups = Annotated[
+    bool,
+    typer.Option("--groups", help="Show the groups that read them; every group is asked."),
+]
+READERS = ["group", "offsets", "members"]
+CONFIGS_AT_ONCE = 500
+"""Topics whose settings one request asks for."""
+_COLUMNS: Columns = [
+    "partition",
+    "leader",
+    "replicas",
+    "in_sync",
+    Column("start_offset", "START"),
+    Column("end_offset", "END"),
+    "records",
+    "bytes",
+]
+
+
+def list_topics(
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TOPIC]...", help="Only these; patterns too, such as 'test-*'."),
+    ] = None,
+    internal: Annotated[bool, typer.Option("--internal", help="Show internal topics too.")] = False,
+    groups: Groups = False,
+    sort: Sort = None,
+    top: Top = None,
+    wide: Wide = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """List the topics with their records and bytes.
+
+    Records are the offsets between start and end; of a compacted topic there are fewer.
+    """
+    columns = ["topic", "partitions", "replicas", "records", "bytes"]
+    columns += ["groups"] if groups else []
+    columns += ["internal"] if internal else []
+    in_order([], sort, top, columns)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    answer = existing(cluster, topics or ["*"], internal=internal, fine=not topics)
+    held = sizes(cluster, answer)
+    names = [topic["name"] for topic in answer["topics"]]
+    read_by = readers(cluster, names) if groups else {}
+    rows = [_row(topic, held[topic["name"]]._asdict()) for topic in answer["topics"]]
+    for row in rows if groups else ():
+        row["groups"] = len(read_by[row["topic"]])
+    rows = in_order(rows, sort, top, columns)
+    if json and groups:
+        rows = [{**row, "groups": reader_rows(read_by[row["topic"]])} for row in rows]
+    output.show(
+        rows, columns, "No topics yet; `muster topics create NAME` creates one", json, wide=wide
+    )
+
+
+def _row(topic: Value, size: Mapping[str, int | None]) -> output.Row:
+    return {
+        "topic": topic["name"],
+        "partitions": size["partitions"],
+        "replicas": max((len(p["replica_nodes"]) for p in topic["partitions"]), default=0),
+        "internal": topic["is_internal"],
+        "records": size["records"],
+        "bytes": size["bytes"],
+    }
+
+
+def reader_rows(groups: Sequence[Reader]) -> list[output.Row]:
+    """The groups that read a topic, as JSON has them."""
+    return [
+        {"group": group.group_id, "offsets": group.offsets, "members": group.members}
+        for group in groups
+    ]
+
+
+def describe(
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC...", help="Names, or patterns such as 'test-*'.")
+    ],
+    groups: Groups = False,
+    sort: Sort = None,
+    top: Top = None,
+    wide: Wide = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show partitions with their leaders, offsets and bytes, and changed settings."""
+    in_order([], sort, top, _COLUMNS)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    answer = existing(cluster, topics)
+    described = _described(cluster, answer)
+    for entry in described:
+        entry["partitions"] = in_order(entry["partitions"], sort, top, _COLUMNS)
+    if groups:
+        read_by = readers(cluster, [entry["topic"] for entry in described])
+        for entry in described:
+            entry["groups"] = reader_rows(read_by[entry["topic"]])
+    if json:
+        output.show_json(described)
+        return
+    for entry in described:
+        _show(entry, wide)
+
+
+def _described(cluster: Cluster, answer: Value) -> list[output.Row]:
+    """Each topic of an answer to Metadata, its partitions in their order."""
+    leaders = cluster.leaders_in(answer)
+    bounds, held = bounds_of(leaders), bytes_of(leaders)
+    whole = sizes_in(answer, bounds, held)
+    settings = _own_settings(cluster, [topic["name"] for topic in answer["topics"]])
+    described = []
+    for topic in answer["topics"]:
+        name, topic_id = topic["name"], uuid.UUID(bytes=bytes(topic["topic_id"]))
+        ordered = sorted(topic["partitions"], key=lambda p: int(p["partition_index"]))
+        keyed = [((name, each["partition_index"]), each) for each in ordered]
+        described.append(
+            {
+                "topic": name,
+                "topic_id": str(topic_id) if topic_id.int else None,
+                "internal": topic["is_internal"],
+                "records": whole[name].records,
+                "bytes": whole[name].bytes,
+                "configs": settings[name],
+                "partitions": [
+                    _partition(each, bounds.get(key), held.get(key)) for key, each in keyed
+                ],
+            }
+        )
+    return described
+
+
+def _show(entry: output.Row, wide: bool) -> None:
+    """One topic: a line of its own and a table of its partitions, and one of its groups."""
+    parts = [
+        entry["topic"],
+        f"id {entry['topic_id'] or '-'}",
+        "" if entry["records"] is None else output.counted(entry["records"], "record"),
+        "" if entry["bytes"] is None else output.counted(entry["bytes"], "byte"),
+        ", ".join(f"{name}={value}" for name, value in sorted(entry["configs"].items())),
+    ]
+    title = "  ".join(filter(None, parts))
+    output.show_table(entry["partitions"], _COLUMNS, "No partitions", title, wide=wide)
+    if "groups" in entry:
+        output.show_table(entry["groups"], READERS, f"No group reads {entry['topic']}", wide=wide)
+
+
+def _partition(partition: Value, bounds: tuple[int, int] | None, held: int | None) -> output.Row:
+    start, end = bounds if bounds is not None else (None, None)
+    return {
+        "partition": partition["partition_index"],
+        "leader": partition["leader_id"],
+        "replicas": partition["replica_nodes"],
+        "in_sync": partition["isr_nodes"],
+        "start_offset": start,
+        "end_offset": end,
+        "records": None if end is None or start is None else end - start,
+        "bytes": held,
+    }
+
+
+def _own_settings(cluster: Cluster, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The settings of topics that are their own, not the broker's."""
+    found = {}
+    for first in range(0, len(topics), CONFIGS_AT_ONCE):
+        asked = [Resource(TOPIC_RESOURCE, name) for name in topics[first : first + CONFIGS_AT_ONCE]]
+        for resource, entries in describe_each(cluster.any, asked).items():
+            own = own_settings(resource, entries)
+            found[resource.name] = {name: entry["value"] for name, entry in own.items()}
+    return found
