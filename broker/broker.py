@@ -230,7 +230,8 @@ class Broker:
     def _make_server(self) -> None:
         """Makes what answers requests."""
         config = self.config
-        disk_reads = DiskReads(self.time)
+        self.disk_reads = DiskReads(self.time)
+        """The threads for reads that wait for the disk."""
         self.advertised = Advertised(config, self.registry.node_id)
         self.config_changes = ConfigChanges(
             config, self.registry, self.logs, self.topics, self._settings_changed
@@ -254,7 +255,7 @@ class Broker:
             metrics=self.metrics,
             slicer=self.slicer,
             worker=self.worker,
-            disk_reads=disk_reads,
+            disk_reads=self.disk_reads,
         )
         self.server = Server(
             services,
@@ -262,7 +263,7 @@ class Broker:
             limits_of(config),
             writes=self.writes,
             long=LongRequests(self.slicer, self.worker, self.spawn),
-            disk_reads=disk_reads,
+            disk_reads=self.disk_reads,
             time=self.time,
             watchdog=self.watchdog,
             internal_errors=self.internal_errors,
@@ -297,6 +298,8 @@ class Broker:
             watchdog=self.watchdog,
             internal_errors=self.internal_errors,
             slicer=self.slicer,
+            worker=self.worker,
+            disk_reads=self.disk_reads,
         )
 
     async def start(self) -> None:

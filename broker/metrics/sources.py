@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from broker.config.config import Config
 from broker.cores.groups.runtime import GroupRuntime
+from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.pulse import Pulse
 from broker.loop.slices import Slicer
 from broker.loop.watchdog import Watchdog
+from broker.loop.worker import Worker
 from broker.metrics.lag import Lags
 from broker.metrics.totals import Metrics
 from broker.metrics.trends import Trends
@@ -53,3 +55,7 @@ class Sources:
     internal_errors: InternalErrors
     slicer: Slicer
     """Whose slice of long work is next."""
+    worker: Worker
+    """The thread for pure work that takes long."""
+    disk_reads: DiskReads
+    """The threads for reads that wait for the disk."""

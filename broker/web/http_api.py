@@ -20,7 +20,9 @@ from broker.cores.hosted_shard import Phase
 from broker.loop.slices import Slicer
 from broker.metrics.lag import readable
 from broker.metrics.sources import Sources
+from broker.web.answers import refused
 from broker.web.group_views import group_view, journal_view, summary
+from broker.web.peek import Peek
 from broker.web.topic_views import (
     api_rows,
     broker_view,
@@ -55,6 +57,7 @@ class GroupsApi:
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
+        self._peek = Peek(sources)
 
     async def groups(self, _request: Request) -> Response:
         """Every group in a line."""
@@ -74,23 +77,23 @@ class GroupsApi:
         parts = path_parts(raw, _PREFIX)
         is_journal = len(parts) == 2 and parts[1] == "journal"
         if not (parts[0] and (len(parts) == 1 or is_journal)):
-            return _error(404, f"{request.url.path}: there are /api/groups/GROUP and .../journal")
+            return refused(404, f"{request.url.path}: there are /api/groups/GROUP and .../journal")
         group_id = parts[0]
         hosted = self.sources.groups.hosted_for(group_id)
         if hosted is not None and hosted.phase is Phase.LOADING:
-            return _error(503, f"group {group_id}: its partition is being loaded; try again")
+            return refused(503, f"group {group_id}: its partition is being loaded; try again")
         if hosted is not None and hosted.log.unreadable is not None:
-            return _error(503, f"group {group_id}: its partition can't be read")
+            return refused(503, f"group {group_id}: its partition can't be read")
         if is_journal:
             try:
                 last = int(request.query_params.get("last", "64"))
             except ValueError:
-                return _error(400, "last: write a number")
+                return refused(400, "last: write a number")
             view = journal_view(self.sources, hosted, group_id, max(last, 0))
         else:
             view = group_view(self.sources, hosted, group_id)
         if view is None:
-            return _error(404, f"group {group_id}: there is none; /api/groups lists them")
+            return refused(404, f"group {group_id}: there is none; /api/groups lists them")
         return JSONResponse(view)
 
     async def expiring(self, request: Request) -> Response:
@@ -98,7 +101,7 @@ class GroupsApi:
         try:
             within_ms = int(request.query_params.get("within_ms", DAY_MS))
         except ValueError:
-            return _error(400, "within_ms: write a number of milliseconds")
+            return refused(400, "within_ms: write a number of milliseconds")
         only = request.query_params.get("group")
         now = self.sources.time.now()
         until_ms = now.wall_ms + within_ms
@@ -136,12 +139,17 @@ class GroupsApi:
         )
 
     async def topic(self, request: Request) -> Response:
-        """One topic: its partitions and who reads it."""
+        """One topic, its partitions and who reads it; or one record of it."""
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
-        name = "/".join(path_parts(raw, _TOPICS))
+        name, *rest = path_parts(raw, _TOPICS)
+        if len(rest) == 2 and rest[1] == "record":
+            return await self._peek.answer(name, rest[0], request.query_params.get("offset"))
+        if rest:
+            sentence = "there are /api/topics/TOPIC and /api/topics/TOPIC/PARTITION/record?offset=N"
+            return refused(404, f"{request.url.path}: {sentence}")
         view = topic_view(self.sources, name)
         if view is None:
-            return _error(404, f"topic {name}: there is none; /api/topics lists them")
+            return refused(404, f"topic {name}: there is none; /api/topics lists them")
         view["partition_list"] = list(partition_rows(self.sources, name))
         return _listing(self.sources.slicer, view, "groups", readers(self.sources, name))
 
@@ -157,10 +165,6 @@ class GroupsApi:
 def path_parts(raw: bytes, prefix: bytes) -> list[str]:
     """What stands behind ``prefix`` in a path, segment by segment; an id may hold a slash."""
     return [unquote(part) for part in raw.removeprefix(prefix).decode("latin-1").split("/")]
-
-
-def _error(status: int, sentence: str) -> Response:
-    return JSONResponse({"error": sentence}, status)
 
 
 def _listing(

@@ -50,10 +50,10 @@ class Seen(Served):
 
     address = ""
 
-    async def get(self, path: str) -> httpx.Response:
+    async def get(self, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
         """Ask the HTTP side."""
         async with httpx.AsyncClient(base_url=f"http://{self.address}") as client:
-            return await client.get(path)
+            return await client.get(path, headers=headers)
 
     async def scrape(self) -> Scrape:
         """What Prometheus would get."""

@@ -26,7 +26,18 @@ from tests.wire import batch
 
 PAGE = Path(__file__).parents[3] / "docs" / "http-api.md"
 GROUP = "auditors"
-OF_THE_PAGE = {"TOPIC", "PARTITION", "READER", "BROKER", "TRENDS", "API", "EVENT"}
+OF_THE_PAGE = {
+    "RECORD",
+    "BYTES",
+    "HEADER",
+    "TOPIC",
+    "PARTITION",
+    "READER",
+    "BROKER",
+    "TRENDS",
+    "API",
+    "EVENT",
+}
 """Tables that tests/broker/web/test_live.py reads."""
 
 

@@ -1,0 +1,232 @@
+"""One record of a topic, as people read it: what a stopped consumer stands at.
+
+`GET /api/topics/TOPIC/PARTITION/record?offset=N` answers the record at N, or the next one where N
+was cleaned away or holds a marker. The batch is read in a thread of the disk's and opened by the
+worker, one at a time for all who ask: a batch may decompress to 100 MiB. Of key, value and each
+header 4 KiB are shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import json
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+
+from broker.metrics.sources import Sources
+from broker.topics.partition import Partition
+from broker.topics.registry import INTERNAL_TOPICS
+from broker.web.answers import refused
+from log.errors import CorruptLog, OffsetOutOfRange
+from protocol.buffer import Buffer
+from protocol.records.batch import BatchHeader
+from protocol.records.budget import OverBudget
+from protocol.records.compression import DecompressedTooLarge
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.find import Found, find_record
+from protocol.records.stored import read_stored, validate_stored
+
+SHOWN_BYTES = 4096
+"""Of a key, a value, a header's name or its value."""
+HEADERS_SHOWN = 32
+BATCHES_PASSED = 1000
+"""Batches without a record to show (markers, or emptied by the cleaner) that are passed over."""
+_INTEGER_MAX = 2**53 - 1
+"""JavaScript and many others round numbers above it."""
+
+View = dict[str, Any]
+
+
+class Peek:
+    """Reads single records; use from the event loop's thread alone."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._one = asyncio.Lock()
+
+    async def answer(self, topic: str, partition: str, offset: str | None) -> Response:
+        """The record, or a sentence why there is none to show."""
+        if topic in INTERNAL_TOPICS:
+            return refused(
+                403,
+                f"topic {topic} is internal: its records are not shown here;"
+                " muster logs shows what its files hold",
+            )
+        entry = self._sources.logs.topics.get(topic)
+        if entry is None:
+            return refused(404, f"topic {topic}: there is none; /api/topics lists them")
+        number = _number(partition)
+        found = None if number is None else entry.partition(number)
+        if found is None:
+            last = len(entry.partitions) - 1
+            return refused(404, f"{topic} has no partition {partition}; it has 0 to {last}")
+        wanted = None if offset is None else _number(offset)
+        if wanted is None:
+            return refused(400, "offset: write a number from 0, as in ?offset=42")
+        start, end = found.log.log_start_offset, found.high_watermark
+        if wanted < start:
+            return refused(416, f"{found.name} begins at {start}; offset {wanted} was deleted")
+        if wanted >= end:
+            return refused(416, f"{found.name} ends at {end}; there is no record at {wanted} yet")
+        try:
+            async with self._one:
+                view = await self._next(found, wanted)
+        except OffsetOutOfRange as error:
+            return refused(416, f"{found.name}: {error}")
+        except (OverBudget, DecompressedTooLarge) as error:
+            return refused(422, f"the record at {wanted} of {found.name}: {error.message}")
+        except (CorruptLog, CorruptRecords) as error:
+            return refused(422, f"the batch at offset {wanted} of {found.name} is damaged: {error}")
+        except OSError as error:
+            return refused(503, f"{found.name} can't be read: {error}")
+        if view is None:
+            return refused(
+                404,
+                f"{found.name} has no record from {wanted} on, only markers of transactions and"
+                " what the cleaner left",
+            )
+        return JSONResponse(view, headers={"cache-control": "no-store"})
+
+    async def _next(self, partition: Partition, offset: int) -> View | None:
+        """The record at or behind ``offset``; None where none follows."""
+        disk, worker = self._sources.disk_reads, self._sources.worker
+        wanted = offset
+        for _ in range(BATCHES_PASSED):
+            data = await disk.read(partial(_read, partition, wanted, partition.high_watermark))
+            if not data:
+                return None
+            header = read_stored(data)
+            if not header.is_control or header.magic != 2:
+                view = await worker.run(self, partial(_look, data, header, offset))
+                if view is not None:
+                    return {
+                        "topic": partition.topic,
+                        "partition": partition.index,
+                        **view,
+                        "transaction": _transaction(partition, header, view["offset"]),
+                    }
+            wanted = header.last_offset + 1
+        raise OverBudget(f"None is found in the {BATCHES_PASSED} batches from there on.")
+
+
+def _read(partition: Partition, offset: int, end_offset: int) -> bytes:
+    """In a thread: the batch that holds ``offset``, or the next one; nothing at the end."""
+    return partition.log.read(offset, 1, max_offset=end_offset).data
+
+
+def _look(data: bytes, header: BatchHeader, offset: int) -> View | None:
+    """In a thread: the record of a batch as it is shown."""
+    validate_stored(data, header)
+    found = find_record(data, header, offset, HEADERS_SHOWN)
+    return None if found is None else record_view(found)
+
+
+def record_view(found: Found) -> View:
+    """A record within the bounds of what is shown."""
+    return {
+        "offset": found.offset,
+        "timestamp_ms": found.timestamp if found.timestamp >= 0 else None,
+        "key": bytes_view(found.key),
+        "value": bytes_view(found.value),
+        "headers": [
+            {
+                "key": bytes(name[:SHOWN_BYTES]).decode("utf-8", "replace"),
+                "value": bytes_view(value),
+            }
+            for name, value in found.headers
+        ],
+        "more_headers": found.header_count - len(found.headers),
+        "bytes": found.size_bytes,
+    }
+
+
+def bytes_view(data: Buffer | None) -> View | None:
+    """Bytes in each form that they have; None for a null."""
+    if data is None:
+        return None
+    shown = bytes(data[:SHOWN_BYTES])
+    is_whole = len(shown) == len(data)
+    text = _text(shown, is_whole)
+    return {
+        "size": len(data),
+        "truncated": not is_whole,
+        "text": text,
+        "json": _json(text) if text is not None and is_whole else None,
+        "hex": shown.hex(),
+    }
+
+
+def _text(shown: bytes, is_whole: bool) -> str | None:
+    """UTF-8 without control characters; a character that the cut went through is left out."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(shown, final=is_whole)
+    except UnicodeDecodeError:
+        return None
+    return None if any(each < " " and each not in "\t\n\r" for each in text) else text
+
+
+def _json(text: str) -> Any:
+    """What the text says in JSON; None where it is none, or a reader would get other values."""
+    try:
+        return json.loads(
+            text,
+            parse_int=_integer,
+            parse_float=_decimal,
+            parse_constant=_no_constant,
+            object_pairs_hook=_object,
+        )
+    except (ValueError, RecursionError):
+        return None
+
+
+def _integer(digits: str) -> int:
+    value = int(digits)
+    if abs(value) > _INTEGER_MAX:
+        raise ValueError(digits)
+    return value
+
+
+def _decimal(digits: str) -> float:
+    value = float(digits)
+    try:
+        is_exact = Decimal(repr(value)) == Decimal(digits)
+    except InvalidOperation:
+        is_exact = False
+    if not is_exact or value in (float("inf"), float("-inf")):
+        raise ValueError(digits)
+    return value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("a name stands twice")
+    return value
+
+
+def _transaction(partition: Partition, header: BatchHeader, offset: int) -> str | None:
+    """What became of the record's transaction; None where it is part of none."""
+    if header.magic != 2 or not header.is_transactional:
+        return None
+    log, producer_id = partition.log, header.producer_id
+    begun = log.producers.open_transactions.get(producer_id)
+    if begun is not None and offset >= begun:
+        return "open"
+    aborted = any(
+        each.producer_id == producer_id and each.first_offset <= offset <= each.last_offset
+        for each in list(log.aborted)
+    )
+    return "aborted" if aborted else "committed"
+
+
+def _number(text: str) -> int | None:
+    """A number from 0; None for anything else, and for more digits than any offset has."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 32 else None
