@@ -313,6 +313,7 @@ class Broker:
         self.deletions.resume()
         self.advertised.listening([port for _, port in self.sockets.addresses()])
         self.sockets.listen()
+        self.advertised.serving_http(self.sockets.http_address())
         for bound in self.sockets.listeners:
             await self.server.accept(bound)
         self.maintenance.start()

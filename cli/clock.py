@@ -30,6 +30,18 @@ def monotonic_s() -> float:
     return time.monotonic()
 
 
+class Deadline:
+    """The end of what may take ``seconds`` from now on, however many steps it has."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._ends_s = monotonic_s() + seconds
+
+    def left_s(self) -> float:
+        """Seconds until then; a hair where it is over, since 0 would mean no timeout."""
+        return max(self._ends_s - monotonic_s(), 0.001)
+
+
 def sleep(seconds: float) -> None:
     """Wait."""
     time.sleep(seconds)

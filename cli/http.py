@@ -1,15 +1,48 @@
-"""What commands ask of Muster's HTTP API: one GET, JSON back, and a sentence when that fails."""
+"""What commands ask of Muster's HTTP API: where it is, whose it is, and a sentence when that fails.
+
+A command names its cluster by --bootstrap, as all commands do. A broker of that cluster says where
+its HTTP is, and what answers there must be of the same cluster: two Musters often have groups of
+one name, and an answer about the wrong one is worse than none.
+"""
 
 from __future__ import annotations
 
 import http.client
 import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from cli.client.cluster import Cluster, Connection
+from cli.client.configs import BROKER_RESOURCE, Entry, Resource, describe
+from cli.clock import Deadline
 from cli.errors import REFUSED, UNREACHABLE, USAGE, CommandError
 
+Value = dict[str, Any]
+
 MAX_ANSWER_BYTES = 1 << 30
+_CHUNK_BYTES = 1 << 20
+_MISDIRECTED = 421
+_LISTENER = "http.listener"
+_ADVERTISED = "http.advertised.listener"
+_WITH_ANY_KAFKA = {
+    "groups why": "`muster groups describe GROUP` works",
+    "groups watch": "`muster groups list` and `muster groups describe GROUP` work",
+    "offsets expiring": "`muster offsets get GROUP` works",
+    "top": "`muster cluster` and `muster groups lag` work",
+}
+"""What answers in part what a command needs a Muster for."""
+
+
+_HINT = re.compile(r"/api/(groups|topics) lists them")
+"""What the API names for those who ask it by hand."""
+
+
+def _as_commands(hint: re.Match[str]) -> str:
+    return f"`muster {hint[1]} list` shows all {hint[1]}"
 
 
 def group_path(group_id: str, *more: str) -> str:
@@ -17,20 +50,178 @@ def group_path(group_id: str, *more: str) -> str:
     return "/".join(["/api/groups", quote(group_id, safe=""), *more])
 
 
-class Api:
-    """The HTTP side of one Muster; ``what`` is the command that needs it, for its errors."""
+# ---------------------------------------------------------------------------------- finding it
 
-    def __init__(self, address: str, what: str, timeout_s: float = 30.0) -> None:
-        host, colon, port = address.rpartition(":")
-        if not colon or not port.isdigit() or not 0 < int(port) < 65536:
-            raise CommandError(f"--http {address}: write it as HOST:PORT", USAGE)
+
+def api_at(
+    bootstrap: str, what: str, http: str | None, timeout_s: float, group: str | None = None
+) -> Api:
+    """`api_of` for a command that asks nothing else of the cluster."""
+    if http is not None:
+        _host_and_port(http)
+    with closing(Cluster(bootstrap, timeout_s=timeout_s)) as cluster:
+        return api_of(cluster, what, http, timeout_s, group)
+
+
+def api_of(
+    cluster: Cluster, what: str, http: str | None, timeout_s: float, group: str | None = None
+) -> Api:
+    """The HTTP side of a cluster, for the command ``what``; CommandError where there is none.
+
+    ``http`` is what --http says, and overrides where to look. Of several brokers the coordinator of
+    ``group`` is asked, or, for what is of no group, the first that serves HTTP. All of it takes no
+    longer than the cluster's timeout, and each question after it no longer than ``timeout_s``.
+    """
+    found = find_api(cluster, what, http, timeout_s, group)
+    if found is None:
+        instead = _WITH_ANY_KAFKA.get(what)
+        raise CommandError(
+            f"the broker at {cluster.any.address} is not a Muster, and `muster {what}` needs one,"
+            " which keeps what other Kafka brokers don't"
+            + (f"; {instead} with any Kafka" if instead else ""),
+            REFUSED,
+        )
+    return found
+
+
+def find_api(
+    cluster: Cluster, what: str, http: str | None, timeout_s: float, group: str | None = None
+) -> Api | None:
+    """The same, and None where the brokers are no Musters."""
+    answer = cluster.metadata([], cluster.deadline.left_s())
+    try:
+        told = _told(cluster, answer["brokers"], what, group)
+    except CommandError:
+        if http is None:
+            raise
+        told = http
+    if told is None:
+        return None
+    api = Api(http or told, what, timeout_s, answer.get("cluster_id"), cluster.any.address)
+    api.check(cluster.deadline)
+    return api
+
+
+def _told(cluster: Cluster, brokers: Sequence[Value], what: str, group: str | None) -> str | None:
+    """Where the brokers say that HTTP is; None where none that was asked is a Muster."""
+    if len(brokers) == 1:
+        # The address that was given may be the only one that leads there from here.
+        return _told_by(cluster, cluster.any, brokers[0]["node_id"], what)
+    trouble: CommandError | None = None
+    for broker in brokers if group is None else [cluster.coordinator_node(group)]:
+        try:
+            reached = cluster.connect(broker["host"], broker["port"])
+            told = _told_by(cluster, reached, broker["node_id"], what)
+            if told is not None:
+                return told
+        except CommandError as error:
+            trouble = trouble or error
+    if trouble is not None:
+        raise trouble
+    return None
+
+
+def _told_by(cluster: Cluster, broker: Connection, node_id: int, what: str) -> str | None:
+    settings = describe(
+        broker,
+        Resource(BROKER_RESOURCE, str(node_id)),
+        [_LISTENER, _ADVERTISED],
+        cluster.deadline.left_s(),
+    )
+    return _address(broker, settings, what) if _LISTENER in settings else None
+
+
+def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> str:
+    """HOST:PORT as it is reached from here; CommandError, with what to do, where it is not."""
+    wanted = settings[_LISTENER]["value"]
+    told = settings[_ADVERTISED]["value"] if _ADVERTISED in settings else wanted
+    there = f"{what} needs Muster's HTTP, and the Muster at {broker.address}"
+    host, _, port = told.rpartition(":")
+    if not port.isdigit():
+        why = f"{wanted} was taken when it started" if wanted != told else f"{_LISTENER} is {told}"
+        raise CommandError(
+            f"{there} serves none ({why}); start it with `muster serve --http HOST:PORT`",
+            UNREACHABLE,
+        )
+    host = host.strip("[]")
+    if not host or (_is_address(host) and ip_address(host).is_unspecified):
+        host = broker.host
+    elif _is_loopback(host) and not broker.is_here:
+        raise CommandError(
+            f"{there} serves it on {told}, for its own machine alone; reach it by"
+            f" `ssh -L {port}:{told} {broker.host}` with --http 127.0.0.1:{port}, or start it with"
+            f" `muster serve --http 0.0.0.0:{port}`",
+            UNREACHABLE,
+        )
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
+
+
+# ----------------------------------------------------------------------------------- asking it
+
+
+class Api:
+    """The HTTP side of one Muster, of the cluster ``cluster_id`` that ``bootstrap`` leads to.
+
+    ``what`` is the command that needs it, for its errors. It is checked whose it is before anything
+    is asked, and again after it could not be reached: another may have come to its address.
+    """
+
+    def __init__(
+        self, address: str, what: str, timeout_s: float, cluster_id: str | None, bootstrap: str
+    ) -> None:
+        self._host, self._port = _host_and_port(address)
         self.address = address
         self.what = what
-        self._host, self._port, self._timeout_s = host.strip("[]"), int(port), timeout_s
+        self.cluster_id = cluster_id
+        self.broker: Value = {}
+        """What /api/broker said when it was checked last; empty while that is to be done."""
+        self._bootstrap = bootstrap
+        self._timeout_s = timeout_s
+
+    def check(self, deadline: Deadline) -> None:
+        """CommandError when it is of another cluster, or no Muster."""
+        broker = self._json("/api/broker", {}, deadline)
+        found = broker.get("cluster")
+        if found != self.cluster_id:
+            raise CommandError(
+                f"{self.address} is the HTTP of cluster {found}, and the broker at"
+                f" {self._bootstrap} is of cluster {self.cluster_id}: name the same one with"
+                " --bootstrap and --http",
+                REFUSED,
+            )
+        self.broker = broker
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON at a path; CommandError when the answer is an error or not Muster's."""
-        status, body = self._ask(path, query)
+        return self._json(path, query, self._checked())
+
+    def text(self, path: str) -> str:
+        """The text at a path, such as /metrics."""
+        status, body = self._ask(path, {}, self._checked())
+        if status != 200:
+            raise self._no_muster(status)
+        return body.decode(errors="replace")
+
+    def _checked(self) -> Deadline:
+        deadline = Deadline(self._timeout_s)
+        if not self.broker:
+            self.check(deadline)
+        return deadline
+
+    def _json(self, path: str, query: Value, deadline: Deadline) -> Value:
+        status, body = self._ask(path, query, deadline)
         try:
             value = json.loads(body)
         except ValueError:
@@ -38,33 +229,34 @@ class Api:
         if status == 200 and isinstance(value, dict):
             return value
         if isinstance(value, dict) and isinstance(value.get("error"), str):
-            raise CommandError(value["error"], REFUSED)
+            raise CommandError(_HINT.sub(_as_commands, value["error"]), REFUSED)
         raise self._no_muster(status)
-
-    def text(self, path: str) -> str:
-        """The text at a path, such as /metrics."""
-        status, body = self._ask(path, {})
-        if status != 200:
-            raise self._no_muster(status)
-        return body.decode(errors="replace")
 
     def _no_muster(self, status: int) -> CommandError:
         return CommandError(
             f"{self.what} needs Muster's HTTP, but {self.address} is not Muster (status {status});"
-            " other brokers do not serve this",
+            " other servers do not serve this",
             UNREACHABLE,
         )
 
-    def _ask(self, path: str, query: dict[str, Any]) -> tuple[int, bytes]:
+    def _ask(self, path: str, query: Value, deadline: Deadline) -> tuple[int, bytes]:
         given = {name: value for name, value in query.items() if value is not None}
         target = f"{path}?{urlencode(given)}" if given else path
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=deadline.left_s())
         try:
-            connection.request("GET", target, headers={"Accept": "*/*"})
-            answer = connection.getresponse()
-            body = answer.read(MAX_ANSWER_BYTES)
+            status, body = _exchange(connection, target, {}, deadline)
+            if status == _MISDIRECTED:
+                # By a name that the broker does not know as its own; its address is always one.
+                connection.close()
+                connection.connect()
+                peer = connection.sock.getpeername()[0]
+                host = f"[{peer}]" if ":" in peer else peer
+                status, body = _exchange(connection, target, {"Host": host}, deadline)
         except (OSError, http.client.HTTPException) as error:
+            self.broker = {}
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            if isinstance(error, TimeoutError):
+                reason = f"no answer within {deadline.seconds:g} s"
             raise CommandError(
                 f"{self.what} needs Muster's HTTP, but nothing answers at {self.address}"
                 f" ({reason}); name its address with --http HOST:PORT, as in `muster serve --http`",
@@ -72,4 +264,33 @@ class Api:
             ) from error
         finally:
             connection.close()
-        return answer.status, body
+        return status, body
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65536:
+        raise CommandError(f"--http {address}: write it as HOST:PORT", USAGE)
+    return host.strip("[]"), int(port)
+
+
+def _exchange(
+    connection: http.client.HTTPConnection, target: str, headers: Value, deadline: Deadline
+) -> tuple[int, bytes]:
+    """One GET, read whole before the deadline."""
+    if connection.sock is None:
+        connection.connect()
+    stream = connection.sock
+    stream.settimeout(deadline.left_s())
+    connection.request("GET", target, headers={"Accept": "*/*", **headers})
+    answer = connection.getresponse()
+    body = bytearray()
+    while len(body) < MAX_ANSWER_BYTES:
+        stream.settimeout(deadline.left_s())
+        chunk = answer.read1(_CHUNK_BYTES)
+        if not chunk:
+            break
+        body += chunk
+    if answer.length:
+        raise http.client.IncompleteRead(bytes(body), answer.length)
+    return answer.status, bytes(body)

@@ -19,12 +19,12 @@ Bootstrap = Annotated[
     ),
 ]
 Http = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--http",
         metavar="HOST:PORT",
         envvar="MUSTER_HTTP",
-        help="Where a Muster serves HTTP (`muster serve --http`).",
+        help="Where the Muster serves HTTP, if not where its broker says (http.listener).",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -39,7 +39,6 @@ DryRunAtBroker = Annotated[
 ]
 
 BOOTSTRAP = "127.0.0.1:9092"
-HTTP = "127.0.0.1:9644"
 TIMEOUT_S = 30.0
 
 

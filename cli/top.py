@@ -21,8 +21,8 @@ from rich.text import Text
 
 from cli import clock, output
 from cli.errors import CommandError
-from cli.http import Api, group_path
-from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout, Wide
+from cli.http import Api, api_at, group_path
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Http, Json, Timeout, Wide
 
 Value = dict[str, Any]
 Partition = tuple[str, str]
@@ -78,7 +78,8 @@ def top(
     ] = 1.0,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Lines of each table.")] = 10,
     wide: Wide = False,
-    http: Http = HTTP,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    http: Http = None,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
@@ -86,7 +87,7 @@ def top(
 
     In a file or a pipe the tables are printed again for each view.
     """
-    api = Api(http, "top", timeout)
+    api = api_at(bootstrap, "top", http, timeout)
     before = look(api, lines)
     clock.sleep(every)
     after = look(api, lines)

@@ -55,8 +55,12 @@ class Broker:
     the same port and directory. `port` is 0 until the first start has chosen one.
     """
 
-    def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, data: Path, settings: Mapping[str, str] | None = None, http: str = "off"
+    ) -> None:
         self.data = data
+        self.http = http
+        """Where Muster serves HTTP; commands find it from the bootstrap address."""
         self.settings = {**SETTINGS, **(settings or {})}
         self.port = 0
         self.command = COMMAND
@@ -113,7 +117,7 @@ class Broker:
             "--data",
             str(self.data),
             "--http",
-            "off",
+            self.http,
             *sets,
         ]
 

@@ -76,7 +76,7 @@ def _describe(
         problem = wrong_broker(str(services.registry.node_id), name)
         if problem:
             return INVALID_REQUEST, problem, ()
-        return NONE, None, broker_entries(services.config)
+        return NONE, None, broker_entries(services.config, services.advertised.http)
     return INVALID_REQUEST, f"Resources of type {kind} have no settings here.", ()
 
 

@@ -150,11 +150,12 @@ class Config:
         topic_settings(self, {})
 
     def _check_http(self) -> None:
-        if self["http.listener"] != "off":
-            try:
-                parse_host_and_port(self["http.listener"])
-            except ValueError as error:
-                raise BadValue(f"http.listener: {error}") from None
+        for name, nothing in (("http.listener", "off"), ("http.advertised.listener", "")):
+            if self[name] != nothing:
+                try:
+                    parse_host_and_port(self[name])
+                except ValueError as error:
+                    raise BadValue(f"{name}: {error}") from None
         for name in filter(None, self["http.allowed.hosts"].split(",")):
             if _HOST_NAME.fullmatch(name) is None:
                 raise BadValue(f"http.allowed.hosts={name}: it must be a name without a port, or *")

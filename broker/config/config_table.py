@@ -63,6 +63,14 @@ _MUSTER: Final = (
         " from expiring. Muster's own.",
     ),
     S(
+        "http.advertised.listener",
+        STRING,
+        "",
+        "",
+        "Where commands find this broker's HTTP: HOST:PORT. Empty: where http.listener is bound,"
+        " which DescribeConfigs then tells; off where nothing is. Muster's own.",
+    ),
+    S(
         "http.allowed.hosts",
         LIST,
         "",

@@ -40,10 +40,15 @@ def topic_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict
         yield _entry(setting, value, synonyms, read_only=False)
 
 
-def broker_entries(config: Config) -> Iterator[dict[str, Any]]:
-    """Every property of this broker; passwords without their values."""
+def broker_entries(config: Config, http: str) -> Iterator[dict[str, Any]]:
+    """Every property of this broker; passwords without their values.
+
+    ``http`` is where HTTP is found, which a port of 0 in its settings does not say.
+    """
     for name, setting in sorted(BROKER.items()):
         value = render(setting, config[name])
+        if name == "http.advertised.listener":
+            value = http
         synonyms = list(_synonyms(config, _names(name)))
         yield _entry(setting, value, synonyms, read_only=name not in DYNAMIC)
 

@@ -1,5 +1,7 @@
 """Where clients reach this broker: one host and port for each listener (``advertised.listeners``).
 
+Commands find its HTTP in ``http.advertised.listener``, which a described broker has too.
+
 A listener on port 0 has a port only once it listens: until then there is nothing to advertise.
 """
 
@@ -22,6 +24,13 @@ class Advertised:
         self.endpoints: list[Endpoint] = []
         """By listener, in their order."""
         self._by_port: dict[int, BrokerNode] = {}
+        self.http = "off"
+        """Where commands find HTTP, HOST:PORT; or off."""
+
+    def serving_http(self, bound: str | None) -> None:
+        """HTTP has got this address, or None."""
+        if bound is not None:
+            self.http = self._config["http.advertised.listener"] or bound
 
     def listening(self, ports: Sequence[int]) -> None:
         """The listeners have got these ports."""

@@ -40,6 +40,8 @@ class Connection:
     """One blocking connection to one broker, one request in flight."""
 
     def __init__(self, host: str, port: int, client_id: str, timeout_s: float) -> None:
+        deadline = clock.Deadline(timeout_s)
+        self.host = host
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.client_id = client_id
         self.timeout_s = timeout_s
@@ -56,11 +58,16 @@ class Connection:
                 UNREACHABLE,
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.ranges = self._handshake()
+        self.ranges = self._handshake(deadline.left_s())
         """Least and greatest version by API key, as the broker answered."""
 
-    def _handshake(self) -> dict[int, tuple[int, int]]:
-        answer = self._exchange(BY_NAME["ApiVersions"], 0, {}, self.timeout_s)
+    @property
+    def is_here(self) -> bool:
+        """Whether the broker runs on this machine."""
+        return bool(self._socket.getpeername()[0] == self._socket.getsockname()[0])
+
+    def _handshake(self, timeout_s: float) -> dict[int, tuple[int, int]]:
+        answer = self._exchange(BY_NAME["ApiVersions"], 0, {}, timeout_s)
         if answer["error_code"] != errors.NONE:
             raise refused(f"versions of {self.address}", answer["error_code"])
         return {k["api_key"]: (k["min_version"], k["max_version"]) for k in answer["api_keys"]}
@@ -143,6 +150,8 @@ class Cluster:
     ) -> None:
         self.client_id = client_id
         self.timeout_s = timeout_s
+        self.deadline = clock.Deadline(timeout_s)
+        """The end of what one answer may take, from the moment on that the cluster was named."""
         self._bootstrap = bootstrap
         self._connections: dict[tuple[str, int], Connection] = {}
         self.any = self._connect_any()
@@ -169,12 +178,13 @@ class Cluster:
             self._connections[host, port] = connection
         return self._connections[host, port]
 
-    def metadata(self, topics: list[str] | None) -> Value:
+    def metadata(self, topics: list[str] | None, timeout_s: float | None = None) -> Value:
         """Return the answer to Metadata; None asks for every topic. Never creates a topic."""
         asked = None if topics is None else [{"topic_id": bytes(16), "name": t} for t in topics]
         if topics is None and self.any.version_of("Metadata") == 0:
             asked = []
-        return self.any.call("Metadata", {"topics": asked, "allow_auto_topic_creation": False})
+        asks = {"topics": asked, "allow_auto_topic_creation": False}
+        return self.any.call("Metadata", asks, timeout_s)
 
     def controller(self) -> Connection:
         """Return the connection for topic changes: the controller, else any broker."""
@@ -219,16 +229,21 @@ class Cluster:
 
     def coordinator(self, group_id: str) -> Connection:
         """Return the connection to a group's coordinator, waiting while it is being made."""
+        found = self.coordinator_node(group_id)
+        return self.connect(found["host"], found["port"])
+
+    def coordinator_node(self, group_id: str) -> Value:
+        """Return a group's coordinator with its node_id, host and port."""
         deadline = clock.monotonic_s() + self.timeout_s
         while True:
             answer = self.any.call(
                 "FindCoordinator",
                 {"key": group_id, "key_type": 0, "coordinator_keys": [group_id]},
             )
-            found = answer["coordinators"][0] if answer["coordinators"] else answer
+            found: Value = answer["coordinators"][0] if answer["coordinators"] else answer
             code = found["error_code"]
             if code == errors.NONE:
-                return self.connect(found["host"], found["port"])
+                return found
             if code not in errors.RETRIABLE or clock.monotonic_s() > deadline:
                 raise refused(f"coordinator of {group_id}", code, found["error_message"])
             clock.sleep(RETRY_S)

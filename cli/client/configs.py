@@ -34,14 +34,20 @@ class Resource(NamedTuple):
 
 
 def describe(
-    connection: Connection, resource: Resource, names: list[str] | None = None
+    connection: Connection,
+    resource: Resource,
+    names: list[str] | None = None,
+    timeout_s: float | None = None,
 ) -> dict[str, Entry]:
     """The settings of a resource by name; all of them where no names are given."""
-    return describe_each(connection, [resource], names)[resource]
+    return describe_each(connection, [resource], names, timeout_s)[resource]
 
 
 def describe_each(
-    connection: Connection, resources: Sequence[Resource], names: list[str] | None = None
+    connection: Connection,
+    resources: Sequence[Resource],
+    names: list[str] | None = None,
+    timeout_s: float | None = None,
 ) -> dict[Resource, dict[str, Entry]]:
     """The settings of several resources in one request; CommandError for the first refused."""
     asked = [
@@ -55,6 +61,7 @@ def describe_each(
     answer = connection.call(
         "DescribeConfigs",
         {"resources": asked, "include_synonyms": True, "include_documentation": True},
+        timeout_s,
     )
     found = {}
     for result in answer["results"]:

@@ -16,9 +16,9 @@ from rich.text import Text
 from cli import clock, output
 from cli.errors import CommandError
 from cli.groups.why import name_of, partitions_of, some, story
-from cli.http import Api, group_path
+from cli.http import Api, api_at, group_path
 from cli.layout import shown
-from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Http, Json, Timeout
 from cli.times import span
 
 Value = dict[str, Any]
@@ -31,7 +31,8 @@ def watch(
     every: Annotated[
         float, typer.Option("--every", min=0.05, help="Seconds between two views.")
     ] = 1.0,
-    http: Http = HTTP,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    http: Http = None,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
@@ -40,7 +41,7 @@ def watch(
     A change is a new state, generation, member or rebalance, or another member to wait for; a new
     lag is none. In a file or a pipe the whole view is printed again at each change.
     """
-    api = Api(http, "groups watch", timeout)
+    api = api_at(bootstrap, "groups watch", http, timeout, group)
     with contextlib.suppress(KeyboardInterrupt):
         if json:
             _print_changes(api, group, every)

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from cli import output
-from cli.http import Api, group_path
+from cli.http import api_at, group_path
 from cli.names import partitions_text
-from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Http, Json, Timeout
 from cli.times import instant, span
 
 Value = dict[str, Any]
@@ -27,12 +27,13 @@ _JOIN_ENDS = {
 def why(
     group: Annotated[str, typer.Argument(metavar="GROUP")],
     last: Annotated[int, typer.Option("--last", min=1, help="How many rebalances.")] = 5,
-    http: Http = HTTP,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    http: Http = None,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
     """Show why a group rebalanced, the newest rebalance last. Needs Muster's HTTP."""
-    api = Api(http, "groups why", timeout)
+    api = api_at(bootstrap, "groups why", http, timeout, group)
     journal = api.get(group_path(group, "journal"), last=last)
     if json:
         output.show_json(journal)

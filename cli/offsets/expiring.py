@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from cli import output
-from cli.http import Api
-from cli.options import HTTP, TIMEOUT_S, Http, Json, Timeout, Wide
+from cli.http import api_at
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Http, Json, Timeout, Wide
 from cli.times import duration_ms, instant, span
 
 
@@ -18,15 +18,15 @@ def expiring(
     ] = "1d",
     group: Annotated[str | None, typer.Option("--group", help="Only this group.")] = None,
     wide: Wide = False,
-    http: Http = HTTP,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    http: Http = None,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
     """Show which offsets retention will drop, when and why. Needs Muster's HTTP."""
-    api = Api(http, "offsets expiring", timeout)
-    answer = api.get(
-        "/api/offsets/expiring", within_ms=duration_ms(within, "--within"), group=group
-    )
+    within_ms = duration_ms(within, "--within")
+    api = api_at(bootstrap, "offsets expiring", http, timeout)
+    answer = api.get("/api/offsets/expiring", within_ms=within_ms, group=group)
     rows = sorted(answer["offsets"], key=lambda row: (row["expires_ms"], row["group"]))
     if json:
         output.show_json({**answer, "offsets": rows})

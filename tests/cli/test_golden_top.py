@@ -78,7 +78,7 @@ BILLING = {"members": [member("app", orders=[0, 1]), member("shy")]}
 class ScriptedApi:
     """Muster's HTTP, of which the second look and each after it show the same."""
 
-    def __init__(self, address: str, what: str, timeout_s: float) -> None:
+    def __init__(self) -> None:
         self.looks = 0
 
     def text(self, path: str) -> str:
@@ -94,38 +94,24 @@ class ScriptedApi:
 
 def test_top(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = itertools.count(100.0, 2.0)
-    real = top.Api
     monkeypatch.setattr(clock, "monotonic_s", lambda: next(seconds))
     monkeypatch.setattr(clock, "sleep", lambda _seconds: None)
 
-    def api(address: str, what: str, timeout_s: float) -> Any:
-        real(address, what, timeout_s)  # refuses what is no address
-        return ScriptedApi(address, what, timeout_s)
-
-    monkeypatch.setattr(top, "Api", api)
+    monkeypatch.setattr(top, "api_at", lambda *_: ScriptedApi())
 
     sessions.check("top")
 
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="muster top needs Muster's HTTP")
-def test_top_of_a_real_broker_and_of_what_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker = Broker(tmp_path / "data")
-    words = broker._command()
-    words[words.index("--http") + 1] = "127.0.0.1:0"
-    broker._command = lambda: words  # type: ignore[method-assign]
-    broker.start()
+def test_top_of_a_real_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(tmp_path / "data", http="127.0.0.1:0").start()
     try:
         monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
         sessions.typed("muster topics create orders -p 2")
         sessions.typed("muster produce orders -p 0 -v 1 -v 2")
         sessions.typed("muster offsets set billing orders:0=1 --execute")
-        view = json.loads(
-            sessions.typed(f"muster top --once --every 0.1 --json --http {where(broker)}")
-        )
-        of_kafka = sessions.typed(f"muster top --once --http {broker.bootstrap}")
+        view = json.loads(sessions.typed("muster top --once --every 0.1 --json"))
     finally:
         broker.kill()
 
@@ -133,16 +119,3 @@ def test_top_of_a_real_broker_and_of_what_is_none(
     assert [(row["group"], row["lag"]) for row in view["groups"]] == [("billing", 1)]
     assert view["requests_per_s"] >= 0
     assert view["clients"] == [], "whoever typed these commands has gone"
-    assert "top needs Muster's HTTP" in of_kafka
-    assert "(exit 3)" in of_kafka
-
-
-def where(broker: Broker) -> str:
-    """The address of the broker's HTTP, from the line that says so."""
-    from tests.waiting import until
-
-    def said() -> str:
-        lines = [line for line in list(broker.log) if "/metrics and /healthz are on" in line]
-        return lines[0].rstrip().rpartition("//")[2] if lines else ""
-
-    return until("the broker says where its HTTP is", said)

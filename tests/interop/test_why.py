@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests import waiting
-from tests.brokers import CHECKOUT, KIND, Broker, free_port
+from tests.brokers import CHECKOUT, KIND, Broker
 from tests.interop.cluster import Cluster
 from tests.interop.group_members import Group, Member
 
@@ -25,20 +25,12 @@ PARTITIONS = 6
 
 
 class SeeingBroker(Broker):
-    """A broker that serves HTTP too."""
-
-    http = ""
-
-    def _command(self) -> list[str]:
-        command = super()._command()
-        self.http = self.http or f"127.0.0.1:{free_port()}"
-        command[command.index("--http") + 1] = self.http
-        return command
+    """A broker that is asked why."""
 
     def cli(self, *words: str, code: int = 0) -> str:
-        """What a command prints that asks this broker's HTTP side."""
+        """What a command prints that asks this broker."""
         done = subprocess.run(
-            [sys.executable, "-m", "cli.main", *words, "--http", self.http],
+            [sys.executable, "-m", "cli.main", *words, "--bootstrap", self.bootstrap],
             capture_output=True,
             text=True,
             timeout=60,
@@ -61,16 +53,15 @@ class SeeingBroker(Broker):
 
 @pytest.fixture(scope="module")
 def seeing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeeingBroker]:
-    broker = SeeingBroker(tmp_path_factory.mktemp("seeing") / "data")
+    broker = SeeingBroker(tmp_path_factory.mktemp("seeing") / "data", http="127.0.0.1:0")
     broker.start()
-    waiting.until("HTTP is served", lambda: broker.cli("groups", "why", "x", code=1) == "")
     yield broker
     assert broker.stop() == 0, broker.tail()
 
 
 @pytest.fixture
 def seeing_alone(tmp_path: Path) -> Iterator[SeeingBroker]:
-    broker = SeeingBroker(tmp_path / "data")
+    broker = SeeingBroker(tmp_path / "data", http="127.0.0.1:0")
     broker.start()
     yield broker
     broker.kill()

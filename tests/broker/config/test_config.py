@@ -106,6 +106,10 @@ def test_properties_files_are_javas() -> None:
         ("advertised.listeners=SSL://a:1", "asks for SSL"),
         ("max.connections.per.ip.overrides=1.2.3.4", "it must be ADDRESS:NUMBER"),
         ("http.listener=nowhere", "is not HOST:PORT"),
+        (
+            "http.advertised.listener=nowhere",
+            "http.advertised.listener: 'nowhere' is not HOST:PORT",
+        ),
         ("http.allowed.hosts=a.example:80", "it must be a name without a port, or *"),
         ("http.allowed.hosts=a*.example", "http.allowed.hosts=a*.example: it must be a name"),
         ("log.format=yaml", "it must be one of console, json"),

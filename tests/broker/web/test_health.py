@@ -19,7 +19,7 @@ from log.filesystem import OsFileSystem
 from log.os_file import OsFile
 from protocol.buffer import Buffer
 from protocol.errors import NONE, NOT_COORDINATOR
-from tests.broker.config.served import GROUP, config, serving
+from tests.broker.config.served import GROUP, Served, config, serving
 from tests.broker.edge import eventually
 from tests.broker.hand_time import HandTime
 from tests.broker.seen import Seen, seeing
@@ -142,10 +142,34 @@ async def test_poisoned_for_good_after_a_failed_flush(tmp_path: Path) -> None:
         disk.broken = False
 
 
+async def told(served: Served) -> tuple[str, str]:
+    """Where HTTP was wanted and where it is, as a broker describes itself to commands."""
+    described = await served.described()
+    entry = described["http.advertised.listener"]
+    assert entry["read_only"]
+    return described["http.listener"]["value"], entry["value"]
+
+
 async def test_http_may_be_off(tmp_path: Path) -> None:
-    async with serving(tmp_path, {"http.listener": "off"}) as served:
+    advertised = {"http.advertised.listener": "muster.example.org:80"}
+    async with serving(tmp_path, {"http.listener": "off", **advertised}) as served:
         await served.broker.start_http()
         assert served.broker.http is None
+        assert await told(served) == ("off", "off")
+
+
+async def test_the_port_that_was_bound_is_told_to_commands(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"http.listener": "127.0.0.1:0"}) as served:
+        await served.broker.start_http()
+        bound = served.broker.sockets.http_address()
+        assert await told(served) == ("127.0.0.1:0", bound)
+        assert bound != "127.0.0.1:0"
+
+
+async def test_an_address_for_commands_may_be_another_than_what_is_bound(tmp_path: Path) -> None:
+    advertised = {"http.advertised.listener": "muster.example.org:80"}
+    async with serving(tmp_path, {"http.listener": "127.0.0.1:0", **advertised}) as served:
+        assert await told(served) == ("127.0.0.1:0", "muster.example.org:80")
 
 
 async def test_a_port_that_was_asked_for_and_is_in_use_gets_a_clear_sentence(
@@ -172,6 +196,7 @@ async def test_a_default_port_in_use_is_a_warning(
             await served.broker.start_http()
             assert served.broker.http is None
             assert await served.client.commit(GROUP, 1) == NONE
+            assert await told(served) == (where, "off")
 
     (warning,) = [line for line in lines if line["log_level"] == "warning"]
     assert warning["event"] == "/metrics and /healthz are not served"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import os
 import select
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ import pytest
 from cli.groups.why import partitions_of, story
 from cli.times import instant
 from tests import waiting
-from tests.brokers import CHECKOUT, KIND, Broker, free_port
+from tests.brokers import CHECKOUT, KIND, Broker
 from tests.interop.cluster import Cluster, Feed
 from tests.interop.group_members import Group
 
@@ -215,64 +213,9 @@ def run(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     return done
 
 
-COMMANDS = [("groups", "why", "g"), ("groups", "watch"), ("offsets", "expiring")]
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_nobody_who_answers_is_told_with_what_to_do(words: tuple[str, ...]) -> None:
-    address = f"127.0.0.1:{free_port()}"
-    done = run(*words, "--http", address, code=3)
-    assert f"needs Muster's HTTP, but nothing answers at {address}" in done.stderr
-    assert "--http HOST:PORT" in done.stderr
-
-
-class Stranger(http.server.BaseHTTPRequestHandler):
-    """Something else that speaks HTTP."""
-
-    def do_GET(self) -> None:
-        self.send_response(404)
-        self.end_headers()
-        self.wfile.write(b"<html>no such page</html>")
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def stranger() -> Iterator[str]:
-    server = http.server.HTTPServer(("127.0.0.1", 0), Stranger)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join(10)
-    server.server_close()
-
-
-def test_another_server_is_told_from_muster(stranger: str) -> None:
-    done = run("groups", "why", "g", "--http", stranger, code=3)
-    assert f"but {stranger} is not Muster (status 404)" in done.stderr
-
-
-def test_an_address_without_a_port_is_wrong_use() -> None:
-    assert "HOST:PORT" in run("groups", "why", "g", "--http", "localhost", code=2).stderr
-
-
 def test_a_time_without_its_unit_is_wrong_use() -> None:
-    done = run("offsets", "expiring", "--within", "30", "--http", "127.0.0.1:1", code=2)
+    done = run("offsets", "expiring", "--within", "30", code=2)
     assert "--within 30" in done.stderr
-
-
-class SeeingBroker(Broker):
-    """A broker that serves HTTP too."""
-
-    http = ""
-
-    def _command(self) -> list[str]:
-        command = super()._command()
-        self.http = self.http or f"127.0.0.1:{free_port()}"
-        command[command.index("--http") + 1] = self.http
-        return command
 
 
 @pytest.mark.interop
@@ -280,17 +223,13 @@ class SeeingBroker(Broker):
 def test_a_live_group_is_watched_explained_and_its_offsets_listed(
     tmp_path: Path, name: str
 ) -> None:
-    broker = SeeingBroker(tmp_path / "data")
+    broker = Broker(tmp_path / "data", http="127.0.0.1:0")
     broker.start()
-    http_side = ("--http", broker.http)
+    at = ("--bootstrap", broker.bootstrap)
     watched: list[dict[str, Any]] = []
-    waiting.until(
-        "HTTP is served",
-        lambda: "there is none" in run("groups", "why", "x", *http_side, code=1).stderr,
-    )
     watcher = subprocess.Popen(
         [sys.executable, "-m", "cli.main", "groups", "watch", "--json", "--every", "0.1",
-         *http_side],
+         *at],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT,
     )  # fmt: skip
     reader = threading.Thread(
@@ -299,7 +238,7 @@ def test_a_live_group_is_watched_explained_and_its_offsets_listed(
     )
     reader.start()
     drawn = subprocess.Popen(
-        [sys.executable, "-m", "cli.main", "groups", "watch", name, "--every", "0.1", *http_side],
+        [sys.executable, "-m", "cli.main", "groups", "watch", name, "--every", "0.1", *at],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT,
     )  # fmt: skip
     cluster = Cluster(broker.bootstrap)
@@ -317,9 +256,9 @@ def test_a_live_group_is_watched_explained_and_its_offsets_listed(
                 "the watcher sees the group stable",
                 lambda: any(w["group"] == name and w["state"] == "Stable" for w in watched),
             )
-            code, shown = _watched_on_a_terminal(name, broker.http, f"{name}:0-1")
-            piped = _watched_in_a_pipe(http_side, "groups", "watch", name, "--every", "0.1")
-            top = _watched_in_a_pipe(http_side, "top", "--every", "0.1")
+            code, shown = _watched_on_a_terminal(name, broker.bootstrap, f"{name}:0-1")
+            piped = _watched_in_a_pipe(at, "groups", "watch", name, "--every", "0.1")
+            top = _watched_in_a_pipe(at, "top", "--every", "0.1")
             one.leave()
         assert code == 0, shown
         assert piped.startswith(f"{name}  Stable  generation")
@@ -329,11 +268,9 @@ def test_a_live_group_is_watched_explained_and_its_offsets_listed(
             "the watcher sees the group empty",
             lambda: watched[-1]["group"] == name and watched[-1]["state"] == "Empty",
         )
-        listed = json.loads(
-            run("offsets", "expiring", "--within", "8d", "--json", *http_side).stdout
-        )
-        table = run("offsets", "expiring", "--within", "8d", *http_side).stdout
-        nothing = run("offsets", "expiring", *http_side).stdout
+        listed = json.loads(run("offsets", "expiring", "--within", "8d", "--json", *at).stdout)
+        table = run("offsets", "expiring", "--within", "8d", *at).stdout
+        nothing = run("offsets", "expiring", *at).stdout
     finally:
         watcher.send_signal(signal.SIGINT)
         watcher.wait(30)
@@ -348,10 +285,10 @@ def test_a_live_group_is_watched_explained_and_its_offsets_listed(
     assert nothing == "No offset expires within 1d\n"
 
 
-def _watched_in_a_pipe(http_side: tuple[str, ...], *words: str) -> str:
+def _watched_in_a_pipe(at: tuple[str, ...], *words: str) -> str:
     """The first line that a live command writes into a pipe; then comes Ctrl-C."""
     live = subprocess.Popen(
-        [sys.executable, "-m", "cli.main", *words, *http_side],
+        [sys.executable, "-m", "cli.main", *words, *at],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT,
     )  # fmt: skip
     assert live.stdout is not None
@@ -362,11 +299,11 @@ def _watched_in_a_pipe(http_side: tuple[str, ...], *words: str) -> str:
     return first
 
 
-def _watched_on_a_terminal(group: str, http_side: str, until: str) -> tuple[int, str]:
+def _watched_on_a_terminal(group: str, bootstrap: str, until: str) -> tuple[int, str]:
     """What `groups watch` draws until it has drawn ``until`` and Ctrl-C is pressed."""
     ours, its = os.openpty()
     live = subprocess.Popen(
-        [sys.executable, "-m", "cli.main", "groups", "watch", group, "--http", http_side],
+        [sys.executable, "-m", "cli.main", "groups", "watch", group, "--bootstrap", bootstrap],
         stdout=its, stderr=its, stdin=its, cwd=CHECKOUT,
         env={**os.environ, "COLUMNS": "250", "LINES": "50"},
     )  # fmt: skip

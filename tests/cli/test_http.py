@@ -1,0 +1,354 @@
+"""The HTTP side of a cluster: found from --bootstrap, of that cluster, and said so where not."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cli.clock import Deadline
+from cli.errors import REFUSED, UNREACHABLE, USAGE, CommandError
+from cli.http import Api, api_of, find_api
+from tests.brokers import KIND, Broker, KafkaBroker, free_port, running
+from tests.cli.running import run
+
+HERE = {"http.listener": "127.0.0.1:9644", "http.advertised.listener": "127.0.0.1:9644"}
+KAFKA: dict[str, str] = {}
+
+
+class Scripted:
+    """A broker that is asked for its settings."""
+
+    def __init__(self, settings: dict[str, str], host: str = "10.0.0.5", here: bool = False):
+        self.settings, self.host, self.is_here = settings, host, here
+        self.address = f"{host}:9092"
+
+    def call(self, _name: str, asked: Any, _timeout_s: float | None) -> Any:
+        [resource] = asked["resources"]
+        assert resource["configuration_keys"] == ["http.listener", "http.advertised.listener"]
+        configs = [{"name": name, "value": value} for name, value in self.settings.items()]
+        kind, name = resource["resource_type"], resource["resource_name"]
+        answer = {"error_code": 0, "resource_type": kind, "resource_name": name}
+        return {"results": [{**answer, "configs": configs}]}
+
+
+class ScriptedCluster:
+    """Brokers 0, 1, ...; the first was given as bootstrap, the last coordinates every group."""
+
+    def __init__(self, *brokers: Scripted) -> None:
+        self.brokers = brokers
+        self.any = brokers[0]
+        self.deadline = Deadline(30)
+
+    def metadata(self, _topics: list[str], _timeout_s: float) -> Any:
+        nodes = [self._node(number) for number in range(len(self.brokers))]
+        return {"cluster_id": "ours", "brokers": nodes}
+
+    def _node(self, number: int) -> dict[str, Any]:
+        return {"node_id": number, "host": f"b{number}", "port": 9092}
+
+    def coordinator_node(self, _group: str) -> dict[str, Any]:
+        return self._node(len(self.brokers) - 1)
+
+    def connect(self, host: str, _port: int) -> Scripted:
+        return self.brokers[int(host[1:])]
+
+
+def muster(listener: str, advertised: str, **more: Any) -> Scripted:
+    settings = {"http.listener": listener, "http.advertised.listener": advertised}
+    return Scripted(settings, **more)
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody answers at the addresses of these tests."""
+    monkeypatch.setattr(Api, "check", lambda self, deadline: None)
+
+
+def found(*brokers: Scripted, http: str | None = None, group: str | None = None) -> str | None:
+    cluster: Any = ScriptedCluster(*brokers)
+    api = find_api(cluster, "groups why", http, 30, group)
+    return None if api is None else api.address
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("listener", "bound", "more", "address"),
+    [
+        ("127.0.0.1:9644", "127.0.0.1:9644", {"here": True}, "127.0.0.1:9644"),
+        ("127.0.0.1:0", "127.0.0.1:40123", {"here": True}, "127.0.0.1:40123"),
+        ("localhost:9644", "localhost:9644", {"here": True}, "localhost:9644"),
+        ("[::1]:9644", "[::1]:9644", {"here": True}, "[::1]:9644"),
+        ("0.0.0.0:9644", "0.0.0.0:9644", {}, "10.0.0.5:9644"),
+        ("[::]:9644", "[::]:9644", {"host": "fd00::5"}, "[fd00::5]:9644"),
+        (":9644", ":9644", {"host": "kafka"}, "kafka:9644"),
+        ("10.0.0.9:80", "10.0.0.9:80", {}, "10.0.0.9:80"),
+        ("0.0.0.0:9644", "muster.example.org:80", {}, "muster.example.org:80"),
+    ],
+)
+def test_where_http_is_follows_from_the_broker_that_answers(
+    listener: str, bound: str, more: dict[str, Any], address: str
+) -> None:
+    assert found(muster(listener, bound, **more)) == address
+
+
+@pytest.mark.parametrize(
+    ("listener", "bound", "says"),
+    [
+        ("off", "off", "serves none (http.listener is off); start it with `muster serve --http"),
+        ("127.0.0.1:9644", "off", "serves none (127.0.0.1:9644 was taken when it started)"),
+        (
+            "127.0.0.1:9644",
+            "127.0.0.1:9644",
+            "for its own machine alone; reach it by `ssh -L 9644:127.0.0.1:9644 10.0.0.5` with"
+            " --http 127.0.0.1:9644, or start it with `muster serve --http 0.0.0.0:9644`",
+        ),
+    ],
+)
+def test_http_that_can_not_be_reached_from_here_is_said_with_what_to_do(
+    listener: str, bound: str, says: str
+) -> None:
+    with pytest.raises(CommandError) as caught:
+        found(muster(listener, bound))
+
+    assert "groups why needs Muster's HTTP, and the Muster at 10.0.0.5:9092" in str(caught.value)
+    assert says in str(caught.value)
+    assert caught.value.exit_code == UNREACHABLE
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_of_several_brokers_the_coordinator_is_asked_for_a_group_and_any_muster_for_a_list() -> (
+    None
+):
+    kafka = Scripted(KAFKA)
+    one, two = (muster("0.0.0.0:9644", "0.0.0.0:9644", host=host) for host in ("b1", "b2"))
+    off = muster("off", "off", host="b3")
+
+    assert found(kafka, one, two) == "b1:9644"
+    assert found(kafka, one, two, group="g") == "b2:9644"
+    assert found(off, two) == "b2:9644"
+    assert found(kafka, kafka) is None
+    assert found(one, kafka, group="g") is None, "its coordinator keeps no journal"
+    with pytest.raises(CommandError, match=r"http\.listener is off"):
+        found(kafka, off)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_an_address_that_is_given_is_where_to_look() -> None:
+    assert found(muster("off", "off"), http="10.1.1.1:80") == "10.1.1.1:80"
+    assert found(muster("off", "off"), muster("off", "off"), http="a:80") == "a:80"
+    assert found(Scripted(KAFKA), http="10.1.1.1:80") is None
+
+
+def test_another_kafka_is_told_from_a_muster_with_what_works_there() -> None:
+    cluster: Any = ScriptedCluster(Scripted(KAFKA))
+    with pytest.raises(CommandError) as caught:
+        api_of(cluster, "groups why", None, 30, "g")
+
+    assert "the broker at 10.0.0.5:9092 is not a Muster" in str(caught.value)
+    assert "`muster groups describe GROUP` works with any Kafka" in str(caught.value)
+    assert caught.value.exit_code == REFUSED
+
+
+# ------------------------------------------------------------------------------- what answers
+
+
+@contextmanager
+def answering(status: int, body: bytes, length: int | None = None) -> Iterator[SimpleNamespace]:
+    """Something that speaks HTTP; what it was asked, and by which name."""
+    seen = SimpleNamespace(asked=[], status=status, body=body)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.asked.append((self.path, self.headers["Host"]))
+            named = self.headers["Host"].startswith("localhost")
+            self.send_response(421 if named and seen.status == 421 else min(seen.status, 404))
+            self.send_header("Content-Length", str(length or len(seen.body)))
+            self.end_headers()
+            self.wfile.write(seen.body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    seen.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        server.shutdown()
+        thread.join(10)
+        server.server_close()
+
+
+def broker_of(cluster: str) -> bytes:
+    return json.dumps({"cluster": cluster, "broker": 1}).encode()
+
+
+def api(port: int, host: str = "127.0.0.1", timeout_s: float = 30) -> Api:
+    return Api(f"{host}:{port}", "top", timeout_s, "ours", "127.0.0.1:9092")
+
+
+def test_what_is_of_another_cluster_is_never_asked_anything() -> None:
+    with answering(200, broker_of("theirs")) as seen, pytest.raises(CommandError) as caught:
+        api(seen.port).get("/api/groups")
+
+    assert str(caught.value) == (
+        f"127.0.0.1:{seen.port} is the HTTP of cluster theirs, and the broker at 127.0.0.1:9092 is"
+        " of cluster ours: name the same one with --bootstrap and --http"
+    )
+    assert caught.value.exit_code == REFUSED
+    assert [path for path, _ in seen.asked] == ["/api/broker"]
+
+
+def test_whose_it_is_is_asked_once_and_again_after_it_was_gone() -> None:
+    with answering(200, broker_of("ours")) as seen:
+        asking = api(seen.port)
+        asking.get("/api/groups")
+        asking.get("/api/groups")
+        assert [path for path, _ in seen.asked] == ["/api/broker", "/api/groups", "/api/groups"]
+    with pytest.raises(CommandError, match="nothing answers at"):
+        asking.get("/api/groups")
+
+    assert asking.broker == {}, "another Muster may come to this address"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "length", "says"),
+    [
+        (404, b"<html>no such page</html>", None, r"is not Muster \(status 404\)"),
+        (200, b"[]", None, r"is not Muster \(status 200\)"),
+        (200, b"{}", None, "is the HTTP of cluster None"),
+        (200, b"{", 1000, "IncompleteRead"),
+    ],
+)
+def test_what_is_no_muster_is_said(status: int, body: bytes, length: int, says: str) -> None:
+    with answering(status, body, length) as seen, pytest.raises(CommandError, match=says):
+        api(seen.port).get("/api/groups")
+
+
+def test_a_name_that_the_broker_does_not_know_is_asked_by_its_address() -> None:
+    with answering(421, broker_of("ours")) as seen:
+        seen.status = 421
+        with pytest.raises(CommandError, match="status 404"):
+            api(seen.port, "localhost").get("/api/groups")
+
+    assert [host for _, host in seen.asked] == [f"localhost:{seen.port}", "127.0.0.1"]
+
+
+def test_the_timeout_holds_for_an_answer_that_never_ends() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port, ended = server.getsockname()[1], threading.Event()
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+                while not ended.wait(0.02):
+                    connection.sendall(b" ")
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        with pytest.raises(CommandError, match=r"no answer within 0\.3 s") as caught:
+            api(port, timeout_s=0.3).get("/api/groups")
+        ended.set()
+        thread.join(10)
+
+    assert caught.value.exit_code == UNREACHABLE
+
+
+@pytest.mark.parametrize("address", ["localhost", "h:0", "h:65536", "h:x", "h:" + "9" * 5000])
+def test_an_address_without_a_port_is_wrong_use(address: str) -> None:
+    done = run("groups", "why", "g", "--http", address)
+
+    assert done.code == USAGE
+    assert "write it as HOST:PORT" in done.err
+
+
+# ---------------------------------------------------------------------------- side by side
+
+COMMANDS = [
+    ("groups", "why", "billing"),
+    ("groups", "watch", "billing"),
+    ("groups", "watch"),
+    ("top", "--once", "--every", "0.05"),
+    ("offsets", "expiring", "--within", "8d"),
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_broker_is_one_sentence(words: tuple[str, ...]) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    done = run(*words, "-b", address)
+
+    assert done.code == UNREACHABLE
+    assert f"no broker answers at {address}" in done.err
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
+def test_of_two_musters_with_a_group_of_one_name_the_one_that_was_named_answers(
+    tmp_path: Path,
+) -> None:
+    ours = Broker(tmp_path / "ours", http="127.0.0.1:0")
+    theirs = Broker(tmp_path / "theirs", http="127.0.0.1:0")
+    silent = Broker(tmp_path / "silent")
+    with running(ours, theirs, silent):
+        for broker, offsets in ((ours, ["orders:0=1"]), (theirs, ["orders:0=2", "orders:1=2"])):
+            run("topics", "create", "orders", "-p", "2", "-b", broker.bootstrap)
+            run("produce", "orders", "-p", "0", "-v", "a", "-v", "b", "-b", broker.bootstrap)
+            run("produce", "orders", "-p", "1", "-v", "a", "-v", "b", "-b", broker.bootstrap)
+            words = ("offsets", "set", "billing", *offsets, "--execute", "-b", broker.bootstrap)
+            assert run(*words).code == 0
+        expiring = ("offsets", "expiring", "--within", "8d", "--json")
+        listed = [run(*expiring, "-b", each.bootstrap).json["offsets"] for each in (ours, theirs)]
+        lags = [
+            run("top", "--once", "--every", "0.05", "--json", "-b", each.bootstrap).json["groups"]
+            for each in (ours, theirs)
+        ]
+        their_http = theirs_http(theirs)
+        crossed = [run(*words, "-b", ours.bootstrap, "--http", their_http) for words in COMMANDS]
+        off = [run(*words, "-b", silent.bootstrap) for words in COMMANDS]
+        given = run("groups", "why", "billing", "-b", theirs.bootstrap, "--http", their_http)
+        none = run("groups", "why", "nobody", "-b", ours.bootstrap)
+
+    assert [len(rows) for rows in listed] == [1, 2]
+    assert [[row["lag"] for row in rows] for rows in lags] == [[1], [0]]
+    assert {done.code for done in crossed} == {REFUSED}
+    assert all("name the same one with --bootstrap and --http" in done.err for done in crossed)
+    assert [done.out for done in crossed] == [""] * len(COMMANDS)
+    assert {done.code for done in off} == {UNREACHABLE}
+    assert all("http.listener is off" in done.err for done in off)
+    assert given.out.startswith("billing  Empty")
+    assert none.err == (
+        "muster: group nobody: there is none; `muster groups list` shows all groups\n"
+    )
+
+
+def theirs_http(broker: Broker) -> str:
+    """Where a broker serves HTTP, as its settings say."""
+    words = ("configs", "get", "http.advertised.listener", "--broker", "1", "--json")
+    done = run(*words, "-b", broker.bootstrap)
+    return str(done.json[0]["value"])
+
+
+@pytest.mark.interop
+def test_apache_kafka_is_said_not_to_be_a_muster(tmp_path: Path) -> None:
+    kafka = KafkaBroker(tmp_path / "kafka")
+    with running(kafka):
+        told = [run(*words, "-b", kafka.bootstrap) for words in COMMANDS]
+
+    assert {done.code for done in told} == {REFUSED}
+    for done in told:
+        assert f"the broker at {kafka.bootstrap} is not a Muster" in done.err
+        assert "with any Kafka" in done.err
+        assert done.out == ""
