@@ -24,7 +24,7 @@ from cli.version import VERSION
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.config.config import Config
+    from broker.config.config import BadConfig, Config
     from broker.time import Time
 
 FAILED = 1
@@ -92,7 +92,7 @@ def _serve_with(options: argparse.Namespace, time: Time) -> int:
         configure(time, config["log.format"], config["log.level"])
         return _run(config, time, lambda: _config(options))
     except BadConfig as error:
-        return _complain(str(error))
+        return _complain(_all_faults(error))
     except KeyboardInterrupt:  # before the broker's own handling of signals is in place
         return INTERRUPTED
 
@@ -116,9 +116,18 @@ def _complain(sentence: str) -> int:
     return FAILED
 
 
+def _all_faults(error: BadConfig) -> str:
+    """One fault as a sentence, several a line each."""
+    if len(error.faults) < 2:
+        return str(error)
+    lines = [fault.sentence for fault in error.faults]
+    return "\n  ".join([f"{len(lines)} faults in the settings:", *lines])
+
+
 def _config(options: argparse.Namespace) -> Config:
-    from broker.config.config import BadConfig, load
+    from broker.config.config import BadConfig
     from broker.config.listeners import parse_host_and_port
+    from broker.config.sources import load
 
     flags = {}
     if options.listen is not None:
@@ -181,7 +190,7 @@ async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
     problem = None
     try:
         await broker.start()
-        _warn_about_unknown(broker.config)
+        _report_settings(broker.config)
         print(_ready_lines(broker), flush=True)
         await broker.start_http()
         if not broker.groups.life.loading:  # a load ends with the same
@@ -224,10 +233,20 @@ def _ready_lines(broker: Broker) -> str:
     return f"{ready}\nthe page, /metrics and /healthz are on http://{http}" if http else ready
 
 
-def _warn_about_unknown(config: Config) -> None:
-    if config.unknown:
-        import structlog
+def _report_settings(config: Config) -> None:
+    """Says which settings do not do what whoever set them may expect."""
+    import structlog
 
-        structlog.get_logger(__name__).warning(
+    from broker.config.sources import of_services
+
+    logger = structlog.get_logger(__name__)
+    if config.unknown:
+        logger.warning(
             "settings that Kafka does not know are ignored", settings=", ".join(config.unknown)
+        )
+    for name, instead in config.not_followed.items():
+        logger.warning("a setting is not followed", setting=name, instead=instead)
+    if found := of_services(os.environ):
+        logger.debug(
+            "variables that tell where a service is are no settings", variables=", ".join(found)
         )

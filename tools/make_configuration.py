@@ -9,6 +9,7 @@ from pathlib import Path
 from broker.config.config_table import BROKER, TOPIC, Setting
 from broker.config.config_value import render
 from broker.config.dynamic_settings import DYNAMIC
+from broker.config.not_followed import NOT_FOLLOWED
 from broker.config.protection import FAMILIES, SINGLE, protects
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
@@ -24,16 +25,22 @@ one overrides an earlier one:
 4. the other options: `--listen HOST:PORT` is `listeners`, `--data DIR` is `log.dirs`, `--http
    HOST:PORT` (or `off`) is `http.listener`.
 
-An invalid value ends the start with one sentence:
+An invalid value ends the start with one sentence, and several with a line each:
 
     $ muster serve --set num.partitions=0
     muster serve: num.partitions=0: it must be at least 1
 
 Names that Kafka does not know are listed in one warning and ignored. Names that Kafka knows and
 that have no effect here are accepted without a warning, so that an existing `server.properties` can
-be used as it is; the end of this page lists them. A setting that protects is never ignored: TLS,
-SASL, an authorizer or a quota ends the start ([below](#settings-that-protect)). `muster config
-check FILE` shows all of this beforehand, setting by setting.
+be used as it is; the end of this page lists them. Some of them ask for what Muster does not do,
+such as a cluster: those have a warning each ([below](#not-followed)). A setting that protects is
+never ignored: TLS, SASL, an authorizer or a quota ends the start
+([below](#settings-that-protect)). `muster config check FILE` shows all of this beforehand, setting
+by setting, with every fault.
+
+Kubernetes sets variables such as `MUSTER_PORT=tcp://10.0.0.1:9092` and `MUSTER_SERVICE_HOST` in
+every pod beside a service called `muster`. They are no settings, and are named in the log at level
+`debug` alone. A variable that a person wrote, such as `MUSTER_PORT=9092`, is in the warning.
 
 Without a file Muster behaves as Kafka with the `server.properties` of its quick start:
 `group.initial.rebalance.delay.ms` is 0 unless a source sets it. With a file Kafka's default of
@@ -80,6 +87,15 @@ refused too, such as `listener.name.internal.max.connections`, unless they are k
 effect. If everybody who can reach the broker may do everything, remove these settings; otherwise
 keep the broker behind something that protects it.
 """
+NOT_FOLLOWED_HEAD = """
+## Not followed
+
+Muster starts with these settings, and does something else than they ask for. Each has a warning at
+the start, and `not followed` in `muster config check`:
+
+| setting | when it is set | what is so instead |
+|---|---|---|
+"""
 
 
 def page() -> str:
@@ -93,6 +109,8 @@ def page() -> str:
         PROTECTING,
         *_protecting(),
         PROTECTING_ALSO,
+        NOT_FOLLOWED_HEAD,
+        *(f"| `{n}` | {each.when} | {each.instead} |\n" for n, each in NOT_FOLLOWED.items()),
         "\n## Known, and without effect\n\n",
         "Of the broker: ",
         ", ".join(f"`{s.name}`" for s in _sorted(BROKER.values()) if _is_ignored(s)),
@@ -129,7 +147,7 @@ def _protecting() -> Iterable[str]:
 
 
 def _is_ignored(setting: Setting) -> bool:
-    return not setting.has_effect and not protects(setting.name)
+    return not (setting.has_effect or protects(setting.name) or setting.name in NOT_FOLLOWED)
 
 
 def _sorted(settings: Iterable[Setting]) -> list[Setting]:

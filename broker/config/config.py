@@ -1,18 +1,16 @@
-"""Configuration: Kafka's properties from file, environment, command line and run-time changes.
+"""Configuration: Kafka's properties as typed values, and what follows from them.
 
-Owns the order of the sources (a file, the environment, ``--set``, flags, changes at run time; a
-later one overrides an earlier one), the check against the tables of
-`broker/config/config_table.py`, and the settings that a topic takes from the broker. Everything is
-checked before the broker touches its data.
+Owns the check against the tables of `broker/config/config_table.py`, changes at run time, and the
+settings that a topic takes from the broker. Everything is checked before the broker touches its
+data. Where properties come from is in `broker/config/sources.py`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, partial
 from typing import Any
 
 from broker.config.config_table import (
@@ -22,20 +20,12 @@ from broker.config.config_table import (
     Setting,
     Value,
 )
-from broker.config.config_value import BadValue, parse_value
-from broker.config.group_rules import check_groups
+from broker.config.config_value import BadValue, Fault, parse_value
+from broker.config.group_rules import group_faults
 from broker.config.listeners import Endpoint, advertise, parse_host_and_port, parse_listeners
-from broker.config.properties import parse
-from broker.config.protection import VARIABLE_PREFIX, base_name, check_protection
+from broker.config.not_followed import not_followed, refers_to_provider
+from broker.config.protection import base_name, protection_fault
 from log.config import LONG_MAX, LogConfig, format_magic
-
-_OF_COMMANDS = ("MUSTER_BOOTSTRAP", "MUSTER_HTTP", "MUSTER_SOURCE")
-_OF_TESTS = "MUSTER_TEST_"
-"""Variables of the command line's other commands, and of the tests."""
-
-QUICK_START: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
-"""What holds without a file: where the server.properties that Kafka ships, which its quick start
-runs with, differs from Kafka's defaults for one broker."""
 
 DEFAULT_BROKER_ID = 1
 _HOST_NAME = re.compile(r"\*|(\*\.)?[\w-]+(\.[\w-]+)*")
@@ -44,22 +34,34 @@ _MINUTE_MS = 60_000
 
 
 class BadConfig(Exception):
-    """The configuration cannot be used; the text is one sentence for the operator."""
+    """The configuration cannot be used; the text says all that is wrong, in one line."""
+
+    def __init__(self, sentence: str, faults: Sequence[Fault] = ()) -> None:
+        super().__init__(sentence)
+        self.faults = faults
+        """What is wrong with settings, one by one."""
 
 
 class Config:
     """Every setting by Kafka's name: ``config["log.retention.ms"]``, typed, None for null.
 
     ``given`` holds the texts that were set, by name; ``unknown`` the names that Kafka does not
-    know. Raises BadConfig for a value that its setting does not take, and for settings that
-    protect and would not (`broker/config/protection.py`).
+    know. Raises BadConfig with every fault: values that their settings do not take, settings that
+    don't go together, and those that protect and would not (`broker/config/protection.py`).
     """
 
     def __init__(self, given: Mapping[str, str], preset: Mapping[str, Value] = {}) -> None:
         """``preset`` holds typed values, weaker than ``given``."""
         known = {name: text for name, text in given.items() if name in BROKER}
         self.given = {name: str(value) for name, value in preset.items()} | known
-        self.unknown = sorted(name for name in given if base_name(name) is None)
+        bases = {name: base_name(name) for name in given}
+        self.unknown = sorted(name for name, base in bases.items() if base is None)
+        self.not_followed = {
+            name: instead
+            for name, text in sorted(given.items())
+            if (instead := not_followed(bases[name], text)) is not None
+        }
+        """Settings that ask for what Muster does not do, and what is so instead."""
         self.dynamic_default: Mapping[str, str] = {}
         """What was changed at run time for every broker, by name."""
         self.dynamic_own: Mapping[str, str] = {}
@@ -67,13 +69,9 @@ class Config:
         self._static: dict[str, Value] = dict(preset)
         self._values = self._static
         self._topic_defaults: dict[str, Any] | None = None
-        try:
-            check_protection(given)
-            for name, text in known.items():
-                self._static[name] = parse_value(BROKER[name], text)
-            self._check()
-        except ValueError as error:
-            raise BadConfig(str(error)) from None
+        faults = list(self._take(given, known))
+        if faults:
+            raise BadConfig("; ".join(fault.sentence for fault in faults), faults)
 
     def __getitem__(self, name: str) -> Any:
         values = self._values
@@ -134,31 +132,80 @@ class Config:
         """The first of ``names`` that was set to something, the strongest first."""
         return next((name for name in names if self._values.get(name) is not None), None)
 
+    def _take(self, given: Mapping[str, str], known: Mapping[str, str]) -> Iterator[Fault]:
+        """Takes what was set; everything that is wrong with it."""
+        protecting = protection_fault(given)
+        if protecting is not None:
+            yield protecting
+        wrong = set()
+        has_providers = "config.providers" in map(base_name, given)
+        for name, text in known.items():
+            if has_providers and refers_to_provider(text):
+                wrong.add(name)
+                yield Fault(
+                    (name,),
+                    f"{name}: it refers to a config provider, and Muster has none; write its value",
+                )
+                continue
+            try:
+                self._static[name] = parse_value(BROKER[name], text)
+            except BadValue as error:
+                wrong.add(name)
+                yield Fault((name,), str(error))
+        for fault in self._faults():
+            if wrong.isdisjoint(fault.names):
+                yield fault
+
     def _check(self) -> None:
-        """What no single value shows."""
-        check_groups(self)
+        for fault in self._faults():
+            raise BadValue(fault.sentence)
+
+    def _faults(self) -> Iterator[Fault]:
+        """What no single value's type and bounds show."""
+        yield from group_faults(self)
         ids = {self[name] for name in ("broker.id", "node.id") if self[name] >= 0}
         if len(ids) > 1:
-            raise BadValue("broker.id and node.id mean the same and have different values")
-        if len(self.directories) > 1:
-            raise BadValue(
-                f"log.dirs names {len(self.directories)} directories; Muster keeps its data in one"
+            yield Fault(
+                ("broker.id", "node.id"),
+                "broker.id and node.id mean the same and have different values",
             )
-        self._check_http()
-        advertise(self.listeners, self._advertised)
-        self.connections_per_ip_overrides  # noqa: B018 - it raises what is wrong with it
-        topic_settings(self, {})
+        if len(self.directories) > 1:
+            yield Fault(
+                ("log.dirs", "log.dir"),
+                f"log.dirs names {len(self.directories)} directories; Muster keeps its data in one",
+            )
+        yield from self._http_faults()
+        yield from self._listener_faults()
+        name = "max.connections.per.ip.overrides"
+        yield from _raised((name,), lambda: self.connections_per_ip_overrides)
+        yield from _topic_faults(self.topic_defaults)
 
-    def _check_http(self) -> None:
+    def _http_faults(self) -> Iterator[Fault]:
         for name, nothing in (("http.listener", "off"), ("http.advertised.listener", "")):
             if self[name] != nothing:
-                try:
-                    parse_host_and_port(self[name])
-                except ValueError as error:
-                    raise BadValue(f"{name}: {error}") from None
-        for name in filter(None, self["http.allowed.hosts"].split(",")):
-            if _HOST_NAME.fullmatch(name) is None:
-                raise BadValue(f"http.allowed.hosts={name}: it must be a name without a port, or *")
+                read = partial(parse_host_and_port, self[name])
+                yield from _raised((name,), read, f"{name}: ")
+        for each in filter(None, self["http.allowed.hosts"].split(",")):
+            if _HOST_NAME.fullmatch(each) is None:
+                yield Fault(
+                    ("http.allowed.hosts",),
+                    f"http.allowed.hosts={each}: it must be a name without a port, or *",
+                )
+
+    def _listener_faults(self) -> Iterator[Fault]:
+        beside = ("listener.security.protocol.map", "controller.listener.names")
+        faults = [
+            *_raised(("listeners", *beside), lambda: self.listeners, "listeners: "),
+            *_raised(
+                ("advertised.listeners", *beside),
+                lambda: self._advertised,
+                "advertised.listeners: ",
+            ),
+        ]
+        yield from faults
+        if not faults:
+            names = ("advertised.listeners", "listeners", *beside)
+            yield from _raised(names, lambda: advertise(self.listeners, self._advertised))
 
     # -- what follows from several settings
 
@@ -220,6 +267,16 @@ class Config:
         return pairs
 
 
+def _raised(
+    names: tuple[str, ...], read: Callable[[], object], before: str = ""
+) -> Iterator[Fault]:
+    """The fault that ``read`` raises, if it does."""
+    try:
+        read()
+    except ValueError as error:
+        yield Fault(names, f"{before}{error}")
+
+
 # -- topics
 
 
@@ -233,13 +290,22 @@ def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, An
         if name not in TOPIC:
             raise BadValue(f"Unknown topic config name: {name}")
         values[name] = parse_value(TOPIC[name], text)
-    try:
-        format_magic(values["message.format.version"])
-    except ValueError as error:
-        raise BadValue(f"message.format.version: {error}") from None
-    if values["min.compaction.lag.ms"] > values["max.compaction.lag.ms"]:
-        raise BadValue("min.compaction.lag.ms is above max.compaction.lag.ms")
+    for fault in _topic_faults(values):
+        raise BadValue(fault.sentence)
     return values
+
+
+def _topic_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    """What no single value of a topic's settings shows; named as the broker's defaults are."""
+    yield from _raised(
+        BROKER_NAME_OF_TOPIC_SETTING["message.format.version"],
+        lambda: format_magic(values["message.format.version"]),
+        "message.format.version: ",
+    )
+    low, high = "min.compaction.lag.ms", "max.compaction.lag.ms"
+    if values[low] > values[high]:
+        names = (*BROKER_NAME_OF_TOPIC_SETTING[low], *BROKER_NAME_OF_TOPIC_SETTING[high])
+        yield Fault(names, f"{low} is above {high}")
 
 
 def _from_broker(config: Config, setting: Setting) -> Any:
@@ -281,48 +347,3 @@ def timestamp_bounds(settings: Mapping[str, Any]) -> tuple[int | None, int | Non
     before = old if before == LONG_MAX else before
     after = old if after == LONG_MAX else after
     return (None if before == LONG_MAX else before), (None if after == LONG_MAX else after)
-
-
-# -- sources
-
-
-def load(
-    file: Path | None,
-    environment: Mapping[str, str],
-    sets: Iterable[str],
-    flags: Mapping[str, str],
-) -> Config:
-    """The configuration of a process; BadConfig with a sentence for whatever is wrong with it.
-
-    Without a ``file`` the weakest source is QUICK_START.
-    """
-    given = {} if file is None else _from_file(file)
-    given.update(_from_environment(environment))
-    for pair in sets:
-        name, equals, text = pair.partition("=")
-        if not equals or not name.strip():
-            raise BadConfig(f"--set {pair}: write it as --set NAME=VALUE")
-        given[name.strip()] = text
-    given.update(flags)
-    return Config(given, QUICK_START if file is None else {})
-
-
-def _from_file(file: Path) -> dict[str, str]:
-    try:
-        return parse(file.read_text())
-    except OSError as error:
-        raise BadConfig(f"--config {file} can't be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise BadConfig(f"--config {file} is not a text file") from None
-
-
-def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """``MUSTER_LOG_RETENTION_MS`` is ``log.retention.ms``; an unknown one keeps its own name."""
-    by_variable = {name.replace(".", "_").upper(): name for name in BROKER}
-    return {
-        by_variable.get(variable.removeprefix(VARIABLE_PREFIX), variable): text
-        for variable, text in environment.items()
-        if variable.startswith(VARIABLE_PREFIX)
-        and variable not in _OF_COMMANDS
-        and not variable.startswith(_OF_TESTS)
-    }

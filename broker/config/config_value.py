@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from broker.config.config_table import (
     BOOLEAN,
@@ -34,6 +34,14 @@ WIRE_TYPES = {
 
 class BadValue(ValueError):
     """A value that its setting does not take; the text says which and what it takes."""
+
+
+class Fault(NamedTuple):
+    """What is wrong with one setting, or with several together."""
+
+    names: tuple[str, ...]
+    """The settings that decide it."""
+    sentence: str
 
 
 def parse_value(setting: Setting, text: str) -> Value:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from broker.config.config_value import BadValue
+from broker.config.config_value import Fault
 
 _AT_MOST = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
@@ -48,39 +48,46 @@ class Settings(Protocol):
         """Whether a source set it."""
 
 
-def check_groups(config: Settings) -> None:
-    """Raises BadValue, with one sentence, for settings of groups that don't fit together."""
+def group_faults(config: Settings) -> Iterator[Fault]:
+    """Settings of groups that don't fit together, each with its sentence."""
     for low, high in _AT_MOST:
         if config[low] > config[high]:
-            raise BadValue(
-                f"{_shown(config, low)} is above {_shown(config, high)}; it must be at most that"
+            yield Fault(
+                (low, high),
+                f"{_shown(config, low)} is above {_shown(config, high)}; it must be at most that",
             )
-    if not 0 <= config["offsets.topic.compression.codec"] <= 4:
-        raise BadValue(
-            f"{_shown(config, 'offsets.topic.compression.codec')}: it must be 0 (none), 1 (gzip),"
-            " 2 (snappy), 3 (lz4) or 4 (zstd)"
+    name = "offsets.topic.compression.codec"
+    if not 0 <= config[name] <= 4:
+        yield Fault(
+            (name,),
+            f"{_shown(config, name)}: it must be 0 (none), 1 (gzip), 2 (snappy), 3 (lz4) or"
+            " 4 (zstd)",
         )
-    if config["offsets.commit.required.acks"] not in (-1, 0, 1):
-        raise BadValue(f"{_shown(config, 'offsets.commit.required.acks')}: it must be -1, 0 or 1")
-    _check_protocols(config)
-    for name in _parts(config["group.consumer.assignors"]):
-        if name not in _ASSIGNORS:
-            raise BadValue(
-                f"group.consumer.assignors={name}: Muster has no such assignor; leave the setting"
-                " out, or name uniform or range"
+    name = "offsets.commit.required.acks"
+    if config[name] not in (-1, 0, 1):
+        yield Fault((name,), f"{_shown(config, name)}: it must be -1, 0 or 1")
+    yield from _protocol_faults(config)
+    name = "group.consumer.assignors"
+    for each in _parts(config[name]):
+        if each not in _ASSIGNORS:
+            yield Fault(
+                (name,),
+                f"{name}={each}: Muster has no such assignor; leave the setting out, or name"
+                " uniform or range",
             )
 
 
-def _check_protocols(config: Settings) -> None:
+def _protocol_faults(config: Settings) -> Iterator[Fault]:
     name = "group.coordinator.rebalance.protocols"
     protocols = set(_parts(config[name]))
-    if CLASSIC not in protocols:
-        raise BadValue(f"{name}={config[name]}: the classic protocol can't be switched off")
     others = sorted(protocols - {CLASSIC})
-    if others:
-        raise BadValue(
+    if CLASSIC not in protocols:
+        yield Fault((name,), f"{name}={config[name]}: the classic protocol can't be switched off")
+    elif others:
+        yield Fault(
+            (name,),
             f"{name}={config[name]}: Muster serves the classic protocol alone, not"
-            f" {' or '.join(others)}; write {name}=classic"
+            f" {' or '.join(others)}; write {name}=classic",
         )
 
 

@@ -40,30 +40,34 @@ def parse_host_and_port(text: str) -> tuple[str, int]:
 def parse_listeners(text: str, protocols: str) -> list[Endpoint]:
     """The endpoints of a ``listeners`` or ``advertised.listeners`` value.
 
-    ``protocols`` is listener.security.protocol.map. ValueError, as a sentence, for what Kafka
-    refuses too, and for security protocols other than PLAINTEXT.
+    ``protocols`` is listener.security.protocol.map. ValueError, which says all of it, for what
+    Kafka refuses too, and for security protocols other than PLAINTEXT.
     """
     known = _protocol_map(protocols)
     endpoints: list[Endpoint] = []
+    problems: list[str] = []
     for entry in (part.strip() for part in text.split(",")):
         found = _ENTRY.fullmatch(entry)
         if found is None or not 0 <= int(found[4]) <= 65535:
-            raise ValueError(
+            problems.append(
                 f"{entry!r} is not NAME://HOST:PORT, such as PLAINTEXT://127.0.0.1:9092"
             )
+            continue
         name = found[1].upper()
         if name not in known:
-            raise ValueError(f"the listener {name} is not in listener.security.protocol.map")
-        if known[name] != "PLAINTEXT":
-            raise ValueError(f"the listener {name} asks for {known[name]}; Muster speaks PLAINTEXT")
+            problems.append(f"the listener {name} is not in listener.security.protocol.map")
+        elif known[name] != "PLAINTEXT":
+            problems.append(f"the listener {name} asks for {known[name]}, Muster speaks PLAINTEXT")
         host = found[2] if found[2] is not None else found[3]
         endpoints.append(Endpoint(name, host, int(found[4])))
     names = [endpoint.name for endpoint in endpoints]
     if len(set(names)) < len(names):
-        raise ValueError("every listener needs a name of its own")
+        problems.append("every listener needs a name of its own")
     ports = [endpoint.port for endpoint in endpoints if endpoint.port]
     if len(set(ports)) < len(ports):
-        raise ValueError("every listener needs a port of its own")
+        problems.append("every listener needs a port of its own")
+    if problems:
+        raise ValueError("; ".join(problems))
     return endpoints
 
 

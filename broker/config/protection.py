@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from broker.config.config_table import BROKER, ONLY_IN_KAFKA_4, PASSWORD
-from broker.config.config_value import BadValue, parse_value
+from broker.config.config_value import BadValue, Fault, parse_value
 from log.config import LONG_MAX
 
 VARIABLE_PREFIX = "MUSTER_"
@@ -99,19 +99,21 @@ def may_be_secret(name: str) -> bool:
     return _is_of_a_listener(name) if base is None else base.startswith(tuple(FAMILIES))
 
 
-def check_protection(given: Mapping[str, str]) -> None:
-    """Raises Unprotected, which names every setting that protects, when one is ``given``."""
+def protection_fault(given: Mapping[str, str]) -> Fault | None:
+    """The fault that names every setting that protects, when one is ``given``."""
     names: dict[str, list[str]] = {}
     for name, text in sorted(given.items()):
         wanted = asked_for(name, text)
         if wanted is not None:
             names.setdefault(wanted, []).append(name)
-    if names:
-        listed = ", ".join(f"{wanted} ({', '.join(each)})" for wanted, each in names.items())
-        raise Unprotected(
-            f"settings that protect are never ignored, and Muster does not have {listed};"
-            " take out what you can do without"
-        )
+    if not names:
+        return None
+    listed = ", ".join(f"{wanted} ({', '.join(each)})" for wanted, each in names.items())
+    return Fault(
+        tuple(name for each in names.values() for name in each),
+        f"settings that protect are never ignored, and Muster does not have {listed};"
+        " take out what you can do without",
+    )
 
 
 def base_name(name: str) -> str | None:
@@ -140,7 +142,12 @@ def _is_of_a_listener(name: str) -> bool:
 
 
 def _is_known(name: str) -> bool:
-    return name in BROKER or name in ONLY_IN_KAFKA_4 or _wanted(name) is not None
+    return (
+        name in BROKER
+        or name in ONLY_IN_KAFKA_4
+        or name.startswith("config.providers.")
+        or _wanted(name) is not None
+    )
 
 
 def _wanted(base: str) -> str | None:

@@ -16,7 +16,7 @@ from broker.config.config import BadConfig, Config, topic_settings
 from broker.config.config_table import BROKER, TOPIC, Setting
 from broker.config.config_value import BadValue, render
 from broker.config.dynamic_settings import DYNAMIC, broker_setting, check_dynamic, topic_setting
-from broker.config.protection import Unprotected, check_protection
+from broker.config.protection import Unprotected, protection_fault
 from broker.topics.logs import LogManager
 from broker.topics.missing import CONFIGS_FILE
 from broker.topics.offsets_topic import keep_compact, mend_policy
@@ -197,10 +197,9 @@ def restore(config: Config, registry: Registry, directory: str) -> None:
     mend_policy(registry)
     stored = registry.broker_configs
     for kept in stored.values():
-        try:
-            check_protection(kept)
-        except Unprotected as error:
-            raise BadConfig(f"{directory}/{CONFIGS_FILE}: {error}") from None
+        protecting = protection_fault(kept)
+        if protecting is not None:
+            raise BadConfig(f"{directory}/{CONFIGS_FILE}: {protecting.sentence}")
     layers: dict[str, dict[str, str]] = {EVERY_BROKER: {}, str(registry.node_id): {}}
     for name, kept in layers.items():
         for key, text in stored.get(name, {}).items():

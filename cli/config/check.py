@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,13 +14,17 @@ from cli.errors import FOUND, CommandError
 from cli.files import read_text
 from cli.options import Json, Wide
 
+if TYPE_CHECKING:
+    from broker.config.config_value import Fault
+
 app = typer.Typer(help="Check configuration files.", no_args_is_help=True)
 
 HONOURED = "honoured"
 NO_EFFECT = "no effect"
+NOT_FOLLOWED = "not followed"
 UNKNOWN = "unknown"
 BAD = "bad"
-_ORDER = (BAD, UNKNOWN, NO_EFFECT, HONOURED)
+_ORDER = (BAD, UNKNOWN, NOT_FOLLOWED, NO_EFFECT, HONOURED)
 
 
 @app.callback()
@@ -36,7 +41,11 @@ def check(
     wide: Wide = False,
     json: Json = False,
 ) -> None:
-    """Show which settings are honoured, without effect, unknown or bad; exit 4 for bad ones."""
+    """Show what Muster makes of each setting; exit 4 where one would end the start.
+
+    honoured; no effect, and nothing is missed; not followed, and what is so instead; unknown to
+    Kafka; bad. Every fault is listed, first.
+    """
     rows = sorted(rows_of(file), key=lambda row: (_ORDER.index(row["verdict"]), row["setting"]))
     output.show(
         rows, ["setting", "value", "verdict", "why"], f"{file} sets nothing", json, wide=wide
@@ -48,26 +57,47 @@ def check(
 
 
 def rows_of(file: Path) -> list[output.Row]:
-    """A row for each setting of a file, and one for what only shows when they are together."""
+    """A row for each setting of a file, and one for each fault of several together."""
     from broker.config.config import BadConfig, Config
     from broker.config.properties import parse
-    from broker.config.protection import asked_for
 
     given = parse(read_text(file))
-    rows = [_row(name, text) for name, text in given.items()]
-    followed = {name: text for name, text in given.items() if asked_for(name, text) is None}
-    if not any(row["verdict"] == BAD and row["setting"] in followed for row in rows):
-        try:
-            Config(followed)
-        except BadConfig as error:
-            together = {"setting": "(together)", "value": None, "verdict": BAD, "why": str(error)}
-            rows.append(together)
-    return rows
+    rows = {name: _row(name, text) for name, text in given.items()}
+    try:
+        Config(given)
+    except BadConfig as error:
+        return [*rows.values(), *_together(error.faults, rows)]
+    return list(rows.values())
+
+
+def _together(faults: Sequence[Fault], rows: dict[str, output.Row]) -> list[output.Row]:
+    """Marks the rows of faults of one setting; the rows of the others."""
+    protecting = {name for name, row in rows.items() if row["verdict"] == BAD}
+    together: list[output.Row] = []
+    for fault in faults:
+        named = [rows[name] for name in fault.names if name in rows]
+        if protecting.issuperset(fault.names):
+            continue  # each of their rows says it
+        if len(named) == 1:
+            (row,) = named
+            why = _without_setting(fault.sentence, row)
+            before = f"{row['why']}; " if row["verdict"] == BAD else ""
+            row.update(verdict=BAD, why=before + why)
+        else:
+            row = {"setting": "(together)", "value": None, "verdict": BAD, "why": fault.sentence}
+            together.append(row)
+    return together
+
+
+def _without_setting(sentence: str, row: output.Row) -> str:
+    """What is wrong, without the setting and the value that stand beside it."""
+    shown = sentence.removeprefix(f"{row['setting']}={row['value']}: ")
+    return shown.removeprefix(f"{row['setting']}: ")
 
 
 def _row(name: str, text: str) -> output.Row:
     from broker.config.config_table import BROKER
-    from broker.config.config_value import BadValue, parse_value
+    from broker.config.not_followed import not_followed
     from broker.config.protection import asked_for, base_name, may_be_secret
 
     row: output.Row = {"setting": name, "value": "(hidden)" if may_be_secret(name) else text}
@@ -75,14 +105,12 @@ def _row(name: str, text: str) -> output.Row:
     if wanted is not None:
         why = f"it asks for protection that Muster does not have: {wanted}"
         return {**row, "verdict": BAD, "why": why}
-    setting = BROKER.get(name)
-    if setting is None:
-        if base_name(name) is not None:
-            return {**row, "verdict": NO_EFFECT, "why": None}
+    setting, base = BROKER.get(name), base_name(name)
+    if base is None:
         near = get_close_matches(name, BROKER, 1, 0.8)
         return {**row, "verdict": UNKNOWN, "why": f"did you mean {near[0]}?" if near else None}
-    try:
-        parse_value(setting, text)
-    except BadValue as error:
-        return {**row, "verdict": BAD, "why": str(error).removeprefix(f"{name}={text}: ")}
-    return {**row, "verdict": HONOURED if setting.has_effect else NO_EFFECT, "why": None}
+    instead = not_followed(base, text)
+    if instead is not None:
+        return {**row, "verdict": NOT_FOLLOWED, "why": instead}
+    has_effect = setting is not None and setting.has_effect
+    return {**row, "verdict": HONOURED if has_effect else NO_EFFECT, "why": None}

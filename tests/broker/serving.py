@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from broker.broker import Broker
-from broker.config.config import load
+from broker.config.sources import load
 from broker.time import Time
 from log.filesystem import FileSystem
 from tests.wire import Wire

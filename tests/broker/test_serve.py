@@ -234,6 +234,31 @@ def test_settings_that_kafka_does_not_know_are_one_warning(
     assert "num.io.threads" not in "".join(broker.log)
 
 
+def test_what_a_setting_asks_for_in_vain_is_a_warning_of_its_own(
+    brokers: Callable[..., Broker],
+) -> None:
+    broker = brokers({"zookeeper.connect": "zk:2181", "process.roles": "controller"})
+
+    warnings = [line for line in broker.log if "a setting is not followed" in line]
+    assert len(warnings) == 2
+    assert "setting=process.roles" in warnings[0]
+    assert "setting=zookeeper.connect" in warnings[1]
+    assert all("it starts as a broker by itself" in line for line in warnings)
+
+
+def test_every_fault_of_the_settings_has_its_line(tmp_path: Path) -> None:
+    faults = ("--set", "num.partitions=0", "--set", "log.dirs=/a,/b")
+
+    code, stderr = refused("--listen", "127.0.0.1:0", *faults)
+
+    assert code == 1
+    assert stderr.splitlines() == [
+        "muster serve: 2 faults in the settings:",
+        "  num.partitions=0: it must be at least 1",
+        "  log.dirs names 2 directories; Muster keeps its data in one",
+    ]
+
+
 def started(*words: str, cwd: Path = ROOT) -> tuple[subprocess.Popen[str], str]:
     """A `muster serve` of its own and its ready line."""
     process = subprocess.Popen(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.config import load
+from broker.config.sources import load
 from tests.brokers import Broker
 from tests.cli import sessions
 
@@ -21,6 +21,12 @@ FILES = {
     "listener.name.in.scram-sha-256.sasl.jaas.config=secret\nsuper.users=User:admin\n"
     "ssl.protocol=TLSv1.3\nlistener.name.in.no.such=secret\n",
     "together.properties": "broker.id=1\nnode.id=2\n",
+    "every-fault.properties": "num.partitions=0\nlisteners=SSL://:9093,here\nlog.dirs=/a,/b\n"
+    "group.min.session.timeout.ms=7200000\nhttp.allowed.hosts=a:80,b:80\nbroker.id=1\nnode.id=2\n"
+    "config.providers=file\nnum.io.threads=${file:/a:b}\nssl.client.auth=required\n",
+    "cluster.properties": "zookeeper.connect=zk:2181\nprocess.roles=controller\n"
+    "controller.quorum.voters=1@a:9093,2@b:9093\nconfig.providers=file\n"
+    "config.providers.file.class=org.File\nmin.insync.replicas=2\n",
     "empty.properties": "# nothing\n",
 }
 

@@ -9,17 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.config import (
-    BadConfig,
-    Config,
-    load,
-    log_config,
-    timestamp_bounds,
-    topic_settings,
-)
+from broker.config.config import BadConfig, Config, log_config, timestamp_bounds, topic_settings
 from broker.config.config_table import BROKER, BROKER_NAME_OF_TOPIC_SETTING, TOPIC
 from broker.config.config_value import BadValue, render
 from broker.config.properties import parse
+from broker.config.sources import load, of_services
 from log.config import LogConfig
 
 ROOT = Path(__file__).parents[3]
@@ -54,6 +48,40 @@ def test_what_kafka_does_not_know_is_listed_and_does_no_harm(tmp_path: Path) -> 
 
     assert config.unknown == ["MUSTER_NO_SUCH", "nor.this"]
     assert config["http.listener"] == "127.0.0.1:1"
+
+
+OF_A_SERVICE = {
+    "MUSTER_SERVICE_HOST": "10.0.0.1",
+    "MUSTER_SERVICE_PORT": "9092",
+    "MUSTER_SERVICE_PORT_KAFKA": "9092",
+    "MUSTER_PORT": "tcp://10.0.0.1:9092",
+    "MUSTER_PORT_9092_TCP": "tcp://10.0.0.1:9092",
+    "MUSTER_PORT_9092_TCP_PROTO": "tcp",
+    "MUSTER_PORT_9092_TCP_PORT": "9092",
+    "MUSTER_PORT_9092_TCP_ADDR": "10.0.0.1",
+    "MUSTER_HTTP_SERVICE_HOST": "10.0.0.2",
+    "MUSTER_SSL_PORT": "tcp://10.0.0.3:9093",
+}
+"""What Kubernetes sets beside services called muster, muster-http and muster-ssl."""
+
+
+def test_what_kubernetes_says_of_services_is_no_setting() -> None:
+    meant = {"MUSTER_NUM_PARTITIONS": "3", "MUSTER_NUM_PARTITION": "3"}
+    written = {"MUSTER_PORT_9093_TCP_PORT": "here", "MUSTER_ADVERTISED_PORT": "9092"}
+
+    config = load(None, OF_A_SERVICE | meant | written, [], {})
+
+    assert config["num.partitions"] == 3
+    assert config.unknown == [
+        "MUSTER_ADVERTISED_PORT",
+        "MUSTER_NUM_PARTITION",
+        "MUSTER_PORT_9093_TCP_PORT",
+    ]
+    assert of_services(OF_A_SERVICE | meant | written) == sorted(OF_A_SERVICE)
+
+
+def test_a_port_that_a_person_wrote_is_said_to_be_unknown() -> None:
+    assert load(None, {"MUSTER_PORT": "9092"}, [], {}).unknown == ["MUSTER_PORT"]
 
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
@@ -99,7 +127,7 @@ def test_properties_files_are_javas() -> None:
         ("offsets.commit.required.acks=2", "it must be -1, 0 or 1"),
         ("log.dirs=/a,/b", "names 2 directories"),
         ("listeners=here", "'here' is not NAME://HOST:PORT"),
-        ("listeners=SSL://:9093", "asks for SSL; Muster speaks PLAINTEXT"),
+        ("listeners=SSL://:9093", "asks for SSL, Muster speaks PLAINTEXT"),
         ("listeners=A://:1", "A is not in listener.security.protocol.map"),
         ("listeners=PLAINTEXT://:1,PLAINTEXT://:2", "a name of its own"),
         ("advertised.listeners=PLAINTEXT://0.0.0.0:9092", "nobody can connect to 0.0.0.0"),
@@ -120,6 +148,76 @@ def test_a_value_that_is_not_taken_is_refused_with_a_sentence(pair: str, sentenc
         configured(pair)
 
     assert sentence in str(refused.value)
+
+
+def test_every_fault_is_said_and_none_that_another_explains() -> None:
+    with pytest.raises(BadConfig) as refused:
+        configured(
+            "num.partitions=0",
+            "log.dirs=/a,/b",
+            "listeners=SSL://:9093,here",
+            "advertised.listeners=PLAINTEXT://a:1",
+            "group.min.session.timeout.ms=many",
+            "group.max.session.timeout.ms=1",
+            "http.allowed.hosts=a:1,b:2",
+            "ssl.client.auth=required",
+        )
+
+    assert [fault.sentence.partition(":")[0] for fault in refused.value.faults] == [
+        "settings that protect are never ignored, and Muster does not have TLS (ssl.client.auth);"
+        " take out what you can do without",
+        "num.partitions=0",
+        "group.min.session.timeout.ms=many",
+        "log.dirs names 2 directories; Muster keeps its data in one",
+        "http.allowed.hosts=a",
+        "http.allowed.hosts=b",
+        "listeners",
+    ]
+    (listeners,) = [each for each in refused.value.faults if each.names[0] == "listeners"]
+    assert "asks for SSL" in listeners.sentence
+    assert "'here' is not NAME://HOST:PORT" in listeners.sentence
+
+
+def test_a_value_of_a_config_provider_is_refused_where_there_are_providers() -> None:
+    value = "log.dirs=${env:DATA}"
+    assert configured(value).directories == ["${env:DATA}"], "as in Kafka without a provider"
+
+    with pytest.raises(BadConfig, match=r"^log\.dirs: it refers to a config provider, and Muster"):
+        configured("config.providers=env", "config.providers.env.class=org.Env", value)
+
+
+@pytest.mark.parametrize(
+    ("pair", "instead"),
+    [
+        ("zookeeper.connect=zk:2181", "Muster does not connect to ZooKeeper: it starts as a"),
+        ("process.roles=controller", "Muster joins no controller and is none for others: it"),
+        ("process.roles=broker", "Muster joins no controller and is none for others: it starts"),
+        ("controller.quorum.voters=1@a:1,2@b:1", "Muster joins no quorum: it starts as a broker"),
+        ("config.providers=file", "Muster has no config providers: a value such as ${file:"),
+        ("min.insync.replicas=2", "every partition has one replica, and acks=all waits for that"),
+        ("remote.log.storage.system.enable=TRUE", "Muster has no tiered storage: segments stay"),
+        ("metric.reporters=org.Reporter", "Muster loads no Java classes; /metrics has its metrics"),
+    ],
+)
+def test_what_a_setting_asks_for_in_vain_is_known(pair: str, instead: str) -> None:
+    ((name, said),) = configured(pair).not_followed.items()
+
+    assert name == pair.partition("=")[0]
+    assert said.startswith(instead)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "process.roles=broker,controller",
+        "controller.quorum.voters=1@localhost:9093",
+        "zookeeper.connect=",
+        "min.insync.replicas=1",
+        "num.io.threads=8",
+    ],
+)
+def test_what_asks_for_nothing_more_is_not_spoken_of(pair: str) -> None:
+    assert configured(pair).not_followed == {}
 
 
 def test_settings_that_contradict_each_other_are_refused() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from broker.broker import Broker
-from broker.config.config import BadConfig, Config, load
+from broker.config.config import BadConfig, Config
 from broker.config.protection import protects
+from broker.config.sources import load
 from protocol.errors import INVALID_CONFIG
 from tests.broker.config_calls import BROKER, DELETE, SET, alter, replace
 from tests.wire import Wire

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker.config.config import load
+from broker.config.sources import load
 from tests.broker.config.served import STATIC_BROKER_SOURCE, serving, shows
 
 DELAY = "group.initial.rebalance.delay.ms"

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.config import BadConfig, load
+from broker.config.config import BadConfig
 from broker.config.config_table import BROKER
+from broker.config.sources import load
 
 PAGE = (Path(__file__).parents[3] / "docs" / "settings-of-groups.md").read_text()
 ROW = re.compile(r"^\| `([a-z.]+)` \| ([^|]*) \|", re.M)

@@ -14,7 +14,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from broker.broker import Broker
-from broker.config.config import Config, load
+from broker.config.config import Config
+from broker.config.sources import load
 from tests.simulated_files import Fault, SimulatedFiles
 from tests.simulation.whole.virtual_loop import VirtualLoop
 from tests.simulation.whole.virtual_time import VirtualTime

@@ -1,0 +1,83 @@
+"""Settings that ask for what Muster does not do, though it starts with them.
+
+Most settings without effect ask for nothing that is missed: a pool's threads, a timer of Kafka's
+own. These do: whoever sets them expects a cluster, or a promise. The start's log and `muster config
+check` say what is so instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+_ALONE: Final = "it starts as a broker by itself"
+
+
+class NotFollowed(NamedTuple):
+    """When a setting asks for something, and what is so instead."""
+
+    asks: Callable[[str], bool]
+    when: str
+    instead: str
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _has_value(text: str) -> bool:
+    return text.strip() != ""
+
+
+_NO_CLASSES = NotFollowed(
+    _has_value, "to anything", "Muster loads no Java classes; /metrics has its metrics"
+)
+
+NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
+    "config.providers": NotFollowed(
+        _has_value,
+        "to anything",
+        "Muster has no config providers: a value such as ${file:/path:key} ends the start",
+    ),
+    "controller.quorum.bootstrap.servers": NotFollowed(
+        lambda text: len(_parts(text)) > 1, "to more than one", f"Muster joins no quorum: {_ALONE}"
+    ),
+    "controller.quorum.voters": NotFollowed(
+        lambda text: len(_parts(text)) > 1, "to more than one", f"Muster joins no quorum: {_ALONE}"
+    ),
+    "kafka.metrics.reporters": _NO_CLASSES,
+    "metric.reporters": _NO_CLASSES,
+    "min.insync.replicas": NotFollowed(
+        lambda text: text.strip() != "1",
+        "to more than 1",
+        "every partition has one replica, and acks=all waits for that one",
+    ),
+    "process.roles": NotFollowed(
+        lambda text: len(_parts(text)) == 1,
+        "to broker alone or controller alone",
+        f"Muster joins no controller and is none for others: {_ALONE}",
+    ),
+    "remote.log.storage.system.enable": NotFollowed(
+        lambda text: text.strip().lower() == "true",
+        "to true",
+        "Muster has no tiered storage: segments stay in log.dirs until retention removes them",
+    ),
+    "zookeeper.connect": NotFollowed(
+        _has_value, "to anything", f"Muster does not connect to ZooKeeper: {_ALONE}"
+    ),
+}
+"""By name; the value passed is as it was written."""
+
+_REFERENCE = re.compile(r"\$\{[^}:]+:[^}]*\}")
+
+
+def not_followed(name: str | None, text: str) -> str | None:
+    """What is so instead of what this setting asks for; None when nothing is missed."""
+    found = None if name is None else NOT_FOLLOWED.get(name)
+    return found.instead if found is not None and found.asks(text) else None
+
+
+def refers_to_provider(text: str) -> bool:
+    """Whether Kafka, with config.providers, would put another value in the place of this one."""
+    return _REFERENCE.search(text) is not None
