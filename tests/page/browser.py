@@ -80,6 +80,10 @@ class Browser:
         )
         return str(self.ask(script)).strip()
 
+    def title(self) -> str:
+        """The document's."""
+        return str(self.ask("return document.title"))
+
     def complaints(self) -> list[str]:
         """What the console has said since the last call, the policy's refusals among it."""
         return [json.dumps(entry) for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from tests.brokers import KIND
-from tests.interop.cluster import Cluster, Feed
+from tests.interop.cluster import Feed
 from tests.interop.group_members import Group
-from tests.page.browser import PHONE, Browser, browsing
+from tests.page.browser import PHONE, Browser
+from tests.page.conftest import (
+    INVOICES,
+    PARTITIONS,
+    TOPIC,
+    asked,
+    cells,
+    commit,
+    group_page,
+    rows,
+)
 from tests.page.scene import PageBroker
 from tests.waiting import until
 
@@ -25,62 +31,15 @@ pytestmark = [
     pytest.mark.skipif(KIND != "muster", reason="the page is Muster's own"),
 ]
 
-TOPIC = "orders"
-INVOICES = "invoices"
-PARTITIONS = 4
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&"
 SHOWN_WITHIN_S = 2.0
+FILTER = "Filter by group, client, host, topic, verdict"
 TOO_WIDE = """
     return [...document.querySelectorAll('body *')]
         .filter((each) => !each.children.length)
         .filter((each) => each.getBoundingClientRect().right > arguments[0])
         .map((each) => each.outerHTML)
 """
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
-    broker = PageBroker(tmp_path_factory.mktemp("page") / "data")
-    broker.start()
-    for topic in (TOPIC, INVOICES):
-        Cluster(broker.bootstrap).create_topic(topic, PARTITIONS)
-        Feed(broker.bootstrap, topic, PARTITIONS).send(10 * PARTITIONS)
-    yield broker
-    assert broker.stop() == 0, broker.tail()
-
-
-@pytest.fixture(scope="module")
-def chromium(broker: PageBroker) -> Iterator[Browser]:
-    with browsing(broker.http) as browser:
-        yield browser
-
-
-@pytest.fixture
-def browser(chromium: Browser) -> Iterator[Browser]:
-    """The one browser; whatever its console says beside the test's own doing is a failure."""
-    chromium.complaints()
-    yield chromium
-    assert chromium.complaints() == []
-
-
-def group_page(group: str) -> str:
-    return "#/groups/" + quote(group, safe="")
-
-
-def asked(broker: PageBroker, path: str) -> Any:
-    with urllib.request.urlopen(f"http://{broker.http}{path}", timeout=10) as answer:
-        return json.load(answer)
-
-
-def rows(browser: Browser, heading: str) -> list[str]:
-    """The rows of the table under a caption, each as one line."""
-    script = """
-        const table = [...document.querySelectorAll('table')].find(
-            (each) => each.caption && each.caption.textContent === arguments[0]);
-        return table ? [...table.tBodies[0].rows].map((row) => row.innerText) : [];
-    """
-    found: list[str] = browser.ask(script, heading)
-    return [" ".join(row.split()) for row in found]
 
 
 def settled(group: Group, broker: PageBroker, members: int) -> None:
@@ -109,12 +68,12 @@ def test_members_join_one_is_killed_and_the_page_tells(
         until("both are shown", lambda: len(rows(browser, "Members")) == 2, SHOWN_WITHIN_S)
         until(
             "both own some",
-            lambda: browser.text("table").count(f"{INVOICES} ") == 2,
+            lambda: browser.text("table").count(f"{INVOICES}:") == 2,
             SHOWN_WITHIN_S,
         )
         left, right = rows(browser, "Members")
-        assert left.startswith("left-hand")
-        assert right.startswith("right-hand")
+        assert left.startswith("#1 left-hand")
+        assert right.startswith("#2 right-hand")
         assert "127.0.0.1" in left
         assert "Stable" in browser.text(".title")
 
@@ -137,9 +96,9 @@ def test_members_join_one_is_killed_and_the_page_tells(
 
         def all_is_committed() -> bool:
             group.members["left-hand"].commit()
-            shown = rows(browser, "Committed offsets")
+            shown = rows(browser, "Partitions")
             return [
-                row.startswith(f"{INVOICES} {n} left-hand 10 10 0 read")
+                re.match(rf"{INVOICES}:{n} (–|OK) #1 left-hand 10 10 0 read", row) is not None
                 for n, row in enumerate(shown)
             ] == [True] * PARTITIONS
 
@@ -152,12 +111,12 @@ def test_hostile_names_are_only_text(browser: Browser, broker: PageBroker) -> No
         settled(group, broker, 1)
         browser.open()
         until("it is listed", lambda: HOSTILE in browser.text("table"))
-        assert browser.ask("return document.title") == "Groups – Muster"
+        until("the title", lambda: browser.title().startswith("Groups – broker 1, cluster "))
         link = next(each for each in browser.find("tbody a") if each.text == HOSTILE)
         link.click()
         until("it is opened", lambda: browser.text("h1") == HOSTILE)
         until("its member", lambda: HOSTILE in browser.text("table"))
-        assert browser.ask("return document.title") == f"{HOSTILE} – Muster"
+        assert browser.title().startswith(f"{HOSTILE} – broker 1, cluster ")
         assert browser.find("main img, main script") == []
 
 
@@ -191,15 +150,17 @@ def test_everything_is_reached_by_keys(browser: Browser, broker: PageBroker) -> 
         order.append(browser.focused())
     assert order[:4] == ["Muster, all groups", "Groups", "Topics", "Broker"]
     assert order[4].startswith("Theme: ")
-    assert "Filter groups" in order
+    assert FILTER in order
 
     browser.press("/")
-    assert browser.focused() == "Filter groups"
+    assert browser.focused() == FILTER
     browser.press("k", "e", "y", "s", "-")
     until("two are left", lambda: len(rows(browser, "Consumer groups")) == 2)
     browser.press("\ue015")  # ArrowDown
     assert browser.focused() == "keys-a"
-    browser.press("\ue015")
+    browser.press("j")
+    assert browser.focused() == "keys-b"
+    browser.press("k", "j")
     assert browser.focused() == "keys-b"
     outline = browser.ask("return getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
@@ -291,8 +252,7 @@ def test_the_age_of_what_is_unread_is_told_live(browser: Browser, broker: PageBr
     browser.open("#/groups")
 
     def unread() -> str:
-        found = [row.split() for row in rows(browser, "Consumer groups") if row.startswith("slow ")]
-        return " ".join(found[0][4:]) if found else ""
+        return cells(browser, "Consumer groups", "slow").get("Unread for", "")
 
     until("how long a record is unread", lambda: re.match(r"(under )?\d+ m?s", unread()), 5)
     commit(broker, "slow", end)
@@ -313,23 +273,3 @@ def test_a_broker_that_is_gone_is_told_and_found_again(chromium: Browser, tmp_pa
         chromium.address = held
         other.kill()
         chromium.complaints()
-
-
-def commit(broker: PageBroker, group: str, offset: int = 1) -> None:
-    """A group without members that has read the records of partition 0 below ``offset``."""
-    topics = [
-        {
-            "name": TOPIC,
-            "partitions": [
-                {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
-            ],
-        }
-    ]
-    cluster = Cluster(broker.bootstrap)
-    cluster.call("FindCoordinator", 0, key=group)  # the first one makes the offsets topic
-
-    def taken() -> bool:
-        reply = cluster.call("OffsetCommit", 7, group_id=group, topics=topics)
-        return bool(reply["topics"][0]["partitions"][0]["error_code"] == 0)
-
-    until(f"{group} commits", taken)

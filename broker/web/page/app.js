@@ -1,53 +1,89 @@
 // The page's frame: which view is shown, the live connection, the keyboard, the theme.
-import { h, morph, tickText } from "./dom.js";
-import { Watch } from "./live.js";
 import { brokerView } from "./broker.js";
+import { copy, setBootstrap } from "./commands.js";
+import { h, morph, tickText } from "./dom.js";
 import { groupView } from "./group.js";
 import { groupsView } from "./groups.js";
+import { Watch } from "./live.js";
+import { follow, place } from "./place.js";
 import { topicView, topicsView } from "./topics.js";
 
 const main = document.getElementById("main");
 const link = document.getElementById("link");
+const dialog = document.getElementById("look");
 let view = null;
 let watch = null;
 let scheduled = 0;
+let broker = null;
+let arrival = null;  // what is still to be done when the view is drawn for the first time
 
 // ------------------------------------------------------------------------------------ routing
 
 function route() {
-  const [kind = "groups", ...rest] = location.hash.replace(/^#\/?/, "").split("/");
-  let name = rest.join("/");
-  try { name = decodeURIComponent(name); } catch { /* shown as it is written */ }
-  if (kind === "groups" && name) return { kind, what: `groups/${name}`, title: name, make: groupView, up: "#/groups" };
-  if (kind === "topics" && name) return { kind, what: `topics/${name}`, title: name, make: topicView, up: "#/topics" };
+  const { kind, name } = place;
+  if (kind === "groups" && name) return { kind, what: `groups/${name}`, title: name, make: groupView, up: () => place.list("groups") };
+  if (kind === "topics" && name) return { kind, what: `topics/${name}`, title: name, make: topicView, up: () => place.list("topics") };
   if (kind === "topics") return { kind, what: "topics", title: "Topics", make: topicsView };
   if (kind === "broker") return { kind, what: "broker", title: "Broker", make: brokerView };
   return { kind: "groups", what: "groups", title: "Groups", make: groupsView };
 }
 
-function show(first) {
+function show({ first = false, back = false } = {}) {
   if (watch) watch.end();
+  if (dialog.open) dialog.close();
+  const from = view && view.address;
   const to = route();
-  view = { ...to, render: to.make({ redraw }) };
-  document.title = `${to.title} – Muster`;
+  view = { ...to, ...to.make(), address: `#/${place.path}` };
+  nameDocument();
   for (const each of document.querySelectorAll("nav a")) {
     if (each.dataset.view === to.kind) each.setAttribute("aria-current", "page");
     else each.removeAttribute("aria-current");
   }
   main.replaceChildren(h("p", { class: "nothing" }, "Loading…"));
-  if (!first) {
-    window.scrollTo(0, 0);
-    main.focus({ preventScroll: true });
-  }
+  if (!first) main.focus({ preventScroll: true });
+  arrival = { scroll: back ? scrolled.get(location.hash) ?? 0 : 0, from: first ? null : from };
   tell("connecting");
   watch = new Watch(to.what, redraw, tell);
 }
+
+// Another place of the same view is a filter or an order of it; else it is another view.
+function arrived(isNew) {
+  if (view && route().what === view.what) {
+    const field = main.querySelector("input[type=search]");
+    if (field) field.value = place.get("q");
+    redraw();
+  } else show({ back: !isNew });
+}
+
+const scrolled = new Map();  // by address, how far down it was left
+history.scrollRestoration = "manual";
+window.addEventListener("scroll", () => { if (!arrival) scrolled.set(location.hash, window.scrollY); }, { passive: true });
 
 function tell(state) {
   const words = { live: "live", waiting: "broker not reached, trying again", connecting: "connecting" };
   if (link.dataset.state === state) return;
   link.dataset.state = state;
   link.textContent = words[state];
+  if (state === "live") meet();
+}
+
+// Which broker this is: asked with each new connection, since another may listen here by then.
+async function meet() {
+  try {
+    const answer = await fetch("/api/broker");
+    if (!answer.ok) return;
+    broker = await answer.json();
+  } catch { return; }  // the live connection says that it is gone
+  setBootstrap(broker.address);
+  const where = document.getElementById("where");
+  where.replaceChildren(h("b", null, `broker ${broker.broker}`), ` at ${broker.address}, cluster `, h("span", null, broker.cluster));
+  nameDocument();
+  redraw();
+}
+
+function nameDocument() {
+  const where = broker ? [`broker ${broker.broker}, cluster ${broker.cluster}`] : [];
+  document.title = [view.title, ...where, "Muster"].join(" – ");
 }
 
 function redraw() {
@@ -60,9 +96,20 @@ function draw() {
   const fresh = h("main", { id: "main", tabindex: "-1" });
   fresh.append(...[view.render(watch)].flat(Infinity).filter(Boolean));
   morph(main, fresh);
+  if (arrival) arrive();
 }
 
-window.addEventListener("hashchange", () => show(false));
+// The first drawing of a view: where it was left, the row that one comes back from in focus.
+function arrive() {
+  const { scroll, from } = arrival;
+  arrival = null;
+  window.scrollTo(0, scroll);
+  if (document.activeElement !== main) return;
+  const left = [...main.querySelectorAll("tbody a[href]")].find((each) => each.getAttribute("href") === from);
+  if (left) left.focus({ preventScroll: scroll > 0 });
+}
+
+follow(arrived, redraw);
 setInterval(() => {
   for (const each of document.querySelectorAll("[data-tick]")) {
     const text = tickText(each.dataset.tick, Number(each.dataset.ms));
@@ -75,9 +122,23 @@ window.addEventListener("resize", () => {
   width = window.innerWidth;
 });
 
+main.addEventListener("input", (event) => {
+  // The first key is a step that the back button undoes, the next ones belong to it.
+  if (event.target.type === "search") place.set("q", event.target.value, { replace: place.get("q") !== "" });
+});
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (!button) return;
+  if ("set" in button.dataset) place.set(button.dataset.set, button.dataset.to);
+  if ("copy" in button.dataset) copy(button);
+  if ("look" in button.dataset) view.open(watch, button.dataset);
+});
+
 // ----------------------------------------------------------------------------------- keyboard
 
-const rowLinks = () => [...main.querySelectorAll("tbody tr a[href], ol.story summary")].filter((each) => each.offsetParent);
+const ROWS = "tbody tr a[href], ol.story > li > details > summary";
+const rowLinks = () => [...main.querySelectorAll(ROWS)].filter((each) => each.offsetParent);
 
 function walk(by) {
   const links = rowLinks();
@@ -88,27 +149,31 @@ function walk(by) {
   links[next].scrollIntoView({ block: "nearest" });
 }
 
+function inFilter(event) {
+  const field = event.target;
+  if (event.key === "Escape" && field.value) {
+    field.value = "";
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  } else if (event.key === "Escape") field.blur();
+  else if (event.key === "ArrowDown" || event.key === "Enter") walk(1);
+  else return;
+  event.preventDefault();
+}
+
+// Arrow keys scroll, as everywhere: no key that scrolls is taken.
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const typing = event.target.matches("input, textarea, select");
-  if (event.key === "Escape") {
-    if (typing && event.target.value) {
-      event.target.value = "";
-      event.target.dispatchEvent(new Event("input"));
-    } else if (typing) event.target.blur();
-    else if (view && view.up) location.hash = view.up;
-    return;
-  }
-  if (event.key === "ArrowDown" || (event.key === "j" && !typing)) walk(1);
-  else if (event.key === "ArrowUp" || (event.key === "k" && !typing)) walk(-1);
-  else if (typing) return;
-  else if (event.key === "/") {
-    const filter = main.querySelector("input[type=search]");
-    if (!filter) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || dialog.open) return;
+  if (event.target.matches("input[type=search]")) { inFilter(event); return; }
+  if (event.target.matches("input, textarea, select")) return;
+  const filter = main.querySelector("input[type=search]");
+  if (event.key === "Escape") { if (view.up) location.hash = view.up(); }
+  else if (event.key === "j") walk(1);
+  else if (event.key === "k") walk(-1);
+  else if (event.key === "/" && filter) {
     filter.focus();
     filter.select();
-  } else if (event.key === "g") location.hash = "#/groups";
-  else if (event.key === "t") location.hash = "#/topics";
+  } else if (event.key === "g") location.hash = place.list("groups");
+  else if (event.key === "t") location.hash = place.list("topics");
   else if (event.key === "b") location.hash = "#/broker";
   else return;
   event.preventDefault();
@@ -142,4 +207,4 @@ button.addEventListener("click", () => {
 });
 
 nameTheme();
-show(true);
+show({ first: true });

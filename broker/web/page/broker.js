@@ -1,15 +1,25 @@
 // The broker: how busy, how large, how loaded, and what it was asked.
-import { brief, bytes, count, h, now, nothing, span, sparkline, table } from "./dom.js";
+import { brief, bytes, count, h, now, nothing, span, sparkline } from "./dom.js";
+import { table } from "./table.js";
 
 const tile = (name, value, more, values, label) =>
-  h("section", { class: "tile" }, h("h3", null, name), h("p", { class: "big" }, value),
+  h("section", { class: "tile" }, h("h2", null, name), h("p", { class: "big" }, value),
     h("p", { class: "faint" }, more || "\u00a0"),
     values ? sparkline(values, { width: 220, height: 40, label: label || name }) : null);
+
+const refused = (each) => Object.values(each.errors).reduce((a, b) => a + b, 0);
+
+const APIS = [
+  { title: "API", by: "api", kind: "name", of: (each) => each.api, cell: (each) => each.api },
+  { title: "Answered", by: "answered", kind: "number", of: (each) => each.requests, down: true, cell: (each) => count(each.requests) },
+  { title: "Errors", by: "errors", kind: "words", of: refused, down: true,
+    cell: (each) => Object.entries(each.errors).sort((a, b) => b[1] - a[1]).map(([name, value]) => h("span", { class: "chip" }, `${name} ${count(value)}`)) },
+];
 
 export function brokerView() {
   let last = null;
   let rates = { requests: null, commits: null, cpu: null };
-  return (watch) => {
+  const render = (watch) => {
     const head = watch.head;
     const at = now();
     if (last && at - last.at >= 900) {
@@ -22,7 +32,7 @@ export function brokerView() {
     }
     if (!last || at - last.at >= 900) last = { at, requests: head.requests, commits: head.commits, cpu: head.cpu_ms };
     const trends = head.trends;
-    const apis = watch.rows("api").sort((a, b) => b.requests - a.requests);
+    const apis = watch.rows("api").sort((a, b) => b.requests - a.requests || (a.api < b.api ? -1 : 1));
     const shards = Object.entries(head.shards).map(([name, value]) => `${value} ${name}`).join(", ");
     const delay = Math.max(0, ...trends.delay_ms);
     const load = head.load;
@@ -45,12 +55,11 @@ export function brokerView() {
         fact("Protocol errors", count(head.protocol_errors)),
         fact("Rebalances", count(Object.values(head.rebalances).reduce((a, b) => a + b, 0)))),
       h("h2", null, "Requests"),
-      apis.length ? table("Requests by API", [["API", "name"], ["Answered", "number"], ["Errors", "words"]],
-        apis.map((each) => [each.api, [each.api, count(each.requests),
-          Object.entries(each.errors).sort((a, b) => b[1] - a[1]).map(([name, value]) => h("span", { class: "chip" }, `${name} ${count(value)}`))]]))
+      apis.length ? table({ caption: "Requests by API", columns: APIS, rows: apis, key: (each) => each.api, standing: "-answered" })
         : nothing("Nobody has asked for anything yet."),
     ];
   };
+  return { render };
 }
 
 const fact = (name, value) => h("div", null, h("dt", null, name), h("dd", null, value));

@@ -21,16 +21,20 @@ export const svg = (name, attributes, ...children) =>
   fill(document.createElementNS(SVG, name), attributes, children);
 
 // Make `old` look like `fresh` and touch nothing that is the same already, so that focus, open
-// details and selections outlive an update. Children with a data-key are matched by it.
+// details and selections outlive an update. Children with a data-key are matched by it. An element
+// that is `deferred` gets its children only when it is shown and its `of` is not what it was.
 export function morph(old, fresh) {
+  if (fresh.of !== undefined && old.of === fresh.of) return old;
+  settle(fresh);
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) {
-    old.replaceWith(fresh);
+    old.replaceWith(whole(fresh));
     return fresh;
   }
   if (old.nodeType === Node.TEXT_NODE) {
     if (old.data !== fresh.data) old.data = fresh.data;
     return old;
   }
+  old.of = fresh.of;
   if (old.dataset && "own" in old.dataset && "own" in fresh.dataset) return old;
   for (const { name } of [...old.attributes]) {
     if (!fresh.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) {
@@ -42,6 +46,25 @@ export function morph(old, fresh) {
   }
   morphChildren(old, [...fresh.childNodes]);
   return old;
+}
+
+export function deferred(element, of, fill) {
+  element.of = of;
+  element.fill = fill;
+  return element;
+}
+
+function settle(element) {
+  if (element.fill) {
+    element.append(...element.fill());
+    delete element.fill;
+  }
+  return element;
+}
+
+function whole(node) {
+  if (node.nodeType === Node.ELEMENT_NODE) for (const row of [node, ...node.querySelectorAll("tr")]) settle(row);
+  return node;
 }
 
 function morphChildren(parent, wanted) {
@@ -60,7 +83,7 @@ function morphChildren(parent, wanted) {
       morph(known, fresh);
     } else if (at && key === undefined && !(at.dataset && at.dataset.key !== undefined)) {
       at = morph(at, fresh).nextSibling;
-    } else parent.insertBefore(fresh, at);
+    } else parent.insertBefore(whole(fresh), at);
   }
   while (at) {
     const next = at.nextSibling;
@@ -118,18 +141,17 @@ export function ago(ms) {
   return `${Math.round(passed / 86400000)} days ago`;
 }
 
-const time = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
-export function clock(ms) {
-  if (!ms) return "–";
-  const date = new Date(ms);
-  const today = new Date(now()).toDateString() === date.toDateString();
-  return today ? time.format(date) : `${day.format(date)}, ${time.format(date)}`;
-}
+// Every time that a person reads is UTC with its zone; a pointer over it shows the time here.
+export const instant = (ms) => (ms ? `${new Date(ms).toISOString().slice(0, 19)}Z` : "–");
+const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+const here = (ms) => `${local.format(new Date(ms))}, your time`;
+export const when = (ms) =>
+  (ms ? h("time", { class: "when", datetime: instant(ms), title: here(ms) }, instant(ms)) : "–");
 
 // An element whose words depend on the clock; app.js writes them anew each second.
 export const ticking = (kind, ms) =>
-  h("time", { "data-tick": kind, "data-ms": ms ?? "", title: ms ? clock(ms) : null }, tickText(kind, ms));
+  h("time", { "data-tick": kind, "data-ms": ms ?? "", datetime: ms ? instant(ms) : null,
+    title: ms ? `${instant(ms)}\n${here(ms)}` : null }, tickText(kind, ms));
 export function tickText(kind, ms) {
   if (!ms) return "–";
   if (kind === "for") {
@@ -146,10 +168,10 @@ export const ranges = (numbers) => {
   for (let i = 0; i < sorted.length; ) {
     let j = i;
     while (j + 1 < sorted.length && sorted[j + 1] === sorted[j] + 1) j += 1;
-    parts.push(i === j ? `${sorted[i]}` : `${sorted[i]}–${sorted[j]}`);
+    parts.push(i === j ? `${sorted[i]}` : `${sorted[i]}-${sorted[j]}`);
     i = j + 1;
   }
-  return parts.join(", ");
+  return parts.join(",");
 };
 
 // Member ids end in a random UUID, of which the first eight digits tell members apart.
@@ -191,17 +213,3 @@ export function sparkline(values, { width = 120, height = 28, label = "" } = {})
 }
 
 export const nothing = (...words) => h("p", { class: "nothing" }, ...words);
-
-// A table whose rows the arrow keys walk. columns: [title, class]; rows: [key, cells].
-export function table(caption, columns, rows, more = null) {
-  return h("div", { class: "scroll" },
-    h("table", null,
-      h("caption", { class: "unseen" }, caption),
-      h("thead", null, h("tr", null, columns.map(([title, kind, sort]) =>
-        h("th", { scope: "col", class: kind, "aria-sort": sort ? sort.order : null },
-          sort ? h("button", { class: "sort", type: "button", "data-sort": sort.by }, title) : title)))),
-      h("tbody", null, rows.map(([key, cells, kind]) =>
-        h("tr", { "data-key": key, class: kind || null }, cells.map((cell, i) =>
-          h("td", { class: columns[i][1], "data-title": columns[i][0] }, cell)))))),
-    more);
-}

@@ -1,120 +1,178 @@
-// One group: its members, its offsets, and the story of its rebalances.
-import { brief, count, h, nothing, plural, ranges, shortIds, sparkline, span, stateBadge, table, ticking, topicLink } from "./dom.js";
+// One group: what is wrong, its members, its offsets, and the story of its rebalances.
+import { command, commandLine } from "./commands.js";
+import { brief, count, h, nothing, plural, ranges, shortIds, sparkline, span, stateBadge, ticking, topicLink } from "./dom.js";
+import { Members, plainHost } from "./members.js";
+import { look } from "./peek.js";
+import { place } from "./place.js";
+import { table } from "./table.js";
 import { story } from "./timeline.js";
+import { badge, findings, hasUnread, lookButton, rank, worst, worstFirst } from "./verdicts.js";
 
-const OFFSETS_SHOWN = 300;
-const MEMBERS_SHOWN = 300;
+const faint = (words) => h("span", { class: "faint" }, words);
+const key = (topic, partition) => `${topic}\n${partition}`;
+const keyOf = (each) => key(each.topic, each.partition);
+
+const owned = (member) => Object.entries(member.partitions || {})
+  .flatMap(([topic, numbers]) => numbers.map((number) => key(topic, number)));
 
 const owns = (partitions) => Object.entries(partitions || {}).filter(([, numbers]) => numbers.length)
-  .map(([topic, numbers]) => h("span", { class: "chip" }, topic, " ", h("b", null, ranges(numbers))));
-
-const shortHost = (host) => (host ? host.replace(/^\//, "") : "–");
+  .map(([topic, numbers]) => h("span", { class: "chip" }, topic, ":", h("b", null, ranges(numbers))));
 
 // What is heard of a member that is awaited.
 function sign(each, phase) {
-  if (each.sign === "heartbeats") return [", still heartbeats", ...(each.last_heard_ms ? [", ", ticking("ago", each.last_heard_ms)] : []), `, but does not ${phase === "sync" ? "sync" : "rejoin"}`];
+  if (each.sign === "heartbeats") {
+    return [", still heartbeats", each.last_heard_ms ? [", ", ticking("ago", each.last_heard_ms)] : "", `, but does not ${phase === "sync" ? "sync" : "rejoin"}`];
+  }
   if (each.sign === "silent") return [", last heard ", ticking("ago", each.last_heard_ms)];
-  return each.sign === "new" ? [", has its id and has not joined yet"] : [];
+  return each.sign === "new" ? ", has its id and has not joined yet" : "";
 }
 
-function banner(head) {
+const PHASES = { join: "Join phase", sync: "Sync phase", "initial delay": "Initial delay", coalescing: "Collecting joins" };
+
+function banner(head, members) {
   const awaits = head.awaits;
   if (!awaits || !/Rebalance$/.test(head.state)) return null;
   const named = awaits.members.slice(0, 4);
   const more = awaits.members.length - named.length;
   const whom = named.length
-    ? ["waiting for ", named.map((each, i) => [i ? ", " : "", `${each.client || each.member} (${shortHost(each.host)}`, ...sign(each, awaits.phase), ")"]), more > 0 ? ` and ${more} more` : ""]
+    ? ["waiting for ", named.map((each, i) => [i ? ", " : "", members.name(each), ` (${plainHost(each.host)}`, sign(each, awaits.phase), ")"]), more > 0 ? ` and ${more} more` : ""]
     : "collecting joins";
-  return h("p", { class: "note", role: "status" }, h("b", null, { join: "Join phase", sync: "Sync phase", "initial delay": "Initial delay", coalescing: "Collecting joins" }[awaits.phase] || awaits.phase),
+  return h("p", { class: "note", role: "status" }, h("b", null, PHASES[awaits.phase] || awaits.phase),
     ": ", whom, ", for at most ", ticking("until", awaits.deadline_ms));
 }
 
-function members(rows, offsets, leader) {
-  const lagOf = new Map(offsets.map((each) => [`${each.topic}\n${each.partition}`, each.lag || 0]));
-  const sum = (partitions) => Object.entries(partitions || {})
-    .flatMap(([topic, numbers]) => numbers.map((number) => lagOf.get(`${topic}\n${number}`) || 0)).reduce((a, b) => a + b, 0);
-  return table("Members", [["Member", "name"], ["Host", "still"], ["Owns", "words"], ["Lag", "number"], ["Last heard", "still"], ["Session", "number"]],
-    rows.slice(0, MEMBERS_SHOWN).map((each) => [each.member, [
-      h("span", { class: "member", title: each.member }, h("b", null, each.client || "(no client id)"),
-        each.member === leader ? h("span", { class: "tag" }, "leader") : null,
-        each.instance ? h("span", { class: "tag" }, `instance ${each.instance}`) : null,
-        h("small", null, shortIds(each.member))),
-      shortHost(each.host),
-      each.partitions === null && each.assignment_bytes ? `${each.assignment_bytes} bytes that only the members can read` : owns(each.partitions),
-      brief(sum(each.partitions)),
-      each.waits_with ? h("span", { class: "faint" }, `waits with ${each.waits_with}`) : ticking("ago", each.last_heard_ms),
-      span(each.session_timeout_ms),
-    ]]));
+// ---------------------------------------------------------------------------------- the tables
+
+// A member's row with what its partitions and the findings add to it.
+function memberRows(rows, offsets, head) {
+  const byPartition = new Map(offsets.map((each) => [keyOf(each), each]));
+  const named = Map.groupBy(head.findings ?? [], (each) => each.member);
+  return rows.map((row) => {
+    const its = owned(row).map((each) => byPartition.get(each)).filter(Boolean);
+    const verdicts = [...its, ...(named.get(row.member) ?? [])].map((each) => each.verdict);
+    return { ...row, lag: its.reduce((sum, each) => sum + Math.max(0, each.lag || 0), 0), verdict: worst(verdicts) ?? "OK" };
+  }).sort((a, b) => rank(a.verdict) - rank(b.verdict));
 }
 
-function offsetsTable(rows, memberRows) {
-  const owner = new Map();
-  for (const member of memberRows) {
-    for (const [topic, numbers] of Object.entries(member.partitions || {})) {
-      for (const number of numbers) owner.set(`${topic}\n${number}`, member);
-    }
-  }
-  const most = Math.max(1, ...rows.map((each) => each.lag || 0));
-  return table("Committed offsets", [["Topic", "name"], ["Partition", "number"], ["Owner", "still"], ["Committed", "number"], ["End", "number"], ["Lag", "number"], ["Unread for", "number"], ["Share", "chart"], ["Last commit", "still"]],
-    rows.slice(0, OFFSETS_SHOWN).map((each) => {
-      const member = owner.get(`${each.topic}\n${each.partition}`);
-      return [`${each.topic}\n${each.partition}`, [
-        h("a", { href: topicLink(each.topic) }, each.topic), String(each.partition),
-        member ? h("span", { title: member.member }, member.client || shortIds(member.member)) : h("span", { class: "faint" }, "nobody"),
-        count(each.offset), count(each.log_end_offset), count(each.lag),
-        each.unread_since_ms ? ticking("for", each.unread_since_ms) : h("span", { class: "faint" }, each.lag ? "–" : "read"),
-        h("meter", { min: 0, max: most, value: each.lag || 0, "aria-label": `lag ${each.lag || 0}` }),
-        ticking("ago", each.committed_ms),
-      ]];
-    }));
+function membersTable(rows, members, head) {
+  const evict = (each) => (each.instance
+    ? command("groups evict", [head.group], ["--instance", each.instance])
+    : command("groups evict", [head.group, each.member]));
+  const columns = [
+    { title: "Member", by: "member", kind: "name", of: (each) => members.numbers.get(each.member),
+      cell: (each) => h("div", { class: "member" },
+        h("b", null, members.number(each.member), " ", each.client || "(no client id)"),
+        each.member === head.leader ? h("span", { class: "tag" }, "leader") : null,
+        each.instance ? h("span", { class: "tag" }, `instance ${each.instance}`) : null,
+        h("details", null, h("summary", null, shortIds(each.member)), h("code", null, each.member), commandLine(evict(each), "Plan to evict it"))) },
+    { title: "Verdict", by: "verdict", kind: "still", of: (each) => rank(each.verdict), cell: (each) => badge(each.verdict) },
+    { title: "Host", by: "host", kind: "still", of: (each) => each.host, cell: (each) => plainHost(each.host) },
+    { title: "Owns", by: "owns", kind: "words", of: (each) => owned(each).length, down: true,
+      cell: (each) => (each.partitions === null && each.assignment_bytes ? `${each.assignment_bytes} bytes that only the members can read` : owns(each.partitions)) },
+    { title: "Lag", by: "lag", kind: "number", of: (each) => each.lag, down: true, cell: (each) => brief(each.lag) },
+    { title: "Last heard", by: "heard", kind: "still", of: (each) => each.last_heard_ms,
+      cell: (each) => (each.waits_with ? faint(`waits with ${each.waits_with}`) : ticking("ago", each.last_heard_ms)) },
+    { title: "Session", by: "session", kind: "number", of: (each) => each.session_timeout_ms, down: true, cell: (each) => span(each.session_timeout_ms) },
+  ];
+  return table({ name: "members", caption: "Members", columns, rows, key: (each) => each.member, standing: "verdict" });
 }
+
+function lagOf(each) {
+  if (each.lost_records > 0) return [count(each.lag), h("small", { class: "bad" }, `${count(each.lost_records)} lost`)];
+  return h("span", { class: each.lag < 0 ? "bad" : null }, count(each.lag));
+}
+
+function offsetsTable(rows, owners, members) {
+  const most = rows.reduce((top, each) => Math.max(top, each.lag || 0), 1);
+  const owner = (each) => owners.get(keyOf(each));
+  const columns = [
+    { title: "Partition", by: "partition", kind: "name", of: (each) => `${each.topic}\n${String(each.partition).padStart(10, "0")}`,
+      cell: (each) => h("a", { href: topicLink(each.topic) }, `${each.topic}:${each.partition}`) },
+    { title: "Verdict", by: "verdict", kind: "still", of: (each) => rank(each.verdict), cell: (each) => badge(each.verdict) },
+    { title: "Owner", by: "owner", kind: "still", of: (each) => (owner(each) ? members.numbers.get(owner(each).member) : null),
+      cell: (each) => (owner(each) ? members.name(owner(each)) : faint("nobody")) },
+    { title: "Committed", by: "committed", kind: "number", of: (each) => each.offset, down: true,
+      cell: (each) => (each.offset === null ? faint("never") : count(each.offset)) },
+    { title: "End", by: "end", kind: "number", of: (each) => each.log_end_offset, down: true, cell: (each) => count(each.log_end_offset) },
+    { title: "Lag", by: "lag", kind: "number", of: (each) => each.lag, down: true, cell: lagOf },
+    { title: "Unread for", by: "unread", kind: "number", of: (each) => each.unread_since_ms,
+      cell: (each) => (each.unread_since_ms ? ticking("for", each.unread_since_ms) : faint(each.lag ? "–" : "read")) },
+    { title: "Share", kind: "chart",
+      cell: (each) => h("meter", { min: 0, max: most, value: Math.max(0, each.lag || 0), "aria-label": `lag ${each.lag || 0}` }) },
+    { title: "Last commit", by: "commit", kind: "still", of: (each) => each.committed_ms, down: true, cell: (each) => ticking("ago", each.committed_ms) },
+    { title: "Look", kind: "still", cell: (each) => (hasUnread(each) ? lookButton(each) : null) },
+  ];
+  return table({ name: "partitions", caption: "Partitions", columns, rows, key: keyOf, standing: "verdict" });
+}
+
+// ------------------------------------------------------------------------------------- the rest
 
 function noticed(journal) {
   if (!journal) return null;
+  const by = (each) => `${each.client || each.member || "somebody"} from ${plainHost(each.host)}`;
+  const moved = (each) => each.examples.slice(0, 3).map((one) => `${one.topic}:${one.partition} from ${count(one.from)} to ${count(one.to)}`).join(", ");
   const entries = [
     ...journal.notes.map((each) => [each.at_ms, each.text]),
-    ...journal.rejected_commits.map((each) => [each.last_ms, `${plural(each.count, "commit")} refused with ${each.error}, the last by ${each.last.client || each.last.member || "somebody"} from ${shortHost(each.last.host)}: ${each.last.why}`]),
-    ...journal.moved_back.last.map((each) => [each.at_ms, `${each.client || each.member || "somebody"} from ${shortHost(each.host)} set ${plural(each.offsets, "offset")} back: ${each.examples.slice(0, 3).map((e) => `${e.topic}-${e.partition} from ${count(e.from)} to ${count(e.to)}`).join(", ")}`]),
+    ...journal.rejected_commits.map((each) => [each.last_ms, `${plural(each.count, "commit")} refused with ${each.error}, the last by ${by(each.last)}: ${each.last.why}`]),
+    ...journal.moved_back.last.map((each) => [each.at_ms, `${by(each)} set ${plural(each.offsets, "offset")} back: ${moved(each)}`]),
     ...journal.flapping.map((each) => [each.last_ms, `${each.client || each.member} changed its topics or protocols ${plural(each.changes, "time")}: ${each.last}`]),
-    ...journal.returning.map((each) => [each.last_ms, `${each.client} from ${shortHost(each.host)} came back under a new id ${plural(each.times, "time")}: ${each.advice}`]),
+    ...journal.returning.map((each) => [each.last_ms, `${by(each)} came back under a new id ${plural(each.times, "time")}: ${each.advice}`]),
   ].sort((a, b) => b[0] - a[0]).slice(0, 20);
   if (!entries.length) return null;
   return [h("h2", null, "Also noticed"), h("ul", { class: "noticed" },
     entries.map(([at, text]) => h("li", null, ticking("ago", at), " ", shortIds(text))))];
 }
 
+const commands = (group) => h("details", { class: "commands" }, h("summary", null, "Commands for a terminal"),
+  commandLine(command("groups describe", [group]), "Describe it"),
+  commandLine(command("groups why", [group]), "Why it rebalances"),
+  commandLine(command("groups reset", [group], ["--all-topics", "--to-current", "--dry-run"]), "Plan to move its offsets"));
+
+function title(head, rows) {
+  const facts = [`generation ${head.generation}`, head.protocol && `assigned by ${head.protocol}`, plural(rows.length, "member")].filter(Boolean).join(", ");
+  return h("div", { class: "title" }, h("h1", null, head.group),
+    h("p", { class: "sub" }, badge(head.verdict), " ", stateBadge(head.state), " for ", ticking("for", head.state_since_ms), `, ${facts}`));
+}
+
 export function groupView() {
-  return (watch) => {
-    const head = watch.head;
-    const journal = watch.rows("journal")[0] || null;
-    const crumbs = h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " / ");
+  const parts = (watch) => {
+    const rows = watch.rows("member");
     const rebalances = watch.rows("rebalance").sort((a, b) => a.number - b.number);
+    return { rows, rebalances, offsets: watch.rows("offset"), members: new Members(rows, rebalances) };
+  };
+  const ownersOf = (rows) => new Map(rows.flatMap((member) => owned(member).map((each) => [each, member])));
+
+  const render = (watch) => {
+    const head = watch.head;
+    const { rows, rebalances, offsets, members } = parts(watch);
+    const journal = watch.rows("journal")[0] || null;
+    const crumbs = h("p", { class: "crumbs" }, h("a", { href: place.list("groups") }, "Groups"), " / ");
     if (!head.exists) {
       const words = head.loading ? "Its partition is being loaded; it will appear here." : head.unreadable ? `Its partition can't be read: ${head.unreadable}` : "There is no such group.";
-      return [crumbs, h("h1", null, head.group), nothing(words), rebalances.length ? story(rebalances, journal) : null, noticed(journal)];
+      return [crumbs, h("h1", null, head.group), nothing(words), rebalances.length ? story(rebalances, journal, members) : null, noticed(journal)];
     }
-    const rows = watch.rows("member").sort((a, b) => (a.client || "").localeCompare(b.client || "") || (a.member < b.member ? -1 : 1));
-    const offsets = watch.rows("offset").sort((a, b) => (a.topic === b.topic ? a.partition - b.partition : a.topic < b.topic ? -1 : 1));
+    worstFirst(offsets, (each) => `${each.topic}\n${String(each.partition).padStart(10, "0")}`);
     const oldest = Math.min(...offsets.map((each) => each.unread_since_ms || Infinity));
-    const facts = [`generation ${head.generation}`, head.protocol && `assigned by ${head.protocol}`, plural(rows.length, "member")].filter(Boolean).join(", ");
     return [
-      crumbs,
-      h("div", { class: "title" }, h("h1", null, head.group),
-        h("p", { class: "sub" }, stateBadge(head.state), " for ", ticking("for", head.state_since_ms), `, ${facts}`)),
-      banner(head),
+      crumbs, title(head, rows), banner(head, members), findings(head, members, offsets), commands(head.group),
       h("div", { class: "tiles" },
-        h("section", { class: "tile wide" }, h("h3", null, "Records behind"), h("p", { class: "big" }, brief(head.lag)),
+        h("section", { class: "tile wide" }, h("h2", null, "Records behind"), h("p", { class: "big" }, brief(head.lag)),
           h("p", { class: "faint" }, Number.isFinite(oldest) ? ["the oldest for ", ticking("for", oldest)] : "\u00a0"),
           sparkline([...head.trend, head.lag], { width: 420, height: 48, label: `lag over ten minutes, now ${head.lag}` }))),
       h("h2", null, "Rebalances"),
-      story(rebalances, journal),
+      story(rebalances, journal, members),
       h("h2", null, "Members"),
-      rows.length ? members(rows, offsets, head.leader) : nothing("Nobody is in the group now."),
-      rows.length > MEMBERS_SHOWN ? nothing(`The first ${MEMBERS_SHOWN} of ${count(rows.length)}.`) : null,
+      rows.length ? membersTable(memberRows(rows, offsets, head), members, head) : nothing("Nobody is in the group now."),
       h("h2", null, "Partitions"),
-      offsets.length ? offsetsTable(offsets, rows) : nothing("Nothing has been committed yet."),
-      offsets.length > OFFSETS_SHOWN ? nothing(`The first ${OFFSETS_SHOWN} of ${count(offsets.length)}.`) : null,
+      offsets.length ? offsetsTable(offsets, ownersOf(rows), members) : nothing("Nothing has been committed yet."),
       noticed(journal),
     ];
   };
+
+  const open = (watch, { topic, partition }) => {
+    const { rows, offsets } = parts(watch);
+    const found = offsets.find((each) => each.topic === topic && each.partition === Number(partition));
+    if (found) look(watch.head.group, found, ownersOf(rows).get(keyOf(found)));
+  };
+  return { render, open };
 }

@@ -1,67 +1,61 @@
-// All groups: who is there, how far behind, and why each last rebalanced.
-import { brief, count, groupLink, h, nothing, plural, shortIds, sparkline, stateBadge, table, ticking } from "./dom.js";
+// All groups, the worst first: what is wrong, who is there, how far behind, why each rebalanced.
+import { brief, count, groupLink, h, nothing, plural, shortIds, sparkline, stateBadge, ticking } from "./dom.js";
+import { place } from "./place.js";
+import { matching, search, table } from "./table.js";
+import { badge, isFine, rank, worstFirst } from "./verdicts.js";
 
-const SHOWN = 200;
-const ORDERS = {
-  group: (a, b) => (a.group < b.group ? -1 : 1),
-  state: (a, b) => a.state.localeCompare(b.state),
-  members: (a, b) => b.members - a.members,
-  lag: (a, b) => b.lag - a.lag,
-  unread: (a, b) => (a.unread_since_ms || Infinity) - (b.unread_since_ms || Infinity) || 0,
-  last: (a, b) => (b.last_rebalance_ms || 0) - (a.last_rebalance_ms || 0),
-};
+const faint = (words) => h("span", { class: "faint" }, words);
 
-export function groupsView({ redraw }) {
-  let filter = "";
-  let by = "group";
-  let limit = SHOWN;
-  // Made anew at each look, but the one that is there stays (data-own), with what is typed in it.
-  const search = () => h("input", {
-    type: "search", placeholder: "Filter groups", "aria-label": "Filter groups", spellcheck: "false",
-    "data-own": "", oninput: (event) => { filter = event.target.value.toLowerCase(); redraw(); },
-  });
-  document.getElementById("main").onclick = (event) => {
-    const sort = event.target.closest("button[data-sort]");
-    if (sort) { by = sort.dataset.sort; redraw(); }
-    if (event.target.closest("button.more")) { limit *= 5; redraw(); }
-  };
+function verdict(each) {
+  const since = each.verdict_since_ms && !isFine(each.verdict) ? [" for ", ticking("for", each.verdict_since_ms)] : null;
+  const sentence = isFine(each.verdict) ? null : each.sentence;
+  return [badge(each.verdict), since, sentence ? h("span", { class: "why", title: sentence }, shortIds(sentence)) : null];
+}
 
-  return (watch) => {
-    const all = watch.rows("group");
-    const found = all.filter((each) => each.group.toLowerCase().includes(filter)
-      || each.state.toLowerCase().includes(filter));
-    found.sort((a, b) => ORDERS[by](a, b) || ORDERS.group(a, b));
+const COLUMNS = [
+  { title: "Group", by: "group", kind: "name", of: (each) => each.group,
+    cell: (each) => h("a", { href: groupLink(each.group) }, each.group || "(no name)") },
+  { title: "Verdict", by: "verdict", kind: "words", of: (each) => rank(each.verdict), cell: verdict },
+  { title: "State", by: "state", kind: "still", of: (each) => each.state, cell: (each) => stateBadge(each.state) },
+  { title: "Members", by: "members", kind: "number", of: (each) => each.members, down: true, cell: (each) => count(each.members) },
+  { title: "Lag", by: "lag", kind: "number", of: (each) => each.lag, down: true,
+    cell: (each) => h("span", { title: count(each.lag) }, brief(each.lag)) },
+  { title: "Unread for", by: "unread", kind: "number", of: (each) => each.unread_since_ms,
+    cell: (each) => (each.unread_since_ms ? ticking("for", each.unread_since_ms) : faint(each.lag ? "–" : "read")) },
+  { title: "10 minutes", kind: "chart",
+    cell: (each) => sparkline([...each.trend, each.lag], { label: `lag of ${each.group}, now ${each.lag}` }) },
+  { title: "Last rebalance", by: "last", kind: "words last", of: (each) => each.last_rebalance_ms, down: true,
+    cell: (each) => (each.last_why
+      ? [ticking("ago", each.last_rebalance_ms), " ", h("span", { class: "why", title: each.last_why }, shortIds(each.last_why))]
+      : faint("none since the start")) },
+];
+
+const textOf = (each) => [each.group, each.state, each.verdict ?? "", ...each.clients, ...each.hosts, ...each.topics];
+
+export function groupsView() {
+  const render = (watch) => {
+    const all = worstFirst(watch.rows("group"), (each) => each.group);
+    const found = matching(all, textOf);
     const restless = all.filter((each) => /Rebalance$/.test(each.state)).length;
+    const wrong = all.filter((each) => !isFine(each.verdict)).length;
     const members = all.reduce((sum, each) => sum + each.members, 0);
-    const lag = all.reduce((sum, each) => sum + each.lag, 0);
-    const sortable = (name, title, kind) => [title, kind, { by: name, order: by === name ? (name === "group" || name === "state" ? "ascending" : "descending") : "none" }];
+    const lag = all.reduce((sum, each) => sum + Math.max(0, each.lag), 0);
     return [
       h("div", { class: "title" },
         h("h1", null, "Groups"),
         h("p", { class: "sub" },
           `${plural(all.length, "group")}, ${plural(members, "member")}, ${brief(lag)} records behind`,
+          wrong ? h("b", null, `, ${wrong} not OK`) : "",
           restless ? h("b", null, `, ${restless} rebalancing`) : "")),
       watch.head.loading ? h("p", { class: "note" }, "The broker is still loading: groups are missing.") : null,
-      Object.entries(watch.head.unreadable ?? {}).map(([partition, why]) => h("p", { class: "note bad" }, `Groups are missing: ${partition} can't be read. ${why}`)),
-      search(),
+      Object.entries(watch.head.unreadable ?? {}).map(([partition, why]) =>
+        h("p", { class: "note bad" }, `Groups are missing: ${partition} can't be read. ${why}`)),
+      search("Filter by group, client, host, topic, verdict"),
       found.length
-        ? table("Consumer groups", [
-          sortable("group", "Group", "name"), sortable("state", "State", "still"),
-          sortable("members", "Members", "number"), sortable("lag", "Lag", "number"),
-          sortable("unread", "Unread for", "number"),
-          ["10 minutes", "chart"], sortable("last", "Last rebalance", "words"),
-        ], found.slice(0, limit).map((each) => [each.group, [
-          h("a", { href: groupLink(each.group) }, each.group || "(no name)"),
-          stateBadge(each.state),
-          count(each.members),
-          h("span", { title: count(each.lag) }, brief(each.lag)),
-          each.unread_since_ms ? ticking("for", each.unread_since_ms) : h("span", { class: "faint" }, each.lag ? "–" : "read"),
-          sparkline([...each.trend, each.lag], { label: `lag of ${each.group}, now ${each.lag}` }),
-          each.last_why ? [ticking("ago", each.last_rebalance_ms), " ", h("span", { class: "why", title: each.last_why }, shortIds(each.last_why))] : h("span", { class: "faint" }, "none since the start"),
-        ]]))
-        : nothing(all.length ? `None of ${plural(all.length, "group")} matches “${filter}”.`
+        ? table({ caption: "Consumer groups", columns: COLUMNS, rows: found, key: (each) => each.group, standing: "verdict", lasting: true })
+        : nothing(all.length ? `None of ${plural(all.length, "group")} matches “${place.get("q")}”.`
           : "No group has joined or committed yet. Start a consumer, and it appears here."),
-      found.length > limit ? h("button", { class: "more quiet", type: "button" }, `${count(limit)} of ${count(found.length)} shown; show more`) : null,
     ];
   };
+  return { render };
 }

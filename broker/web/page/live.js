@@ -2,7 +2,7 @@
 import { setClock } from "./dom.js";
 
 export class Watch {
-  // `changed` is called after each whole update; `told` with "live", "waiting" or "full".
+  // `changed` is called after each whole update; `told` with "live" or "waiting".
   constructor(what, changed, told) {
     this.what = what;
     this.changed = changed;

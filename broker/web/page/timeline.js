@@ -1,5 +1,6 @@
 // The story of a group's rebalances: phases by generation drawn along a line, and each in words.
-import { clock, h, now, nothing, plural, ranges, shortIds, span, svg, ticking } from "./dom.js";
+import { h, instant, now, nothing, plural, ranges, shortIds, span, svg, ticking, when } from "./dom.js";
+import { ids, plainHost } from "./members.js";
 
 const CAUSES = {
   member_joined: "A member joined",
@@ -15,9 +16,11 @@ const CAUSES = {
   group_record_too_large: "The group's record was too large",
   over_max_size: "The group was too large",
 };
+const ASSIGNED_SHOWN = 50;
 const HEIGHT = 86;
 const BAR = 26;
 const BAR_Y = 26;
+const INSTANT = 140;  // how wide a time is
 
 // Milliseconds and days stand beside each other: widths grow with the fourth root.
 const weight = (ms) => Math.max(1, ms) ** 0.25;
@@ -50,7 +53,7 @@ function ribbon(rebalances) {
   const total = weights.reduce((a, b) => a + b, 0);
   const room = width - parts.reduce((sum, part) => sum + LEAST[part.kind], 0);
   const box = svg("svg", { class: "ribbon", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img",
-    "aria-label": `${plural(shown.length, "rebalance")}, the last at ${clock(shown.at(-1).began_ms)}: ${shown.at(-1).why}` });
+    "aria-label": `${plural(shown.length, "rebalance")}, the last at ${instant(shown.at(-1).began_ms)}: ${shown.at(-1).why}` });
   let x = 0;
   let labelled = -1e9;
   parts.forEach((part, i) => {
@@ -61,8 +64,8 @@ function ribbon(rebalances) {
       svg("title", null, `${each.why}: ${title}`)));
     if (kind === "join") {
       box.append(svg("line", { class: "mark", x1: x + 0.5, x2: x + 0.5, y1: BAR_Y - 5, y2: BAR_Y + BAR + 5 }));
-      if (x - labelled > 66 && x < width - 56) {
-        box.append(svg("text", { class: "when", x: x.toFixed(1), y: 15 }, clock(each.began_ms)));
+      if (x - labelled > INSTANT + 10 && x < width - INSTANT) {
+        box.append(svg("text", { class: "when", x: x.toFixed(1), y: 15 }, instant(each.began_ms)));
         labelled = x;
       }
     }
@@ -93,9 +96,7 @@ function bars(each, longest) {
     svg("rect", { class: "phase sync", x: first.toFixed(1), y: 0, width: Math.max(0, all - first).toFixed(1), height: 8, rx: 2 }));
 }
 
-const who = (each) => each.client || shortIds(each.member) || "somebody";
-
-function phases(each) {
+function phases(each, members) {
   const words = [];
   const ends = { all_joined: "all had joined", join_timed_out: "the deadline", initial_delay_ended: "the initial delay ended", nobody_left: "nobody was left" };
   if (each.join_ms !== null) words.push(`join ${span(each.join_ms)}${each.join_ended_by && each.join_ended_by !== "all_joined" ? `, until ${ends[each.join_ended_by] || each.join_ended_by}` : ""}`);
@@ -104,33 +105,40 @@ function phases(each) {
   if (each.phase === "sync") words.push("syncing now");
   if (each.outcome === "assigned") words.push(`generation ${each.generation}, ${plural(each.members, "member")}`);
   else if (each.outcome) words.push(each.outcome === "interrupted" ? "interrupted by the next one" : each.outcome);
-  if (each.awaited.length && each.phase !== "ended") words.push(`waits for ${each.awaited.slice(0, 4).map(who).join(", ")}`);
-  return words.join(" · ");
+  if (each.awaited.length && each.phase !== "ended") words.push(["waits for ", each.awaited.slice(0, 4).map((one, i) => [i ? ", " : "", members.name(one)])]);
+  return words.map((part, i) => [i ? " · " : "", part]);
 }
 
-function entry(each, longest) {
+const got = (member) => Object.entries(member.partitions || {}).filter(([, numbers]) => numbers.length)
+  .map(([topic, numbers]) => `${topic}:${ranges(numbers)}`).join(" ") || "nothing";
+
+function entry(each, longest, members) {
+  const assigned = each.assigned.slice(0, ASSIGNED_SHOWN);
+  const more = each.assigned.length - assigned.length;
+  const last = each.last_member && each.last_wait_ms > 50;
   const detail = [
-    ...each.changes.map((change) => h("li", null, h("b", null, who(change)), change.host ? ` from ${change.host.replace(/^\//, "")} ` : " ", shortIds(change.what), change.same_client ? `; ${shortIds(change.same_client.words)}` : null)),
+    ...each.changes.map((change) => h("li", null, members.name(change), change.host ? ` from ${plainHost(change.host)} ` : " ", shortIds(change.what),
+      change.same_client ? `; ${shortIds(change.same_client.words)} ${members.number(change.same_client.member)}` : null)),
     each.more_changes ? h("li", { class: "faint" }, `and ${plural(each.more_changes, "more change")}`) : null,
-    each.last_member && each.last_wait_ms > 50 ? h("li", null, "last to join was ", h("b", null, shortIds(each.last_member)), `, ${span(each.last_wait_ms)} after the one before`) : null,
-    ...each.assigned.slice(0, 50).map((member) => h("li", null, h("b", null, who(member)), " got ",
-      Object.entries(member.partitions || {}).filter(([, numbers]) => numbers.length).map(([topic, numbers]) => `${topic} ${ranges(numbers)}`).join("; ") || "nothing")),
+    last ? h("li", null, "last to join was ", h("b", null, members.number(each.last_member), " ", shortIds(each.last_member)), `, ${span(each.last_wait_ms)} after the one before`) : null,
+    ...assigned.map((member) => h("li", null, members.name(member), member.host ? ` on ${plainHost(member.host)}` : null, ` got ${got(member)}`)),
+    more > 0 ? h("li", { class: "faint" }, `and ${plural(more, "more member")}`) : null,
   ].filter(Boolean);
   return h("li", { "data-key": each.number, class: each.phase === "ended" ? null : "running" },
     h("details", null,
       h("summary", null,
-        h("span", { class: "at" }, clock(each.began_ms), h("small", null, ticking("ago", each.began_ms))),
-        h("span", { class: "told" }, h("b", null, CAUSES[each.cause] || each.cause.replaceAll("_", " ")), h("span", { class: "why", title: each.why }, shortIds(each.why)), h("small", null, phases(each))),
+        h("span", { class: "at" }, when(each.began_ms), h("small", null, ticking("ago", each.began_ms))),
+        h("span", { class: "told" }, h("b", null, CAUSES[each.cause] || each.cause.replaceAll("_", " ")), h("span", { class: "why", title: each.why }, shortIds(each.why)), h("small", null, phases(each, members))),
         bars(each, longest)),
-      detail.length ? h("ul", null, detail) : nothing("Nothing more is known of it.")));
+      detail.length ? [h("ul", null, detail), ids(members, [...each.changes, ...assigned])] : nothing("Nothing more is known of it.")));
 }
 
-export function story(rebalances, journal) {
+export function story(rebalances, journal, members) {
   const restored = journal && journal.restored;
   const before = restored && restored.generations.length
-    ? h("p", { class: "faint" }, `Restored from the log at ${clock(restored.at_ms)} in generation ${restored.generations.at(-1).generation}.`) : null;
+    ? h("p", { class: "faint" }, `Restored from the log at ${instant(restored.at_ms)} in generation ${restored.generations.at(-1).generation}.`) : null;
   if (!rebalances.length) return [before || nothing("No rebalance since the broker started.")];
   const longest = Math.max(1, ...rebalances.map((each) => (each.join_ms || 0) + (each.sync_ms || 0)));
   return [ribbon(rebalances), h("ol", { class: "story", reversed: true },
-    [...rebalances].reverse().map((each) => entry(each, longest))), before];
+    [...rebalances].reverse().map((each) => entry(each, longest, members))), before];
 }

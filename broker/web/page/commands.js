@@ -1,0 +1,61 @@
+// Commands to copy. The page changes nothing itself: what changes something is a `muster` command
+// that a person reads and runs. Names are whatever clients send, so each word is quoted.
+import { h } from "./dom.js";
+
+const PLAIN = /^[\w@%+=:,./-]+$/;
+const HIDDEN = /[\p{C}\p{Zl}\p{Zp}]/u;  // controls, marks that turn the reading order, line ends
+
+let bootstrap = null;
+export const setBootstrap = (address) => { bootstrap = address; };
+
+// A word of a POSIX shell; one with hidden characters in the form $'...' of bash, zsh and ksh.
+export function quoted(word) {
+  if (PLAIN.test(word)) return word;
+  if (!HIDDEN.test(word)) return `'${word.replaceAll("'", "'\\''")}'`;
+  const spelled = [...word].map((char) => {
+    if (char === "'" || char === "\\") return `\\${char}`;
+    if (!HIDDEN.test(char)) return char;
+    return [...new TextEncoder().encode(char)].map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("");
+  });
+  return `$'${spelled.join("")}'`;
+}
+
+// `names` are whatever they are, so a "--" stands before one that looks like an option.
+export function command(verb, names, options = []) {
+  const words = names.map(quoted);
+  const given = [...options.map(quoted), ...(bootstrap ? ["--bootstrap", quoted(bootstrap)] : [])];
+  return names.some((name) => name.startsWith("-"))
+    ? ["muster", verb, ...given, "--", ...words].join(" ")
+    : ["muster", verb, ...words, ...given].join(" ");
+}
+
+// A command of the broker's, which says no address.
+export function shown(text) {
+  if (!bootstrap) return text;
+  const [before, ...names] = text.split(" -- ");
+  return [`${before} --bootstrap ${quoted(bootstrap)}`, ...names].join(" -- ");
+}
+
+export const commandLine = (text, words = null) => h("p", { class: "command" },
+  words ? h("span", null, words) : null, h("code", { tabindex: "0" }, text),
+  h("button", { class: "quiet", type: "button", "data-copy": "", "aria-label": `Copy: ${text}` }, "Copy"));
+
+// A page from another machine by plain HTTP has no clipboard: there the text is selected instead.
+export async function copy(button) {
+  const code = button.closest(".command").querySelector("code");
+  let told = "Copied";
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+  } catch {
+    const range = document.createRange();
+    range.selectNodeContents(code);
+    const selection = window.getSelection();
+    selection.removeAllRanges();
+    selection.addRange(range);
+    told = "Selected: press Ctrl+C";
+  }
+  button.dataset.own = "";  // an update leaves the words until they go
+  button.textContent = told;
+  document.getElementById("said").textContent = told;
+  setTimeout(() => { button.textContent = "Copy"; delete button.dataset.own; }, 2500);
+}

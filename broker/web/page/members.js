@@ -1,0 +1,40 @@
+// Members by number: #1 is the one that has been in the group for longest, as in the command
+// line. Those that are gone and still in the story of rebalances have the numbers after them.
+import { h } from "./dom.js";
+
+export const plainHost = (host) => (host ? host.replace(/^.*\//, "") : "–");
+
+export class Members {
+  constructor(rows, rebalances) {
+    this.numbers = new Map();
+    for (const row of rows) this.meet(row.member);
+    for (const each of [...rebalances].reverse()) {
+      for (const member of [...each.assigned, ...each.changes, ...each.awaited]) this.meet(member.member);
+    }
+  }
+
+  meet(member) {
+    if (member && !this.numbers.has(member)) this.numbers.set(member, this.numbers.size + 1);
+  }
+
+  number(member) {
+    const found = this.numbers.get(member);
+    return found === undefined ? "" : `#${found}`;
+  }
+
+  // A member in a sentence: its number and what it calls itself; the id when a pointer is over it.
+  name(each) {
+    const text = [this.number(each.member), each.client || (each.member ? "" : "somebody")].filter(Boolean).join(" ");
+    return h("b", { title: each.member ?? null }, text || each.member);
+  }
+}
+
+// The full ids, on demand.
+export function ids(members, each) {
+  const known = new Map(each.map((member) => [member.member, member]));
+  known.delete(null);
+  if (!known.size) return null;
+  return h("details", { class: "ids" }, h("summary", null, "Full ids"),
+    h("ul", null, [...known.values()].map((member) =>
+      h("li", null, h("b", null, members.number(member.member)), " ", h("code", null, member.member), member.host ? ` on ${plainHost(member.host)}` : ""))));
+}

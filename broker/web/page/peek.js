@@ -1,0 +1,79 @@
+// A look at the record at which a group stands in a partition, with the commands for what next.
+// It reads, and changes nothing; whatever a record holds is shown as text.
+import { command, commandLine } from "./commands.js";
+import { bytes, count, h, nothing, ticking, when } from "./dom.js";
+
+const KINDS = [["json", "JSON"], ["text", "Text"], ["hex", "Hex"]];
+let asked = 0;
+
+const present = (part, kind) => part[kind] !== null && part[kind] !== undefined;
+const spelled = (part, kind) => (kind === "json" ? JSON.stringify(part.json, null, 2) : part[kind]);
+
+// A key or a value in each form that it has.
+function content(name, part) {
+  if (!part) return [h("h3", null, name), h("p", { class: "faint" }, name === "Value" ? "none: a tombstone" : "none")];
+  const kinds = KINDS.filter(([kind]) => present(part, kind));
+  const first = kinds[0]?.[0] ?? "hex";
+  const pre = h("pre", { tabindex: "0", role: "region", "aria-label": name }, spelled(part, first));
+  const size = `${bytes(part.size)}${part.truncated ? ", its beginning is shown" : ""}`;
+  const choices = kinds.map(([kind, word]) => h("label", null,
+    h("input", { type: "radio", name: `as-${name}`, checked: kind === first, onchange: () => { pre.textContent = spelled(part, kind); } }), word));
+  return [h("h3", null, name, " ", h("span", { class: "faint" }, size)),
+    kinds.length > 1 ? h("fieldset", { class: "forms" }, h("legend", { class: "unseen" }, `${name} as`), choices) : null, pre];
+}
+
+function headers(list) {
+  if (!list.length) return null;
+  return [h("h3", null, "Headers"), h("dl", { class: "headers" }, list.map((each) => [
+    h("dt", null, each.key), h("dd", null, each.value ? each.value.text ?? each.value.hex : h("span", { class: "faint" }, "null"))]))];
+}
+
+function record(found, wanted) {
+  const facts = [
+    ["Offset", count(found.offset)],
+    ["Time", found.timestamp_ms >= 0 ? [when(found.timestamp_ms), ", ", ticking("ago", found.timestamp_ms)] : "none"],
+    ["Size", bytes(found.bytes)],
+  ];
+  return [
+    found.offset === wanted ? null : h("p", { class: "note" }, `There is no record at ${count(wanted)}: this is the next one.`),
+    h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
+    content("Key", found.key), content("Value", found.value), headers(found.headers),
+  ];
+}
+
+function commands(group, offset, owner) {
+  const { topic, partition } = offset;
+  const at = offset.offset ?? offset.log_start_offset;
+  const of = `${topic}:${partition}`;
+  return [h("h3", null, "Commands"),
+    commandLine(command("consume", [topic], ["--partition", `${partition}`, "--offset", `${at}`, "--max-messages", "1"]), "Read this record in a terminal"),
+    commandLine(command("groups describe", [group]), "Describe the group"),
+    owner ? commandLine(command("groups evict", [group, owner.member]), "Plan to evict the member that owns it") : null,
+    offset.lag > 0 ? commandLine(command("groups reset", [group], ["--topic", of, "--to-offset", `${at + 1}`]), "Plan to go past this record; the group must be empty") : null,
+    commandLine(command("groups reset", [group], ["--topic", of, "--to-earliest"]), "Plan to read again from the start; the group must be empty"),
+  ];
+}
+
+async function read(topic, partition, offset) {
+  try {
+    const answer = await fetch(`/api/topics/${encodeURIComponent(topic)}/${partition}/record?offset=${offset}`);
+    const told = await answer.json();
+    return answer.ok ? { found: told } : { problem: told.error };
+  } catch (error) {
+    return { problem: `The broker did not answer: ${error.message}` };
+  }
+}
+
+// Opens the look at one committed offset of a group.
+export async function look(group, offset, owner) {
+  const dialog = document.getElementById("look");
+  const at = Math.max(offset.offset ?? 0, 0);
+  const turn = asked += 1;
+  const title = h("h2", { id: "look-title" }, `${offset.topic}:${offset.partition} at ${count(at)}`);
+  const body = h("div", null, nothing("Reading…"));
+  dialog.replaceChildren(h("header", null, title, h("button", { class: "quiet", type: "button", onclick: () => dialog.close() }, "Close")), body);
+  dialog.showModal();
+  const { found, problem } = await read(offset.topic, offset.partition, at);
+  if (turn !== asked) return;  // another one was opened meanwhile
+  body.replaceChildren(...[found ? record(found, at) : nothing(problem), commands(group, offset, owner)].flat(Infinity).filter(Boolean));
+}

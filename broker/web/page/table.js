@@ -1,0 +1,85 @@
+// Tables: each sorts by each of its columns, both ways, and shows more on demand; how is in the
+// address. Their rows come in the order that stands until somebody sorts, worst first where there
+// is a worst, so that what is not shown is never what matters.
+import { count, deferred, h } from "./dom.js";
+import { place } from "./place.js";
+
+const SHOWN = 100;
+const MOST = 100000;
+
+const sorter = (of, down) => (a, b) => {
+  const [left, right] = [of(a) ?? null, of(b) ?? null];
+  if (left === right) return 0;
+  if (left === null || right === null) return left === null ? 1 : -1;  // unknown: always last
+  return (left < right) !== down ? -1 : 1;
+};
+
+// Rows by several keys, the first that differs deciding.
+export function inOrder(rows, keysOf) {
+  const keys = new Map(rows.map((row) => [row, keysOf(row)]));
+  return rows.sort((a, b) => {
+    const [left, right] = [keys.get(a), keys.get(b)];
+    const at = left.findIndex((value, i) => value !== right[i]);
+    return at < 0 ? 0 : left[at] < right[at] ? -1 : 1;
+  });
+}
+
+// What to show of rows: those that a person has sorted and asked to see.
+function chosen(name, columns, rows, standing) {
+  const asked = place.get(`${name}sort`);
+  const by = asked.replace(/^-/, "");
+  const column = columns.find((each) => each.by === by && each.of);
+  const order = column ? asked : standing;
+  const sorted = column && asked !== standing ? [...rows].sort(sorter(column.of, asked[0] === "-")) : rows;
+  const limit = Math.min(MOST, Math.max(SHOWN, Number.parseInt(place.get(`${name}show`), 10) || 0));
+  return { order, shown: sorted.slice(0, limit), limit };
+}
+
+function heading(name, column, order, standing) {
+  const by = column.by;
+  if (!column.of) return h("th", { scope: "col", class: column.kind }, column.title);
+  const now = { [by]: "ascending", [`-${by}`]: "descending" }[order];
+  const first = column.down ? `-${by}` : by;
+  const next = now ? { ascending: `-${by}`, descending: by }[now] : first;
+  return h("th", { scope: "col", class: column.kind, "aria-sort": now ?? null },
+    h("button", { class: "sort", type: "button", "data-set": `${name}sort`, "data-to": next === standing ? "" : next }, column.title));
+}
+
+// columns: { title, kind, by, of, down, cell }: `by` names it in the address, `of` is what it sorts
+// by, `down` says that the first press puts the largest first. `standing` is the order of `rows`.
+// With `lasting` a row is drawn again only when it is another object.
+export function table({ name = "", caption, columns, rows, key, standing, lasting = false, mark }) {
+  const prefix = name && `${name}.`;
+  const { order, shown, limit } = chosen(prefix, columns, rows, standing);
+  const cells = (row) => columns.map((column) =>
+    h("td", { class: column.kind, "data-title": column.title }, column.cell(row)));
+  const drawn = shown.map((row) => deferred(
+    h("tr", { "data-key": key(row), class: mark ? mark(row) : null }), lasting ? row : undefined, () => cells(row)));
+  return [
+    h("div", { class: "scroll" }, h("table", null,
+      h("caption", { class: "unseen" }, caption),
+      h("thead", null, h("tr", null, columns.map((column) => heading(prefix, column, order, standing)))),
+      h("tbody", null, drawn))),
+    rows.length > limit
+      ? h("button", { class: "more quiet", type: "button", "data-set": `${prefix}show`, "data-to": String(limit * 5) },
+        `${count(limit)} of ${count(rows.length)} shown; show ${count(Math.min(limit * 4, rows.length - limit))} more`)
+      : null,
+  ];
+}
+
+// The field above a table. The one that is there stays (data-own), with what is typed in it.
+export const search = (words) => h("input", {
+  type: "search", placeholder: words, "aria-label": words, spellcheck: "false", "data-own": "", value: place.get("q"),
+});
+
+// Whether all the words that are typed are among the texts of a row.
+const texts = new WeakMap();
+export function matching(rows, textOf) {
+  const words = place.get("q").toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length) return rows;
+  return rows.filter((row) => {
+    let text = texts.get(row);
+    if (text === undefined) texts.set(row, text = textOf(row).join("\n").toLowerCase());
+    return words.every((word) => text.includes(word));
+  });
+}

@@ -1,0 +1,71 @@
+// Verdicts: what the broker says of a group, of a partition, and what to do. docs/verdicts.md has
+// the rules; nothing is judged here.
+import { commandLine, shown } from "./commands.js";
+import { h, plural, shortIds, ticking, topicLink, when } from "./dom.js";
+import { inOrder } from "./table.js";
+
+// The worst first.
+const NAMES = ["OUT_OF_RANGE", "BLOCKED", "STALLED", "DEAD_LETTER", "FLAPPING", "ABANDONED", "LAGGING", "OK"];
+const MILD = ["FLAPPING", "ABANDONED", "LAGGING"];
+
+// One that this page does not know is told before OK; none at all comes last.
+export function rank(verdict) {
+  if (!verdict) return NAMES.length;
+  const at = NAMES.indexOf(verdict);
+  return at < 0 ? NAMES.length - 1.5 : at;
+}
+
+export const worst = (verdicts) => verdicts.reduce((a, b) => (rank(b) < rank(a) ? b : a), null);
+export const isFine = (verdict) => rank(verdict) >= NAMES.length - 1;
+
+export function badge(verdict) {
+  if (!verdict) return h("span", { class: "faint" }, "–");
+  const kind = isFine(verdict) ? "fine" : MILD.includes(verdict) ? "mild" : "grave";
+  return h("span", { class: `verdict ${kind}` }, verdict);
+}
+
+// Rows the worst first. Within a verdict the longest, then the largest lag by its magnitude: what
+// is cut off is never cut off by its name, and rows do not change places with each record.
+const magnitude = (lag) => Math.floor(Math.log10(Math.abs(lag || 0) + 1));
+export const worstFirst = (rows, name) => inOrder(rows, (row) => [
+  rank(row.verdict), isFine(row.verdict) ? 0 : row.verdict_since_ms ?? Infinity, -magnitude(row.lag), name(row)]);
+
+function where(finding, members) {
+  const parts = [];
+  if (finding.topic !== null && finding.topic !== undefined) {
+    parts.push(["partition ", h("a", { href: topicLink(finding.topic) }, finding.partition === null ? finding.topic : `${finding.topic}:${finding.partition}`)]);
+  }
+  if (finding.member) parts.push(["member ", members.name(finding)]);
+  else if (finding.client) parts.push(`client ${finding.client}`);
+  if (finding.instance) parts.push(`instance ${finding.instance}`);
+  if (finding.host) parts.push(`host ${finding.host.replace(/^.*\//, "")}`);
+  return parts.map((part, i) => [i ? ", " : "", part]);
+}
+
+function finding(each, members, offsets) {
+  const offset = offsets.find((row) => row.topic === each.topic && row.partition === each.partition);
+  return h("li", { "data-key": [each.verdict, each.topic, each.partition, each.member].join("\n"), class: isFine(each.verdict) ? "fine" : null },
+    h("p", { class: "head" }, badge(each.verdict),
+      each.since_ms ? h("span", null, "since ", when(each.since_ms), ", ", ticking("ago", each.since_ms)) : null,
+      h("span", null, where(each, members))),
+    h("p", { class: "sentence" }, shortIds(each.sentence)),
+    each.advice ? h("p", { class: "advice" }, shortIds(each.advice)) : null,
+    each.command ? commandLine(shown(each.command)) : null,
+    offset && hasUnread(offset) ? lookButton(offset) : null);
+}
+
+// What is wrong with a group, with what helps.
+export function findings(head, members, offsets) {
+  const found = (head.findings ?? []).filter((each) => !isFine(each.verdict));
+  if (!found.length) return null;
+  return [h("h2", null, "Findings"),
+    h("ol", { class: "findings" }, found.map((each) => finding(each, members, offsets))),
+    head.more_findings ? h("p", { class: "faint" }, `and ${plural(head.more_findings, "more finding")} of this group`) : null];
+}
+
+export const hasUnread = (offset) =>
+  offset.log_end_offset !== null && (offset.lag > 0 || offset.lost_records > 0 || offset.lag < 0);
+
+export const lookButton = (offset) =>
+  h("button", { class: "quiet", type: "button", "data-look": "", "data-topic": offset.topic, "data-partition": offset.partition,
+    "aria-label": `Look at the record at ${offset.topic}:${offset.partition}` }, "Record");

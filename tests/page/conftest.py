@@ -1,0 +1,97 @@
+"""A broker with two topics and one browser at its page, and what tests read there."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.interop.cluster import Cluster, Feed
+from tests.page.browser import Browser, browsing
+from tests.page.scene import PageBroker
+from tests.waiting import until
+
+TOPIC = "orders"
+INVOICES = "invoices"
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
+    broker = PageBroker(tmp_path_factory.mktemp("page") / "data")
+    broker.start()
+    for topic in (TOPIC, INVOICES):
+        Cluster(broker.bootstrap).create_topic(topic, PARTITIONS)
+        Feed(broker.bootstrap, topic, PARTITIONS).send(10 * PARTITIONS)
+    yield broker
+    assert broker.stop() == 0, broker.tail()
+
+
+@pytest.fixture(scope="module")
+def chromium(broker: PageBroker) -> Iterator[Browser]:
+    with browsing(broker.http) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[Browser]:
+    """The one browser; whatever its console says beside the test's own doing is a failure."""
+    chromium.complaints()
+    yield chromium
+    assert chromium.complaints() == []
+
+
+def group_page(group: str) -> str:
+    return "#/groups/" + quote(group, safe="")
+
+
+def asked(broker: PageBroker, path: str) -> Any:
+    with urllib.request.urlopen(f"http://{broker.http}{path}", timeout=10) as answer:
+        return json.load(answer)
+
+
+def rows(browser: Browser, heading: str) -> list[str]:
+    """The rows of the table under a caption, each as one line."""
+    script = """
+        const table = [...document.querySelectorAll('table')].find(
+            (each) => each.caption && each.caption.textContent === arguments[0]);
+        return table ? [...table.tBodies[0].rows].map((row) => row.innerText) : [];
+    """
+    found: list[str] = browser.ask(script, heading)
+    return [" ".join(row.split()) for row in found]
+
+
+def cells(browser: Browser, heading: str, key: str) -> dict[str, str]:
+    """The cells of one row of a table by their titles; none where there is no such row."""
+    script = """
+        const table = [...document.querySelectorAll('table')].find(
+            (each) => each.caption && each.caption.textContent === arguments[0]);
+        const row = table && [...table.tBodies[0].rows].find(
+            (each) => each.dataset.key === arguments[1]);
+        return row ? [...row.cells].map((cell) => [cell.dataset.title, cell.innerText]) : [];
+    """
+    return {title: " ".join(text.split()) for title, text in browser.ask(script, heading, key)}
+
+
+def commit(broker: PageBroker, group: str, offset: int = 1) -> None:
+    """A group without members that has read the records of partition 0 below ``offset``."""
+    topics = [
+        {
+            "name": TOPIC,
+            "partitions": [
+                {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+            ],
+        }
+    ]
+    cluster = Cluster(broker.bootstrap)
+    cluster.call("FindCoordinator", 0, key=group)  # the first one makes the offsets topic
+
+    def taken() -> bool:
+        reply = cluster.call("OffsetCommit", 7, group_id=group, topics=topics)
+        return bool(reply["topics"][0]["partitions"][0]["error_code"] == 0)
+
+    until(f"{group} commits", taken)
