@@ -144,7 +144,7 @@ def _dead_letter(mark: Mark, facts: GroupFacts) -> _Words:
         " consumer, or set the offset behind it"
     )
     look = f"--partition {each.partition} --offset {offset} --max-messages 1"
-    return sentence, advice, command("topics consume", each.topic, look)
+    return sentence, advice, command("consume", each.topic, look)
 
 
 def _flapping(mark: Mark, facts: GroupFacts) -> _Words:
