@@ -59,8 +59,8 @@ def join(thread: threading.Thread, seconds: float) -> None:
     thread.join(seconds)
 
 
-def one_thread() -> ThreadPoolExecutor:
-    """An executor with one thread; leaving its block waits for the thread."""
+def threads(number: int = 1) -> ThreadPoolExecutor:
+    """An executor with so many threads; leaving its block waits for them."""
     from concurrent.futures import ThreadPoolExecutor
 
-    return ThreadPoolExecutor(1)
+    return ThreadPoolExecutor(number)

@@ -12,8 +12,7 @@ from cli.client.configs import (
     describe_each,
     own_settings,
 )
-from cli.client.group_reads import committed_of, list_groups
-from cli.offsets import files as offset_files
+from cli.client.group_reads import committed_of_groups, list_groups
 
 BATCH = 500
 """Topics of which one request asks the settings."""
@@ -44,10 +43,9 @@ def take(cluster: Cluster) -> tuple[Backup, list[str]]:
         for topic in sorted(topics, key=lambda topic: str(topic["name"]))
     ]
     brokers = _brokers(cluster, [broker["node_id"] for broker in metadata["brokers"]], hidden)
-    groups: offset_files.Groups = {}
-    for row in output.progress(list_groups(cluster), "reading offsets"):
-        if committed := committed_of(cluster, row["group"]):
-            groups[row["group"]] = committed
+    coordinators = cluster.coordinators(row["group"] for row in list_groups(cluster))
+    found = committed_of_groups(cluster, coordinators)
+    groups = {group_id: committed for group_id, committed in found.items() if committed}
     return Backup(taken_ms, metadata["cluster_id"], saved, brokers, groups), hidden
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from cli import clock
@@ -23,6 +24,8 @@ Value = dict[str, Any]
 VERSION_CAPS = {"Fetch": 12, "Metadata": 12, "OffsetCommit": 9, "OffsetFetch": 9, "Produce": 12}
 MAX_RESPONSE_BYTES = 256 << 20
 RETRY_S = 0.1
+KEYS_AT_ONCE = 2000
+"""Groups of one FindCoordinator."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -43,6 +46,7 @@ class Connection:
         deadline = clock.Deadline(timeout_s)
         self.host = host
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.port = port
         self.client_id = client_id
         self.timeout_s = timeout_s
         self._correlation_id = 0
@@ -60,6 +64,10 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.ranges = self._handshake(deadline.left_s())
         """Least and greatest version by API key, as the broker answered."""
+
+    def again(self) -> Connection:
+        """Return another connection to the same broker."""
+        return Connection(self.host, self.port, self.client_id, self.timeout_s)
 
     @property
     def is_here(self) -> bool:
@@ -154,6 +162,8 @@ class Cluster:
         """The end of what one answer may take, from the moment on that the cluster was named."""
         self._bootstrap = bootstrap
         self._connections: dict[tuple[str, int], Connection] = {}
+        self._more: dict[Connection, list[Connection]] = {}
+        """Further connections to the broker of one, for requests that are under way at once."""
         self.any = self._connect_any()
 
     def _connect_any(self) -> Connection:
@@ -169,6 +179,7 @@ class Cluster:
         """Drop every connection and connect again: a call that was given up is not waited for."""
         self.close()
         self._connections.clear()
+        self._more.clear()
         self.any = self._connect_any()
 
     def connect(self, host: str, port: int) -> Connection:
@@ -177,6 +188,13 @@ class Cluster:
             connection = Connection(host, port, self.client_id, self.timeout_s)
             self._connections[host, port] = connection
         return self._connections[host, port]
+
+    def lanes(self, connection: Connection, number: int) -> list[Connection]:
+        """Return so many connections to one broker, the one given first."""
+        more = self._more.setdefault(connection, [])
+        while len(more) < number - 1:
+            more.append(connection.again())
+        return [connection, *more[: number - 1]]
 
     def metadata(self, topics: list[str] | None, timeout_s: float | None = None) -> Value:
         """Return the answer to Metadata; None asks for every topic. Never creates a topic."""
@@ -208,11 +226,14 @@ class Cluster:
         known = ", ".join(str(broker["node_id"]) for broker in brokers)
         raise CommandError(f"the cluster has no broker {node_id}; its brokers: {known}")
 
-    def leaders(self, topics: list[str]) -> dict[tuple[str, int], Connection]:
-        """Return (topic, partition) -> its leader; CommandError for unknown topics."""
+    def leaders(self, topics: list[str] | None) -> dict[tuple[str, int], Connection]:
+        """Return (topic, partition) -> its leader; CommandError for unknown topics.
+
+        None asks for every topic, and leaves out those that the broker can't tell of.
+        """
         answer = self.metadata(topics)
         for topic in answer["topics"]:
-            if topic["error_code"]:
+            if topic["error_code"] and topics is not None:
                 raise refused(f"topic {topic['name']}", topic["error_code"])
         return self.leaders_in(answer)
 
@@ -229,26 +250,50 @@ class Cluster:
 
     def coordinator(self, group_id: str) -> Connection:
         """Return the connection to a group's coordinator, waiting while it is being made."""
-        found = self.coordinator_node(group_id)
-        return self.connect(found["host"], found["port"])
+        return self.coordinators([group_id])[group_id]
+
+    def coordinators(self, group_ids: Iterable[str]) -> dict[str, Connection]:
+        """Return group -> the connection to its coordinator, waiting for those being made."""
+        return {
+            group_id: self.connect(node["host"], node["port"])
+            for group_id, node in self._coordinator_nodes(list(dict.fromkeys(group_ids))).items()
+        }
 
     def coordinator_node(self, group_id: str) -> Value:
         """Return a group's coordinator with its node_id, host and port."""
-        deadline = clock.monotonic_s() + self.timeout_s
-        while True:
-            answer = self.any.call(
-                "FindCoordinator",
-                {"key": group_id, "key_type": 0, "coordinator_keys": [group_id]},
-            )
-            found: Value = answer["coordinators"][0] if answer["coordinators"] else answer
-            code = found["error_code"]
-            if code == errors.NONE:
-                return found
-            if code not in errors.RETRIABLE or clock.monotonic_s() > deadline:
-                raise refused(f"coordinator of {group_id}", code, found["error_message"])
-            clock.sleep(RETRY_S)
+        return self._coordinator_nodes([group_id])[group_id]
+
+    def _coordinator_nodes(self, missing: Sequence[str]) -> dict[str, Value]:
+        deadline_s = clock.monotonic_s() + self.timeout_s
+        found: dict[str, Value] = {}
+        while missing:
+            later = []
+            for group_id, answer in self._find(missing):
+                code = answer["error_code"]
+                if code == errors.NONE:
+                    found[group_id] = answer
+                elif code in errors.RETRIABLE and clock.monotonic_s() <= deadline_s:
+                    later.append(group_id)
+                else:
+                    raise refused(f"coordinator of {group_id}", code, answer["error_message"])
+            missing = later
+            if missing:
+                clock.sleep(RETRY_S)
+        return found
+
+    def _find(self, group_ids: Sequence[str]) -> Iterator[tuple[str, Value]]:
+        """Ask who coordinates groups: many at once where the broker can, from Kafka 3.0 on."""
+        if self.any.version_of("FindCoordinator") >= 4:
+            for start in range(0, len(group_ids), KEYS_AT_ONCE):
+                keys = group_ids[start : start + KEYS_AT_ONCE]
+                asked = {"key_type": 0, "coordinator_keys": list(keys)}
+                for answer in self.any.call("FindCoordinator", asked)["coordinators"]:
+                    yield answer["key"], answer
+        else:
+            for group_id in group_ids:
+                yield group_id, self.any.call("FindCoordinator", {"key": group_id, "key_type": 0})
 
     def close(self) -> None:
         """Close every connection."""
-        for connection in self._connections.values():
+        for connection in [*self._connections.values(), *chain(*self._more.values())]:
             connection.close()

@@ -5,10 +5,11 @@ Only requests of Kafka's protocol, so all of it works with any broker.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cli import output
+from cli.client.at_once import Call, at_once
 from cli.client.cluster import Cluster, Connection, Value
 from cli.client.offsets_at import Partition
 from cli.errors import CommandError, check, refused
@@ -16,6 +17,10 @@ from cli.names import owned, plain_host
 from protocol.consumer_protocol import assigned_partitions
 from protocol.errors import GROUP_ID_NOT_FOUND, ProtocolError
 
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
+"""Kinds of groups, as ListGroups has them; `streams` is another one."""
+GROUPS_AT_ONCE = 100
+"""Groups of one request."""
 WITHOUT_MEMBERS = ("Empty", "Dead", "")
 """States of a group in which its offsets may be changed from outside."""
 
@@ -28,10 +33,15 @@ class Committed(NamedTuple):
     leader_epoch: int = -1
 
 
+Offsets = dict[Partition, Committed]
+"""What a group has committed."""
+
+
 class Group(NamedTuple):
     """A group as its coordinator describes it."""
 
     group_id: str
+    kind: str
     state: str
     protocol_type: str
     protocol: str
@@ -48,57 +58,115 @@ class Group(NamedTuple):
 
 def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[output.Row]:
     """Every group of the cluster by its id, in a line each."""
-    rows: dict[str, output.Row] = {}
+    calls = []
     for broker in cluster.brokers():
         if states and broker.version_of("ListGroups") < 4:
             raise CommandError(
                 "this broker cannot filter groups by state (needs Kafka 2.6); leave out --state"
             )
-        answer = broker.call("ListGroups", {"states_filter": list(states), "types_filter": []})
+        calls.append(
+            Call(broker, "ListGroups", {"states_filter": list(states), "types_filter": []})
+        )
+    rows: dict[str, output.Row] = {}
+    for answer in at_once(cluster, calls):
         check("groups", answer)
         for group in answer["groups"]:
             rows[group["group_id"]] = {
                 "group": group["group_id"],
                 "state": group["group_state"] or None,
-                "type": group["group_type"].lower() or "classic",
+                "type": group["group_type"].lower() or CLASSIC,
                 "protocol_type": group["protocol_type"] or None,
             }
     return [rows[group] for group in sorted(rows)]
 
 
+# ------------------------------------------------------------------------------------- groups
+
+
 def read_group(cluster: Cluster, group_id: str) -> Group:
     """A group; one that the coordinator does not know has state Dead and no members."""
-    coordinator = cluster.coordinator(group_id)
-    answer = coordinator.call(
-        "DescribeGroups", {"groups": [group_id], "include_authorized_operations": False}
-    )["groups"][0]
-    check(f"group {group_id}", answer, GROUP_ID_NOT_FOUND)
-    if answer["error_code"] or answer["group_state"] in ("Dead", ""):
-        return _of_the_new_protocol(coordinator, group_id) or Group(
-            group_id, "Dead", "", "", coordinator.address, [], {}
-        )
-    members = [
-        _member(member, member["group_instance_id"], _assigned(bytes(member["member_assignment"])))
-        for member in answer["members"]
+    return read_groups(cluster, cluster.coordinators([group_id]))[group_id]
+
+
+def read_groups(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dict[str, Group]:
+    """The groups of these coordinators by their ids, as `read_group` has each."""
+    answers = _described(cluster, coordinators, "DescribeGroups", "groups")
+    found: dict[str, Group] = {}
+    unknown: dict[str, Connection] = {}
+    for group_id, coordinator in coordinators.items():
+        answer = answers[group_id]
+        check(f"group {group_id}", answer, GROUP_ID_NOT_FOUND)
+        if answer["error_code"] or answer["group_state"] in ("Dead", ""):
+            unknown[group_id] = coordinator
+            continue
+        members = [
+            _member(each, each["group_instance_id"], _assigned(bytes(each["member_assignment"])))
+            for each in answer["members"]
+        ]
+        found[group_id] = _group(coordinator, group_id, CLASSIC, answer, members)
+    if unknown:
+        found |= _of_other_kinds(cluster, unknown)
+    return {group_id: found[group_id] for group_id in coordinators}
+
+
+def _described(
+    cluster: Cluster, coordinators: Mapping[str, Connection], name: str, field: str
+) -> dict[str, Value]:
+    """What coordinators answer about groups, many to a request, by group id."""
+    calls = [
+        Call(coordinator, name, {field: group_ids, "include_authorized_operations": False})
+        for coordinator, group_ids in batches(coordinators)
     ]
-    return _group(coordinator, group_id, answer, answer["protocol_data"], members)
+    return {
+        group["group_id"]: group
+        for answer in at_once(cluster, calls, "reading groups")
+        for group in answer["groups"]
+    }
 
 
-def _of_the_new_protocol(coordinator: Connection, group_id: str) -> Group | None:
-    """A group of KIP-848, which DescribeGroups does not know; None for any other."""
-    if not coordinator.supports("ConsumerGroupDescribe", 0):
-        return None
-    asked = {"group_ids": [group_id], "include_authorized_operations": False}
-    answer = coordinator.call("ConsumerGroupDescribe", asked)["groups"][0]
-    if answer["error_code"]:
-        return None
-    members = []
-    for member in answer["members"]:
-        given = member["assignment"]["topic_partitions"]
-        assigned = {topic["topic_name"]: list(topic["partitions"]) for topic in given}
-        members.append(_member(member, member["instance_id"], assigned))
-    answer = {**answer, "protocol_type": "consumer"}
-    return _group(coordinator, group_id, answer, answer["assignor_name"], members)
+def batches(
+    coordinators: Mapping[str, Connection], size: int = GROUPS_AT_ONCE
+) -> Iterator[tuple[Connection, list[str]]]:
+    """The groups of each coordinator, so many at a time."""
+    by_coordinator: dict[Connection, list[str]] = {}
+    for group_id, coordinator in coordinators.items():
+        by_coordinator.setdefault(coordinator, []).append(group_id)
+    for coordinator, group_ids in by_coordinator.items():
+        for start in range(0, len(group_ids), size):
+            yield coordinator, group_ids[start : start + size]
+
+
+def _of_other_kinds(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dict[str, Group]:
+    """Groups that DescribeGroups does not know: of KIP-848, of another kind, or not there."""
+    found: dict[str, Group] = {}
+    able = {
+        group_id: each
+        for group_id, each in coordinators.items()
+        if each.supports("ConsumerGroupDescribe", 0)
+    }
+    for group_id, answer in _described(cluster, able, "ConsumerGroupDescribe", "group_ids").items():
+        if not answer["error_code"]:
+            members = [
+                _member(each, each["instance_id"], _owned(each["assignment"]))
+                for each in answer["members"]
+            ]
+            found[group_id] = _group(able[group_id], group_id, CONSUMER, answer, members)
+    kinds = {}
+    if able.keys() - found:  # a broker that knows share groups says in its list what they are
+        kinds = {row["group"]: row for row in list_groups(cluster)}
+    for group_id in coordinators.keys() - found:
+        row = kinds.get(group_id, {})
+        found[group_id] = Group(
+            group_id,
+            row.get("type", CLASSIC),
+            row.get("state") or "Dead",
+            row.get("protocol_type") or "",
+            "",
+            coordinators[group_id].address,
+            [],
+            {},
+        )
+    return found
 
 
 def _member(member: Value, instance: str | None, assigned: Mapping[str, list[int]]) -> Value:
@@ -112,7 +180,7 @@ def _member(member: Value, instance: str | None, assigned: Mapping[str, list[int
 
 
 def _group(
-    coordinator: Connection, group_id: str, answer: Value, protocol: str, members: list[Value]
+    coordinator: Connection, group_id: str, kind: str, answer: Value, members: list[Value]
 ) -> Group:
     owners = {
         (topic, partition): member["member"]
@@ -127,15 +195,22 @@ def _group(
         }
         for member in sorted(members, key=lambda member: str(member["member"]))
     ]
+    is_classic = kind == CLASSIC
     return Group(
         group_id,
+        kind,
         answer["group_state"],
-        answer["protocol_type"],
-        protocol,
+        answer["protocol_type"] if is_classic else "consumer",
+        answer["protocol_data"] if is_classic else answer["assignor_name"],
         coordinator.address,
         rows,
         owners,
     )
+
+
+def _owned(assignment: Value) -> dict[str, list[int]]:
+    given = assignment["topic_partitions"]
+    return {topic["topic_name"]: list(topic["partitions"]) for topic in given}
 
 
 def _assigned(assignment: bytes) -> dict[str, list[int]]:
@@ -145,36 +220,101 @@ def _assigned(assignment: bytes) -> dict[str, list[int]]:
         return {}  # not the consumer protocol: nobody but the members can read it
 
 
-def committed_of(cluster: Cluster, group_id: str) -> dict[Partition, Committed]:
+# ------------------------------------------------------------------------------------ offsets
+
+
+def committed_of(cluster: Cluster, group_id: str) -> Offsets:
     """All that a group has committed; nothing for one that is not there."""
-    coordinator = cluster.coordinator(group_id)
-    if coordinator.version_of("OffsetFetch") < 2:
-        raise CommandError("this broker cannot list a group's offsets (needs Kafka 0.10.2)")
-    answer = coordinator.call(
-        "OffsetFetch",
-        {
-            "group_id": group_id,
-            "topics": None,
-            "groups": [{"group_id": group_id, "topics": None}],
-            "require_stable": False,
-        },
+    return committed_of_groups(cluster, cluster.coordinators([group_id]))[group_id]
+
+
+def committed_of_groups(
+    cluster: Cluster, coordinators: Mapping[str, Connection]
+) -> dict[str, Offsets]:
+    """What the groups of these coordinators have committed, as `committed_of` has each."""
+    asked: list[tuple[Connection, list[str]]] = []
+    for coordinator in dict.fromkeys(coordinators.values()):
+        version = coordinator.version_of("OffsetFetch")
+        if version < 2:
+            raise CommandError("this broker cannot list a group's offsets (needs Kafka 0.10.2)")
+        mine = {group_id: at for group_id, at in coordinators.items() if at is coordinator}
+        asked += batches(mine, GROUPS_AT_ONCE if version >= 8 else 1)
+    answers = at_once(
+        cluster, [Call(at, "OffsetFetch", _fetch(ids)) for at, ids in asked], "reading offsets"
     )
-    group = answer["groups"][0] if answer["groups"] else answer
-    check(f"offsets of group {group_id}", group, GROUP_ID_NOT_FOUND)
+    found = {
+        group_id: _committed(group_id, group)
+        for (_, group_ids), answer in zip(asked, answers, strict=True)
+        for group_id, group in _by_group(group_ids, answer)
+    }
+    return {group_id: found[group_id] for group_id in coordinators}
+
+
+def _fetch(group_ids: Sequence[str]) -> Value:
+    """Every offset of groups; before version 8 of the one group that it is asked for."""
+    return {
+        "group_id": group_ids[0],
+        "topics": None,
+        "groups": [{"group_id": group_id, "topics": None} for group_id in group_ids],
+        "require_stable": False,
+    }
+
+
+def _by_group(group_ids: Sequence[str], answer: Value) -> Iterator[tuple[str, Value]]:
+    if answer["groups"]:
+        yield from ((group["group_id"], group) for group in answer["groups"])
+    else:
+        yield group_ids[0], answer
+
+
+def _committed(group_id: str, answer: Value) -> Offsets:
+    check(f"offsets of group {group_id}", answer, GROUP_ID_NOT_FOUND)
     return {
         (topic["name"], p["partition_index"]): Committed(
             p["committed_offset"], p["metadata"] or "", p["committed_leader_epoch"]
         )
-        for topic in group["topics"] or ()
+        for topic in answer["topics"] or ()
         for p in topic["partitions"]
         if p["committed_offset"] >= 0
     }
 
 
-def known_group(cluster: Cluster, group_id: str) -> tuple[Group, dict[Partition, Committed]]:
+# --------------------------------------------------------------------------------------- both
+
+
+class Known(NamedTuple):
+    """A group and all that it has committed."""
+
+    group: Group
+    committed: Offsets
+
+
+def known_group(cluster: Cluster, group_id: str) -> Known:
     """A group and its offsets; CommandError when there is neither."""
-    group = read_group(cluster, group_id)
-    committed = committed_of(cluster, group_id)
-    if not committed and not group.exists:
-        raise refused(f"group {group_id}", GROUP_ID_NOT_FOUND)
-    return group, committed
+    return known_groups(cluster, [group_id])[group_id]
+
+
+def known_groups(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, Known]:
+    """Groups and their offsets; CommandError names those that are not there, or of another kind."""
+    found = all_groups(cluster, group_ids)
+    missing = [
+        name for name, (group, committed) in found.items() if not (group.exists or committed)
+    ]
+    if missing:
+        named = f"group {missing[0]}" if len(missing) == 1 else f"groups {', '.join(missing)}"
+        raise refused(named, GROUP_ID_NOT_FOUND)
+    for name, known in found.items():
+        if known.group.kind == SHARE:
+            raise CommandError(
+                f"group {name} is a share group: it has no committed offsets;"
+                " Apache's kafka-share-groups shows it"
+            )
+    return found
+
+
+def all_groups(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, Known]:
+    """Groups and their offsets, those included that have gone meanwhile."""
+    coordinators = cluster.coordinators(group_ids)
+    groups = read_groups(cluster, coordinators)
+    committed = committed_of_groups(cluster, coordinators)
+    return {group_id: Known(groups[group_id], committed[group_id]) for group_id in coordinators}

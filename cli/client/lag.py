@@ -7,17 +7,10 @@ from typing import NamedTuple
 
 from cli import output
 from cli.client.cluster import Cluster
-from cli.client.group_reads import Committed
-from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
+from cli.client.group_reads import Committed, Known
+from cli.client.offsets_at import Bounds, Partition, bounds_of
 
 OUT_OF_RANGE = "OUT_OF_RANGE"
-
-
-class Bounds(NamedTuple):
-    """The first offset of a log and the one after its last."""
-
-    start: int
-    end: int
 
 
 class Lag(NamedTuple):
@@ -34,12 +27,18 @@ class Lag(NamedTuple):
         return self.lost > 0 or (self.records is not None and self.records < 0)
 
 
-def bounds_of(cluster: Cluster, partitions: Iterable[Partition]) -> dict[Partition, Bounds]:
-    """Start and end of those of these partitions whose topic is there."""
-    known = {topic["name"] for topic in cluster.metadata(None)["topics"]}
-    live = sorted({key for key in partitions if key[0] in known})
-    first, end = offsets_at(cluster, live, EARLIEST), offsets_at(cluster, live, LATEST)
-    return {key: Bounds(first[key], end[key]) for key in live if key in first and key in end}
+def partitions_of(known: Mapping[str, Known]) -> set[Partition]:
+    """Every partition that one of these groups has an offset of, or owns."""
+    return {key for group, committed in known.values() for key in (*committed, *group.owners)}
+
+
+def logs_of(cluster: Cluster, partitions: Iterable[Partition]) -> dict[Partition, Bounds]:
+    """Start and end of those of these partitions that are there, and whose leader tells it."""
+    wanted = set(partitions)
+    if not wanted:
+        return {}
+    leaders = cluster.leaders(None)
+    return bounds_of(cluster, {key: leaders[key] for key in sorted(wanted) if key in leaders})
 
 
 def lag_of(committed: int | None, bounds: Bounds | None) -> Lag:
@@ -53,13 +52,13 @@ def lag_of(committed: int | None, bounds: Bounds | None) -> Lag:
 
 
 def offset_rows(
-    cluster: Cluster, committed: Mapping[Partition, Committed], owners: Mapping[Partition, str]
+    committed: Mapping[Partition, Committed],
+    owners: Mapping[Partition, str],
+    bounds: Mapping[Partition, Bounds],
 ) -> list[output.Row]:
     """A row for each partition that has an offset or an owner, with its bounds and its lag."""
-    keys = sorted({*committed, *owners})
-    bounds = bounds_of(cluster, keys)
     rows = []
-    for key in keys:
+    for key in sorted({*committed, *owners}):
         found, log = committed.get(key), bounds.get(key)
         lag = lag_of(None if found is None else found.offset, log)
         rows.append(

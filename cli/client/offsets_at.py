@@ -3,70 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
-from cli.client.cluster import Cluster, Connection
+from cli import clock
+from cli.client.at_once import Call, at_once
+from cli.client.cluster import RETRY_S, Cluster, Connection, Value
 from cli.errors import refused
+from protocol import errors
 
 EARLIEST = -2
 LATEST = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 """Isolation levels (KIP-98): READ_COMMITTED shows nothing of a transaction before its commit."""
+CHUNK = 2000
+"""Partitions of one request."""
 
 Partition = tuple[str, int]
+Timestamps = int | Mapping[Partition, int]
+"""A timestamp in ms, EARLIEST or LATEST; or one for each partition."""
+
+
+class Bounds(NamedTuple):
+    """The first offset of a log and the one after its last."""
+
+    start: int
+    end: int
 
 
 def offsets_at(
     cluster: Cluster,
     partitions: Iterable[Partition],
-    timestamp: int | Mapping[Partition, int],
+    timestamp: Timestamps,
     isolation: int = READ_UNCOMMITTED,
 ) -> dict[Partition, int]:
-    """Return partition -> offset at a timestamp in ms, or at EARLIEST or LATEST.
+    """Return partition -> offset at a timestamp. A time after the last record gives -1.
 
-    A mapping has a timestamp for each partition. A time after the last record gives -1.
     With READ_COMMITTED the latest offset is the last stable one, where open transactions begin.
     CommandError names the partition that is refused.
     """
-    wanted = set(partitions)
-    leaders = cluster.leaders(sorted({topic for topic, _ in wanted}))
-    asked = {key: leader for key, leader in leaders.items() if key in wanted}
+    wanted = list(dict.fromkeys(partitions))
+    deadline_s = clock.monotonic_s() + cluster.timeout_s
     found: dict[Partition, int] = {}
-    for key, code, offset in answers_at(asked, timestamp, isolation):
-        if code:
-            raise refused(f"offsets of {key[0]}-{key[1]}", code)
-        found[key] = offset
+    while wanted:
+        leaders = cluster.leaders(sorted({topic for topic, _ in wanted}))
+        asked = {key: leaders[key] for key in wanted if key in leaders}
+        later = []
+        for answer in at_once(cluster, _calls(asked, timestamp, isolation)):
+            for key, code, offset in _answered(answer):
+                if code == errors.NOT_LEADER_OR_FOLLOWER and clock.monotonic_s() < deadline_s:
+                    later.append(key)  # a leader that is so new that it does not know it yet
+                elif code:
+                    raise refused(f"offsets of {key[0]}-{key[1]}", code)
+                else:
+                    found[key] = offset
+        wanted = later
+        if wanted:
+            clock.sleep(RETRY_S)
     return found
 
 
-def answers_at(
+def bounds_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict[Partition, Bounds]:
+    """Start and end of partitions; nothing for one that its leader does not serve now."""
+    first, last = _calls(leaders, EARLIEST), _calls(leaders, LATEST)
+    answers = at_once(cluster, [*first, *last])
+    starts, ends = (
+        {key: offset for answer in half for key, code, offset in _answered(answer) if not code}
+        for half in (answers[: len(first)], answers[len(first) :])
+    )
+    return {key: Bounds(starts[key], ends[key]) for key in leaders if key in starts and key in ends}
+
+
+def _calls(
     leaders: Mapping[Partition, Connection],
-    timestamp: int | Mapping[Partition, int],
+    timestamp: Timestamps,
     isolation: int = READ_UNCOMMITTED,
-) -> Iterator[tuple[Partition, int, int]]:
-    """Yield for each partition its error code and the offset found, as its leader answers."""
-    by_leader: dict[Connection, dict[str, list[int]]] = {}
-    for (topic, partition), leader in leaders.items():
-        by_leader.setdefault(leader, {}).setdefault(topic, []).append(partition)
-    for leader, topics in by_leader.items():
-        asked = [
-            {
-                "name": topic,
-                "partitions": [
-                    {
-                        "partition_index": index,
-                        "timestamp": timestamp
-                        if isinstance(timestamp, int)
-                        else timestamp[topic, index],
-                        "max_num_offsets": 1,
-                    }
-                    for index in indexes
-                ],
-            }
-            for topic, indexes in topics.items()
-        ]
-        request = {"replica_id": -1, "isolation_level": isolation, "topics": asked}
-        for topic in leader.call("ListOffsets", request)["topics"]:
-            for answer in topic["partitions"]:
-                old_style = answer.get("old_style_offsets")  # version 0 lists segments' offsets
-                offset = old_style[0] if old_style else answer["offset"]
-                yield (topic["name"], answer["partition_index"]), answer["error_code"], offset
+) -> list[Call]:
+    by_leader: dict[Connection, list[Partition]] = {}
+    for key, leader in leaders.items():
+        by_leader.setdefault(leader, []).append(key)
+    return [
+        Call(leader, "ListOffsets", _request(keys[start : start + CHUNK], timestamp, isolation))
+        for leader, keys in by_leader.items()
+        for start in range(0, len(keys), CHUNK)
+    ]
+
+
+def _request(keys: Iterable[Partition], timestamp: Timestamps, isolation: int) -> Value:
+    topics: dict[str, list[Value]] = {}
+    for key in keys:
+        at = timestamp if isinstance(timestamp, int) else timestamp[key]
+        entry = {"partition_index": key[1], "timestamp": at, "max_num_offsets": 1}
+        topics.setdefault(key[0], []).append(entry)
+    listed = [{"name": topic, "partitions": entries} for topic, entries in topics.items()]
+    return {"replica_id": -1, "isolation_level": isolation, "topics": listed}
+
+
+def _answered(answer: Value) -> Iterator[tuple[Partition, int, int]]:
+    """What one answer says: partition, error code, offset."""
+    for topic in answer["topics"]:
+        for entry in topic["partitions"]:
+            old_style = entry.get("old_style_offsets")  # version 0 lists segments' offsets
+            offset = old_style[0] if old_style else entry["offset"]
+            yield (topic["name"], entry["partition_index"]), entry["error_code"], offset

@@ -6,10 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from cli import output
 from cli.client.cluster import Cluster, Connection, Value
-from cli.client.group_reads import committed_of, list_groups, read_group
-from cli.client.offsets_at import EARLIEST, LATEST, Partition, answers_at
+from cli.client.group_reads import CLASSIC, CONSUMER, all_groups, list_groups
+from cli.client.offsets_at import Partition, bounds_of
 
 
 class Size(NamedTuple):
@@ -35,7 +34,7 @@ class Reader(NamedTuple):
 def sizes(cluster: Cluster, answer: Value) -> dict[str, Size]:
     """How much each topic of an answer to Metadata holds: three requests to each broker."""
     leaders = cluster.leaders_in(answer)
-    return sizes_in(answer, bounds_of(leaders), bytes_of(leaders))
+    return sizes_in(answer, bounds_of(cluster, leaders), bytes_of(leaders))
 
 
 def sizes_in(
@@ -52,15 +51,6 @@ def sizes_in(
 
 def _sum(keys: Sequence[Partition], values: Mapping[Partition, int]) -> int | None:
     return sum(values[key] for key in keys) if all(key in values for key in keys) else None
-
-
-def bounds_of(leaders: Mapping[Partition, Connection]) -> dict[Partition, tuple[int, int]]:
-    """Partition -> its start and end; nothing for one that its leader does not serve now."""
-    first, end = (
-        {key: offset for key, code, offset in answers_at(leaders, where) if not code}
-        for where in (EARLIEST, LATEST)
-    )
-    return {key: (first[key], end[key]) for key in first.keys() & end.keys()}
 
 
 def bytes_of(leaders: Mapping[Partition, Connection]) -> dict[Partition, int]:
@@ -94,12 +84,9 @@ def _bytes(leader: Connection, keys: Iterable[Partition]) -> dict[Partition, int
 def readers(cluster: Cluster, topics: Collection[str]) -> dict[str, list[Reader]]:
     """Topic -> the groups that read it, by their ids; every group of the cluster is asked."""
     found: dict[str, list[Reader]] = {topic: [] for topic in topics}
-    for row in output.progress(list_groups(cluster), "reading groups"):
-        group_id = row["group"]
-        if row["type"] not in ("classic", "consumer"):
-            continue
-        committed = committed_of(cluster, group_id)
-        owners = read_group(cluster, group_id).owners
+    asked = [row["group"] for row in list_groups(cluster) if row["type"] in (CLASSIC, CONSUMER)]
+    for group_id, (group, committed) in all_groups(cluster, asked).items():
+        owners = group.owners
         for topic in {key[0] for key in (*committed, *owners)} & found.keys():
             offsets = sum(key[0] == topic for key in committed)
             members = len({member for key, member in owners.items() if key[0] == topic})

@@ -9,7 +9,7 @@ import typer
 from cli import output
 from cli.client import group_reads
 from cli.client.cluster import Cluster
-from cli.client.lag import OUT_OF_RANGE, offset_rows
+from cli.client.lag import OUT_OF_RANGE, logs_of, offset_rows, partitions_of
 from cli.errors import FOUND, CommandError
 from cli.groups.deletion import delete
 from cli.groups.evict import evict
@@ -65,7 +65,7 @@ def describe(
 ) -> None:
     """Show state, members and their partitions, committed offsets and lag."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    described = [_describe(cluster, group) for group in groups]
+    described = _described(cluster, groups)
     if json:
         output.show_json(described)
         return
@@ -88,17 +88,21 @@ def _offset_columns(rows: list[output.Row]) -> Columns:
     return [*_OFFSETS, *(_OUTSIDE if any(row["verdict"] for row in rows) else [])]
 
 
-def _describe(cluster: Cluster, group_id: str) -> dict[str, Any]:
-    group, committed = group_reads.known_group(cluster, group_id)
-    return {
-        "group": group_id,
-        "state": group.state,
-        "protocol_type": group.protocol_type,
-        "protocol": group.protocol,
-        "coordinator": group.coordinator,
-        "members": group.members,
-        "offsets": offset_rows(cluster, committed, group.owners),
-    }
+def _described(cluster: Cluster, group_ids: list[str]) -> list[dict[str, Any]]:
+    known = group_reads.known_groups(cluster, group_ids)
+    bounds = logs_of(cluster, partitions_of(known))
+    return [
+        {
+            "group": group_id,
+            "state": group.state,
+            "protocol_type": group.protocol_type,
+            "protocol": group.protocol,
+            "coordinator": group.coordinator,
+            "members": group.members,
+            "offsets": offset_rows(committed, group.owners, bounds),
+        }
+        for group_id, (group, committed) in known.items()
+    ]
 
 
 @app.command()
@@ -112,8 +116,8 @@ def members(
     """Show the members of groups, their hosts, and what each owns."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     rows: list[output.Row] = []
-    for group_id in groups:
-        found = group_reads.known_group(cluster, group_id)[0].members
+    for group_id, known in group_reads.known_groups(cluster, groups).items():
+        found = known.group.members
         named = found if wide or json else numbered(found, found)
         rows += ({"group": group_id, **member} for member in named)
     several = ["group"] if len(groups) > 1 else []
@@ -140,18 +144,15 @@ def lag(
 ) -> None:
     """Show the lag of each partition of the groups named, or a line for each group."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    named = groups or [row["group"] for row in group_reads.list_groups(cluster)]
+    if groups:
+        known = group_reads.known_groups(cluster, groups)
+    else:
+        listed = [row["group"] for row in group_reads.list_groups(cluster)]
+        known = group_reads.all_groups(cluster, listed)
+    bounds = logs_of(cluster, partitions_of(known))
     rows: list[output.Row] = []
-    for group_id in output.progress(named, "reading lag"):
-        group, committed = (
-            group_reads.known_group(cluster, group_id)
-            if groups
-            else (
-                group_reads.read_group(cluster, group_id),
-                group_reads.committed_of(cluster, group_id),
-            )
-        )
-        found = offset_rows(cluster, committed, group.owners)
+    for group_id, (group, committed) in known.items():
+        found = offset_rows(committed, group.owners, bounds)
         if groups and not total:
             short = found if wide or json else numbered(found, group.members)
             rows += ({"group": group_id, **row} for row in short)

@@ -13,7 +13,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from cli import output
-from cli.client.cluster import Cluster, Connection, Value
+from cli.client.at_once import Call, at_once
+from cli.client.cluster import Cluster, Value
 from cli.client.group_reads import WITHOUT_MEMBERS, Committed, Group
 from cli.client.offsets_at import Partition
 from cli.errors import REFUSED, CommandError, refused
@@ -124,9 +125,15 @@ def make(cluster: Cluster, changes: Iterable[Change]) -> None:
         for part in [list(found)]
         for start in range(0, len(part), CHUNK)
     ]
+    coordinators = cluster.coordinators(group_id for group_id, _, _ in steps)
+    calls = [
+        Call(coordinators[group_id], *(_deletion if gone else _commit)(group_id, part))
+        for group_id, gone, part in steps
+    ]
+    answers = at_once(cluster, calls, "changing offsets")
     failed: dict[str, int] = {}
-    for group_id, gone, part in output.progress(steps, "changing offsets"):
-        failed.update((_delete if gone else _commit)(cluster.coordinator(group_id), group_id, part))
+    for (group_id, _, part), answer in zip(steps, answers, strict=True):
+        failed.update(_failed(group_id, part, answer))
     if failed:
         where, code = next(iter(failed.items()))
         done = len(ordered) - len(failed)
@@ -143,7 +150,7 @@ def _by_topic(part: Sequence[Change]) -> dict[str, list[Change]]:
     return topics
 
 
-def _commit(coordinator: Connection, group_id: str, part: Sequence[Change]) -> dict[str, int]:
+def _commit(group_id: str, part: Sequence[Change]) -> tuple[str, Value]:
     topics = [
         {
             "name": topic,
@@ -160,39 +167,34 @@ def _commit(coordinator: Connection, group_id: str, part: Sequence[Change]) -> d
         }
         for topic, found in _by_topic(part).items()
     ]
-    answer = coordinator.call(
-        "OffsetCommit",
-        {
-            "group_id": group_id,
-            "generation_id_or_member_epoch": -1,
-            "member_id": "",
-            "group_instance_id": None,
-            "topics": topics,
-        },
-    )
-    return _failed(group_id, answer["topics"])
+    return "OffsetCommit", {
+        "group_id": group_id,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "group_instance_id": None,
+        "topics": topics,
+    }
 
 
-def _delete(coordinator: Connection, group_id: str, part: Sequence[Change]) -> dict[str, int]:
+def _deletion(group_id: str, part: Sequence[Change]) -> tuple[str, Value]:
     topics = [
         {"name": topic, "partitions": [{"partition_index": change.key[1]} for change in found]}
         for topic, found in _by_topic(part).items()
     ]
-    answer = coordinator.call("OffsetDelete", {"group_id": group_id, "topics": topics})
-    if answer["error_code"]:
-        code = answer["error_code"]
+    return "OffsetDelete", {"group_id": group_id, "topics": topics}
+
+
+def _failed(group_id: str, part: Sequence[Change], answer: Value) -> dict[str, int]:
+    """The error code of each partition that was refused."""
+    if code := answer.get("error_code"):  # a deletion may be refused as a whole
         return {f"group {group_id}, {c.key[0]}-{c.key[1]}": code for c in part}
-    return _failed(group_id, answer["topics"])
-
-
-def _failed(group_id: str, topics: Iterable[Value]) -> dict[str, int]:
     # A commit from outside is taken for that of a lost member once the group has others.
     members = {errors.UNKNOWN_MEMBER_ID: errors.NON_EMPTY_GROUP}
     return {
         f"group {group_id}, {topic['name']}-{p['partition_index']}": members.get(
             p["error_code"], p["error_code"]
         )
-        for topic in topics
+        for topic in answer["topics"]
         for p in topic["partitions"]
         if p["error_code"]
     }

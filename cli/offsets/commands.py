@@ -11,9 +11,16 @@ import typer
 
 from cli import output
 from cli.client.cluster import Cluster
-from cli.client.group_reads import Committed, committed_of, known_group, list_groups, read_group
-from cli.client.lag import OUT_OF_RANGE, Bounds, bounds_of, lag_of
-from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
+from cli.client.group_reads import (
+    Committed,
+    all_groups,
+    committed_of_groups,
+    known_group,
+    known_groups,
+    list_groups,
+)
+from cli.client.lag import OUT_OF_RANGE, lag_of, logs_of
+from cli.client.offsets_at import EARLIEST, LATEST, Bounds, Partition, offsets_at
 from cli.errors import USAGE, CommandError
 from cli.files import read_text, write_text
 from cli.offsets import files as offset_files
@@ -59,7 +66,7 @@ def get(
     cluster = Cluster(bootstrap, timeout_s=timeout)
     committed = known_group(cluster, group)[1]
     keys = selected(cluster, topic, committed) if topic else sorted(committed)
-    bounds = bounds_of(cluster, keys)
+    bounds = logs_of(cluster, keys)
     rows = [_row(key, committed[key], bounds.get(key)) for key in keys]
     outside = ["lost_records", "verdict"] if any(row["verdict"] for row in rows) else []
     columns = [*_COLUMNS, *outside, *_MORE]
@@ -149,11 +156,10 @@ def export(
     """Write the offsets of the groups named, or of all, as a file that `import` reads."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     if groups:
-        found = {group: known_group(cluster, group)[1] for group in groups}
+        found = {name: known.committed for name, known in known_groups(cluster, groups).items()}
     else:
         listed = [row["group"] for row in list_groups(cluster)]
-        everything = output.progress(listed, "reading offsets")
-        found = {group: committed_of(cluster, group) for group in everything}
+        found = committed_of_groups(cluster, cluster.coordinators(listed))
     text = offset_files.as_csv(found) if form == Format.CSV else offset_files.as_json(found)
     if output_file is None:
         sys.stdout.write(text)
@@ -201,9 +207,10 @@ def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list
             raise no_partition(f"{topic}-{partition}", topic)
     first, end = offsets_at(cluster, keys, EARLIEST), offsets_at(cluster, keys, LATEST)
     changes = []
+    now = all_groups(cluster, groups)
     for group_id, found in groups.items():
-        refuse_members(read_group(cluster, group_id))
-        before = committed_of(cluster, group_id)
+        group, before = now[group_id]
+        refuse_members(group)
         for key, after in sorted(found.items()):
             note = None
             if not first.get(key, 0) <= after.offset <= end.get(key, after.offset):

@@ -99,7 +99,7 @@ def _follow(
     query = follow(spark, source, store, available_now=until_now, trigger_s=every_s)
     # Java is asked by a thread: an interrupt would leave this one's connection in the middle of an
     # answer, and what it asks next would get that one.
-    with clock.one_thread() as waiting:
+    with clock.threads() as waiting:
         ended = waiting.submit(finish, query)
         try:
             if not until_now:

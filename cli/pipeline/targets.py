@@ -15,8 +15,9 @@ from cli.client.cluster import Cluster
 from cli.client.group_reads import (
     WITHOUT_MEMBERS,
     Committed,
-    committed_of,
+    committed_of_groups,
     read_group,
+    read_groups,
 )
 from cli.errors import CommandError, refused
 from cli.groups.removal import remove_members
@@ -67,10 +68,11 @@ class KafkaTarget:
 
     def read_groups(self, groups: Iterable[str]) -> dict[Key, Position]:
         """All that these groups have committed."""
+        coordinators = self.cluster.coordinators(sorted(set(groups)))
         return {
             Key(group, *key): Position(*found)
-            for group in output.progress(sorted(set(groups)), "reading offsets")
-            for key, found in committed_of(self.cluster, group).items()
+            for group, offsets in committed_of_groups(self.cluster, coordinators).items()
+            for key, found in offsets.items()
         }
 
     def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
@@ -87,8 +89,8 @@ class KafkaTarget:
 
     def check(self, groups: Iterable[str], force: bool) -> None:
         """See Target: members would overwrite what is set."""
-        for group in sorted(set(groups)):
-            found = read_group(self.cluster, group)
+        coordinators = self.cluster.coordinators(sorted(set(groups)))
+        for group, found in read_groups(self.cluster, coordinators).items():
             if not force:
                 refuse_members(found)
             elif found.state not in WITHOUT_MEMBERS and not found.members:
@@ -244,4 +246,4 @@ def _change(each: Step) -> Change:
 
 def bounds_of(cluster: Cluster, logs: Iterable[Log]) -> dict[Log, Bounds]:
     """Start and end of those of these partitions that are there now."""
-    return {log: Bounds(*found) for log, found in lag.bounds_of(cluster, logs).items()}
+    return {log: Bounds(*found) for log, found in lag.logs_of(cluster, logs).items()}

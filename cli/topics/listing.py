@@ -11,7 +11,8 @@ import typer
 from cli import output
 from cli.client.cluster import Cluster, Value
 from cli.client.configs import TOPIC_RESOURCE, Resource, describe_each, own_settings
-from cli.client.topic_reads import Reader, bounds_of, bytes_of, readers, sizes, sizes_in
+from cli.client.offsets_at import bounds_of
+from cli.client.topic_reads import Reader, bytes_of, readers, sizes, sizes_in
 from cli.layout import Column, Columns
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
 from cli.sorting import Sort, Top, in_order
@@ -126,7 +127,7 @@ def describe(
 def _described(cluster: Cluster, answer: Value) -> list[output.Row]:
     """Each topic of an answer to Metadata, its partitions in their order."""
     leaders = cluster.leaders_in(answer)
-    bounds, held = bounds_of(leaders), bytes_of(leaders)
+    bounds, held = bounds_of(cluster, leaders), bytes_of(leaders)
     whole = sizes_in(answer, bounds, held)
     settings = _own_settings(cluster, [topic["name"] for topic in answer["topics"]])
     described = []

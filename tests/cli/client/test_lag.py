@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cli.client.lag import Bounds, Lag, lag_of
+from cli.client.lag import Lag, lag_of
+from cli.client.offsets_at import Bounds
 
 
 @pytest.mark.parametrize(

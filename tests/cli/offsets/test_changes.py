@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -48,8 +49,11 @@ class Coordinator:
         self.code = code
         self.asked: list[dict[str, Any]] = []
 
-    def coordinator(self, group: str) -> Coordinator:
-        return self
+    def coordinators(self, groups: Iterable[str]) -> dict[str, Coordinator]:
+        return dict.fromkeys(groups, self)
+
+    def lanes(self, connection: Coordinator, _: int) -> list[Coordinator]:
+        return [connection]
 
     def call(self, name: str, value: dict[str, Any]) -> dict[str, Any]:
         self.asked.append(value)

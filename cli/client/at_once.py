@@ -1,0 +1,55 @@
+"""Many requests at once: each broker over a few connections, answers in the order of the calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from cli import clock, output
+from cli.client.cluster import Cluster, Connection, Value
+
+LANES = 4
+"""Connections to one broker at most."""
+
+
+class Call(NamedTuple):
+    """One request to one broker."""
+
+    connection: Connection
+    name: str
+    value: Value
+
+
+def at_once(cluster: Cluster, calls: Sequence[Call], doing: str = "asking") -> list[Value]:
+    """The answers to these calls; the first CommandError among them ends all.
+
+    ``doing`` stands beside the bar that a terminal shows of what takes long.
+    """
+    if len(calls) <= 1:
+        return [call.connection.call(call.name, call.value) for call in calls]
+    lanes = {
+        connection: cluster.lanes(connection, min(LANES, number))
+        for connection, number in Counter(call.connection for call in calls).items()
+    }
+    idle: dict[Connection, SimpleQueue[Connection]] = {}
+    for connection, some in lanes.items():
+        idle[connection] = SimpleQueue()
+        for lane in some:
+            idle[connection].put(lane)
+
+    def ask(call: Call) -> Value:
+        lane = idle[call.connection].get()
+        try:
+            return lane.call(call.name, call.value)
+        finally:
+            idle[call.connection].put(lane)
+
+    with clock.threads(sum(map(len, lanes.values()))) as pool:
+        asked = [pool.submit(ask, call) for call in calls]
+        try:
+            return [each.result() for each in output.progress(asked, doing)]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

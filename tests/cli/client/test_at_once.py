@@ -1,0 +1,135 @@
+"""Requests that are under way at once, and how many of them many groups take."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from cli.client.at_once import LANES, Call, at_once
+from cli.client.cluster import Cluster, Connection
+from cli.client.group_reads import GROUPS_AT_ONCE, all_groups
+from cli.client.lag import logs_of, partitions_of
+from cli.errors import CommandError
+from tests.brokers import Broker
+from tests.interop.cluster import Cluster as Asked
+from tests.waiting import until
+
+Value = dict[str, Any]
+
+
+class Lane:
+    """A connection whose answers wait until so many requests are under way at once."""
+
+    def __init__(self, together: threading.Barrier) -> None:
+        self.together = together
+
+    def call(self, name: str, value: Value) -> Value:
+        if "wrong" in value:
+            raise CommandError("refused")
+        self.together.wait(20)
+        return value
+
+
+class Lanes:
+    """A cluster that makes lanes."""
+
+    def __init__(self, together: int) -> None:
+        self.barrier = threading.Barrier(together)
+        self.made: list[int] = []
+
+    def lanes(self, connection: Lane, number: int) -> list[Lane]:
+        self.made.append(number)
+        return [connection, *(Lane(self.barrier) for _ in range(number - 1))]
+
+
+def ask(cluster: Lanes, values: Iterable[Value]) -> list[Value]:
+    lane = Lane(cluster.barrier)
+    calls = [Call(lane, "Test", value) for value in values]  # type: ignore[arg-type]
+    return at_once(cluster, calls)  # type: ignore[arg-type]
+
+
+def test_answers_come_in_the_order_of_the_calls_and_as_many_at_once_as_there_are_lanes() -> None:
+    cluster = Lanes(together=LANES)
+    values = [{"number": number} for number in range(3 * LANES)]
+
+    assert ask(cluster, values) == values
+    assert cluster.made == [LANES]
+
+
+def test_one_call_needs_no_further_connection() -> None:
+    cluster = Lanes(together=1)
+
+    assert ask(cluster, [{"number": 1}]) == [{"number": 1}]
+    assert cluster.made == []
+
+
+def test_a_refused_call_ends_all() -> None:
+    with pytest.raises(CommandError, match="refused"):
+        ask(Lanes(together=1), [{"wrong": 1}, *({"number": n} for n in range(50))])
+
+
+GROUPS = 250
+PARTITIONS = 4
+
+
+@pytest.mark.interop
+def test_many_groups_take_few_requests(
+    broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted, not timed: a request per batch of groups, and two per leader for all bounds."""
+    Asked(broker.bootstrap).create_topic(name, PARTITIONS)
+    cluster = Cluster(broker.bootstrap)
+    asked: Counter[str] = Counter()
+    call = Connection.call
+
+    def counted(self: Connection, api: str, *more: Any, **named: Any) -> Value:
+        asked[api] += 1
+        return call(self, api, *more, **named)
+
+    try:
+        groups = [f"{name}-{number}" for number in range(GROUPS)]
+        for group in groups:
+            until("the offsets are committed", lambda group=group: commit(cluster, group, name))
+        monkeypatch.setattr(Connection, "call", counted)
+        known = all_groups(cluster, groups)
+        bounds = logs_of(cluster, partitions_of(known))
+    finally:
+        cluster.close()
+
+    assert [len(committed) for _, committed in known.values()] == [PARTITIONS] * GROUPS
+    assert len(bounds) == PARTITIONS
+    batches = -(-GROUPS // GROUPS_AT_ONCE)
+    assert asked == {
+        "FindCoordinator": 1,
+        "DescribeGroups": batches,
+        "OffsetFetch": batches,
+        "Metadata": 1,
+        "ListOffsets": 2,
+    }
+
+
+def commit(cluster: Cluster, group: str, topic: str) -> bool:
+    partitions = [
+        {
+            "partition_index": number,
+            "committed_offset": 0,
+            "committed_leader_epoch": -1,
+            "committed_metadata": "",
+        }
+        for number in range(PARTITIONS)
+    ]
+    answer = cluster.coordinator(group).call(
+        "OffsetCommit",
+        {
+            "group_id": group,
+            "generation_id_or_member_epoch": -1,
+            "member_id": "",
+            "group_instance_id": None,
+            "topics": [{"name": topic, "partitions": partitions}],
+        },
+    )
+    return not any(p["error_code"] for t in answer["topics"] for p in t["partitions"])
