@@ -4,23 +4,17 @@
 core's own; times are wall milliseconds where they are shown and monotonic where they are
 subtracted. Bounds: 64 rebalances a group and about 64 MiB for all; the group that has been quiet
 for longest is forgotten first. A group without events has no entry.
-
-Sizes are estimates of an entry's own objects and of its texts. Texts come from clients, and ids
-may be 32 kB long: the journal keeps the two ends of each.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from sys import getsizeof
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coordinator.calls import Now
 from coordinator.events import (
     Assigned,
-    AssignedMember,
     Cause,
     CommitRejected,
     Event,
@@ -35,9 +29,21 @@ from coordinator.events import (
     OffsetsMovedBack,
     ShardLoaded,
     Transition,
-    cut,
 )
-from coordinator.returns import Returning, Returns, SameClient
+from coordinator.group_journal import GroupJournal
+from coordinator.journal_entries import (
+    Change,
+    Flapping,
+    MovedBack,
+    Note,
+    Rebalance,
+    Rejections,
+    kept_assigned,
+    kept_id,
+    kept_ids,
+    kept_sentence,
+)
+from coordinator.returns import Returning
 from coordinator.states import State
 
 REBALANCES_KEPT = 64
@@ -55,378 +61,6 @@ _RESTORED_GROUP_BYTES = 200
 _SEPARATE = (Cause.STATIC_MEMBER_REPLACED,)
 _PREPARING = State.PREPARING_REBALANCE.value
 _AWAITING_SYNC = State.AWAITING_SYNC.value
-_NOTES_KEPT = 64
-_MOVED_BACK_KEPT = 64
-_PENDING_KEPT = 32
-_ID_CHARACTERS = 512
-_SENTENCE_CHARACTERS = 2048
-"""What is kept of an id and of a sentence."""
-_GROUP_BYTES = 1500
-_REBALANCE_BYTES = 900
-_CHANGE_BYTES = 250
-_SAME_CLIENT_BYTES = 150
-_NOTE_BYTES = 150
-_MOVED_BACK_BYTES = 1800
-_FLAPPER_BYTES = 700
-_ASSIGNED_BYTES = 350
-_NAME_BYTES = 60
-_REJECTION_BYTES = 400
-_USUAL_TEXT_BYTES = 100
-"""Of each id; these are in the sizes above, and only what is longer is counted by itself."""
-
-
-# ------------------------------------------------------------------------------------- what is kept
-
-
-def _kept_id(text: str) -> str:
-    """What is kept of an id, of a client's name or the like."""
-    return cut(text, _ID_CHARACTERS)
-
-
-def _kept_sentence(text: str) -> str:
-    """What is kept of a sentence."""
-    return cut(text, _SENTENCE_CHARACTERS)
-
-
-def _kept_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
-    """`_kept_id` of each."""
-    return tuple([_kept_id(each) for each in ids]) if _longest(ids) > _ID_CHARACTERS else ids
-
-
-def _kept_assigned(members: tuple[AssignedMember, ...]) -> tuple[AssignedMember, ...]:
-    """What members got, with what is kept of their ids."""
-    return tuple(
-        [
-            each._replace(
-                member_id=_kept_id(each.member_id),
-                group_instance_id=each.group_instance_id and _kept_id(each.group_instance_id),
-                client_id=_kept_id(each.client_id),
-            )
-            if len(each.member_id) + len(each.group_instance_id or "") + len(each.client_id)
-            > _ID_CHARACTERS
-            else each
-            for each in members
-        ]
-    )
-
-
-def _longest(texts: Iterable[str]) -> int:
-    return max(map(len, texts), default=0)
-
-
-def _long(*texts: str | None) -> int:
-    """Bytes of texts beyond the usual."""
-    size = 0
-    for text in texts:
-        if text is not None and (taken := getsizeof(text)) > _USUAL_TEXT_BYTES:
-            size += taken - _USUAL_TEXT_BYTES
-    return size
-
-
-def _words(text: str) -> int:
-    """Bytes of a sentence."""
-    return getsizeof(text) - _EMPTY_BYTES
-
-
-_EMPTY_BYTES = getsizeof("")
-
-
-class Change(NamedTuple):
-    """A member came or went."""
-
-    at_ms: int
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    text: str
-    silent_ms: int
-    """How long nothing had been heard of it, where that is why it is out; else -1."""
-    same_client: SameClient | None = None
-    """The other id of a client that came back."""
-
-    @classmethod
-    def of(
-        cls, event: MemberJoined | MemberLeft, now: Now, text: str, silent_ms: int = -1
-    ) -> Change:
-        """The change that an event is about."""
-        return cls(
-            now.wall_ms,
-            _kept_id(event.member_id),
-            event.group_instance_id and _kept_id(event.group_instance_id),
-            _kept_id(event.client_id),
-            event.client_host,
-            _kept_sentence(text),
-            silent_ms,
-        )
-
-    def size(self) -> int:
-        """Estimated bytes."""
-        ids = _long(self.member_id, self.group_instance_id, self.client_id, self.client_host)
-        size = _CHANGE_BYTES + ids + _words(self.text)
-        if self.same_client is not None:
-            size += _SAME_CLIENT_BYTES + _words(self.same_client.words)
-        return size
-
-
-@dataclass(slots=True)
-class Rebalance:
-    """One rebalance: from the move to PreparingRebalance to Stable, Empty or the next one."""
-
-    number: int
-    """Counted per group since the broker started, from 1."""
-    began_ms: int
-    began_mono_ms: int
-    cause: Cause
-    detail: str
-    """The cause in words."""
-    member_id: str
-    """Who caused it, "" where nobody in particular did."""
-    generation_before: int
-    awaited: tuple[str, ...]
-    """Whom the running phase waits, or waited, for when it began; () once all came."""
-    until_ms: int
-    """The deadline of the running, or of the last, phase as it was when that began."""
-    from_empty: bool = False
-    """The group had no members before."""
-    phase: str = "join"
-    """"join", "sync" or "ended"."""
-    outcome: str = ""
-    """"assigned", "nobody left", "interrupted" by the next rebalance, "unloaded"; "" before."""
-    ended_ms: int = 0
-    join_ms: int = -1
-    """Time in the join phase; -1 before its end."""
-    join_ended_by: str = ""
-    """A `Cause`: all_joined, join_timed_out, initial_delay_ended, nobody_left."""
-    sync_began_mono_ms: int = 0
-    sync_ms: int = -1
-    last_member: str = ""
-    """Who joined last."""
-    last_wait_ms: int = 0
-    """How long all others waited for it alone."""
-    last_heard_ms: int = 0
-    """Of the member whose session expired; 0 where none did."""
-    generation_id: int = -1
-    protocol_name: str | None = None
-    protocol_type: str | None = None
-    leader: str | None = None
-    members: int = 0
-    assigned: tuple[AssignedMember, ...] = ()
-    changes: list[Change] = field(default_factory=list)
-    """Members that came and went, those that caused it first."""
-    more_changes: int = 0
-    """How many more there were than are kept."""
-
-    def size(self) -> int:
-        """Estimated bytes."""
-        size = _REBALANCE_BYTES + _words(self.detail) + _NAME_BYTES * len(self.awaited)
-        size += _long(self.member_id, self.last_member, self.leader)
-        size += _long(self.protocol_name, self.protocol_type)
-        if _longest(self.awaited) > _USUAL_TEXT_BYTES:
-            size += _long(*self.awaited)
-        size += sum([change.size() for change in self.changes])
-        return size + sum([_assigned_size(each) for each in self.assigned])
-
-
-def _assigned_size(each: AssignedMember) -> int:
-    size = _ASSIGNED_BYTES + len(each.assignment)
-    if len(each.member_id) + len(each.client_id) > _USUAL_TEXT_BYTES or each.group_instance_id:
-        size += _long(each.member_id, each.group_instance_id, each.client_id, each.client_host)
-    return size
-
-
-class Note(NamedTuple):
-    """Something that is no rebalance: a static member replaced, offsets dropped, a group ended."""
-
-    at_ms: int
-    kind: str
-    text: str
-
-    def size(self) -> int:
-        """Estimated bytes."""
-        return _NOTE_BYTES + _words(self.text)
-
-
-class MovedBack(NamedTuple):
-    """A commit that set offsets lower."""
-
-    at_ms: int
-    event: OffsetsMovedBack
-
-    @classmethod
-    def of(cls, event: OffsetsMovedBack, group_id: str, now: Now) -> MovedBack:
-        """The entry of an event; ``group_id`` is the journal's own."""
-        kept = replace(
-            event,
-            group_id=group_id,
-            member_id=_kept_id(event.member_id),
-            client_id=_kept_id(event.client_id),
-        )
-        return cls(now.wall_ms, kept)
-
-    def size(self) -> int:
-        """Estimated bytes."""
-        event = self.event
-        topics = _long(*(each.topic for each in event.examples))
-        return _MOVED_BACK_BYTES + _long(event.member_id, event.client_id) + topics
-
-
-@dataclass(slots=True)
-class Rejections:
-    """Commits refused with one error code."""
-
-    count: int = 0
-    last_ms: int = 0
-    last: CommitRejected | None = None
-
-    def take(self, event: CommitRejected, group_id: str, now: Now) -> None:
-        """One more; ``group_id`` is the journal's own."""
-        self.count += 1
-        self.last_ms = now.wall_ms
-        self.last = replace(
-            event,
-            group_id=group_id,
-            member_id=_kept_id(event.member_id),
-            client_id=_kept_id(event.client_id),
-            detail=_kept_sentence(event.detail),
-        )
-
-    def size(self) -> int:
-        """Estimated bytes."""
-        last = self.last
-        if last is None:
-            return _REJECTION_BYTES
-        return _REJECTION_BYTES + _long(last.member_id, last.client_id) + _words(last.detail)
-
-
-@dataclass(slots=True)
-class Flapping:
-    """A member that rejoined with other topics or protocols."""
-
-    member_id: str
-    client_id: str
-    client_host: str
-    changes: int = 0
-    last_ms: int = 0
-    detail: str = ""
-    """What the last change was."""
-    flaps: bool = False
-    """It did so again and again."""
-    recent_mono_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
-
-    def size(self) -> int:
-        """Estimated bytes."""
-        return _FLAPPER_BYTES + _long(self.member_id, self.client_id) + _words(self.detail)
-
-
-class GroupJournal:
-    """The rings of one group."""
-
-    __slots__ = (
-        "_last_size",
-        "_pending",
-        "bytes",
-        "changed",
-        "count",
-        "group_id",
-        "moved_back",
-        "moved_back_count",
-        "notes",
-        "open_rebalance",
-        "rebalances",
-        "rejected",
-        "returns",
-    )
-
-    def __init__(self, group_id: str, rebalances_kept: int) -> None:
-        self.group_id = group_id
-        self.bytes = _GROUP_BYTES + _long(group_id)
-        """Estimated."""
-        self.count = 1
-        """The number of the next rebalance."""
-        self.rebalances: deque[Rebalance] = deque(maxlen=rebalances_kept)
-        self.open_rebalance: Rebalance | None = None
-        """The last of ``rebalances``, while it has not ended."""
-        self.notes: deque[Note] = deque(maxlen=_NOTES_KEPT)
-        self.rejected: dict[int, Rejections] = {}
-        """By error code."""
-        self.moved_back: deque[MovedBack] = deque(maxlen=_MOVED_BACK_KEPT)
-        self.moved_back_count = 0
-        """Commits that moved offsets back, the forgotten ones included."""
-        self.changed: dict[str, Flapping] = {}
-        """By member id: who has changed its topics or protocols, the latest last."""
-        self.returns = Returns()
-        """Which clients came back under new ids."""
-        self._pending: list[Change] = []
-        """Changes that a rebalance is about to follow."""
-        self._last_size = 0
-
-    def grow(self, size: int) -> None:
-        """Count bytes that an entry has more."""
-        self.bytes += size
-
-    def grow_last(self, size: int) -> None:
-        """Count bytes that the last rebalance has more."""
-        self.bytes += size
-        self._last_size += size
-
-    def open(self, rebalance: Rebalance) -> None:
-        """A rebalance begins; it stays the last one."""
-        if len(self.rebalances) == self.rebalances.maxlen:
-            self.drop_oldest()
-        self.rebalances.append(rebalance)
-        self.open_rebalance = rebalance
-        self.count += 1
-        self._last_size = rebalance.size()
-        self.bytes += self._last_size
-
-    def close(self) -> None:
-        """The running rebalance has ended."""
-        self.measure_last()
-        self.open_rebalance = None
-
-    def measure_last(self) -> None:
-        """Measure the last rebalance anew."""
-        size = self.rebalances[-1].size()
-        self.bytes += size - self._last_size
-        self._last_size = size
-
-    def drop_oldest(self) -> None:
-        """Forget the oldest rebalance."""
-        oldest = self.rebalances.popleft()
-        self.bytes -= oldest.size() if self.rebalances else self._last_size
-        if oldest is self.open_rebalance:
-            self.open_rebalance = None
-
-    def keep_change(self, change: Change) -> None:
-        """Keep what may be about to cause a rebalance."""
-        if len(self._pending) < _PENDING_KEPT:
-            self._pending.append(change)
-            self.bytes += change.size()
-
-    def taken_changes(self) -> list[Change]:
-        """What has just come or gone."""
-        taken, self._pending = self._pending, []
-        self.bytes -= sum([change.size() for change in taken])
-        return taken
-
-    def add_note(self, note: Note) -> None:
-        """Keep a note."""
-        if len(self.notes) == self.notes.maxlen:
-            self.bytes -= self.notes[0].size()
-        self.notes.append(note)
-        self.bytes += note.size()
-
-    def add_moved_back(self, moved: MovedBack) -> None:
-        """Keep a commit that moved offsets back."""
-        self.moved_back_count += 1
-        if len(self.moved_back) == self.moved_back.maxlen:
-            self.bytes -= self.moved_back[0].size()
-        self.moved_back.append(moved)
-        self.bytes += moved.size()
-
-
-# ------------------------------------------------------------------------------------ of all groups
 
 
 class Restored(NamedTuple):
@@ -536,7 +170,7 @@ def _transition(journal: GroupJournal, event: Transition, now: Now) -> None:
         return
     if current is None:
         if event.cause in (Cause.DELETED, Cause.EXPIRED, Cause.UNLOADED):
-            text = _kept_sentence(f"the group ended: {event.detail}")
+            text = kept_sentence(f"the group ended: {event.detail}")
             journal.add_note(Note(now.wall_ms, str(event.cause), text))
         return
     if event.new_state == _AWAITING_SYNC:
@@ -544,7 +178,7 @@ def _transition(journal: GroupJournal, event: Transition, now: Now) -> None:
         current.join_ended_by = str(event.cause)
         current.join_ms = now.mono_ms - current.began_mono_ms
         current.sync_began_mono_ms = now.mono_ms
-        current.awaited = _kept_ids(event.awaited)
+        current.awaited = kept_ids(event.awaited)
         current.until_ms = now.wall_ms + event.wait_ms
     elif event.new_state == State.STABLE.value:
         current.sync_ms = now.mono_ms - current.sync_began_mono_ms
@@ -556,7 +190,7 @@ def _transition(journal: GroupJournal, event: Transition, now: Now) -> None:
         _end(journal, current, "nobody left", now)
     else:
         _end(journal, current, "unloaded", now)
-        text = _kept_sentence(f"the group ended: {event.detail}")
+        text = kept_sentence(f"the group ended: {event.detail}")
         journal.add_note(Note(now.wall_ms, str(event.cause), text))
 
 
@@ -566,10 +200,10 @@ def _begin(journal: GroupJournal, event: Transition, now: Now) -> None:
         now.wall_ms,
         now.mono_ms,
         event.cause,
-        _kept_sentence(event.detail),
-        _kept_id(event.member_id),
+        kept_sentence(event.detail),
+        kept_id(event.member_id),
         event.generation_id,
-        _kept_ids(event.awaited),
+        kept_ids(event.awaited),
         now.wall_ms + event.wait_ms,
     )
     rebalance.from_empty = event.old_state == State.EMPTY.value
@@ -593,10 +227,10 @@ def _formed(journal: GroupJournal, event: GenerationFormed, now: Now) -> None:  
     if current is None:
         return
     current.generation_id = event.generation_id
-    current.protocol_name = event.protocol_name and _kept_id(event.protocol_name)
-    current.leader = event.leader and _kept_id(event.leader)
+    current.protocol_name = event.protocol_name and kept_id(event.protocol_name)
+    current.leader = event.leader and kept_id(event.leader)
     current.members = event.members
-    current.last_member = _kept_id(event.last_member)
+    current.last_member = kept_id(event.last_member)
     current.last_wait_ms = event.last_wait_ms
 
 
@@ -604,8 +238,8 @@ def _assigned(journal: GroupJournal, event: Assigned, now: Now) -> None:  # noqa
     # Emitted right after the move to Stable, which ended the rebalance.
     if journal.rebalances:
         last = journal.rebalances[-1]
-        last.protocol_type = event.protocol_type and _kept_id(event.protocol_type)
-        last.assigned = _kept_assigned(event.members)
+        last.protocol_type = event.protocol_type and kept_id(event.protocol_type)
+        last.assigned = kept_assigned(event.members)
         journal.measure_last()
 
 
@@ -621,7 +255,7 @@ def _joined(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
 
 def _left(journal: GroupJournal, event: MemberLeft, now: Now) -> None:
     if event.cause in _SEPARATE:
-        journal.add_note(Note(now.wall_ms, str(event.cause), _kept_sentence(event.detail)))
+        journal.add_note(Note(now.wall_ms, str(event.cause), kept_sentence(event.detail)))
         return
     _change(journal, Change.of(event, now, event.detail, event.silent_ms), now, is_out=True)
 
@@ -645,10 +279,10 @@ def _change(journal: GroupJournal, change: Change, now: Now, *, is_out: bool = F
 
 
 def _changed(journal: GroupJournal, event: MemberChanged, now: Now) -> None:
-    member_id = _kept_id(event.member_id)
+    member_id = kept_id(event.member_id)
     flapper = journal.changed.pop(member_id, None)
     if flapper is None:
-        flapper = Flapping(member_id, _kept_id(event.client_id), event.client_host)
+        flapper = Flapping(member_id, kept_id(event.client_id), event.client_host)
         if len(journal.changed) >= _FLAPPERS_KEPT:
             journal.grow(-journal.changed.pop(next(iter(journal.changed))).size())
     else:
@@ -656,7 +290,7 @@ def _changed(journal: GroupJournal, event: MemberChanged, now: Now) -> None:
     journal.changed[member_id] = flapper
     flapper.changes += 1
     flapper.last_ms = now.wall_ms
-    flapper.detail = _kept_sentence(event.detail)
+    flapper.detail = kept_sentence(event.detail)
     journal.grow(flapper.size())
     flapper.recent_mono_ms.append(now.mono_ms)
     recent = flapper.recent_mono_ms

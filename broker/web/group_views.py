@@ -15,7 +15,9 @@ from broker.metrics.lag import PartitionLag
 from broker.metrics.sources import Sources
 from coordinator.calls import Now
 from coordinator.events import AssignedMember
-from coordinator.journal import Change, Flapping, GroupJournal, MovedBack, Rebalance, Restored
+from coordinator.group_journal import GroupJournal
+from coordinator.journal import Restored
+from coordinator.journal_entries import Change, Flapping, MovedBack, Rebalance
 from coordinator.read_only import GroupView, MemberView
 from coordinator.returns import ADVICE, Returning
 from coordinator.signs import awaited, silent_ms

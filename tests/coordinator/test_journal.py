@@ -25,7 +25,9 @@ from coordinator.events import (
     ShardLoaded,
     Transition,
 )
-from coordinator.journal import GroupJournal, Journal, Rebalance
+from coordinator.group_journal import GroupJournal
+from coordinator.journal import Journal
+from coordinator.journal_entries import Rebalance
 from coordinator.outcome import Outcome
 from coordinator.shard import GroupShard
 from offsets.runs import GroupMember, GroupRun, GroupValue

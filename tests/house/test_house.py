@@ -19,8 +19,6 @@ LONGER = {
     # A table of data reads best in one piece.
     "broker/config/config_table.py",
     "protocol/log_records.py",
-    # The fold and the entries that it fills read as one.
-    "coordinator/journal.py",
     # What holds requests back looks at what came in and at what has still to go out.
     "broker/net/connection.py",
     # What may be done to a log, each with its conditions: one surface, one state behind it.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator.expiring import DAY_MS
-from coordinator.journal import Note
+from coordinator.journal_entries import Note
 from coordinator.states import State
 from protocol.consumer_protocol import encode_assignment, encode_subscription
 from protocol.messages.delete_groups import API as DELETE_GROUPS

@@ -1,0 +1,281 @@
+"""What the journal keeps: rebalances with who came and went, notes, refused and strange commits.
+
+Sizes are estimates of an entry's own objects and of its texts. Texts come from clients, and ids
+may be 32 kB long: the journal keeps the two ends of each.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from sys import getsizeof
+from typing import NamedTuple
+
+from coordinator.calls import Now
+from coordinator.events import (
+    AssignedMember,
+    Cause,
+    CommitRejected,
+    MemberJoined,
+    MemberLeft,
+    OffsetsMovedBack,
+    cut,
+)
+from coordinator.returns import SameClient
+
+_ID_CHARACTERS = 512
+_SENTENCE_CHARACTERS = 2048
+"""What is kept of an id and of a sentence."""
+_REBALANCE_BYTES = 900
+_CHANGE_BYTES = 250
+_SAME_CLIENT_BYTES = 150
+_NOTE_BYTES = 150
+_MOVED_BACK_BYTES = 1800
+_FLAPPER_BYTES = 700
+_ASSIGNED_BYTES = 350
+_NAME_BYTES = 60
+_REJECTION_BYTES = 400
+_USUAL_TEXT_BYTES = 100
+"""Of each id; these are in the sizes above, and only what is longer is counted by itself."""
+
+
+def kept_id(text: str) -> str:
+    """What is kept of an id, of a client's name or the like."""
+    return cut(text, _ID_CHARACTERS)
+
+
+def kept_sentence(text: str) -> str:
+    """What is kept of a sentence."""
+    return cut(text, _SENTENCE_CHARACTERS)
+
+
+def kept_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
+    """`kept_id` of each."""
+    return tuple([kept_id(each) for each in ids]) if _longest(ids) > _ID_CHARACTERS else ids
+
+
+def kept_assigned(members: tuple[AssignedMember, ...]) -> tuple[AssignedMember, ...]:
+    """What members got, with what is kept of their ids."""
+    return tuple(
+        [
+            each._replace(
+                member_id=kept_id(each.member_id),
+                group_instance_id=each.group_instance_id and kept_id(each.group_instance_id),
+                client_id=kept_id(each.client_id),
+            )
+            if len(each.member_id) + len(each.group_instance_id or "") + len(each.client_id)
+            > _ID_CHARACTERS
+            else each
+            for each in members
+        ]
+    )
+
+
+def _longest(texts: Iterable[str]) -> int:
+    return max(map(len, texts), default=0)
+
+
+def long_bytes(*texts: str | None) -> int:
+    """Bytes of texts beyond the usual."""
+    size = 0
+    for text in texts:
+        if text is not None and (taken := getsizeof(text)) > _USUAL_TEXT_BYTES:
+            size += taken - _USUAL_TEXT_BYTES
+    return size
+
+
+def _words(text: str) -> int:
+    """Bytes of a sentence."""
+    return getsizeof(text) - _EMPTY_BYTES
+
+
+_EMPTY_BYTES = getsizeof("")
+
+
+class Change(NamedTuple):
+    """A member came or went."""
+
+    at_ms: int
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    text: str
+    silent_ms: int
+    """How long nothing had been heard of it, where that is why it is out; else -1."""
+    same_client: SameClient | None = None
+    """The other id of a client that came back."""
+
+    @classmethod
+    def of(
+        cls, event: MemberJoined | MemberLeft, now: Now, text: str, silent_ms: int = -1
+    ) -> Change:
+        """The change that an event is about."""
+        return cls(
+            now.wall_ms,
+            kept_id(event.member_id),
+            event.group_instance_id and kept_id(event.group_instance_id),
+            kept_id(event.client_id),
+            event.client_host,
+            kept_sentence(text),
+            silent_ms,
+        )
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        ids = long_bytes(self.member_id, self.group_instance_id, self.client_id, self.client_host)
+        size = _CHANGE_BYTES + ids + _words(self.text)
+        if self.same_client is not None:
+            size += _SAME_CLIENT_BYTES + _words(self.same_client.words)
+        return size
+
+
+@dataclass(slots=True)
+class Rebalance:
+    """One rebalance: from the move to PreparingRebalance to Stable, Empty or the next one."""
+
+    number: int
+    """Counted per group since the broker started, from 1."""
+    began_ms: int
+    began_mono_ms: int
+    cause: Cause
+    detail: str
+    """The cause in words."""
+    member_id: str
+    """Who caused it, "" where nobody in particular did."""
+    generation_before: int
+    awaited: tuple[str, ...]
+    """Whom the running phase waits, or waited, for when it began; () once all came."""
+    until_ms: int
+    """The deadline of the running, or of the last, phase as it was when that began."""
+    from_empty: bool = False
+    """The group had no members before."""
+    phase: str = "join"
+    """"join", "sync" or "ended"."""
+    outcome: str = ""
+    """"assigned", "nobody left", "interrupted" by the next rebalance, "unloaded"; "" before."""
+    ended_ms: int = 0
+    join_ms: int = -1
+    """Time in the join phase; -1 before its end."""
+    join_ended_by: str = ""
+    """A `Cause`: all_joined, join_timed_out, initial_delay_ended, nobody_left."""
+    sync_began_mono_ms: int = 0
+    sync_ms: int = -1
+    last_member: str = ""
+    """Who joined last."""
+    last_wait_ms: int = 0
+    """How long all others waited for it alone."""
+    last_heard_ms: int = 0
+    """Of the member whose session expired; 0 where none did."""
+    generation_id: int = -1
+    protocol_name: str | None = None
+    protocol_type: str | None = None
+    leader: str | None = None
+    members: int = 0
+    assigned: tuple[AssignedMember, ...] = ()
+    changes: list[Change] = field(default_factory=list)
+    """Members that came and went, those that caused it first."""
+    more_changes: int = 0
+    """How many more there were than are kept."""
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        size = _REBALANCE_BYTES + _words(self.detail) + _NAME_BYTES * len(self.awaited)
+        size += long_bytes(self.member_id, self.last_member, self.leader)
+        size += long_bytes(self.protocol_name, self.protocol_type)
+        if _longest(self.awaited) > _USUAL_TEXT_BYTES:
+            size += long_bytes(*self.awaited)
+        size += sum([change.size() for change in self.changes])
+        return size + sum([_assigned_size(each) for each in self.assigned])
+
+
+def _assigned_size(each: AssignedMember) -> int:
+    size = _ASSIGNED_BYTES + len(each.assignment)
+    if len(each.member_id) + len(each.client_id) > _USUAL_TEXT_BYTES or each.group_instance_id:
+        size += long_bytes(each.member_id, each.group_instance_id, each.client_id, each.client_host)
+    return size
+
+
+class Note(NamedTuple):
+    """Something that is no rebalance: a static member replaced, offsets dropped, a group ended."""
+
+    at_ms: int
+    kind: str
+    text: str
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        return _NOTE_BYTES + _words(self.text)
+
+
+class MovedBack(NamedTuple):
+    """A commit that set offsets lower."""
+
+    at_ms: int
+    event: OffsetsMovedBack
+
+    @classmethod
+    def of(cls, event: OffsetsMovedBack, group_id: str, now: Now) -> MovedBack:
+        """The entry of an event; ``group_id`` is the journal's own."""
+        kept = replace(
+            event,
+            group_id=group_id,
+            member_id=kept_id(event.member_id),
+            client_id=kept_id(event.client_id),
+        )
+        return cls(now.wall_ms, kept)
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        event = self.event
+        topics = long_bytes(*(each.topic for each in event.examples))
+        return _MOVED_BACK_BYTES + long_bytes(event.member_id, event.client_id) + topics
+
+
+@dataclass(slots=True)
+class Rejections:
+    """Commits refused with one error code."""
+
+    count: int = 0
+    last_ms: int = 0
+    last: CommitRejected | None = None
+
+    def take(self, event: CommitRejected, group_id: str, now: Now) -> None:
+        """One more; ``group_id`` is the journal's own."""
+        self.count += 1
+        self.last_ms = now.wall_ms
+        self.last = replace(
+            event,
+            group_id=group_id,
+            member_id=kept_id(event.member_id),
+            client_id=kept_id(event.client_id),
+            detail=kept_sentence(event.detail),
+        )
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        last = self.last
+        if last is None:
+            return _REJECTION_BYTES
+        return _REJECTION_BYTES + long_bytes(last.member_id, last.client_id) + _words(last.detail)
+
+
+@dataclass(slots=True)
+class Flapping:
+    """A member that rejoined with other topics or protocols."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    changes: int = 0
+    last_ms: int = 0
+    detail: str = ""
+    """What the last change was."""
+    flaps: bool = False
+    """It did so again and again."""
+    recent_mono_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        return _FLAPPER_BYTES + long_bytes(self.member_id, self.client_id) + _words(self.detail)
