@@ -10,6 +10,10 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cli.errors import INTERRUPTED, REFUSED, USAGE, CommandError
+from cli.names import safe
+from cli.streams import NobodyReads, discard, prepare
+
 if TYPE_CHECKING:
     import typer
 
@@ -37,27 +41,41 @@ def main() -> None:
         from cli.serve import serve
 
         sys.exit(serve(arguments[1:]))
-    sys.exit(run_client(arguments))
+    prepare()
+    try:
+        sys.exit(run_client(arguments))
+    except KeyboardInterrupt:  # while the command was being imported
+        sys.exit(INTERRUPTED)
 
 
 def run_client(arguments: list[str]) -> int:
-    """Run any command but ``serve``; its exit code, unless typer ends the process with one."""
+    """Run any command but ``serve``; its exit code. Nothing but a bug of ours is raised."""
     from typer.exceptions import Abort, TyperException
-
-    from cli.errors import INTERRUPTED, CommandError
 
     wanted = arguments[0] if arguments and arguments[0] in _COMMANDS else None
     app = _app([wanted] if wanted else list(_COMMANDS))
     try:
-        return int(app(arguments, prog_name="muster", standalone_mode=False) or 0)
+        code = int(app(arguments, prog_name="muster", standalone_mode=False) or 0)
+        sys.stdout.flush()
     except CommandError as error:
-        print(f"muster: {error}", file=sys.stderr)
-        return error.exit_code
+        return _failed(str(error), error.exit_code)
     except TyperException as error:
         return _wrong_use(error)
-    except Abort:  # Ctrl-C or the end of input at a question
-        print("muster: interrupted, nothing was done", file=sys.stderr)
-        return INTERRUPTED
+    except Abort:  # the end of input at a question, or Ctrl-C there
+        return _failed("interrupted, nothing was done", INTERRUPTED)
+    except NobodyReads:  # as after `| head`
+        return 0
+    except UnicodeEncodeError as error:
+        return _failed(f"{error.object[:80]} is not UTF-8", USAGE)
+    except OSError as error:
+        discard()
+        return _failed(f"{error.filename or 'standard output'}: {error.strerror}", REFUSED)
+    return code
+
+
+def _failed(sentence: str, code: int) -> int:
+    print(f"muster: {safe(sentence)}", file=sys.stderr)
+    return code
 
 
 def _wrong_use(error: Any) -> int:
@@ -67,7 +85,7 @@ def _wrong_use(error: Any) -> int:
     command = context.command_path if context is not None else "muster"
     if sentence:
         then = " See" if sentence.endswith("?") else "; see"
-        print(f"muster: {sentence}{then} {command} --help", file=sys.stderr)
+        return _failed(f"{sentence}{then} {command} --help", int(error.exit_code))
     return int(error.exit_code)
 
 

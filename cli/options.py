@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from typing import Annotated, Any
 
 import typer
 
 from cli.errors import USAGE, CommandError
+
+INT16, INT32, INT64 = (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1
+"""The greatest replication factor, partition and offset."""
+LONGEST = 19
+"""Digits of INT64."""
+A_DAY_S = 86_400
 
 Bootstrap = Annotated[
     str,
@@ -31,9 +38,45 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 Wide = Annotated[
     bool, typer.Option("--wide", "-w", help="Show every column and full names, however wide.")
 ]
-Timeout = Annotated[
-    float, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer.")
-]
+
+
+def whole_number(*names: str, help: str, least: int = 0, most: int = INT64) -> Any:
+    """An option that takes a whole number."""
+
+    def parsed(text: object) -> int:
+        found = str(text)
+        digits = found.removeprefix("-")
+        whole = digits.isascii() and digits.isdecimal() and len(digits) <= LONGEST
+        if not whole or not least <= int(found) <= most:
+            raise typer.BadParameter(f"it must be a whole number {_between(least, most)}")
+        return int(found)
+
+    return typer.Option(*names, metavar="N", parser=parsed, help=help)
+
+
+def _between(least: int, most: int) -> str:
+    if most == INT64:
+        return "of at most 64 bits" if least < 0 else f"from {least} on, of at most 64 bits"
+    return f"from {least} to {most}"
+
+
+def seconds(*names: str, help: str, least: float) -> Any:
+    """An option that takes a length of time in seconds."""
+
+    def parsed(text: object) -> float:
+        try:
+            found = float(str(text))
+        except ValueError:
+            found = math.nan
+        if not least <= found <= A_DAY_S:
+            raise typer.BadParameter(f"it must be seconds, from {least:g} to {A_DAY_S} (a day)")
+        return found
+
+    return typer.Option(*names, metavar="SECONDS", parser=parsed, help=help)
+
+
+Timeout = Annotated[float, seconds("--timeout", least=0.1, help="How long to wait for an answer.")]
+Every = Annotated[float, seconds("--every", least=0.05, help="How long from view to view.")]
 DryRunAtBroker = Annotated[
     bool, typer.Option("--dry-run", help="Only have the broker check it; change nothing.")
 ]

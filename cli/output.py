@@ -15,6 +15,7 @@ from rich.text import Text
 from cli import clock
 from cli.layout import Columns, Lines, laid_out
 from cli.names import safe
+from cli.streams import follow, write
 
 Row = dict[str, Any]
 Item = TypeVar("Item")
@@ -24,13 +25,12 @@ _PATIENCE_S = 0.5
 
 def show_json(value: Any) -> None:
     """Print one value as indented JSON; bytes become text, replacing what is not UTF-8."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=_text))
+    write(json.dumps(value, indent=2, ensure_ascii=False, default=_text) + "\n")
 
 
 def show_json_line(value: Any) -> None:
     """Print one value as one line of JSON, at once: for streams that another program follows."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=_text) + "\n")
-    sys.stdout.flush()
+    follow(json.dumps(value, ensure_ascii=False, default=_text) + "\n")
 
 
 def _text(value: Any) -> Any:
@@ -133,9 +133,9 @@ def counted(number: int, noun: str) -> str:
 
 def warn(sentence: str) -> None:
     """Print one line beside the result, on standard error."""
-    print(f"muster: {sentence}", file=sys.stderr, flush=True)
+    print(f"muster: {safe(sentence)}", file=sys.stderr, flush=True)
 
 
 def say(sentence: str) -> None:
     """Print one plain line."""
-    print(sentence, flush=True)
+    write(f"{sentence}\n")

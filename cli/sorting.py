@@ -9,6 +9,7 @@ import typer
 
 from cli.errors import USAGE, CommandError
 from cli.layout import Column, Columns
+from cli.options import whole_number
 from cli.output import Row
 
 Sort = Annotated[
@@ -17,9 +18,7 @@ Sort = Annotated[
         "--sort", metavar="COLUMN", help="Order by a column: names from a to z, numbers falling."
     ),
 ]
-Top = Annotated[
-    int | None, typer.Option("--top", min=1, metavar="N", help="Show only the first N rows.")
-]
+Top = Annotated[int | None, whole_number("--top", least=1, help="Show only the first N rows.")]
 
 
 def in_order(rows: Sequence[Row], sort: str | None, top: int | None, columns: Columns) -> list[Row]:

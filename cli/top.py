@@ -22,7 +22,19 @@ from rich.text import Text
 from cli import clock, output
 from cli.errors import CommandError
 from cli.http import Api, api_at, group_path
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Http, Json, Timeout, Wide
+from cli.options import (
+    BOOTSTRAP,
+    INT32,
+    TIMEOUT_S,
+    Bootstrap,
+    Every,
+    Http,
+    Json,
+    Timeout,
+    Wide,
+    whole_number,
+)
+from cli.streams import follow
 
 Value = dict[str, Any]
 Partition = tuple[str, str]
@@ -73,10 +85,10 @@ def top(
     once: Annotated[
         bool, typer.Option("--once", help="Print one view and end, for scripts.")
     ] = False,
-    every: Annotated[
-        float, typer.Option("--every", min=0.05, help="Seconds between two views.")
-    ] = 1.0,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Lines of each table.")] = 10,
+    every: Every = 1.0,
+    lines: Annotated[
+        int, whole_number("--lines", "-n", least=1, most=INT32, help="Lines of each table.")
+    ] = 10,
     wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     http: Http = None,
@@ -104,8 +116,7 @@ def top(
                 output.show_json_line(view)
             else:
                 _print(view, wide)
-                output.say("")
-                sys.stdout.flush()
+                follow("\n")
             clock.sleep(every)
             before, after = after, look(api, lines)
             view = measured(before, after, lines)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cli import output
+from cli import output, streams
 from cli.backup.file import Backup, from_text, to_text
 from cli.backup.restoring import Comparison, carry_out, compare
 from cli.backup.taking import take
@@ -40,7 +39,7 @@ def create(
     for name in hidden:
         output.warn(f"{name} is hidden by the broker and so not in the backup")
     if str(file) == "-":
-        sys.stdout.write(to_text(backup))
+        streams.write(to_text(backup))
         return
     write_new(file, to_text(backup), "FILE")
     if json:

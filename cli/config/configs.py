@@ -22,6 +22,7 @@ from cli.client.configs import (
 from cli.errors import USAGE, CommandError
 from cli.options import (
     BOOTSTRAP,
+    INT32,
     TIMEOUT_S,
     Bootstrap,
     DryRunAtBroker,
@@ -29,6 +30,7 @@ from cli.options import (
     Timeout,
     Wide,
     name_and_value,
+    whole_number,
 )
 
 app = typer.Typer(help="Read and change settings of topics and brokers.", no_args_is_help=True)
@@ -54,7 +56,7 @@ Topic = Annotated[
     str | None, typer.Option("--topic", "-t", metavar="NAME", help="The settings of a topic.")
 ]
 Broker = Annotated[
-    int | None, typer.Option("--broker", metavar="ID", help="The settings of one broker.")
+    int | None, whole_number("--broker", most=INT32, help="The settings of one broker.")
 ]
 EveryBroker = Annotated[
     bool, typer.Option("--every-broker", help="The settings that hold for every broker.")

@@ -18,7 +18,7 @@ from cli.groups.watch import watch
 from cli.groups.why import why
 from cli.layout import Column, Columns
 from cli.names import numbered
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide, whole_number
 
 app = typer.Typer(
     help="List, describe, explain, watch, reset and delete consumer groups.", no_args_is_help=True
@@ -130,9 +130,8 @@ def lag(
     total: Annotated[bool, typer.Option("--total", help="One line for each group.")] = False,
     fail_above: Annotated[
         int | None,
-        typer.Option(
+        whole_number(
             "--fail-above",
-            min=0,
             help="Exit with 4 when a line has more lag than this, unknown lag, or an offset"
             " outside its log.",
         ),

@@ -23,7 +23,7 @@ from cli.offsets.changes import (
     refuse_members,
     selected,
 )
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.options import BOOTSTRAP, INT64, TIMEOUT_S, Bootstrap, Json, Timeout, whole_number
 from cli.plans import DryRun, Execute
 from cli.times import datetime_ms, duration_ms
 
@@ -59,12 +59,10 @@ def reset(
             "--to-current", help="To the committed offset; to the end where there is none."
         ),
     ] = False,
-    to_offset: Annotated[
-        int | None, typer.Option("--to-offset", min=0, help="To this offset.")
-    ] = None,
+    to_offset: Annotated[int | None, whole_number("--to-offset", help="To this offset.")] = None,
     shift_by: Annotated[
         int | None,
-        typer.Option("--shift-by", metavar="N", help="By N records; back when N is negative."),
+        whole_number("--shift-by", least=-INT64, help="By N records; back when N is negative."),
     ] = None,
     to_datetime: ToDatetime = None,
     by_duration: ByDuration = None,

@@ -18,7 +18,7 @@ from cli.errors import CommandError
 from cli.groups.why import name_of, partitions_of, some, story
 from cli.http import Api, api_at, group_path
 from cli.layout import shown
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Http, Json, Timeout
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Every, Http, Json, Timeout
 from cli.times import span
 
 Value = dict[str, Any]
@@ -28,9 +28,7 @@ _NOT_A_CHANGE = ("lag", "last_heard_ms_ago", "remaining_ms")
 
 def watch(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]")] = None,
-    every: Annotated[
-        float, typer.Option("--every", min=0.05, help="Seconds between two views.")
-    ] = 1.0,
+    every: Every = 1.0,
     bootstrap: Bootstrap = BOOTSTRAP,
     http: Http = None,
     timeout: Timeout = TIMEOUT_S,

@@ -10,7 +10,7 @@ import typer
 from cli import output
 from cli.http import api_at, group_path
 from cli.names import partitions_text
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Http, Json, Timeout
+from cli.options import BOOTSTRAP, INT32, TIMEOUT_S, Bootstrap, Http, Json, Timeout, whole_number
 from cli.times import instant, span
 
 Value = dict[str, Any]
@@ -26,7 +26,9 @@ _JOIN_ENDS = {
 
 def why(
     group: Annotated[str, typer.Argument(metavar="GROUP")],
-    last: Annotated[int, typer.Option("--last", min=1, help="How many rebalances.")] = 5,
+    last: Annotated[
+        int, whole_number("--last", least=1, most=INT32, help="How many rebalances.")
+    ] = 5,
     bootstrap: Bootstrap = BOOTSTRAP,
     http: Http = None,
     timeout: Timeout = TIMEOUT_S,

@@ -16,7 +16,7 @@ from cli import output
 from cli.errors import FOUND, USAGE, CommandError
 from cli.logs.entries import Content, content_of
 from cli.logs.files import Entry, kind_of, read_file
-from cli.options import Json, Wide
+from cli.options import Json, Wide, whole_number
 from cli.times import instant
 
 app = typer.Typer(help="Show what is in log files.", no_args_is_help=True)
@@ -40,9 +40,9 @@ def dump(
         Content | None,
         typer.Option("--as", help="How to decode records; without it by the directory's name."),
     ] = None,
-    offset: Annotated[int, typer.Option("--offset", "-o", min=0, help="Start at this offset.")] = 0,
+    offset: Annotated[int, whole_number("--offset", "-o", help="Start at this offset.")] = 0,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="At most this many entries.")
+        int | None, whole_number("--limit", "-n", least=1, help="At most this many entries.")
     ] = None,
     wide: Wide = False,
     json: Json = False,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli import output
+from cli import output, streams
 from cli.client.cluster import Cluster
 from cli.client.group_reads import (
     Committed,
@@ -91,7 +91,9 @@ def _row(key: Partition, found: Committed, log: Bounds | None) -> output.Row:
 def set_offsets(
     group: Group,
     offsets: Annotated[list[str], typer.Argument(metavar="TOPIC:PARTITION=OFFSET...")],
-    metadata: Annotated[str, typer.Option(help="Text to commit beside each offset.")] = "",
+    metadata: Annotated[
+        str, typer.Option("--metadata", metavar="TEXT", help="Text to commit beside each offset.")
+    ] = "",
     force: Annotated[
         bool, typer.Option("--force", help="Allow offsets before the log's start or after its end.")
     ] = False,
@@ -162,7 +164,7 @@ def export(
         found = committed_of_groups(cluster, cluster.coordinators(listed))
     text = offset_files.as_csv(found) if form == Format.CSV else offset_files.as_json(found)
     if output_file is None:
-        sys.stdout.write(text)
+        streams.write(text)
         return
     write_text(output_file, text)
     offsets = output.counted(sum(map(len, found.values())), "offset")

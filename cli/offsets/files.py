@@ -73,6 +73,8 @@ def read(text: str, name: str, group: str | None) -> Groups:
     ``group`` is whom the offsets are for, where the file names no group or another one; a file of
     several groups takes none. CommandError names the line or entry that can't be read.
     """
+    if not text.strip():
+        raise CommandError(f"{name} is empty", USAGE)
     if text.lstrip()[:1] == "{":
         groups = from_value(_json(text, name), name)
     else:

@@ -8,7 +8,7 @@ import typer
 
 from cli import clock, output
 from cli.errors import USAGE, CommandError
-from cli.options import TIMEOUT_S, Json, Timeout
+from cli.options import TIMEOUT_S, Json, Timeout, seconds
 from cli.pipeline.jobs import (
     GroupOption,
     Out,
@@ -42,7 +42,7 @@ def events(
         typer.Option("--until-now", help="With --follow: end when the history so far is written."),
     ] = False,
     every: Annotated[
-        float, typer.Option("--every", min=0.1, help="With --follow: seconds between batches.")
+        float, seconds("--every", least=0.1, help="With --follow: how long from batch to batch.")
     ] = 10.0,
     overwrite: Overwrite = False,
     master: Master = LOCAL,

@@ -12,12 +12,15 @@ from cli.client.new_topics import NewTopic, create_topics, settled
 from cli.errors import CommandError, check
 from cli.options import (
     BOOTSTRAP,
+    INT16,
+    INT32,
     TIMEOUT_S,
     Bootstrap,
     DryRunAtBroker,
     Json,
     Timeout,
     name_and_value,
+    whole_number,
 )
 from cli.topics.deletion import delete
 from cli.topics.listing import describe, list_topics
@@ -30,17 +33,26 @@ app = typer.Typer(help="Create, list, describe, grow and delete topics.", no_arg
 def create(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", help="How many; -1: the broker's default.")
+        int,
+        whole_number(
+            "--partitions", "-p", least=-1, most=INT32, help="How many; -1: the broker's default."
+        ),
     ] = -1,
     replication_factor: Annotated[
-        int, typer.Option(help="Replicas of each partition; -1: the broker's default.")
+        int,
+        whole_number(
+            "--replication-factor",
+            least=-1,
+            most=INT16,
+            help="Replicas of each partition; -1: the broker's default.",
+        ),
     ] = -1,
     config: Annotated[
         list[str] | None,
         typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting; repeatable."),
     ] = None,
     if_not_exists: Annotated[
-        bool, typer.Option(help="Succeed when the topic exists already.")
+        bool, typer.Option("--if-not-exists", help="Succeed when the topic exists already.")
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
@@ -68,7 +80,10 @@ def create(
 def grow(
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", min=1, help="The new number of partitions.")
+        int,
+        whole_number(
+            "--partitions", "-p", least=1, most=INT32, help="The new number of partitions."
+        ),
     ],
     dry_run: DryRunAtBroker = False,
     bootstrap: Bootstrap = BOOTSTRAP,

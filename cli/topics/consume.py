@@ -14,7 +14,8 @@ from cli.client.fetch import fetch
 from cli.client.group_member import GroupMember
 from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
 from cli.errors import USAGE, CommandError
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.options import BOOTSTRAP, INT32, TIMEOUT_S, Bootstrap, Json, Timeout, seconds, whole_number
+from cli.streams import follow
 from protocol.records.section import Record
 from protocol.records.stored import iter_stored, stored_records
 
@@ -27,18 +28,20 @@ def consume(
     group: Annotated[
         str | None, typer.Option("--group", "-g", help="Join this group and commit its offsets.")
     ] = None,
-    from_beginning: Annotated[bool, typer.Option(help="Start at the first record.")] = False,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Start at the first record.")
+    ] = False,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="Only this partition.")
+        int | None, whole_number("--partition", "-p", most=INT32, help="Only this partition.")
     ] = None,
     offset: Annotated[
-        int | None, typer.Option("--offset", "-o", min=0, help="Start here, with -p.")
+        int | None, whole_number("--offset", "-o", help="Start here, with -p.")
     ] = None,
     max_messages: Annotated[
-        int | None, typer.Option("--max-messages", "-n", min=1, help="End after so many records.")
+        int | None, whole_number("--max-messages", "-n", least=1, help="End after so many records.")
     ] = None,
     idle: Annotated[
-        float | None, typer.Option(help="End after so many seconds without a record.")
+        float | None, seconds("--idle", least=0, help="End after so long without a record.")
     ] = None,
     keys: Annotated[
         bool, typer.Option("--keys", help="Print the key and a tab before the value.")
@@ -92,7 +95,7 @@ def _show(where: Partition, record: Record, keys: bool, json: bool) -> None:
         return
     value = (record.value or b"").decode(errors="replace")
     key = (record.key or b"").decode(errors="replace")
-    output.say(f"{key}\t{value}" if keys else value)
+    follow(f"{key}\t{value}\n" if keys else f"{value}\n")
 
 
 class Consumer:

@@ -12,7 +12,7 @@ import typer
 from cli import clock, output
 from cli.client.cluster import Cluster, Connection
 from cli.errors import USAGE, CommandError, refused
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.options import BOOTSTRAP, INT32, TIMEOUT_S, Bootstrap, Json, Timeout, whole_number
 from cli.topics.partitioner import partition_of_key
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
@@ -33,10 +33,13 @@ def produce(
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="Key for each --value.")] = None,
     key_separator: Annotated[
-        str | None, typer.Option(help="Cut each line into key and value here.")
+        str | None,
+        typer.Option(
+            "--key-separator", metavar="TEXT", help="Cut each line into key and value here."
+        ),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="To this partition alone.")
+        int | None, whole_number("--partition", "-p", most=INT32, help="To this partition alone.")
     ] = None,
     acks: Annotated[str, typer.Option(help="1 or all.")] = "all",
     compression: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "none",

@@ -1,7 +1,7 @@
 """Golden sessions: what a user types and sees, in `tests/cli/golden/*.txt`.
 
 A line that begins with `$ ` is a command; below it stands what it prints, with standard error
-behind `! ` and an exit code other than 0 as `(exit N)`. Lines that begin with `#` are remarks.
+behind `! ` and an exit code other than 0 as `(exit N)`. Lines that begin with `# ` are remarks.
 `muster` runs inside this process. What differs from run to run is replaced by as many letters:
 ports (NNNNN), ids (xxxx), times of these days (nnnn-nn-nn); `FOLDER` stands for a folder of the
 test. `MUSTER_GOLDEN=write` writes the files anew (`make golden`); the diff is what gets reviewed.
@@ -86,10 +86,10 @@ def play(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
     replaced = list(replaced)
     played = []
     lines = text.splitlines()
-    for line, after in zip(lines, [*lines[1:], "#"], strict=True):
+    for line, after in zip(lines, [*lines[1:], "# "], strict=True):
         if line.startswith("$ "):
             played.append(f"{line}\n" + _run(line[2:], replaced))
-        elif line.startswith("#") or (not line and after.startswith(("$ ", "#"))):
+        elif line.startswith("# ") or (not line and after.startswith(("$ ", "# "))):
             played.append(f"{line}\n")
     return "".join(played)
 

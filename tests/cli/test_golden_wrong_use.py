@@ -25,7 +25,7 @@ def interrupted(*_arguments: object, **_more: object) -> None:
 
 
 def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cli.topics.commands.Cluster", interrupted)
+    monkeypatch.setattr("cli.topics.listing.Cluster", interrupted)
     assert sessions.typed("muster topics list") == "(exit 130)\n"
 
 

@@ -1,0 +1,85 @@
+"""Standard streams that are closed, broken or full: a sentence or nothing, never a traceback."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import CHECKOUT, COMMAND
+
+SETTINGS = "log.retention.hours=1\nlog.retention.ms=oops\n"
+MANY = 3000
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A server.properties with a fault: exit code 4."""
+    path = tmp_path / "server.properties"
+    path.write_text(SETTINGS + "".join(f"my.own.{n}=x\n" for n in range(MANY)))
+    return path
+
+
+def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A line of bash, in which $M is `muster`; its exit code is that of the first in a pipe."""
+    return subprocess.run(
+        ["bash", "-c", f'M="{" ".join(COMMAND)}"\n{line}'],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=CHECKOUT,
+        env={"PATH": "/usr/bin:/bin", **environment},
+        check=False,
+    )
+
+
+def test_a_reader_that_has_enough_ends_nothing(file: Path) -> None:
+    ran = shell(f"$M config check {file} | head -1; exit ${{PIPESTATUS[0]}}")
+    assert ran.stdout.startswith("SETTING")
+    assert ran.stderr == f"muster: {file} has 1 fault, listed first\n"
+    assert ran.returncode == 4, "what was found is still said"
+
+
+def test_a_stream_ends_with_its_reader(file: Path) -> None:
+    ran = shell(f"$M logs dump {file.parent} --json | true; exit ${{PIPESTATUS[0]}}")
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("form", ["", "--json"])
+def test_a_full_disk_is_a_sentence(file: Path, form: str) -> None:
+    ran = shell(f"$M config check {file} {form} > /dev/full")
+    assert ran.stderr == "muster: standard output can't be written: No space left on device\n"
+    assert ran.returncode == 1
+
+
+def test_help_on_a_full_disk_is_a_sentence() -> None:
+    ran = shell("$M topics --help > /dev/full")
+    assert ran.stderr == "muster: standard output: No space left on device\n"
+    assert ran.returncode == 1
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&-", "2>&-", ">&- <&- 2>&-"])
+def test_closed_streams_change_no_exit_code(file: Path, closed: str) -> None:
+    ran = shell(f"$M config check {file} {closed}")
+    assert ran.returncode == 4
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_command_that_reads_a_closed_standard_input_says_what_is_wrong() -> None:
+    ran = shell("$M offsets import - <&-")
+    assert ran.returncode == 2
+    assert ran.stderr == "muster: standard input is empty\n"
+
+
+def test_letters_that_the_terminal_lacks_are_escaped(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("grün=1\n")
+    ran = shell(f"$M config check {file}", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert "gr\\xfcn" in ran.stdout
+    assert ran.returncode == 0
+
+
+def test_arguments_that_are_not_utf_8_are_named() -> None:
+    ran = shell("$M groups describe $'caf\\xe9' -b 127.0.0.1:1")
+    assert "Traceback" not in ran.stderr
