@@ -14,7 +14,8 @@ from datetime import datetime
 from pipeline.report.facts import Facts, Shown, Tables, collect
 from pipeline.report.plots import heat, lines, timeline
 from pipeline.report.style import SCRIPT, STYLE
-from pipeline.report.svg import Span, duration, instant, number, safe
+from pipeline.report.svg import Span, duration, number, safe
+from pipeline.times import instant
 
 
 def make_report(tables: Tables, source: str, now: datetime) -> str:
@@ -38,7 +39,7 @@ def page(facts: Facts, source: str, now: datetime) -> str:
             _movers(facts),
         ]
     )
-    made = f"Made by muster pipeline at {now:%Y-%m-%d %H:%M} UTC. Times are in UTC."
+    made = f"Made by muster pipeline at {now:%Y-%m-%dT%H:%M:%SZ}. Times are UTC."
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'

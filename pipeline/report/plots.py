@@ -14,12 +14,12 @@ from pipeline.report.svg import (
     Span,
     duration,
     figure,
-    instant,
     nice_top,
     number,
     row_label,
     safe,
 )
+from pipeline.times import instant
 
 POINTS: Final = 240
 """Of a line at most; a thinned one keeps the greatest value of each stretch."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
+
+from pipeline.times import formed
 
 WIDTH: Final = 920
 LEFT: Final = 170
@@ -50,11 +51,6 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f}".removesuffix(".0") + " s"
 
 
-def instant(ms: int | None) -> str:
-    """A time in UTC with its zone, as `muster` prints it; one that no calendar has as it is."""
-    return "-" if ms is None else _formed(ms, "%Y-%m-%dT%H:%M:%SZ") or f"{ms} ms"
-
-
 class Span(NamedTuple):
     """A time axis from one side of a plot to the other."""
 
@@ -74,7 +70,7 @@ class Span(NamedTuple):
         step = next((s for s in _STEPS if whole / s <= 7), whole)
         form = "%H:%M:%SZ" if step < _MINUTE else "%H:%MZ" if step < 1440 * _MINUTE else "%Y-%m-%d"
         first = -(-self.began_ms // step) * step
-        return [(ms, _formed(ms, form)) for ms in range(int(first), self.ended_ms + 1, int(step))]
+        return [(ms, formed(ms, form)) for ms in range(int(first), self.ended_ms + 1, int(step))]
 
     def axis(self, top: float, bottom: float) -> str:
         """Its lines and labels, between these heights."""
@@ -85,13 +81,6 @@ class Span(NamedTuple):
             at = f'x="{x}" y="{bottom + 16}"'
             drawn.append(f'<text class="tick" {at} text-anchor="middle">{label}</text>')
         return "".join(drawn)
-
-
-def _formed(ms: int, form: str) -> str:
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
-    except (OverflowError, ValueError, OSError):
-        return ""
 
 
 def nice_top(value: float) -> float:

@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from pipeline.times import instant
+
 
 class Figure(NamedTuple):
     """One number with its name."""
@@ -51,7 +53,7 @@ def _commits(row: Row) -> list[Figure]:
     return [
         Figure("groups", f"{row[0]:,}"),
         Figure("topics", f"{row[1]:,}"),
-        *([Figure("from", str(row[2])), Figure("to", str(row[3]))] if row[2] else []),
+        *(Figure(word, instant(ms)) for word, ms in (("from", row[2]), ("to", row[3])) if ms),
     ]
 
 
@@ -114,8 +116,8 @@ FIGURES: Final[dict[str, Query]] = {
         lambda: [
             F.count_distinct("group_id"),
             F.count_distinct("topic"),
-            F.min("first_at").cast("string"),
-            F.max("last_at").cast("string"),
+            F.unix_millis(F.min("first_at")),
+            F.unix_millis(F.max("last_at")),
         ],
         _commits,
         _by_topic,

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from cli.errors import CommandError
 from cli.pipeline.extra import sentences
+from cli.times import instant
 from pipeline.errors import PipelineError
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
@@ -37,6 +39,7 @@ def test_a_job_tells_what_it_made_and_does_not_make_it_twice(
     assert made.err == ""
     [row] = [line.split() for line in made.out.splitlines() if line.startswith("commits ")]
     assert row[:2] == ["commits", "2"]
+    assert "from 2026-01-01T12:00:00Z, to 2026-01-01T12:01:00Z" in made.out
 
     again = run(*words)
     assert again.code == 1
@@ -46,6 +49,12 @@ def test_a_job_tells_what_it_made_and_does_not_make_it_twice(
     part = run(*words, "--overwrite", "--json", "--since", "2026-01-01T12:00:30")
     assert part.code == 0, part.err
     assert [(t["name"], t["rows"]) for t in part.json["tables"]] == [("commits", 1)]
+    since = ["--since", "2026-01-01T17:30:30+05:30", "--until", "2026-01-02"]
+    zoned = run(*words, "--overwrite", *since)
+    assert zoned.out.startswith(
+        "commits: read 1 record of the history from 2026-01-01T12:00:30.000Z"
+        " until 2026-01-02T00:00:00.000Z\n"
+    )
 
     (history / "meta.properties").write_text("version=1\ncluster.id=two\n")
     mixed = run(*words, "--overwrite")
@@ -115,18 +124,24 @@ class Scene:
 
 
 def test_offsets_are_put_back_to_what_they_were_and_forth_again(
+    request: pytest.FixtureRequest,
     spark: SparkSession,
     brokers: Callable[..., Broker],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TZ", "America/St_Johns")  # nobody's zone moves the time that is meant
+    time.tzset()
+    request.addfinalizer(time.tzset)
     scene = Scene(brokers({"offsets.topic.num.partitions": "2"}))
     asked = ["bill*", "--at", scene.then, "--source", str(scene.broker.data)]
 
     looked = scene.restore(*asked, "--dry-run", "--plan", "looked.json")
     assert looked.code == 0, looked.err
     assert "Nothing is changed (--dry-run)" in looked.out
+    meant = f"{scene.then[:23]}Z"
+    assert f"Offsets as of {meant}\n" in looked.out
     assert scene.offsets("billing") == {0: 40, 1: 5}
 
     done = scene.restore(*asked, "--execute", "--plan", "plan.json", "--json")
@@ -138,7 +153,8 @@ def test_offsets_are_put_back_to_what_they_were_and_forth_again(
     assert scene.offsets("billing") == {0: 10}
     plan = json.loads(Path("plan.json").read_text())
     assert plan["executed_at"]
-    assert plan["about"]["source"] == str(scene.broker.data)
+    assert plan["about"] == {"source": str(scene.broker.data), "at": meant}
+    assert instant(done.json["as_of_ms"], to_the_ms=True) == meant
 
     scene.commit("billing", "orders:0=11")  # somebody reads on
     refused = scene.restore("--undo", "plan.json", "--execute")

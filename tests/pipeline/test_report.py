@@ -14,8 +14,9 @@ from pipeline.catalog import TABLES
 from pipeline.report.facts import HEAT_ROWS, LINES, TIMELINES, Tables, collect
 from pipeline.report.page import make_report, page
 from pipeline.report.plots import POINTS, lines
-from pipeline.report.svg import Span, duration, instant, nice_top, number, safe
+from pipeline.report.svg import Span, duration, nice_top, number, safe
 from pipeline.tables.schemas import PERSON
+from pipeline.times import instant
 from tests.page.browser import PHONE, Browser, browsing
 from tests.pipeline.conftest import Frame, at
 
