@@ -15,6 +15,8 @@ EARLIEST = -2
 LATEST = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 """Isolation levels (KIP-98): READ_COMMITTED shows nothing of a transaction before its commit."""
+SERVED_WITHIN_S = 1.0
+"""How long a leader may take to serve a partition that it was given."""
 CHUNK = 2000
 """Partitions of one request."""
 
@@ -63,13 +65,27 @@ def offsets_at(
 
 
 def bounds_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict[Partition, Bounds]:
-    """Start and end of partitions; nothing for one that its leader does not serve now."""
-    first, last = _calls(leaders, EARLIEST), _calls(leaders, LATEST)
-    answers = at_once(cluster, [*first, *last])
-    starts, ends = (
-        {key: offset for answer in half for key, code, offset in _answered(answer) if not code}
-        for half in (answers[: len(first)], answers[len(first) :])
-    )
+    """Start and end of partitions; nothing for one that its leader does not serve now.
+
+    Kafka's refuses a partition for a moment after it was made, so it is asked again for a second.
+    """
+    deadline_s = clock.monotonic_s() + SERVED_WITHIN_S
+    starts: dict[Partition, int] = {}
+    ends: dict[Partition, int] = {}
+    asked = dict(leaders)
+    while asked:
+        first, last = _calls(asked, EARLIEST), _calls(asked, LATEST)
+        later: dict[Partition, Connection] = {}
+        for number, answer in enumerate(at_once(cluster, [*first, *last])):
+            for key, code, offset in _answered(answer):
+                if not code:
+                    (starts if number < len(first) else ends)[key] = offset
+                elif code in errors.RETRIABLE:
+                    later[key] = asked[key]
+        if not later or clock.monotonic_s() > deadline_s:
+            break
+        asked = later
+        clock.sleep(RETRY_S)
     return {key: Bounds(starts[key], ends[key]) for key in leaders if key in starts and key in ends}
 
 

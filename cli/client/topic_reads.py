@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from cli.client.cluster import Cluster, Connection, Value
-from cli.client.group_reads import CLASSIC, CONSUMER, all_groups, list_groups
+from cli.client.group_reads import CLASSIC, CONSUMER, Known, all_groups, list_groups
 from cli.client.offsets_at import Partition, bounds_of
 
 
@@ -84,11 +84,26 @@ def _bytes(leader: Connection, keys: Iterable[Partition]) -> dict[Partition, int
 def readers(cluster: Cluster, topics: Collection[str]) -> dict[str, list[Reader]]:
     """Topic -> the groups that read it, by their ids; every group of the cluster is asked."""
     found: dict[str, list[Reader]] = {topic: [] for topic in topics}
-    asked = [row["group"] for row in list_groups(cluster) if row["type"] in (CLASSIC, CONSUMER)]
-    for group_id, (group, committed) in all_groups(cluster, asked).items():
+    for group_id, (group, committed) in _every_group(cluster).items():
         owners = group.owners
         for topic in {key[0] for key in (*committed, *owners)} & found.keys():
             offsets = sum(key[0] == topic for key in committed)
             members = len({member for key, member in owners.items() if key[0] == topic})
             found[topic].append(Reader(group_id, offsets, members))
     return found
+
+
+def committed_in(cluster: Cluster, topics: Collection[str]) -> dict[str, dict[Partition, int]]:
+    """Group -> its committed offsets in the topics; every group of the cluster is asked."""
+    found = {}
+    for group_id, known in _every_group(cluster).items():
+        offsets = {key: each.offset for key, each in known.committed.items() if key[0] in topics}
+        if offsets:
+            found[group_id] = offsets
+    return found
+
+
+def _every_group(cluster: Cluster) -> dict[str, Known]:
+    """The groups that can have offsets."""
+    asked = [row["group"] for row in list_groups(cluster) if row["type"] in (CLASSIC, CONSUMER)]
+    return all_groups(cluster, asked)

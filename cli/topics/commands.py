@@ -1,4 +1,4 @@
-"""`muster topics`: create, list, describe, grow and delete topics of any Kafka broker."""
+"""`muster topics`: create, list, describe, grow, trim and delete topics of any Kafka broker."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ from cli.options import (
 )
 from cli.topics.deletion import delete
 from cli.topics.listing import describe, list_topics
+from cli.topics.trimming import trim
 from protocol.errors import TOPIC_ALREADY_EXISTS
 
-app = typer.Typer(help="Create, list, describe, grow and delete topics.", no_args_is_help=True)
+app = typer.Typer(
+    help="Create, list, describe, grow, trim and delete topics.", no_args_is_help=True
+)
 
 
 @app.command()
@@ -115,4 +118,5 @@ def grow(
 
 app.command("list")(list_topics)
 app.command()(describe)
+app.command()(trim)
 app.command()(delete)

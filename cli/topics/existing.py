@@ -1,13 +1,16 @@
-"""The topics that names and patterns mean."""
+"""The topics and partitions that names and patterns mean."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cli.client.cluster import Cluster, Value
+from cli.client.cluster import Cluster, Connection, Value
+from cli.client.offsets_at import Partition
 from cli.errors import refused
+from cli.names import parse_partitions
+from cli.offsets.changes import no_partition
 from cli.patterns import chosen, is_pattern
-from protocol.errors import UNKNOWN_TOPIC_OR_PARTITION
+from protocol.errors import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
 
 
 def existing(
@@ -36,3 +39,28 @@ def existing(
         what = " and ".join(filter(None, parts))
         raise refused(what, UNKNOWN_TOPIC_OR_PARTITION, f"not there{nothing}")
     return {**answer, "topics": [found[name] for name in names]}
+
+
+def existing_partitions(
+    cluster: Cluster, wanted: Sequence[str], done: str = ""
+) -> dict[Partition, Connection]:
+    """The partitions that ``TOPIC`` and ``TOPIC:0-1,5`` mean, each with its leader.
+
+    CommandError names a topic or partition that is not there, or that has no leader now.
+    """
+    parsed = [parse_partitions(text) for text in wanted]
+    answer = existing(cluster, [topic for topic, _ in parsed], done)
+    topics = {topic["name"]: topic for topic in answer["topics"]}
+    internal = [name for name, topic in topics.items() if topic["is_internal"]]
+    leaders = cluster.leaders_in(answer)
+    found: dict[Partition, Connection] = {}
+    for text, numbers in parsed:
+        for name in chosen([text], topics, internal).names:
+            present = {each["partition_index"] for each in topics[name]["partitions"]}
+            if missing := sorted(set(numbers or ()) - present):
+                raise no_partition(f"{name}:{missing[0]}", name)
+            for number in sorted(numbers or present):
+                if (name, number) not in leaders:
+                    raise refused(f"{name}:{number}", LEADER_NOT_AVAILABLE)
+                found[name, number] = leaders[name, number]
+    return found
