@@ -2,7 +2,7 @@
 
 0 done; 1 the broker refused, or what was asked is not there; 2 wrong use; 3 no broker could be
 reached or it did not answer; 4 what was looked for was found (lag by `groups lag --fail-above`,
-damage by `logs dump`, faults by `config check`); 130 interrupted.
+damage by `logs dump`, faults by `config check`); 130 interrupted by Ctrl-C, 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ USAGE = 2
 UNREACHABLE = 3
 FOUND = 4
 INTERRUPTED = 130
+TERMINATED = 143
 
 _HINTS = {
     "UNKNOWN_TOPIC_OR_PARTITION": "`muster topics list` shows all topics",

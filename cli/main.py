@@ -6,11 +6,12 @@ commands are typer's.
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cli.errors import INTERRUPTED, REFUSED, USAGE, CommandError
+from cli.errors import INTERRUPTED, REFUSED, TERMINATED, USAGE, CommandError
 from cli.names import safe
 from cli.streams import NobodyReads, discard, prepare
 
@@ -42,6 +43,8 @@ def main() -> None:
 
         sys.exit(serve(arguments[1:]))
     prepare()
+    # As Ctrl-C does, SIGTERM lets a command leave its group and give its terminal back.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         sys.exit(run_client(arguments))
     except KeyboardInterrupt:  # while the command was being imported

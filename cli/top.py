@@ -110,17 +110,16 @@ def top(
         else:
             _print(view, wide)
         return
-    with contextlib.suppress(KeyboardInterrupt):
-        while json or not sys.stdout.isatty():
-            if json:
-                output.show_json_line(view)
-            else:
-                _print(view, wide)
-                follow("\n")
-            clock.sleep(every)
-            before, after = after, look(api, lines)
-            view = measured(before, after, lines)
-        _live(api, before, after, every, lines)
+    while json or not sys.stdout.isatty():
+        if json:
+            output.show_json_line(view)
+        else:
+            _print(view, wide)
+            follow("\n")
+        clock.sleep(every)
+        before, after = after, look(api, lines)
+        view = measured(before, after, lines)
+    _live(api, before, after, every, lines)
 
 
 def _live(api: Api, before: Look, after: Look, every: float, lines: int) -> None:

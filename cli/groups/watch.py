@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from typing import Annotated, Any
 
@@ -40,13 +39,12 @@ def watch(
     lag is none. In a file or a pipe the whole view is printed again at each change.
     """
     api = api_at(bootstrap, "groups watch", http, timeout, group)
-    with contextlib.suppress(KeyboardInterrupt):
-        if json:
-            _print_changes(api, group, every)
-        elif not sys.stdout.isatty():
-            _append_changes(api, group, every)
-        else:
-            _show_live(api, group, every)
+    if json:
+        _print_changes(api, group, every)
+    elif not sys.stdout.isatty():
+        _append_changes(api, group, every)
+    else:
+        _show_live(api, group, every)
 
 
 def _look(api: Api, group: str | None) -> list[Value]:

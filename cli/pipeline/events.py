@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from cli import clock, output
-from cli.errors import USAGE, CommandError
+from cli.errors import INTERRUPTED, USAGE, CommandError
 from cli.options import TIMEOUT_S, Json, Timeout, seconds
 from cli.pipeline.jobs import (
     GroupOption,
@@ -81,21 +81,38 @@ def events(
     check_out(out)
     settings = settings_of(conf)
     with spark_session(master, settings, connector=is_address(source), verbose=verbose) as spark:
-        where, rows = _follow(spark, source, out, until_now, every)
+        followed = _follow(spark, source, out, until_now, every)
+    _show(followed, json)
+
+
+class Followed(NamedTuple):
+    """What following came to."""
+
+    where: str
+    rows: int
+    interrupted: bool
+    """By the user; else the stream ended."""
+
+
+def _show(followed: Followed, json: bool) -> None:
+    where, rows, interrupted = followed
     if json:
         output.show_json({"table": "events", "where": where, "rows": rows})
     else:
         output.say(f"{where} has {output.counted(rows, 'record')}")
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
 def _follow(
     spark: SparkSession, source: str, out: str, until_now: bool, every_s: float
-) -> tuple[str, int]:
-    """Follow until the stream or the user ends it; where the table is, and its rows."""
+) -> Followed:
+    """Follow until the stream or the user ends it."""
     from pipeline.store import Store
     from pipeline.stream import finish, follow
 
     store = Store(spark, out)
+    interrupted = False
     query = follow(spark, source, store, available_now=until_now, trigger_s=every_s)
     # Java is asked by a thread: an interrupt would leave this one's connection in the middle of an
     # answer, and what it asks next would get that one.
@@ -106,5 +123,10 @@ def _follow(
                 output.warn(f"following {source} into {out}; end with Ctrl-C")
             ended.result()
         except KeyboardInterrupt:
+            interrupted = True
             query.stop()
-    return store.path("events"), store.read("events").count() if store.has("events") else 0
+        except BaseException:
+            query.stop()
+            raise
+    rows = store.read("events").count() if store.has("events") else 0
+    return Followed(store.path("events"), rows, interrupted)

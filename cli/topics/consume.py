@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -60,7 +59,6 @@ def consume(
     cluster = Cluster(bootstrap, timeout_s=timeout)
     consumer = Consumer(cluster, topics, group, EARLIEST if from_beginning else LATEST)
     left = max_messages if max_messages is not None else -1
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves its group like Ctrl-C
     try:
         consumer.start(partition, offset)
         last_s = clock.monotonic_s()
@@ -73,8 +71,9 @@ def consume(
                     break
             if idle is not None and clock.monotonic_s() - last_s > idle:
                 break
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         cluster.reconnect()  # a JoinGroup may be waiting for other members
+        raise
     finally:
         consumer.close()
 

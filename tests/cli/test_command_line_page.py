@@ -49,6 +49,7 @@ def test_every_exit_code_stands_on_the_page() -> None:
         errors.UNREACHABLE,
         errors.FOUND,
         errors.INTERRUPTED,
+        errors.TERMINATED,
     }
 
 

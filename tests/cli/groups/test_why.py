@@ -260,7 +260,7 @@ def test_a_live_group_is_watched_explained_and_its_offsets_listed(
             piped = _watched_in_a_pipe(at, "groups", "watch", name, "--every", "0.1")
             top = _watched_in_a_pipe(at, "top", "--every", "0.1")
             one.leave()
-        assert code == 0, shown
+        assert code == 130, shown
         assert piped.startswith(f"{name}  Stable  generation")
         assert "requests" in top
         assert f"{name}  Stable  generation" in shown
@@ -276,7 +276,7 @@ def test_a_live_group_is_watched_explained_and_its_offsets_listed(
         watcher.wait(30)
         broker.stop()
     reader.join(10)
-    assert watcher.returncode == 0
+    assert watcher.returncode == 130
     states = [each["state"] for each in watched if each["group"] == name]
     assert states[-1] == "Empty"
     assert len(states) < 40, "a line per change, not one per look"
@@ -295,7 +295,7 @@ def _watched_in_a_pipe(at: tuple[str, ...], *words: str) -> str:
     first = live.stdout.readline()
     live.send_signal(signal.SIGINT)
     _, told = live.communicate(timeout=30)
-    assert live.returncode == 0, told
+    assert live.returncode == 130, told
     return first
 
 
