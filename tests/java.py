@@ -1,14 +1,12 @@
 """Java for the tests: where it is, and the jars of the Kafkas that they run.
 
-Each `tests/data/maven/NAME/pom.xml` names one set of jars. Maven brings them once into a cache
-folder outside the checkout (`~/.cache/muster-tests`, or what MUSTER_TEST_CACHE says); the folder's
-name holds a digest of the pom, so a changed pom is a new set. Where Java or Maven is missing a test
-is skipped with the command that installs it; with CI=true it fails.
+Each `tests/data/maven/NAME/pom.xml` names one set of jars, which Maven brings once; tests/cached.py
+keeps them. Where Java or Maven is missing a test is skipped with the command that installs it; with
+CI=true it fails.
 """
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import os
@@ -18,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.absent import absent
+from tests.cached import cached
 
 POMS = Path(__file__).parent / "data" / "maven"
 INSTALL = "apt-get install -y default-jre-headless maven"
@@ -47,33 +46,17 @@ def java() -> str:
     return found
 
 
-def cache_folder() -> Path:
-    """Where jars are kept between runs."""
-    named = os.environ.get("MUSTER_TEST_CACHE")
-    return Path(named) if named else Path.home() / ".cache" / "muster-tests"
-
-
 @functools.cache
 def jars(name: str) -> tuple[Path, ...]:
     """The jars of `tests/data/maven/NAME`, brought by Maven when they are not in the cache."""
     pom = POMS / name / "pom.xml"
-    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:8]
-    folder = cache_folder() / f"{name}-{digest}"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with open(folder.parent / ".lock", "w") as lock:  # several test processes, one download
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not folder.is_dir():
-                _bring(pom, folder)
-    return tuple(sorted(folder.glob("*.jar")))
+    return tuple(sorted(cached(name, pom, lambda folder: _bring(pom, folder)).glob("*.jar")))
 
 
 def _bring(pom: Path, folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        absent(f"the jars of {folder.name} are not in {folder.parent} and no Maven: {INSTALL}")
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
+        absent(f"the jars of {pom.parent.name} are not in {folder.parent} and no Maven: {INSTALL}")
     done = subprocess.run(
         [
             maven,
@@ -82,7 +65,7 @@ def _bring(pom: Path, folder: Path) -> None:
             "-f",
             str(pom),
             "dependency:copy-dependencies",
-            f"-DoutputDirectory={partial}",
+            f"-DoutputDirectory={folder}",
         ],
         capture_output=True,
         text=True,
@@ -91,7 +74,6 @@ def _bring(pom: Path, folder: Path) -> None:
     )
     if done.returncode:
         raise AssertionError(f"Maven could not bring the jars of {pom}:\n{done.stdout[-3000:]}")
-    partial.rename(folder)
 
 
 def command(

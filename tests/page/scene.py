@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -20,19 +20,16 @@ GROUPS = {
 
 
 class PageBroker(Broker):
-    """A broker whose HTTP side is open on `http`."""
+    """A broker whose HTTP side is open on `http`, the same after a start anew."""
 
-    http = ""
+    def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(data, settings, http=f"127.0.0.1:{free_port()}")
 
     def start(self) -> Broker:
-        """As a broker's, and wait until the HTTP side is open too."""
+        """As a broker's, and wait until it says that the HTTP side is open too."""
         super().start()
         until("the page is served", lambda: f"http://{self.http}" in self.tail())
         return self
-
-    def _command(self) -> list[str]:
-        self.http = self.http or f"127.0.0.1:{free_port()}"
-        return [self.http if part == "off" else part for part in super()._command()]
 
 
 class Shop:

@@ -20,21 +20,17 @@ export function quoted(word) {
   return `$'${spelled.join("")}'`;
 }
 
+const address = () => (bootstrap ? ["--bootstrap", quoted(bootstrap)] : []);
+
 // `names` are whatever they are, so a "--" stands before one that looks like an option.
 export function command(verb, names, options = []) {
-  const words = names.map(quoted);
-  const given = [...options.map(quoted), ...(bootstrap ? ["--bootstrap", quoted(bootstrap)] : [])];
-  return names.some((name) => name.startsWith("-"))
-    ? ["muster", verb, ...given, "--", ...words].join(" ")
-    : ["muster", verb, ...words, ...given].join(" ");
+  const dashes = names.some((name) => name.startsWith("-")) ? ["--"] : [];
+  return ["muster", verb, ...address(), ...options.map(quoted), ...dashes, ...names.map(quoted)].join(" ");
 }
 
-// A command of the broker's, which says no address.
-export function shown(text) {
-  if (!bootstrap) return text;
-  const [before, ...names] = text.split(" -- ");
-  return [`${before} --bootstrap ${quoted(bootstrap)}`, ...names].join(" -- ");
-}
+// A command of the broker's, which does not say at which broker.
+export const addressed = (text) =>
+  text.replace(/^muster (?:(?:groups|topics|offsets) )?\w+/, (verb) => [verb, ...address()].join(" "));
 
 export const commandLine = (text, words = null) => h("p", { class: "command" },
   words ? h("span", null, words) : null, h("code", { tabindex: "0" }, text),

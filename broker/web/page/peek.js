@@ -1,13 +1,20 @@
 // A look at the record at which a group stands in a partition, with the commands for what next.
 // It reads, and changes nothing; whatever a record holds is shown as text.
 import { command, commandLine } from "./commands.js";
-import { bytes, count, h, nothing, ticking, when } from "./dom.js";
+import { bytes, count, h, nothing, plural, ticking, when } from "./dom.js";
 
 const KINDS = [["json", "JSON"], ["text", "Text"], ["hex", "Hex"]];
 let asked = 0;
 
 const present = (part, kind) => part[kind] !== null && part[kind] !== undefined;
-const spelled = (part, kind) => (kind === "json" ? JSON.stringify(part.json, null, 2) : part[kind]);
+
+const dump = (hex) => hex.match(/.{1,32}/g)?.map((line, i) =>
+  `${(i * 16).toString(16).padStart(4, "0")}  ${line.match(/../g).join(" ")}`).join("\n") ?? "";
+
+function spelled(part, kind) {
+  if (kind === "json") return JSON.stringify(part.json, null, 2);
+  return kind === "hex" ? dump(part.hex) : part.text;
+}
 
 // A key or a value in each form that it has.
 function content(name, part) {
@@ -22,28 +29,33 @@ function content(name, part) {
     kinds.length > 1 ? h("fieldset", { class: "forms" }, h("legend", { class: "unseen" }, `${name} as`), choices) : null, pre];
 }
 
-function headers(list) {
+function headers(list, more) {
   if (!list.length) return null;
   return [h("h3", null, "Headers"), h("dl", { class: "headers" }, list.map((each) => [
-    h("dt", null, each.key), h("dd", null, each.value ? each.value.text ?? each.value.hex : h("span", { class: "faint" }, "null"))]))];
+    h("dt", null, each.key), h("dd", null, each.value ? each.value.text ?? dump(each.value.hex) : h("span", { class: "faint" }, "null"))])),
+    more ? h("p", { class: "faint" }, `and ${plural(more, "more header")}`) : null];
 }
 
 function record(found, wanted) {
   const facts = [
     ["Offset", count(found.offset)],
-    ["Time", found.timestamp_ms >= 0 ? [when(found.timestamp_ms), ", ", ticking("ago", found.timestamp_ms)] : "none"],
+    ["Time", found.timestamp_ms !== null ? [when(found.timestamp_ms), ", ", ticking("ago", found.timestamp_ms)] : "none"],
     ["Size", bytes(found.bytes)],
-  ];
+    ["Transaction", found.transaction],
+  ].filter(([, value]) => value !== null);
   return [
     found.offset === wanted ? null : h("p", { class: "note" }, `There is no record at ${count(wanted)}: this is the next one.`),
     h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
-    content("Key", found.key), content("Value", found.value), headers(found.headers),
+    content("Key", found.key), content("Value", found.value), headers(found.headers, found.more_headers),
   ];
 }
 
+// Where the group reads on: where nothing is committed, or what was is deleted, at the log's start.
+const place = (offset) => Math.max(offset.offset ?? 0, offset.log_start_offset);
+
 function commands(group, offset, owner) {
   const { topic, partition } = offset;
-  const at = offset.offset ?? offset.log_start_offset;
+  const at = place(offset);
   const of = `${topic}:${partition}`;
   return [h("h3", null, "Commands"),
     commandLine(command("consume", [topic], ["--partition", `${partition}`, "--offset", `${at}`, "--max-messages", "1"]), "Read this record in a terminal"),
@@ -67,7 +79,7 @@ async function read(topic, partition, offset) {
 // Opens the look at one committed offset of a group.
 export async function look(group, offset, owner) {
   const dialog = document.getElementById("look");
-  const at = Math.max(offset.offset ?? 0, 0);
+  const at = place(offset);
   const turn = asked += 1;
   const title = h("h2", { id: "look-title" }, `${offset.topic}:${offset.partition} at ${count(at)}`);
   const body = h("div", null, nothing("Reading…"));

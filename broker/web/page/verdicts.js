@@ -1,6 +1,6 @@
 // Verdicts: what the broker says of a group, of a partition, and what to do. docs/verdicts.md has
 // the rules; nothing is judged here.
-import { commandLine, shown } from "./commands.js";
+import { addressed, commandLine } from "./commands.js";
 import { h, plural, shortIds, ticking, topicLink, when } from "./dom.js";
 import { inOrder } from "./table.js";
 
@@ -50,7 +50,7 @@ function finding(each, members, offsets) {
       h("span", null, where(each, members))),
     h("p", { class: "sentence" }, shortIds(each.sentence)),
     each.advice ? h("p", { class: "advice" }, shortIds(each.advice)) : null,
-    each.command ? commandLine(shown(each.command)) : null,
+    each.command ? commandLine(addressed(each.command)) : null,
     offset && hasUnread(offset) ? lookButton(offset) : null);
 }
 

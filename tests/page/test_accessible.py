@@ -1,0 +1,52 @@
+"""Every view passes axe in both themes, on a desk and on a phone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.brokers import KIND
+from tests.interop.group_members import Group
+from tests.page.axe import violations
+from tests.page.browser import DESK, PHONE, Browser
+from tests.page.conftest import TOPIC, commit, group_page, rows
+from tests.page.scene import PageBroker
+from tests.waiting import until
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(KIND != "muster", reason="the page is Muster's own"),
+]
+
+TEAM = group_page("team")
+VIEWS = ("#/groups", TEAM, "#/groups/nobody", "#/topics", f"#/topics/{TOPIC}", "#/broker")
+OPEN = "document.querySelectorAll('details').forEach((each) => { each.open = true })"
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing(
+    browser: Browser, broker: PageBroker, size: tuple[int, int], dark: bool
+) -> None:
+    commit(broker, "behind", 2)
+    with Group("confluent", broker.bootstrap, "team", topics=[TOPIC]) as group:
+        group.start("member")
+        for view in VIEWS:
+            browser.open(view, size=size, dark=dark)
+            if view == TEAM:
+                until("its member", lambda: len(rows(browser, "Members")) == 1)
+                browser.ask(OPEN)
+            assert violations(browser) == [], view
+
+
+def test_axe_would_say(browser: Browser) -> None:
+    browser.open()
+    browser.ask(
+        """
+        const faint = document.createElement('h4');
+        faint.textContent = 'hardly to be read, and two levels too low';
+        faint.style.color = '#bbb';
+        document.querySelector('main').append(faint);
+        """
+    )
+    found = {line.split(":")[0] for line in violations(browser)}
+    assert found == {"color-contrast", "heading-order"}
