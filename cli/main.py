@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Collection
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cli.errors import INTERRUPTED, REFUSED, TERMINATED, USAGE, CommandError
 from cli.names import safe
 from cli.streams import NobodyReads, discard, prepare
+from cli.usage import tidy
 
 if TYPE_CHECKING:
     import typer
@@ -56,9 +58,9 @@ def run_client(arguments: list[str]) -> int:
     from typer.exceptions import Abort, TyperException
 
     wanted = arguments[0] if arguments and arguments[0] in _COMMANDS else None
-    app = _app([wanted] if wanted else list(_COMMANDS))
+    command = command_of([wanted] if wanted else _COMMANDS)
     try:
-        code = int(app(arguments, prog_name="muster", standalone_mode=False) or 0)
+        code = int(command.main(arguments, prog_name="muster", standalone_mode=False) or 0)
         sys.stdout.flush()
     except CommandError as error:
         return _failed(str(error), error.exit_code)
@@ -92,7 +94,14 @@ def _wrong_use(error: Any) -> int:
     return int(error.exit_code)
 
 
-def _app(names: list[str]) -> typer.Typer:
+def command_of(names: Collection[str] = _COMMANDS) -> Any:
+    """The command `muster` with the subcommands named."""
+    import typer
+
+    return tidy(typer.main.get_command(_app(names)))
+
+
+def _app(names: Collection[str]) -> typer.Typer:
     import typer
 
     app = typer.Typer(
@@ -111,13 +120,15 @@ def _app(names: list[str]) -> typer.Typer:
             print(f"muster {VERSION}")
             raise typer.Exit
 
+    option = typer.Option
+
     @app.command("serve")
     def _serve(  # argparse reads these; here they stand for shell completion
-        listen: str = typer.Option("", "--listen", help="Where clients connect."),
-        data: str = typer.Option("", "--data", help="The data directory."),
-        config: str = typer.Option("", "--config", help="A server.properties."),
-        settings: list[str] = typer.Option([], "--set", help="One setting."),  # noqa: B008
-        http: str = typer.Option("", "--http", help="/metrics, /healthz and /api."),
+        listen: str = option("", "--listen", metavar="HOST:PORT", help="Where clients connect."),
+        data: str = option("", "--data", metavar="DIR", help="The data directory."),
+        config: str = option("", "--config", metavar="FILE", help="A server.properties."),
+        settings: list[str] = option([], "--set", metavar="KEY=VALUE", help="One setting."),  # noqa: B008
+        http: str = option("", "--http", metavar="HOST:PORT", help="The page, /metrics, /api."),
     ) -> None:
         """Run a broker; `muster serve --help` says how."""
 

@@ -34,6 +34,13 @@ Http = Annotated[
         help="Where the Muster serves HTTP, if not where its broker says (http.listener).",
     ),
 ]
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP", help="The ids of groups.")]
+SomeGroups = Annotated[
+    list[str] | None, typer.Argument(metavar="GROUP", help="The ids of groups; without any, all.")
+]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="The names of topics.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Wide = Annotated[
     bool, typer.Option("--wide", "-w", help="Show every column and full names, however wide.")

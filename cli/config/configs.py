@@ -106,7 +106,9 @@ def _row(entry: dict[str, Any]) -> output.Row:
 
 @app.command()
 def get(
-    settings: Annotated[list[str] | None, typer.Argument(metavar="[SETTING]...")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="SETTING", help="Such as retention.ms.")
+    ] = None,
     topic: Topic = None,
     broker: Broker = None,
     every_broker: EveryBroker = False,
@@ -153,7 +155,10 @@ def _pairs(option: str, pairs: list[str] | None, operation: int) -> list[Operati
 
 @app.command("set")
 def set_configs(
-    settings: Annotated[list[str] | None, typer.Argument(metavar="[SETTING=VALUE]...")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SETTING=VALUE", help="Such as retention.ms=3600000."),
+    ] = None,
     topic: Topic = None,
     broker: Broker = None,
     every_broker: EveryBroker = False,

@@ -18,7 +18,17 @@ from cli.groups.watch import watch
 from cli.groups.why import why
 from cli.layout import Column, Columns
 from cli.names import numbered
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide, whole_number
+from cli.options import (
+    BOOTSTRAP,
+    TIMEOUT_S,
+    Bootstrap,
+    GroupNames,
+    Json,
+    SomeGroups,
+    Timeout,
+    Wide,
+    whole_number,
+)
 
 app = typer.Typer(
     help="List, describe, explain, watch, reset and delete consumer groups.", no_args_is_help=True
@@ -37,13 +47,12 @@ _OUTSIDE = ["lost_records", "verdict"]
 """Shown where an offset lies outside its log."""
 _MEMBERS = ["member", "instance", "client", "host", "partitions"]
 
-Groups = Annotated[list[str], typer.Argument(metavar="GROUP...")]
-
 
 @app.command("list")
 def list_groups(
     state: Annotated[
-        list[str] | None, typer.Option("--state", help="Only groups in this state; repeatable.")
+        list[str] | None,
+        typer.Option("--state", metavar="STATE", help="Only groups in this state; repeatable."),
     ] = None,
     wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
@@ -57,7 +66,7 @@ def list_groups(
 
 @app.command()
 def describe(
-    groups: Groups,
+    groups: GroupNames,
     wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
@@ -107,7 +116,7 @@ def _described(cluster: Cluster, group_ids: list[str]) -> list[dict[str, Any]]:
 
 @app.command()
 def members(
-    groups: Groups,
+    groups: GroupNames,
     wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
@@ -126,7 +135,7 @@ def members(
 
 @app.command()
 def lag(
-    groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...")] = None,
+    groups: SomeGroups = None,
     total: Annotated[bool, typer.Option("--total", help="One line for each group.")] = False,
     fail_above: Annotated[
         int | None,

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_reads import known_group
 from cli.errors import check
 from cli.offsets.changes import Change, agreed, refuse_members
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, GroupNames, Json, Timeout
 from cli.plans import DryRun, Execute, show_json
 
 
 def delete(
-    groups: Annotated[list[str], typer.Argument(metavar="GROUP...")],
+    groups: GroupNames,
     dry_run: DryRun = False,
     execute: Execute = False,
     bootstrap: Bootstrap = BOOTSTRAP,

@@ -17,7 +17,7 @@ from cli.client.cluster import Cluster
 from cli.client.group_reads import Group, known_group
 from cli.errors import REFUSED, USAGE, CommandError
 from cli.groups.removal import GONE, remove
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, GroupName, Json, Timeout, Wide
 from cli.plans import DryRun, Execute, Plan
 from protocol import errors
 
@@ -30,11 +30,11 @@ _THEN = (
 
 
 def evict(
-    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    group: GroupName,
     members: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[MEMBER]...", help="Member ids, or numbers as `groups describe` shows: '#2'."
+            metavar="MEMBER", help="Member ids, or numbers as `groups describe` shows: '#2'."
         ),
     ] = None,
     instance: Annotated[

@@ -23,7 +23,16 @@ from cli.offsets.changes import (
     refuse_members,
     selected,
 )
-from cli.options import BOOTSTRAP, INT64, TIMEOUT_S, Bootstrap, Json, Timeout, whole_number
+from cli.options import (
+    BOOTSTRAP,
+    INT64,
+    TIMEOUT_S,
+    Bootstrap,
+    GroupName,
+    Json,
+    Timeout,
+    whole_number,
+)
 from cli.plans import DryRun, Execute
 from cli.times import datetime_ms, duration_ms
 
@@ -46,7 +55,7 @@ OF_A_TIME = ("--to-datetime", "--by-duration")
 
 
 def reset(
-    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    group: GroupName,
     topic: Topics = None,
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="Every topic with offsets of the group.")

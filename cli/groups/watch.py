@@ -26,7 +26,7 @@ _NOT_A_CHANGE = ("lag", "last_heard_ms_ago", "remaining_ms")
 
 
 def watch(
-    group: Annotated[str | None, typer.Argument(metavar="[GROUP]")] = None,
+    group: Annotated[str | None, typer.Argument(metavar="GROUP", help="Only this group.")] = None,
     every: Every = 1.0,
     bootstrap: Bootstrap = BOOTSTRAP,
     http: Http = None,

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-import typer
-
 from cli import output
 from cli.http import api_at, group_path
 from cli.names import partitions_text
-from cli.options import BOOTSTRAP, INT32, TIMEOUT_S, Bootstrap, Http, Json, Timeout, whole_number
+from cli.options import (
+    BOOTSTRAP,
+    INT32,
+    TIMEOUT_S,
+    Bootstrap,
+    GroupName,
+    Http,
+    Json,
+    Timeout,
+    whole_number,
+)
 from cli.times import instant, span
 
 Value = dict[str, Any]
@@ -25,7 +33,7 @@ _JOIN_ENDS = {
 
 
 def why(
-    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    group: GroupName,
     last: Annotated[
         int, whole_number("--last", least=1, most=INT32, help="How many rebalances.")
     ] = 5,

@@ -34,13 +34,12 @@ from cli.offsets.changes import (
     with_true_epochs,
 )
 from cli.offsets.expiring import expiring
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, GroupName, Json, SomeGroups, Timeout, Wide
 from cli.plans import DryRun, Execute
 
 app = typer.Typer(
     help="Read, set, delete, export and import committed offsets.", no_args_is_help=True
 )
-Group = Annotated[str, typer.Argument(metavar="GROUP")]
 
 _COLUMNS = ["topic", "partition", "offset", "lag"]
 _MORE = ["leader_epoch", "metadata"]
@@ -55,7 +54,7 @@ class Format(StrEnum):
 
 @app.command()
 def get(
-    group: Group,
+    group: GroupName,
     topic: Topics = None,
     wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
@@ -89,8 +88,10 @@ def _row(key: Partition, found: Committed, log: Bounds | None) -> output.Row:
 
 @app.command("set")
 def set_offsets(
-    group: Group,
-    offsets: Annotated[list[str], typer.Argument(metavar="TOPIC:PARTITION=OFFSET...")],
+    group: GroupName,
+    offsets: Annotated[
+        list[str], typer.Argument(metavar="TOPIC:PARTITION=OFFSET", help="Such as orders:0=42.")
+    ],
     metadata: Annotated[
         str, typer.Option("--metadata", metavar="TEXT", help="Text to commit beside each offset.")
     ] = "",
@@ -123,7 +124,7 @@ def _assignment(text: str) -> tuple[Partition, int]:
 
 @app.command()
 def delete(
-    group: Group,
+    group: GroupName,
     topic: Topics = None,
     dry_run: DryRun = False,
     execute: Execute = False,
@@ -146,7 +147,7 @@ def delete(
 
 @app.command()
 def export(
-    groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...")] = None,
+    groups: SomeGroups = None,
     form: Annotated[Format, typer.Option("--format", help="The form of the file.")] = Format.JSON,
     output_file: Annotated[
         Path | None,
@@ -174,9 +175,12 @@ def export(
 
 @app.command("import")
 def import_offsets(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="- is standard input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file; - is standard input.")],
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Import the offsets for this group instead.")
+        str | None,
+        typer.Option(
+            "--group", "-g", metavar="GROUP", help="Import the offsets for this group instead."
+        ),
     ] = None,
     dry_run: DryRun = False,
     execute: Execute = False,

@@ -16,7 +16,9 @@ def expiring(
     within: Annotated[
         str, typer.Option("--within", metavar="TIME", help="Such as 30m, 12h or 7d.")
     ] = "1d",
-    group: Annotated[str | None, typer.Option("--group", help="Only this group.")] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="GROUP", help="Only this group.")
+    ] = None,
     wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     http: Http = None,

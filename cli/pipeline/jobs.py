@@ -43,11 +43,15 @@ JOBS = {
 Out = Annotated[str, typer.Option("--out", metavar="FOLDER", help="Where the tables are written.")]
 GroupOption = Annotated[
     list[str] | None,
-    typer.Option("--group", "-g", help="Only this group; * stands for anything; repeatable."),
+    typer.Option(
+        "--group", "-g", metavar="GROUP", help="Only this group; * stands for anything; repeatable."
+    ),
 ]
 TopicOption = Annotated[
     list[str] | None,
-    typer.Option("--topic", "-t", help="Read the times of this topic's records; repeatable."),
+    typer.Option(
+        "--topic", "-t", metavar="TOPIC", help="Read the times of this topic's records; repeatable."
+    ),
 ]
 NoTopics = Annotated[bool, typer.Option("--no-topics", help="Read no topics: no lag in seconds.")]
 Since = Annotated[

@@ -47,7 +47,7 @@ AppliedAt = Annotated[
         help="Any broker of the cluster whose offsets change.",
     ),
 ]
-Groups = Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...")]
+Groups = Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="The ids of groups.")]
 _SHOWN = 20
 
 

@@ -19,6 +19,8 @@ from cli.options import (
     DryRunAtBroker,
     Json,
     Timeout,
+    TopicName,
+    TopicNames,
     name_and_value,
     whole_number,
 )
@@ -34,7 +36,7 @@ app = typer.Typer(
 
 @app.command()
 def create(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    topics: TopicNames,
     partitions: Annotated[
         int,
         whole_number(
@@ -81,7 +83,7 @@ def create(
 
 @app.command()
 def grow(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: TopicName,
     partitions: Annotated[
         int,
         whole_number(

@@ -13,7 +13,17 @@ from cli.client.fetch import fetch
 from cli.client.group_member import GroupMember
 from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
 from cli.errors import USAGE, CommandError
-from cli.options import BOOTSTRAP, INT32, TIMEOUT_S, Bootstrap, Json, Timeout, seconds, whole_number
+from cli.options import (
+    BOOTSTRAP,
+    INT32,
+    TIMEOUT_S,
+    Bootstrap,
+    Json,
+    Timeout,
+    TopicNames,
+    seconds,
+    whole_number,
+)
 from cli.streams import follow
 from protocol.records.section import Record
 from protocol.records.stored import iter_stored, stored_records
@@ -23,9 +33,12 @@ WAIT_MS = 500
 
 
 def consume(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    topics: TopicNames,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Join this group and commit its offsets.")
+        str | None,
+        typer.Option(
+            "--group", "-g", metavar="GROUP", help="Join this group and commit its offsets."
+        ),
     ] = None,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Start at the first record.")

@@ -19,7 +19,9 @@ from cli.topics.listing import reader_rows
 
 
 def delete(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC", help="Names, or patterns such as 'test-*'.")
+    ],
     dry_run: DryRun = False,
     execute: Execute = False,
     bootstrap: Bootstrap = BOOTSTRAP,

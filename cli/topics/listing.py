@@ -40,7 +40,7 @@ _COLUMNS: Columns = [
 def list_topics(
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC]...", help="Only these; patterns too, such as 'test-*'."),
+        typer.Argument(metavar="TOPIC", help="Only these; patterns too, such as 'test-*'."),
     ] = None,
     internal: Annotated[bool, typer.Option("--internal", help="Show internal topics too.")] = False,
     groups: Groups = False,
@@ -96,7 +96,7 @@ def reader_rows(groups: Sequence[Reader]) -> list[output.Row]:
 
 def describe(
     topics: Annotated[
-        list[str], typer.Argument(metavar="TOPIC...", help="Names, or patterns such as 'test-*'.")
+        list[str], typer.Argument(metavar="TOPIC", help="Names, or patterns such as 'test-*'.")
     ],
     groups: Groups = False,
     sort: Sort = None,

@@ -12,7 +12,16 @@ import typer
 from cli import clock, output
 from cli.client.cluster import Cluster, Connection
 from cli.errors import USAGE, CommandError, refused
-from cli.options import BOOTSTRAP, INT32, TIMEOUT_S, Bootstrap, Json, Timeout, whole_number
+from cli.options import (
+    BOOTSTRAP,
+    INT32,
+    TIMEOUT_S,
+    Bootstrap,
+    Json,
+    Timeout,
+    TopicName,
+    whole_number,
+)
 from cli.topics.partitioner import partition_of_key
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
@@ -26,7 +35,7 @@ Line = tuple[bytes | None, bytes]
 
 
 def produce(
-    topic: Annotated[str, typer.Argument()],
+    topic: TopicName,
     value: Annotated[
         list[str] | None,
         typer.Option("--value", "-v", help="A record's value; repeatable; instead of stdin."),

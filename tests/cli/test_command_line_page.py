@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import typer
-
 from cli import errors
 from cli.client.group_reads import Committed
-from cli.main import _COMMANDS, _app
+from cli.main import command_of
 from cli.offsets.files import read
+from cli.usage import commands as walked
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 ROWS = re.findall(r"^\| (`muster .*?) \|", PAGE, re.MULTILINE)
@@ -28,12 +27,7 @@ def documented() -> set[str]:
 
 
 def commands() -> set[str]:
-    found = set()
-    app = typer.main.get_command(_app(list(_COMMANDS)))
-    for name, command in app.commands.items():  # type: ignore[attr-defined]
-        below = getattr(command, "commands", None)
-        found |= {name} if below is None else {f"{name} {each}" for each in below}
-    return found
+    return {" ".join(path) for path, each in walked(command_of()) if not hasattr(each, "commands")}
 
 
 def test_every_command_stands_on_the_page_and_no_other() -> None:

@@ -1,0 +1,40 @@
+"""How help shows the words of a command: as people write them, without Python's types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def commands(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """A command and all below it, each with the words that lead to it."""
+    yield path, command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(below, *path, name)
+
+
+def tidy(command: Any) -> Any:
+    """The command, whose flags show no ``<bool>`` and whose arguments no ``<list[str]>``.
+
+    Usage names arguments as manuals do: ``GROUP``, ``TOPIC...``, ``[GROUP]...``.
+    """
+    import typer
+
+    for _, each in commands(command):
+        context = typer.Context(each)
+        for param in [*each.params, each.get_help_option(context)]:
+            if param.param_type_name == "argument":
+                _tidy_argument(param)
+            elif param.is_flag:
+                param.metavar = ""
+            elif param.metavar is None:
+                choices = param.display_type(context).strip("<>")
+                param.metavar = choices if "|" in choices else "TEXT"
+    return command
+
+
+def _tidy_argument(param: Any) -> None:
+    name = param.metavar if param.required else f"[{param.metavar}]"
+    usage = [name if param.nargs == 1 else f"{name}..."]
+    param.get_usage_pieces = lambda _: usage
+    param.display_type_rich = lambda ctx: None  # noqa: ARG005 - typer names it
