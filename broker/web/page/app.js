@@ -6,14 +6,17 @@ import { groupView } from "./group.js";
 import { groupsView } from "./groups.js";
 import { Watch } from "./live.js";
 import { follow, place } from "./place.js";
+import { hasten } from "./table.js";
 import { topicView, topicsView } from "./topics.js";
 
 const main = document.getElementById("main");
 const link = document.getElementById("link");
 const dialog = document.getElementById("look");
+const PAUSE_MS = 250;
 let view = null;
 let watch = null;
 let scheduled = 0;
+let rest = 0;  // draws what a table leaves out while somebody types
 let broker = null;
 let arrival = null;  // what is still to be done when the view is drawn for the first time
 
@@ -93,6 +96,7 @@ function redraw() {
 function draw() {
   scheduled = 0;
   if (!watch || !watch.head) return;
+  hasten(rest !== 0);
   const fresh = h("main", { id: "main", tabindex: "-1" });
   fresh.append(...[view.render(watch)].flat(Infinity).filter(Boolean));
   morph(main, fresh);
@@ -123,8 +127,12 @@ window.addEventListener("resize", () => {
 });
 
 main.addEventListener("input", (event) => {
+  if (event.target.type !== "search") return;
+  // What is below the screen waits until the typing pauses.
+  clearTimeout(rest);
+  rest = setTimeout(() => { rest = 0; redraw(); }, PAUSE_MS);
   // The first key is a step that the back button undoes, the next ones belong to it.
-  if (event.target.type === "search") place.set("q", event.target.value, { replace: place.get("q") !== "" });
+  place.set("q", event.target.value, { replace: place.get("q") !== "" });
 });
 
 document.addEventListener("click", (event) => {

@@ -54,6 +54,8 @@ export function deferred(element, of, fill) {
   return element;
 }
 
+const made = new WeakMap();  // by what they are of: elements that may come back
+
 function settle(element) {
   if (element.fill) {
     element.append(...element.fill());
@@ -62,8 +64,15 @@ function settle(element) {
   return element;
 }
 
+// An element to insert: with its children, or the one that was there before.
 function whole(node) {
-  if (node.nodeType === Node.ELEMENT_NODE) for (const row of [node, ...node.querySelectorAll("tr")]) settle(row);
+  if (node.nodeType !== Node.ELEMENT_NODE) return node;
+  const known = node.of && made.get(node.of);
+  if (known && !known.isConnected) return known;
+  for (const each of [node, ...node.querySelectorAll("tr")]) {
+    settle(each);
+    if (each.of) made.set(each.of, each);
+  }
   return node;
 }
 

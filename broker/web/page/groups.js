@@ -32,14 +32,25 @@ const COLUMNS = [
 
 const textOf = (each) => [each.group, each.state, each.verdict ?? "", ...each.clients, ...each.hosts, ...each.topics];
 
+// What is the same for every key that is typed between two updates.
+function overview(watch) {
+  const all = worstFirst(watch.rows("group"), (each) => each.group);
+  return {
+    turn: watch.turn,
+    all,
+    restless: all.filter((each) => /Rebalance$/.test(each.state)).length,
+    wrong: all.filter((each) => !isFine(each.verdict)).length,
+    members: all.reduce((sum, each) => sum + each.members, 0),
+    lag: all.reduce((sum, each) => sum + Math.max(0, each.lag), 0),
+  };
+}
+
 export function groupsView() {
+  let known = null;
   const render = (watch) => {
-    const all = worstFirst(watch.rows("group"), (each) => each.group);
+    if (known?.turn !== watch.turn) known = overview(watch);
+    const { all, restless, wrong, members, lag } = known;
     const found = matching(all, textOf);
-    const restless = all.filter((each) => /Rebalance$/.test(each.state)).length;
-    const wrong = all.filter((each) => !isFine(each.verdict)).length;
-    const members = all.reduce((sum, each) => sum + each.members, 0);
-    const lag = all.reduce((sum, each) => sum + Math.max(0, each.lag), 0);
     return [
       h("div", { class: "title" },
         h("h1", null, "Groups"),

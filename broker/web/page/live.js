@@ -8,6 +8,7 @@ export class Watch {
     this.changed = changed;
     this.told = told;
     this.head = null;
+    this.turn = 0;  // counts the updates
     this.tables = new Map();
     this.source = null;
     this.retry = 0;
@@ -47,6 +48,7 @@ export class Watch {
     setClock(event.at_ms);
     if (event.reset) this.tables = new Map();
     this.head = event.head;
+    this.turn += 1;
     for (const [table, key, value] of event.rows) {
       if (!this.tables.has(table)) this.tables.set(table, new Map());
       if (value === null) this.tables.get(table).delete(key);

@@ -4,8 +4,12 @@
 import { count, deferred, h } from "./dom.js";
 import { place } from "./place.js";
 
-const SHOWN = 100;
+const SHOWN = 50;
+const FIRST = 20;  // while somebody types: about a screen
 const MOST = 100000;
+
+let inHaste = false;
+export const hasten = (value) => { inHaste = value; };
 
 const sorter = (of, down) => (a, b) => {
   const [left, right] = [of(a) ?? null, of(b) ?? null];
@@ -32,7 +36,7 @@ function chosen(name, columns, rows, standing) {
   const order = column ? asked : standing;
   const sorted = column && asked !== standing ? [...rows].sort(sorter(column.of, asked[0] === "-")) : rows;
   const limit = Math.min(MOST, Math.max(SHOWN, Number.parseInt(place.get(`${name}show`), 10) || 0));
-  return { order, shown: sorted.slice(0, limit), limit };
+  return { order, shown: sorted.slice(0, inHaste ? FIRST : limit), limit };
 }
 
 function heading(name, column, order, standing) {

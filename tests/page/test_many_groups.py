@@ -1,0 +1,100 @@
+"""Two thousand groups: a key in the filter is answered at once, and only what is shown is drawn."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.brokers import KIND
+from tests.page.browser import DESK, PHONE, Browser
+from tests.page.conftest import INVOICES, TOPIC, commit, rows
+from tests.page.scene import PageBroker
+from tests.raw_connection import RawConnection
+from tests.waiting import until
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(KIND != "muster", reason="the page is Muster's own"),
+]
+
+GROUPS = 2000
+SHOWN = 50
+A_KEY_MS = 100
+# Types a text key by key and takes it back; each key lasts from its event to the next paint.
+TYPE = """
+    const [text, done] = arguments;
+    const field = document.querySelector('input[type=search]');
+    const painted = () => new Promise((after) => requestAnimationFrame(() => {
+        const channel = new MessageChannel();
+        channel.port1.onmessage = after;
+        channel.port2.postMessage(0);
+    }));
+    const there = [...text].map((_, i) => text.slice(0, i + 1));
+    (async () => {
+        const took = [];
+        for (const value of [...there, ...there.toReversed().slice(1), '']) {
+            await painted();
+            const began = performance.now();
+            field.value = value;
+            field.dispatchEvent(new Event('input', { bubbles: true }));
+            await painted();
+            took.push(performance.now() - began);
+        }
+        done(took);
+    })();
+"""
+
+MARK = "document.querySelector('[data-key=team-0003]').lastChild.append('*')"
+THE_MARKED = "return document.querySelector('[data-key=team-0003]').innerText"
+IS_READ = "return document.querySelector('[data-key=team-0001]').innerText.includes('read')"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _two_thousand(broker: PageBroker) -> None:
+    commit(broker, "the-furthest-behind", 0)
+    with RawConnection(broker.port) as connection:
+        for number in range(GROUPS - 1):
+            topic = TOPIC if number % 2 else INVOICES
+            read = {"partition_index": 0, "committed_offset": 9, "committed_metadata": ""}
+            reply = connection.call(
+                "OffsetCommit",
+                7,
+                group_id=f"team-{number:04}",
+                topics=[{"name": topic, "partitions": [read]}],
+            )
+            assert reply["topics"][0]["partitions"][0]["error_code"] == 0
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_a_key_in_the_filter_takes_less_than_100_ms(
+    browser: Browser, size: tuple[int, int]
+) -> None:
+    browser.open(size=size)
+    until("all are there", lambda: f"{GROUPS:,} groups" in browser.text(".sub"))
+    took = []
+    for text in ("team-1234", "invoices", "0 empty or"):
+        took += browser.driver.execute_async_script(TYPE, text)
+    took.sort()
+    print(f"{len(took)} keys: median {took[len(took) // 2]:.0f} ms, longest {took[-1]:.0f} ms")
+    assert took[len(took) * 9 // 10] < A_KEY_MS, took
+
+
+def test_only_what_is_shown_is_drawn_and_the_worst_of_it_first(
+    browser: Browser, broker: PageBroker
+) -> None:
+    browser.open()
+    until("all are there", lambda: f"{GROUPS:,} groups" in browser.text(".sub"))
+    assert len(rows(browser, "Consumer groups")) == SHOWN
+    assert rows(browser, "Consumer groups")[0].startswith("the-furthest-behind")
+    more = browser.find("button.more")[0]
+    assert more.text == f"{SHOWN} of {GROUPS:,} shown; show 200 more"
+    more.click()
+    until("more are there", lambda: len(rows(browser, "Consumer groups")) == 5 * SHOWN)
+    assert browser.ask("return location.hash") == "#/groups?show=250"
+    browser.driver.back()
+    until("as before", lambda: len(rows(browser, "Consumer groups")) == SHOWN)
+
+    # A row that has not changed is not made again: what was put into it stays.
+    browser.ask(MARK)
+    commit(broker, "team-0001", 10)
+    until("the other row", lambda: browser.ask(IS_READ))
+    assert str(browser.ask(THE_MARKED)).endswith("*")
