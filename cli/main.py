@@ -65,7 +65,7 @@ def run_client(arguments: list[str]) -> int:
     except CommandError as error:
         return _failed(str(error), error.exit_code)
     except TyperException as error:
-        return _wrong_use(error)
+        return _wrong_use(error, arguments)
     except Abort:  # the end of input at a question, or Ctrl-C there
         return _failed("interrupted, nothing was done", INTERRUPTED)
     except NobodyReads:  # as after `| head`
@@ -83,11 +83,15 @@ def _failed(sentence: str, code: int) -> int:
     return code
 
 
-def _wrong_use(error: Any) -> int:
+def _wrong_use(error: Any, arguments: list[str]) -> int:
     """Print what typer found wrong with the arguments; without any it showed the help."""
     sentence = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "muster"
+    if sentence.startswith("No such command"):
+        told = _another_word(command.split()[1:], arguments)
+        if told:
+            return _failed(told, USAGE)
     if sentence:
         then = " See" if sentence.endswith("?") else "; see"
         return _failed(f"{sentence}{then} {command} --help", int(error.exit_code))
@@ -99,6 +103,27 @@ def command_of(names: Collection[str] = _COMMANDS) -> Any:
     import typer
 
     return tidy(typer.main.get_command(_app(names)))
+
+
+def _another_word(path: list[str], arguments: list[str]) -> str | None:
+    """What to type instead of an unknown command, where that is known."""
+    from cli.words import instead
+
+    noun, (word, *rest) = " ".join(path), arguments[len(path) :]
+    told = instead(noun, word, rest, _every_command())
+    return f"there is no `muster {' '.join([*path, word])}`: {told}" if told else None
+
+
+def _every_command() -> list[str]:
+    """Those that there are, as ``groups reset`` or ``top``."""
+    import typer
+
+    found = []
+    tree: Any = typer.main.get_command(_app(list(_COMMANDS)))
+    for name, command in tree.commands.items():
+        below = getattr(command, "commands", None)
+        found += [name] if below is None else [f"{name} {each}" for each in below]
+    return found
 
 
 def _app(names: Collection[str]) -> typer.Typer:

@@ -33,7 +33,7 @@ from cli.options import (
     whole_number,
 )
 
-app = typer.Typer(help="Read and change settings of topics and brokers.", no_args_is_help=True)
+app = typer.Typer(help="Show and alter settings of topics and brokers.", no_args_is_help=True)
 
 SETTLED_WITHIN_S = 5.0
 """How long a broker may take to show what its controller has changed."""

@@ -31,7 +31,8 @@ from cli.options import (
 )
 
 app = typer.Typer(
-    help="List, describe, explain, watch, reset and delete consumer groups.", no_args_is_help=True
+    help="List, describe, explain, watch, fix (reset, evict) and delete consumer groups.",
+    no_args_is_help=True,
 )
 
 _OFFSETS: Columns = [

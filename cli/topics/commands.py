@@ -30,7 +30,7 @@ from cli.topics.trimming import trim
 from protocol.errors import TOPIC_ALREADY_EXISTS
 
 app = typer.Typer(
-    help="Create, list, describe, grow, trim and delete topics.", no_args_is_help=True
+    help="Create, list, describe, alter (grow, trim) and delete topics.", no_args_is_help=True
 )
 
 

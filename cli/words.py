@@ -1,0 +1,230 @@
+"""Words that operators know from other tools, and the commands of ours that do the same.
+
+Whoever types `muster topics alter` or `kafka-consumer-groups --describe` gets told what to type
+instead. docs/command-line.md has the list of tools; a test holds it against this one, and every
+command that is named here against those that there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+_MOVE = "`muster groups reset` moves offsets to an offset or a time, `muster offsets set` sets them"
+_FIX = (
+    "`muster groups why` tells what is wrong with a group, `muster groups reset` moves its offsets,"
+    " `muster groups evict` takes a member out, `muster pipeline restore` puts offsets back"
+)
+_SETTINGS = "`muster configs set` changes settings, `muster configs get` shows them"
+_BACKUP = (
+    "`muster backup create` saves topics, settings and offsets, `muster offsets export` offsets"
+    " alone, `muster pipeline events` their history"
+)
+_RESTORE = (
+    "`muster backup restore` brings a backup back, `muster offsets import` a file of offsets,"
+    " `muster pipeline restore` the offsets of a time"
+)
+_NO_ACLS = "Muster has no ACLs; Apache's kafka-acls speaks to brokers that have them"
+_NO_BROKER = (
+    "`muster logs dump`, `muster config check` and `muster backup show` need no broker;"
+    " `muster cluster` counts the partitions that are offline, without a leader"
+)
+
+ANYWHERE: Mapping[str, str] = {
+    "acls": _NO_ACLS,
+    "alter": "`muster topics grow` adds partitions, `muster configs set` changes settings,"
+    " `muster groups reset` moves offsets",
+    "broker": "`muster serve` runs a broker, `muster cluster` shows brokers",
+    "brokers": "`muster cluster` shows them",
+    "fix": _FIX,
+    "health": "`muster cluster` shows brokers and partitions, and a broker's HTTP has /healthz",
+    "help": "`muster --help` lists the commands, `muster COMMAND --help` the options of one",
+    "kcat": "`muster consume` and `muster produce`",
+    "kick": "`muster groups evict` takes a member out of its group",
+    "metrics": "`muster top` shows rates, and a broker's HTTP has /metrics",
+    "offline": _NO_BROKER,
+    "partitions": "`muster topics describe` shows them, `muster topics grow` adds some",
+    "purge": "`muster topics trim` deletes the oldest records of partitions",
+    "read": "`muster consume` prints records",
+    "rebalance": "`muster groups why` tells why a group rebalanced",
+    "recover": _RESTORE,
+    "remove": "`muster topics delete`, `muster groups delete` and `muster offsets delete`, which"
+    " show what goes first",
+    "repair": _FIX,
+    "replay": _MOVE,
+    "restart": "`muster serve` runs a broker until SIGTERM; SIGHUP has it read settings again",
+    "rewind": _MOVE,
+    "seek": _MOVE,
+    "send": "`muster produce` sends records",
+    "show": "`muster topics describe`, `muster groups describe`, `muster offsets get` and"
+    " `muster configs get`",
+    "server": "`muster serve` runs a broker",
+    "start": "`muster serve` runs a broker",
+    "status": "`muster cluster` shows brokers and counts, `muster groups list` how groups do,"
+    " `muster top` what is busy",
+    "stop": "a broker ends by SIGTERM, which is what `systemctl stop` and Ctrl-C send it",
+    "tail": "`muster consume` prints records as they come",
+    "truncate": "`muster topics trim` deletes the oldest records of partitions",
+    "update": _SETTINGS,
+    "users": _NO_ACLS,
+    "validate": "`muster config check` checks a server.properties, `muster logs dump` log files",
+    "version": "`muster --version`",
+}
+"""A word -> what does that, whatever noun it was typed after."""
+
+AFTER: Mapping[str, Mapping[str, str]] = {
+    "topics": {
+        "add": "`muster topics create`",
+        "alter": "`muster topics grow` adds partitions, `muster configs set` changes settings",
+        "configs": "`muster configs get --topic NAME` shows the settings of a topic",
+        "show": "`muster topics describe`",
+        "update": "`muster topics grow` adds partitions, `muster configs set` changes settings",
+    },
+    "groups": {
+        "alter": _MOVE,
+        "create": "a group begins with its first member, or its first offset:"
+        " `muster offsets set` commits one",
+        "explain": "`muster groups why`",
+        "export": "`muster offsets export`",
+        "import": "`muster offsets import`",
+        "leave": "`muster groups evict` takes a member out of its group",
+        "offsets": "`muster offsets get GROUP` shows them, `muster groups lag GROUP` with lag",
+        "remove-member": "`muster groups evict` takes a member out of its group",
+        "remove": "`muster groups delete` deletes a group, `muster groups evict` takes a member"
+        " out",
+        "show": "`muster groups describe`",
+        "state": "`muster groups list` shows the state of each",
+        "status": "`muster groups list` shows the state of each",
+    },
+    "offsets": {
+        "alter": _MOVE,
+        "backup": _BACKUP,
+        "describe": "`muster offsets get GROUP`",
+        "list": "`muster offsets get GROUP` shows those of a group, `muster offsets export` all",
+        "reset": "`muster groups reset`",
+        "restore": _RESTORE,
+        "show": "`muster offsets get GROUP`",
+    },
+    "configs": {
+        "alter": "`muster configs set`",
+        "check": "`muster config check` checks a file",
+        "delete": "`muster configs set --delete NAME` takes a setting back",
+        "describe": "`muster configs get`",
+        "list": "`muster configs get`",
+        "show": "`muster configs get`",
+        "unset": "`muster configs set --delete NAME`",
+        "update": "`muster configs set`",
+    },
+    "config": {
+        "alter": "`muster configs set`, with an s, changes the settings of a running broker",
+        "get": "`muster configs get`, with an s, asks a running broker",
+        "set": "`muster configs set`, with an s, changes the settings of a running broker",
+        "validate": "`muster config check`",
+    },
+    "logs": {
+        "check": "`muster logs dump` exits with 4 where a file is damaged",
+        "tail": "`muster consume` prints records as they come",
+        "verify": "`muster logs dump` exits with 4 where a file is damaged",
+    },
+    "backup": {"import": "`muster backup restore`", "save": "`muster backup create`"},
+}
+"""Noun -> word -> what does that."""
+
+TOOLS: Mapping[str, Mapping[str, str]] = {
+    "broker-api-versions": {"": "`muster cluster --apis`"},
+    "cluster": {"": "`muster cluster`"},
+    "configs": {
+        "": _SETTINGS,
+        "--describe": "`muster configs get`",
+        "--alter": "`muster configs set`",
+    },
+    "console-consumer": {"": "`muster consume`"},
+    "console-producer": {"": "`muster produce`"},
+    "consumer-groups": {
+        "": "`muster groups`, `muster offsets`",
+        "--list": "`muster groups list`",
+        "--describe": "`muster groups describe GROUP`, `muster groups lag GROUP`",
+        "--members": "`muster groups members GROUP`",
+        "--state": "`muster groups list`",
+        "--reset-offsets": "`muster groups reset`",
+        "--delete": "`muster groups delete`",
+        "--delete-offsets": "`muster offsets delete`",
+        "--export": "`muster offsets export`",
+    },
+    "delete-records": {"": "`muster topics trim`"},
+    "dump-log": {"": "`muster logs dump`"},
+    "get-offsets": {"": "`muster topics describe`"},
+    "log-dirs": {"": "`muster topics list`, `muster cluster` show bytes"},
+    "mirror-maker": {"": "`muster pipeline replicate` translates offsets; records it copies not"},
+    "server-start": {"": "`muster serve --config FILE`"},
+    "server-stop": {"": "SIGTERM to `muster serve`"},
+    "storage": {"": "`muster serve` makes its data directory itself"},
+    "streams-application-reset": {"": "`muster groups reset`"},
+    "topics": {
+        "": "`muster topics`",
+        "--list": "`muster topics list`",
+        "--describe": "`muster topics describe`",
+        "--create": "`muster topics create`",
+        "--alter": "`muster topics grow`",
+        "--delete": "`muster topics delete`",
+    },
+}
+"""Apache's tool, without its kafka- -> option -> what does that; "" is the tool alone."""
+
+_NICKNAMES = {
+    "consumer-group": "consumer-groups",
+    "console-consume": "console-consumer",
+    "console-produce": "console-producer",
+    "dump-log-segments": "dump-log",
+}
+_SIMILAR = {
+    "cat": "read",
+    "check": "validate",
+    "drop": "remove",
+    "edit": "alter",
+    "info": "show",
+    "modify": "alter",
+    "move": "seek",
+    "new": "add",
+    "nodes": "brokers",
+    "ps": "status",
+    "publish": "send",
+    "quotas": "users",
+    "rm": "remove",
+    "rollback": "recover",
+    "run": "start",
+    "save": "backup",
+    "ping": "health",
+    "verify": "validate",
+    "view": "show",
+}
+"""A word -> another that means the same, where the first is not known."""
+
+
+def instead(noun: str, word: str, rest: Sequence[str], commands: Iterable[str]) -> str | None:
+    """What to type instead of ``muster NOUN WORD REST``; None where that is not known.
+
+    ``noun`` may be empty. ``commands`` are those that there are, as ``groups reset`` or ``top``.
+    """
+    if not noun and (told := _of_tool(word, rest)):
+        return told
+    same = [f"`muster {name}`" for name in commands if name.split()[1:] == [word]]
+    similar = _SIMILAR.get(word, "")
+    return (
+        AFTER.get(noun, {}).get(word)
+        or ANYWHERE.get(word)
+        or ", ".join(same)
+        or AFTER.get(noun, {}).get(similar)
+        or ANYWHERE.get(similar)
+    )
+
+
+def _of_tool(word: str, rest: Sequence[str]) -> str | None:
+    name = word.removesuffix(".sh").removesuffix(".bat")
+    is_apaches = name.startswith("kafka-")
+    name = name.removeprefix("kafka-")
+    options = TOOLS.get(_NICKNAMES.get(name, name))
+    if options is None or not (is_apaches or "-" in name):
+        return None
+    # the last one named says most: --describe --members
+    known = [option for option in options if option and option in rest]
+    return options[known[-1] if known else ""]
