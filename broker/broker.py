@@ -38,9 +38,11 @@ from broker.metrics.trends import Trends
 from broker.net.advertised import Advertised
 from broker.net.limits import limits_of
 from broker.net.long_requests import LongRequests
+from broker.net.seekers import Seekers
 from broker.net.server import Server
 from broker.net.sockets import Bind, CannotListen, Sockets, bind
 from broker.net.turn_writes import TurnWrites
+from broker.net.unsupported import Unsupported
 from broker.time import Time
 from broker.topics.cleaner_checkpoint import CleanerCheckpoint
 from broker.topics.cleaning import Cleaning
@@ -232,6 +234,8 @@ class Broker:
         config = self.config
         self.disk_reads = DiskReads(self.time)
         """The threads for reads that wait for the disk."""
+        unsupported = Unsupported(self.time)
+        seekers = Seekers(unsupported, self._has_member)
         self.advertised = Advertised(config, self.registry.node_id)
         self.config_changes = ConfigChanges(
             config, self.registry, self.logs, self.topics, self._settings_changed
@@ -256,6 +260,8 @@ class Broker:
             slicer=self.slicer,
             worker=self.worker,
             disk_reads=self.disk_reads,
+            unsupported=unsupported,
+            seekers=seekers,
         )
         self.server = Server(
             services,
@@ -264,6 +270,8 @@ class Broker:
             writes=self.writes,
             long=LongRequests(self.slicer, self.worker, self.spawn),
             disk_reads=self.disk_reads,
+            unsupported=unsupported,
+            seekers=seekers,
             time=self.time,
             watchdog=self.watchdog,
             internal_errors=self.internal_errors,
@@ -392,6 +400,14 @@ class Broker:
         self.server.configure(limits_of(self.config))
         offsets = self.logs.settings(OFFSETS_TOPIC)
         self.groups.configure(runtime_settings(self.config, offsets))
+
+    def _has_member(self, group_id: str, client_id: str, host: str) -> bool:
+        view = self.groups.view_of(group_id)
+        if view is None:
+            return True  # it may have: its groups are not loaded
+        group = view.groups.get(group_id)
+        members = () if group is None else group.members.values()
+        return any((each.client_id, each.client_host) == (client_id, host) for each in members)
 
     def _offsets_flush_messages(self) -> int:
         settings = self.logs.settings(OFFSETS_TOPIC) or self.config.topic_defaults

@@ -26,12 +26,15 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 def _handle(services: Services, request: Request) -> None:
     version = request.api_version
+    request.connection.lookups += 1
     if version >= 3:
         value = request.value
         for name in ("client_software_name", "client_software_version"):
             if not _SOFTWARE.fullmatch(value[name]):
                 request.respond({"error_code": INVALID_REQUEST, "api_keys": []})
                 return
+        name, its_version = value["client_software_name"], value["client_software_version"]
+        request.connection.software = f"{name} {its_version}"
     body = _body(version, tuple(services.served.values()))
     header = response_header(API.key, version, request.correlation_id)
     request.complete(b"".join((struct.pack(">i", len(header) + len(body)), header, body)))

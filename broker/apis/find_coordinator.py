@@ -31,9 +31,14 @@ logger = structlog.get_logger(__name__)
 
 _GROUP = 0
 _KEY_TYPES = {1: "transaction", 2: "share group"}
+_ADVICE = {
+    1: "transactions are not served: leave transactional.id out",
+    2: "share groups are not served: use a consumer",
+}
 
 
 def _handle(services: Services, request: Request) -> Steps:
+    request.connection.lookups += 1
     value = request.value
     batched = request.api_version >= 4
     keys = value["coordinator_keys"]
@@ -74,10 +79,13 @@ def _find(
     if key_type != _GROUP:
         kind = _KEY_TYPES.get(key_type, f"type {key_type}")
         code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED if key_type == 1 else INVALID_REQUEST
+        advice = _ADVICE.get(key_type, f"there is no coordinator for keys of {kind}")
+        services.unsupported.asked(request.connection, API.name, advice)
         return _error(key, code, f"This broker has no coordinator for {kind} keys.")
     if not made:
         message = "The offsets topic could not be created; see the broker's log."
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
+    services.seekers.asked(request.connection, key)
     node = services.advertised.node(request)
     return {
         "key": key,

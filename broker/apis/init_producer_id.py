@@ -24,6 +24,8 @@ logger = structlog.get_logger(__name__)
 
 def _handle(services: Services, request: Request) -> None:
     if request.value["transactional_id"] is not None:
+        advice = "transactions are not served: leave transactional.id out"
+        services.unsupported.asked(request.connection, API.name, advice)
         code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         request.respond({"error_code": code, "producer_id": -1, "producer_epoch": -1})
         return

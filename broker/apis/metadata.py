@@ -51,6 +51,7 @@ Found = Topic | dict[str, Any]
 
 
 def _handle(services: Services, request: Request) -> Steps | None:
+    request.connection.lookups += 1
     value = request.value
     version = request.api_version
     asked = value["topics"]

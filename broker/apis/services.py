@@ -18,6 +18,8 @@ from broker.loop.worker import Worker
 from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
 from broker.net.request import ServedApi
+from broker.net.seekers import Seekers
+from broker.net.unsupported import Unsupported
 from broker.time import Time
 from broker.topics.config_changes import ConfigChanges
 from broker.topics.logs import LogManager
@@ -58,3 +60,7 @@ class Services:
     """The thread for pure work that takes long."""
     disk_reads: DiskReads
     """Threads for reads of what the page cache has not."""
+    unsupported: Unsupported
+    """What clients ask for in vain."""
+    seekers: Seekers
+    """Clients that may get nowhere with their group."""

@@ -43,6 +43,7 @@ class BrokerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yields each family."""
         yield from self._requests()
+        yield from self._process()
         yield from self._groups()
         yield from self._offsets()
         yield from self._shards()
@@ -81,6 +82,16 @@ class BrokerCollector(Collector):
             "Connections closed because of what their peer sent.",
             value=server.protocol_errors,
         )
+        unsupported = CounterMetricFamily(
+            "muster_unsupported_requests_total",
+            "What clients asked for in vain.",
+            labels=["api"],
+        )
+        for api, count in server.unsupported.counts.items():
+            unsupported.add_metric([api], count)
+        yield unsupported
+
+    def _process(self) -> Iterator[Metric]:
         long_pieces = CounterMetricFamily(
             "muster_long_pieces_total", "Pieces of work above 20 ms.", labels=["work"]
         )

@@ -29,6 +29,7 @@ from protocol.buffer import Buffer
 from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, ProtocolError
 from protocol.framing import BadFrame, Framer
 from protocol.headers import MIN_REQUEST_BYTES, decode_request_header
+from protocol.messages import BY_KEY
 
 if TYPE_CHECKING:
     from broker.net.server import Server
@@ -86,12 +87,15 @@ class Connection(asyncio.Protocol):
         "handling",
         "last_active_s",
         "local_port",
+        "lookups",
         "muted_at_s",
+        "opened_s",
         "peer",
         "read_ns",
         "requests",
         "sending",
         "server",
+        "software",
         "taken_bytes",
         "ticks_ns",
     )
@@ -104,8 +108,8 @@ class Connection(asyncio.Protocol):
         """Nothing more is read, handled or written."""
         self.handling: Request | None = None
         """The request whose handler runs now; its answer needs no call of `answered`."""
-        self.requests = 0
-        """Handled so far."""
+        self.requests = self.lookups = 0
+        """Handled so far; of these, ApiVersions, Metadata and FindCoordinator."""
         self.bytes_in = self.bytes_out = 0
         """Replies counted when they are handed to the transport."""
         self._transport: asyncio.Transport
@@ -132,7 +136,9 @@ class Connection(asyncio.Protocol):
         """The peer's address as Kafka shows it, such as ``/127.0.0.1``."""
         self.peer = ""
         """The peer's address and port, for log lines."""
-        self.last_active_s = server.now_s
+        self.software = ""
+        """The client's name and version as ApiVersions has them since version 3."""
+        self.opened_s = self.last_active_s = server.now_s
         self.ticks_ns = server.time.ticks_ns
         """`Time.ticks_ns`, where a request finds it with one look."""
         self.read_ns: int = 0
@@ -514,10 +520,17 @@ class Connection(asyncio.Protocol):
 
     def _unserved(self, frame: bytes, start: int) -> None:
         """Answers an ApiVersions of a version we do not know; closes on anything else unknown."""
-        key, version, correlation_id = struct.unpack_from(">hhi", frame, start)
+        key, version, correlation_id, size = struct.unpack_from(">hhih", frame, start)
+        if key in BY_KEY and key != _API_VERSIONS_KEY:
+            if size > 0:
+                self._learn_client_id(frame[start + 10 : start + 10 + size], size)
+            self.server.unserved(self, key, version)
+            self.drain()
+            return
         if key != _API_VERSIONS_KEY:
             self.refuse(ProtocolError(f"API key {key} version {version} is not served"))
             return
+        self.lookups += 1
         route = self._routes[_API_VERSIONS_KEY << 16]
         request = self.handling = Request(self, route, correlation_id, "", frame, len(frame))
         row = route.served

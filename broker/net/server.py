@@ -24,8 +24,11 @@ from broker.net.limits import Limits
 from broker.net.long_requests import LongRequests
 from broker.net.partial_requests import PartialRequests
 from broker.net.request import Route, ServedApi
+from broker.net.seekers import Seekers
 from broker.net.turn_writes import TurnWrites
+from broker.net.unsupported import Unsupported
 from broker.time import Time
+from protocol.messages import BY_KEY
 
 logger = structlog.get_logger(__name__)
 
@@ -45,6 +48,8 @@ class Server:
         writes: TurnWrites,
         long: LongRequests,
         disk_reads: DiskReads,
+        unsupported: Unsupported,
+        seekers: Seekers,
         time: Time,
         watchdog: Watchdog,
         internal_errors: InternalErrors,
@@ -60,6 +65,8 @@ class Server:
         """Where requests are worked off that are not answered at once."""
         self.disk_reads = disk_reads
         """Reads of what the page cache has not."""
+        self.unsupported, self._seekers = unsupported, seekers
+        """What clients ask for in vain."""
         self.time = time
         self.watchdog = watchdog
         self.internal_errors = internal_errors
@@ -160,6 +167,17 @@ class Server:
         logger.warning("connection refused", peer=connection.peer, reason=reason)
         return False
 
+    def unserved(self, connection: Connection, key: int, version: int) -> None:
+        """A client asks for an API, or a version, that is not served; its connection is closed."""
+        self.protocol_errors += 1
+        row = self.served.get(key)
+        if row is None:
+            advice = f"version {version} came, and this broker does not serve the API"
+        else:
+            served = f"{row.min_version} to {row.max_version}"
+            advice = f"version {version} came, and this broker serves {served}"
+        self.unsupported.asked(connection, BY_KEY[key].name, advice)
+
     def forget(self, connection: Connection) -> None:
         """A connection is gone."""
         if connection not in self.connections:
@@ -189,6 +207,7 @@ class Server:
         """Closes connections that are idle, do not read, are gone, or stalled."""
         now_s = self.now_s
         self._look_for_unread(now_s)
+        self._seekers.look(self.connections, now_s)
         for connection in list(self.unread):
             if connection.peer_is_gone():
                 connection.abort()

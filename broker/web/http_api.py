@@ -31,6 +31,7 @@ from broker.web.topic_views import (
     readers,
     topic_summary,
     topic_view,
+    unsupported_rows,
 )
 
 DAY_MS = 86_400_000
@@ -155,7 +156,9 @@ class GroupsApi:
 
     async def of_broker(self, _request: Request) -> Response:
         """The broker itself."""
-        return JSONResponse({**broker_view(self.sources), "apis": list(api_rows(self.sources))})
+        sources = self.sources
+        beside = {"apis": list(api_rows(sources)), "unsupported": list(unsupported_rows(sources))}
+        return JSONResponse({**broker_view(sources), **beside})
 
     async def clients(self, _request: Request) -> Response:
         """Who sends how much."""

@@ -19,6 +19,9 @@ from broker.web.health import health
 from protocol.errors import NAMES
 from protocol.messages import BY_KEY
 
+UNSUPPORTED_MAX = 100
+"""Clients of which is shown what they asked for in vain."""
+
 
 def topic_summary(entry: TopicLogs) -> View:
     """A topic in a line."""
@@ -102,6 +105,20 @@ def broker_view(sources: Sources) -> View:
         "cpu_ms": int(sources.time.cpu_s() * 1000),
         "trends": {name: list(ring.values) for name, ring in trends.rates.items()},
     }
+
+
+def unsupported_rows(sources: Sources) -> Iterator[View]:
+    """What clients asked for in vain, who asked last first."""
+    for wanted in sources.server.unsupported.wanted()[:UNSUPPORTED_MAX]:
+        yield {
+            "api": wanted.api,
+            "client_id": wanted.client_id,
+            "host": wanted.host,
+            "software": wanted.software,
+            "advice": wanted.advice,
+            "count": wanted.count,
+            "last_ms": wanted.last_ms,
+        }
 
 
 def api_rows(sources: Sources) -> Iterator[View]:

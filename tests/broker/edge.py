@@ -26,9 +26,11 @@ from broker.net.advertised import Advertised
 from broker.net.limits import Limits
 from broker.net.long_requests import LongRequests
 from broker.net.request import ServedApi
+from broker.net.seekers import Seekers
 from broker.net.server import Server
 from broker.net.sockets import bind
 from broker.net.turn_writes import TurnWrites
+from broker.net.unsupported import Unsupported
 from broker.time import Time
 from broker.topics.partition import Partition
 from broker.topics.registry import Topic
@@ -127,6 +129,8 @@ class EdgeBroker:
         )
         served = SERVED if served is None else served
         disk_reads = DiskReads(self.time)
+        self.unsupported = Unsupported(self.time)
+        self.seekers = Seekers(self.unsupported, lambda *_: False)
         config = Config({"listeners": "PLAINTEXT://127.0.0.1:0"})
         self.advertised = Advertised(config, 1)
         self.server = Server(
@@ -136,6 +140,8 @@ class EdgeBroker:
             writes=writes,
             long=LongRequests(self.slicer, self.worker, self.spawn),
             disk_reads=disk_reads,
+            unsupported=self.unsupported,
+            seekers=self.seekers,
             time=self.time,
             watchdog=self.watchdog,
             internal_errors=errors,
@@ -172,6 +178,8 @@ class EdgeBroker:
             slicer=self.slicer,
             worker=self.worker,
             disk_reads=disk_reads,
+            unsupported=self.unsupported,
+            seekers=self.seekers,
         )
 
     async def ensure_offsets_topic(self) -> bool:

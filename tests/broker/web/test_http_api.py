@@ -36,6 +36,7 @@ OF_THE_PAGE = {
     "BROKER",
     "TRENDS",
     "API",
+    "UNSUPPORTED",
     "EVENT",
 }
 """Tables that tests/broker/web/test_live.py reads."""

@@ -19,6 +19,7 @@ from broker.time import Time
 from broker.web import live
 from broker.web.live import Channel, Client, Row, Source
 from broker.web.search_names import search_names
+from protocol.messages.find_coordinator import API as FIND_COORDINATOR
 from protocol.messages.produce import API as PRODUCE
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
@@ -213,13 +214,17 @@ async def test_the_broker(tmp_path: Path) -> None:
         await seen.client.commit("readers", 0)
         await seen.broker.trends.sample()
         await seen.broker.trends.sample()
+        key = {"key_type": 1, "coordinator_keys": ["tx"]}
+        await seen.client.call(FIND_COORDINATOR.key, 4, **key)
         told = (await seen.get("/api/broker")).json()
         async with watching(seen, "broker") as stream:
-            assert set(stream.head) | {"apis"} == set(told) == table_of("BROKER")
+            assert set(stream.head) | {"apis", "unsupported"} == set(told) == table_of("BROKER")
     assert told["commits"] == 1
     assert told["groups"] == 1
     assert set(told["trends"]) == table_of("TRENDS")
     assert all(told["trends"].values())
+    (unsupported,) = told["unsupported"]
+    assert set(unsupported) == table_of("UNSUPPORTED")
     assert [set(each) for each in told["apis"]] == [table_of("API")] * len(told["apis"])
     assert "OffsetCommit" in [each["api"] for each in told["apis"]]
 

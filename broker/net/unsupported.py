@@ -1,0 +1,91 @@
+"""What clients ask for in vain: APIs, versions and keys that this broker does not serve.
+
+A client that gets no answer it can use often says nothing to its user. So each such request is
+counted by API, and a log line an hour names the API for each client. Shown in `/metrics` and
+`/api/broker`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from broker.net.peer import display_client_id
+from broker.time import Time
+from protocol.messages import BY_KEY
+
+SAID_EVERY_MS = 3_600_000
+CLIENTS_MAX = 1000
+"""Pairs of client and API that are remembered; those that asked longest ago go first."""
+
+logger = structlog.get_logger(__name__)
+
+
+class Asking(Protocol):
+    """The connection of a client."""
+
+    client_id: str
+    client_host: str
+    software: str
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What one client asked for in vain."""
+
+    api: str
+    client_id: str
+    host: str
+    software: str
+    """Its name and version, where it gave them (KIP-511)."""
+    advice: str
+    """What is not served, and what to do."""
+    count: int
+    last_ms: int
+    """Wall clock."""
+    said_ms: int
+    """When a line was written last; monotonic clock."""
+
+
+class Unsupported:
+    """Counts, and says once an hour, what each client asks for in vain."""
+
+    def __init__(self, time: Time) -> None:
+        self._time = time
+        self.counts = dict.fromkeys((api.name for api in BY_KEY.values()), 0)
+        """By API."""
+        self._wanted: dict[tuple[str, str, str], Wanted] = {}
+        """By API, client id and host; who asked last is at the end."""
+
+    def asked(self, connection: Asking, api: str, advice: str) -> None:
+        """A client asks for ``api``; ``advice`` says what is not served, and what to do."""
+        self.counts[api] += 1
+        now = self._time.now()
+        client_id = display_client_id(connection.client_id)
+        key = (api, client_id, connection.client_host)
+        wanted = self._wanted.pop(key, None)
+        if wanted is None:
+            said_ms = now.mono_ms - SAID_EVERY_MS
+            wanted = Wanted(*key, connection.software, advice, 0, now.wall_ms, said_ms)
+        self._wanted[key] = wanted
+        if len(self._wanted) > CLIENTS_MAX:
+            del self._wanted[next(iter(self._wanted))]
+        wanted.software, wanted.advice = connection.software, advice
+        wanted.count += 1
+        wanted.last_ms = now.wall_ms
+        if now.mono_ms - wanted.said_ms >= SAID_EVERY_MS:
+            wanted.said_ms = now.mono_ms
+            logger.warning(
+                "a client asks in vain",
+                api=api,
+                client_id=client_id,
+                host=connection.client_host,
+                software=wanted.software,
+                advice=advice,
+            )
+
+    def wanted(self) -> list[Wanted]:
+        """By client, who asked last first."""
+        return list(reversed(self._wanted.values()))

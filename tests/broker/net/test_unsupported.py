@@ -1,0 +1,308 @@
+"""What clients ask for in vain: each is counted, and named once an hour to the operator."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from broker.net import seekers
+from broker.net.unsupported import CLIENTS_MAX, SAID_EVERY_MS, Unsupported
+from protocol.errors import INVALID_REQUEST, NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+from protocol.headers import encode_request_header
+from protocol.messages.api_versions import API as API_VERSIONS
+from protocol.messages.consumer_group_heartbeat import API as CONSUMER_GROUP_HEARTBEAT
+from protocol.messages.describe_groups import API as DESCRIBE_GROUPS
+from protocol.messages.fetch import API as FETCH
+from protocol.messages.find_coordinator import API as FIND_COORDINATOR
+from protocol.messages.init_producer_id import API as INIT_PRODUCER_ID
+from tests.broker.edge import Client, eventually
+from tests.broker.hand_time import HandTime
+from tests.broker.seen import Seen, seeing
+
+SOFTWARE = {"client_software_name": "librdkafka", "client_software_version": "2.16.0"}
+
+
+@pytest.fixture
+def lines() -> Iterator[list[Any]]:
+    structlog.reset_defaults()
+    with capture_logs() as written:
+        yield written
+
+
+def said(lines: list[Any]) -> list[Any]:
+    return [line for line in lines if line["event"] == "a client asks in vain"]
+
+
+async def client_of(seen: Seen, client_id: str = "billing") -> Client:
+    """A new connection that has said who it is."""
+    client = await Client.connect(seen.broker.sockets.addresses()[0][1])
+    client.client_id = client_id
+    assert (await client.call(API_VERSIONS.key, 3, **SOFTWARE))["error_code"] == NONE
+    return client
+
+
+async def find(client: Client, group_id: str, key_type: int = 0) -> int:
+    """Asks for a coordinator; the error."""
+    reply = await client.call(
+        FIND_COORDINATOR.key, 4, key_type=key_type, coordinator_keys=[group_id]
+    )
+    code: int = reply["coordinators"][0]["error_code"]
+    return code
+
+
+def pass_s(seen: Seen, seconds: int) -> None:
+    """Time passes, and the server looks around as it does each second."""
+    seen.time.move(seconds * 1000)
+    seen.broker.server.now_s = seen.time.now().mono_ms // 1000
+    seen.broker.server.look_around()
+
+
+# -- requests
+
+
+async def asks_for_the_new_protocol(seen: Seen) -> None:
+    client = await client_of(seen)
+    header = encode_request_header(CONSUMER_GROUP_HEARTBEAT.key, 1, 7, client.client_id)
+    body = CONSUMER_GROUP_HEARTBEAT.encode_request(1, {"group_id": "g", "member_id": "m"})
+    client.send_raw(struct.pack(">i", len(header) + len(body)) + header + body)
+    assert await client.closed_by_peer()
+
+
+async def test_an_api_that_is_not_served_is_named_once_an_hour(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with seeing(tmp_path) as seen:
+        for _ in range(3):
+            await asks_for_the_new_protocol(seen)
+
+        (line,) = said(lines)
+        assert line == {
+            "event": "a client asks in vain",
+            "log_level": "warning",
+            "api": "ConsumerGroupHeartbeat",
+            "client_id": "billing",
+            "host": "/127.0.0.1",
+            "software": "librdkafka 2.16.0",
+            "advice": "version 1 came, and this broker does not serve the API",
+        }
+        scrape = await seen.scrape()
+        assert scrape["muster_unsupported_requests_total", "api=ConsumerGroupHeartbeat"] == 3
+        assert scrape["muster_unsupported_requests_total", "api=EndTxn"] == 0, (
+            "there from the start"
+        )
+        seen.time.move(SAID_EVERY_MS)
+        await asks_for_the_new_protocol(seen)
+        assert len(said(lines)) == 2
+
+
+async def test_the_first_request_of_a_connection_names_its_client_too(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with seeing(tmp_path) as seen:
+        client = await Client.connect(seen.broker.sockets.addresses()[0][1])
+        header = encode_request_header(FETCH.key, 3, 1, "old one")
+        client.send_raw(
+            struct.pack(">i", len(header)) + header[:2] + struct.pack(">h", 99) + header[4:]
+        )
+        assert await client.closed_by_peer()
+
+        (line,) = said(lines)
+        assert (line["api"], line["client_id"]) == ("Fetch", "old one")
+        assert line["advice"] == "version 99 came, and this broker serves 0 to 18"
+
+
+async def test_transactions_and_share_groups_are_named(tmp_path: Path, lines: list[Any]) -> None:
+    async with seeing(tmp_path) as seen:
+        client = await client_of(seen, "payer")
+
+        assert await find(client, "tx", 1) == TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert await find(client, "share", 2) == INVALID_REQUEST
+        wanted = {"transactional_id": "tx", "transaction_timeout_ms": 1000}
+        reply = await client.call(INIT_PRODUCER_ID.key, 4, **wanted)
+        assert reply["error_code"] == TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+        assert [(line["api"], line["advice"]) for line in said(lines)] == [
+            ("FindCoordinator", "transactions are not served: leave transactional.id out"),
+            ("InitProducerId", "transactions are not served: leave transactional.id out"),
+        ]
+        (first, second) = (await seen.get("/api/broker")).json()["unsupported"]
+        assert (first["api"], second["api"]) == ("InitProducerId", "FindCoordinator")
+        assert second == {
+            "api": "FindCoordinator",
+            "client_id": "payer",
+            "host": "/127.0.0.1",
+            "software": "librdkafka 2.16.0",
+            "advice": "share groups are not served: use a consumer",
+            "count": 2,
+            "last_ms": seen.time.now().wall_ms,
+        }
+
+
+async def test_a_new_version_of_api_versions_is_no_request_in_vain(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with seeing(tmp_path) as seen:
+        client = await client_of(seen)
+        header = encode_request_header(API_VERSIONS.key, 0, 1, "newer")
+        client.send_raw(
+            struct.pack(">i", len(header)) + header[:2] + struct.pack(">h", 99) + header[4:]
+        )
+
+        await client.receive_raw()
+        assert said(lines) == []
+
+
+def test_no_more_clients_are_remembered_than_there_is_room_for() -> None:
+    class Asking:
+        client_host, software = "/127.0.0.1", ""
+
+        def __init__(self, number: int) -> None:
+            self.client_id = f"client-{number}"
+
+    unsupported = Unsupported(HandTime())
+    for number in range(CLIENTS_MAX + 5):
+        unsupported.asked(Asking(number), "EndTxn", "no")
+
+    wanted = unsupported.wanted()
+    assert len(wanted) == CLIENTS_MAX
+    assert wanted[0].client_id == f"client-{CLIENTS_MAX + 4}"
+    assert unsupported.counts["EndTxn"] == CLIENTS_MAX + 5
+
+
+# -- clients that find their coordinator and ask nothing of it
+
+
+async def test_a_client_that_asks_nothing_of_its_coordinator_is_named(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with seeing(tmp_path) as seen:
+        bootstrap, other = await client_of(seen), await client_of(seen)
+        for client in (bootstrap, bootstrap, other):
+            assert await find(client, "invoices") == NONE
+        pass_s(seen, seekers.PATIENCE_S - 1)
+        assert said(lines) == []
+
+        pass_s(seen, 1)
+
+        (line,) = said(lines)
+        assert line["api"] == "ConsumerGroupHeartbeat"
+        assert line["client_id"] == "billing"
+        assert line["software"] == "librdkafka 2.16.0"
+        assert line["advice"].startswith(
+            "it found the coordinator of group 'invoices' and asks nothing"
+        )
+        assert line["advice"].endswith("set group.protocol=classic")
+        scrape = await seen.scrape()
+        assert scrape["muster_unsupported_requests_total", "api=ConsumerGroupHeartbeat"] == 1
+        pass_s(seen, 60)
+        assert len(said(lines)) == 1
+
+
+async def joins(seen: Seen, client: Client) -> None:
+    """On a connection of its own, as librdkafka does."""
+    await (await client_of(seen)).join_alone("invoices")
+
+
+async def describes(seen: Seen, client: Client) -> None:
+    await (await client_of(seen)).call(DESCRIBE_GROUPS.key, 5, groups=["invoices"])
+
+
+async def commits(seen: Seen, client: Client) -> None:
+    assert await client.commit("invoices", 1) == NONE
+
+
+async def goes(seen: Seen, client: Client) -> None:
+    client.close()
+    await eventually(lambda: len(seen.broker.server.connections) == 1)
+
+
+@pytest.mark.parametrize("does", [joins, describes, commits, goes])
+async def test_a_client_that_goes_on_or_goes_is_not_named(
+    tmp_path: Path, lines: list[Any], does: Any
+) -> None:
+    async with seeing(tmp_path) as seen:
+        client = await client_of(seen)
+        assert await find(client, "invoices") == NONE
+        await does(seen, client)
+
+        pass_s(seen, seekers.PATIENCE_S + 1)
+
+        assert said(lines) == []
+
+
+async def test_a_connection_that_is_not_new_is_no_start_of_a_consumer(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with seeing(tmp_path) as seen:
+        client = await client_of(seen)
+        pass_s(seen, seekers.NEW_S + 1)
+        assert await find(client, "invoices") == NONE
+        pass_s(seen, seekers.PATIENCE_S + 1)
+
+        assert said(lines) == []
+
+
+async def test_a_member_that_looks_for_its_coordinator_again_is_not_named(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with seeing(tmp_path) as seen:
+        member = await client_of(seen)
+        await member.join_alone("invoices")
+        pass_s(seen, seekers.PATIENCE_S * 2)
+        again = await client_of(seen)
+        assert await find(again, "invoices") == NONE
+
+        pass_s(seen, seekers.PATIENCE_S + 1)
+
+        assert said(lines) == []
+
+
+async def test_a_real_consumer_of_the_new_protocol_is_named(
+    tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka's application hears nothing of it, neither a message nor an error."""
+    async with seeing(tmp_path) as seen:
+        monkeypatch.setattr(seekers, "PATIENCE_S", 1)
+        heard: list[object] = []
+        settings = {
+            "bootstrap.servers": f"127.0.0.1:{seen.broker.sockets.addresses()[0][1]}",
+            "client.id": "new-protocol",
+            "group.id": "invoices",
+            "group.protocol": "consumer",
+            "error_cb": heard.append,
+        }
+        done = threading.Event()
+
+        def consume() -> None:
+            consumer = confluent_kafka.Consumer(settings)
+            consumer.subscribe(["orders"])
+            while not done.is_set():
+                message = consumer.poll(0.05)
+                heard.extend([] if message is None else [message])
+            consumer.close()
+
+        consuming = asyncio.ensure_future(asyncio.to_thread(consume))
+        requests = seen.broker.server.errors[FIND_COORDINATOR.key]
+        await eventually(lambda: requests[NONE] > 1)
+
+        def looked() -> bool:
+            pass_s(seen, 1)
+            return bool(said(lines))
+
+        await eventually(looked)
+        done.set()
+        await consuming
+
+        (line,) = said(lines)
+        assert line["client_id"] == "new-protocol"
+        assert line["software"].startswith("confluent-kafka-python ")
+        assert heard == []
