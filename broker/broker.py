@@ -35,6 +35,7 @@ from broker.metrics.lag import Lags
 from broker.metrics.sources import Sources
 from broker.metrics.totals import Metrics
 from broker.metrics.trends import Trends
+from broker.metrics.verdicts import Verdicts
 from broker.net.advertised import Advertised
 from broker.net.limits import limits_of
 from broker.net.long_requests import LongRequests
@@ -288,6 +289,16 @@ class Broker:
             self.time,
             self.background,
         )
+        self.verdicts = Verdicts(
+            self.config,
+            self.groups,
+            self.lags,
+            self.journal,
+            self.slicer,
+            self.internal_errors,
+            self.time,
+            self.background,
+        )
         self.sources = Sources(
             config=self.config,
             time=self.time,
@@ -300,6 +311,7 @@ class Broker:
             journal=self.journal,
             lags=self.lags,
             trends=self.trends,
+            verdicts=self.verdicts,
             fatal=lambda: self.fatal,
             cleaning=self.cleaning,
             pulse=self.pulse,

@@ -141,6 +141,9 @@ class OffsetsView(Protocol):
     def has_offsets(self, group_id: str) -> bool:
         """Whether anything is committed in the group."""
 
+    def has_more_than(self, group_id: str, count: int) -> bool:
+        """Whether the group has more than so many offsets."""
+
     def topics(self, group_id: str) -> Collection[str]:
         """The topics in which the group has offsets: live, like ``groups``."""
 

@@ -30,7 +30,7 @@ class Judgement:
     """What is wrong with a group, the worst first."""
 
     def __init__(self, facts: GroupFacts, marks: Iterable[Mark]) -> None:
-        self._facts = facts
+        self.facts = facts
         self.marks: Sequence[Mark] = sorted(marks, key=_worst_first)
         """The findings before they have words."""
 
@@ -43,8 +43,8 @@ class Judgement:
     def worst(self) -> Finding:
         """The finding that gives the group its verdict; what is well where nothing is wrong."""
         if not self.marks:
-            return nothing_wrong(self._facts)
-        return finding(self.marks[0], self._facts)
+            return nothing_wrong(self.facts)
+        return finding(self.marks[0], self.facts)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -54,7 +54,7 @@ class Judgement:
     def first(self, count: int) -> Iterator[Finding]:
         """The worst so many of them."""
         for mark in islice(self.marks, count):
-            yield finding(mark, self._facts)
+            yield finding(mark, self.facts)
 
     def of_partition(self, topic: str, partition: int) -> Verdict:
         """That of one partition."""

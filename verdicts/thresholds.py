@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-PREFIX = "group.verdict."
-
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
@@ -38,13 +36,13 @@ class Thresholds:
 
 
 SETTINGS: Mapping[str, str] = {
-    f"{PREFIX}blocked.ms": "blocked_ms",
-    f"{PREFIX}stalled.ms": "stalled_ms",
-    f"{PREFIX}dead.letter.ms": "dead_letter_ms",
-    f"{PREFIX}flapping.ms": "flapping_ms",
-    f"{PREFIX}flapping.returns": "flapping_returns",
-    f"{PREFIX}flapping.rebalances": "flapping_rebalances",
-    f"{PREFIX}abandoned.ms": "abandoned_ms",
-    f"{PREFIX}lagging.ms": "lagging_ms",
+    "group.verdict.blocked.ms": "blocked_ms",
+    "group.verdict.stalled.ms": "stalled_ms",
+    "group.verdict.dead.letter.ms": "dead_letter_ms",
+    "group.verdict.flapping.ms": "flapping_ms",
+    "group.verdict.flapping.returns": "flapping_returns",
+    "group.verdict.flapping.rebalances": "flapping_rebalances",
+    "group.verdict.abandoned.ms": "abandoned_ms",
+    "group.verdict.lagging.ms": "lagging_ms",
 }
 """Setting -> field of `Thresholds`."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from broker.config.config_table import BROKER, BROKER_NAME_OF_TOPIC_SETTING, LIST, TOPIC, Setting
 from broker.config.config_value import BadValue
 from broker.config.protection import Unprotected, protects
+from verdicts.thresholds import SETTINGS
 
 _STATIC_DEFAULTS = ("message.format.version",)
 """Topic settings whose default Kafka fixes at the start."""
@@ -21,6 +22,7 @@ DYNAMIC = frozenset(
     for topic, names in BROKER_NAME_OF_TOPIC_SETTING.items()
     if topic not in _STATIC_DEFAULTS
 ) | {
+    *SETTINGS,
     "log.cleaner.backoff.ms",
     "log.cleaner.dedupe.buffer.size",
     "log.cleaner.io.buffer.load.factor",

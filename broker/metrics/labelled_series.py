@@ -6,6 +6,7 @@ Nothing is counted here; docs/metrics.md has names, labels and meanings.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import gt, lt
 from typing import cast
 
 from broker.metrics.lag import MemberLag, PartitionLag, TopicPartition
@@ -30,6 +31,10 @@ class NativeView(View):
         self.now: Now = sources.time.now()
         family = families.family
         self._members = family("kafka_consumergroup_members", "Members of the group.")
+        self._verdict = family("muster_group_verdict", "1 for the verdict of the group.")
+        self._outside = family(
+            "muster_group_offset_out_of_range", "1 where the committed offset is outside its log."
+        )
         self._generation = family("muster_consumergroup_generation", "Generation of the group.")
         self._state_age = family(
             "muster_consumergroup_state_seconds", "For how long the group has been in its state."
@@ -112,8 +117,10 @@ class NativeView(View):
         """Its members, generation and the time in its state."""
         self._group = label("consumergroup", seen.group_id)
         group = seen.group
-        if group is None or not self.families.has_room(3):
+        if group is None or not self.families.has_room(4):
             return
+        verdict = self.sources.verdicts.of(seen.hosted, group).verdict
+        self._verdict.add(f'{self._group},verdict="{verdict}"', 1)
         self._members.add(self._group, len(group.members))
         self._generation.add(self._group, group.generation_id)
         age_s = state_age_s(group, self.now)
@@ -126,7 +133,7 @@ class NativeView(View):
         owners: dict[TopicPartition, MemberView],  # noqa: ARG002 - other views want them
     ) -> None:
         """Committed offset, lag in records and in seconds of each."""
-        topics, partitions, offsets, _, _, records, ages, approximate, committed, expires = zip(
+        topics, partitions, offsets, starts, ends, records, ages, inexact, committed, expires = zip(
             *lags, strict=True
         )
         self._sum += sum(offsets)
@@ -136,6 +143,9 @@ class NativeView(View):
         self._oldest_ms = max(known([self._oldest_ms, *ages]), default=None)
         if not self.families.has_room(3 * len(lags)):
             return
+        if None in ends or any(map(lt, offsets, starts)) or any(map(gt, offsets, ends)):
+            self._add_outside(lags)
+            records = tuple([lag.lag for lag in lags])
         start, end = f'{{{self._group},partition="', f'",{label("topic", topics[0])}}} '
         places = [f"{start}{partition}{end}" for partition in partitions]
         name = "kafka_consumergroup_current_offset"
@@ -158,11 +168,20 @@ class NativeView(View):
                 if value is not None
             ]
         )
-        if True in approximate:
+        if True in inexact:
             name = "muster_consumergroup_lag_seconds_approximate"
             self._approximate.add_lines(
-                [f"{name}{at}1\n" for at, value in zip(places, approximate, strict=True) if value]
+                [f"{name}{at}1\n" for at, value in zip(places, inexact, strict=True) if value]
             )
+
+    def _add_outside(self, lags: Sequence[PartitionLag]) -> None:
+        """Offsets that are not in their log."""
+        for lag in lags:
+            is_above = lag.lag is not None and lag.lag < 0
+            if (is_above or lag.lost) and self.families.has_room(1):
+                side = "above" if is_above else "below"
+                at = f'partition="{lag.partition}",{label("topic", lag.topic)},side="{side}"'
+                self._outside.add(f"{self._group},{at}", 1)
 
     def end_topic(self, topic: str) -> None:
         """What is one a group and topic."""

@@ -51,7 +51,7 @@ class PartitionLag(NamedTuple):
     """None, as the end: this broker has no such partition."""
     log_end_offset: int | None
     records: int | None
-    """From the committed offset, or the log's start if that is later, to the end."""
+    """From the committed offset, or the log's start if that is later, to the end; at least 0."""
     age_ms: int | None
     """Age of the first unread record; 0 when there is none, None until it has been looked up."""
     approximate: bool
@@ -60,6 +60,19 @@ class PartitionLag(NamedTuple):
     """Wall time of the commit."""
     expires_ms: int | None
     """Wall time from which on retention may drop the offset if nothing happens; None: never."""
+
+    @property
+    def lag(self) -> int | None:
+        """``records``; negative where the offset is above the end, as in Apache's tool."""
+        if self.log_end_offset is None or self.offset <= self.log_end_offset:
+            return self.records
+        return self.log_end_offset - self.offset
+
+    @property
+    def lost(self) -> int:
+        """Records below the log's start that were never read; they are in no lag."""
+        start = self.log_start_offset
+        return 0 if start is None else max(0, start - self.offset)
 
     @property
     def seconds(self) -> float | None:

@@ -19,6 +19,7 @@ from broker.loop.worker import Worker
 from broker.metrics.lag import Lags
 from broker.metrics.totals import Metrics
 from broker.metrics.trends import Trends
+from broker.metrics.verdicts import Verdicts
 from broker.net.advertised import Advertised
 from broker.net.server import Server
 from broker.time import Time
@@ -47,6 +48,8 @@ class Sources:
     """Why groups rebalanced."""
     lags: Lags
     trends: Trends
+    verdicts: Verdicts
+    """What is wrong with groups."""
     fatal: Callable[[], str | None]
     """Why the broker can't go on, None while it can."""
     cleaning: Cleaning

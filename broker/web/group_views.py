@@ -13,6 +13,7 @@ from typing import Any
 from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import PartitionLag
 from broker.metrics.sources import Sources
+from broker.web.verdict_views import findings_of, never_committed, verdict_of
 from coordinator.calls import Now
 from coordinator.events import AssignedMember
 from coordinator.group_journal import GroupJournal
@@ -24,6 +25,8 @@ from coordinator.signs import awaited, silent_ms
 from offsets.cache import CachedOffset
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
 from protocol.errors import NAMES, ProtocolError
+from verdicts.judge import Judgement
+from verdicts.names import Verdict
 
 View = dict[str, Any]
 
@@ -45,6 +48,7 @@ def summary(
         "rebalances": 0 if journal is None else journal.count - 1,
         "last_rebalance_ms": None if last is None else last.began_ms,
         "last_why": None if last is None else last.detail,
+        **verdict_of(sources, hosted, group),
     }
 
 
@@ -64,15 +68,19 @@ def group_head(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
     }
 
 
-def group_view(sources: Sources, hosted: HostedGroups | None, group_id: str) -> View | None:
+def group_view(
+    sources: Sources, hosted: HostedGroups | None, group_id: str, judgement: Judgement | None
+) -> View | None:
     """A group as it is now; None if there is none."""
     group = None if hosted is None else hosted.core.view.groups.get(group_id)
-    if hosted is None or group is None:
+    if hosted is None or group is None or judgement is None:
         return None
     now = sources.time.now()
-    offsets = list(offset_rows(sources, hosted, group_id))
+    offsets = list(offset_rows(sources, hosted, group_id, judgement))
     return {
         **group_head(sources, hosted, group),
+        **verdict_of(sources, hosted, group),
+        **findings_of(judgement),
         "members": [member_view(group, member, now) for member in group.members.values()],
         "pending_members": list(group.pending),
         "lag": _sum_of_lags(iter(offsets)),
@@ -82,11 +90,16 @@ def group_view(sources: Sources, hosted: HostedGroups | None, group_id: str) -> 
 
 
 def journal_view(
-    sources: Sources, hosted: HostedGroups | None, group_id: str, last: int
+    sources: Sources,
+    hosted: HostedGroups | None,
+    group_id: str,
+    last: int,
+    judgement: Judgement | None,
 ) -> View | None:
     """A group's journal, the last rebalances only; None where neither it nor the group exists."""
     view = journal_head(sources, hosted, group_id)
     if view is not None:
+        view |= findings_of(judgement)
         view["rebalances"] = [make() for _, make in rebalances(sources, hosted, group_id, last)]
     return view
 
@@ -132,14 +145,18 @@ def rebalances(
     ]
 
 
-def offset_rows(sources: Sources, hosted: HostedGroups, group_id: str) -> Iterator[View]:
-    """The committed offsets of a group, with the lag of each."""
+def offset_rows(
+    sources: Sources, hosted: HostedGroups, group_id: str, judgement: Judgement
+) -> Iterator[View]:
+    """The committed offsets of a group with the lag of each, then what was never committed."""
     for lag in sources.lags.of_group(hosted, group_id):
         entry = hosted.core.view.offsets.get(group_id, lag.topic, lag.partition)
-        yield offset_view(lag, entry)
+        yield offset_view(lag, entry, judgement.of_partition(lag.topic, lag.partition))
+    for _, row in never_committed(judgement):
+        yield row
 
 
-def offset_view(lag: PartitionLag, entry: CachedOffset | None) -> View:
+def offset_view(lag: PartitionLag, entry: CachedOffset | None, verdict: Verdict) -> View:
     """One committed offset with its lag; ``entry`` for its metadata."""
     return {
         "topic": lag.topic,
@@ -147,10 +164,12 @@ def offset_view(lag: PartitionLag, entry: CachedOffset | None) -> View:
         "offset": lag.offset,
         "log_start_offset": lag.log_start_offset,
         "log_end_offset": lag.log_end_offset,
-        "lag": lag.records,
+        "lag": lag.lag,
+        "lost_records": lag.lost,
         "lag_seconds": lag.seconds,
         "metadata": (entry.metadata or None) if entry is not None else None,
         "committed_ms": lag.committed_ms,
+        "verdict": verdict,
     }
 
 
@@ -221,7 +240,7 @@ def _owned(protocol_type: str | None, assignment: bytes) -> View:
 
 
 def _sum_of_lags(rows: Iterator[View]) -> int:
-    return sum(row["lag"] or 0 for row in rows)
+    return sum(max(0, row["lag"] or 0) for row in rows)
 
 
 # --------------------------------------------------------------------------------------- journal

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from broker.cores.groups.runtime import HostedGroups
 from broker.cores.hosted_shard import Phase
 from broker.loop.slices import Slicer
 from broker.metrics.lag import readable
@@ -33,6 +34,7 @@ from broker.web.topic_views import (
     topic_view,
     unsupported_rows,
 )
+from verdicts.judge import Judgement
 
 DAY_MS = 86_400_000
 _PREFIX = b"/api/groups/"
@@ -90,12 +92,24 @@ class GroupsApi:
                 last = int(request.query_params.get("last", "64"))
             except ValueError:
                 return refused(400, "last: write a number")
-            view = journal_view(self.sources, hosted, group_id, max(last, 0))
+            judgement = await self._judged(hosted, group_id)
+            view = journal_view(self.sources, hosted, group_id, max(last, 0), judgement)
         else:
-            view = group_view(self.sources, hosted, group_id)
+            judgement = await self._judged(hosted, group_id)
+            view = group_view(self.sources, hosted, group_id, judgement)
         if view is None:
             return refused(404, f"group {group_id}: there is none; /api/groups lists them")
         return JSONResponse(view)
+
+    async def _judged(self, hosted: HostedGroups | None, group_id: str) -> Judgement | None:
+        """A group judged anew; None if there is none."""
+        group = None if hosted is None else hosted.core.view.groups.get(group_id)
+        if hosted is None or group is None:
+            return None
+        slices = self.sources.slicer.work("/api")
+        judgement = await self.sources.verdicts.judged(hosted, group, slices)
+        slices.end()
+        return judgement
 
     async def expiring(self, request: Request) -> Response:
         """The offsets that retention will drop soon, with the reason."""

@@ -34,12 +34,17 @@ from broker.web.topic_views import (
     readers,
     topic_summary,
 )
+from broker.web.verdict_views import findings_of, never_committed, verdict_of
 from coordinator.read_only import GroupView, MemberView
 from offsets.cache import CachedOffset
+from verdicts.judge import Judgement
+from verdicts.names import Verdict
 
 REBALANCES_SHOWN = 24
 LOOKUP_S_MAX = 0.2
 """How long a look may wait for ages of unread records; what comes later is in the next one."""
+JUDGED_EVERY_S = 5.0
+"""So often the group that is watched is judged: its sentences say how long ago something was."""
 
 
 def find(sources: Sources, watch: str) -> Source | None:
@@ -118,7 +123,9 @@ class Groups(Source):
                     self._unread[group.group_id] = found
                 since_ms = found[1] if lag and found is not None else None
                 journal = sources.journal.group(group.group_id)
+                held = sources.verdicts.of(hosted, group)
                 token = (
+                    held,
                     group.state,
                     group.generation_id,
                     tuple(group.members),  # a static member's id changes with its client
@@ -144,11 +151,22 @@ class OneGroup(Source):
     def __init__(self, sources: Sources, group_id: str) -> None:
         self.sources = sources
         self.group_id = group_id
+        self._judgement: Judgement | None = None
+        self._judged_s = 0.0
 
     async def prepare(self, slices: Slices) -> None:
-        """Have looked up how old the first unread records are; a busy group's change always."""
+        """Judge it, and have looked up how old the first unread records are.
+
+        A busy group's ages change always; what is said of it changes every few seconds only.
+        """
         found = self._group()
-        if found is not None:
+        if found is None:
+            self._judgement = None
+        else:
+            now_s = self.sources.time.monotonic_s()
+            if self._judgement is None or now_s - self._judged_s >= JUDGED_EVERY_S:
+                self._judged_s = now_s
+                self._judgement = await self.sources.verdicts.judged(*found, slices)
             for _ in self.sources.lags.ask(found[0], self.group_id):
                 if slices.over:
                     await slices.pause()
@@ -176,7 +194,7 @@ class OneGroup(Source):
             if awaited["awaits"] is not None:  # a span, which would change with every look
                 awaited["awaits"].pop("remaining_ms")
                 _without_spans(awaited["awaits"]["members"])
-            head |= awaited
+            head |= awaited | verdict_of(self.sources, *found) | findings_of(self._judgement)
             head["state_since_ms"] = _steady(awaited["state_since_ms"])
             head["lag"] = self.sources.lags.records_of(found[0], self.group_id)
             head["pending_members"] = list(found[1].pending)
@@ -220,16 +238,23 @@ class OneGroup(Source):
 
     def _offsets(self, hosted: HostedGroups) -> Iterator[Row]:
         cache = hosted.core.view.offsets
+        judgement = self._judgement
         wall_ms = self.sources.time.now().wall_ms
         for lag in self.sources.lags.of_group(hosted, self.group_id):
             since_ms = None
             if lag.records and lag.seconds is not None:
                 since_ms = _steady(wall_ms - round(lag.seconds * 1000))
             ends = (lag.log_start_offset, lag.log_end_offset)
-            token = (lag.offset, lag.committed_ms, ends, since_ms)
+            verdict = Verdict.OK
+            if judgement is not None:
+                verdict = judgement.of_partition(lag.topic, lag.partition)
+            token = (lag.offset, lag.committed_ms, ends, since_ms, verdict)
             entry = cache.get(self.group_id, lag.topic, lag.partition)
-            make = partial(_offset, lag, entry, since_ms)
+            make = partial(_offset, lag, entry, verdict, since_ms)
             yield Row("offset", f"{lag.topic}-{lag.partition}", token, make)
+        for facts, row in () if judgement is None else never_committed(judgement):
+            place = f"{facts.topic}-{facts.partition}"
+            yield Row("offset", place, None, partial(_with_point, row, None))
 
 
 def _rebalance(make: Callable[[], View]) -> View:
@@ -246,8 +271,14 @@ def _without_spans(awaited: list[View]) -> None:
             each["last_heard_ms"] = _steady(each["last_heard_ms"])
 
 
-def _offset(lag: PartitionLag, entry: CachedOffset | None, since_ms: int | None) -> View:
-    row = offset_view(lag, entry)
+def _offset(
+    lag: PartitionLag, entry: CachedOffset | None, verdict: Verdict, since_ms: int | None
+) -> View:
+    return _with_point(offset_view(lag, entry, verdict), since_ms)
+
+
+def _with_point(row: View, since_ms: int | None) -> View:
+    """The row with a point in time in place of the span that grows by itself."""
     del row["lag_seconds"]
     row["unread_since_ms"] = since_ms
     return row

@@ -1,4 +1,4 @@
-"""The HTTP side put together: its routes, who may ask, its live events and the charts' samples.
+"""The HTTP side put together: its routes, who may ask, live events, the charts' samples, verdicts.
 
 Imported only once the broker listens: the stack takes longer to import than a broker to start.
 """
@@ -28,6 +28,7 @@ class Site:
 
     def __init__(self, bound: socket.socket, host: str, sources: Sources) -> None:
         self._trends = sources.trends
+        self._verdicts = sources.verdicts
         self.live = Live(lambda watch: find(sources, watch), sources.time, sources.slicer)
         more = [*PageFiles().routes(), *routes(sources), Route("/api/live", self.live)]
         served = application(lambda: health(sources), lambda: render(sources), more)
@@ -36,14 +37,16 @@ class Site:
         self._server = HttpServer(bound, timed(served, sources.watchdog), hosts, sources.time)
 
     def start(self) -> None:
-        """Begins to accept connections and to sample, in the running loop."""
+        """Begins to accept connections, to sample and to judge, in the running loop."""
         self._trends.start()
+        self._verdicts.start()
         self._server.start()
 
     async def stop(self) -> None:
         """Ends what is watched, then the server and its connections."""
         try:
             await self._trends.stop()
+            await self._verdicts.stop()
             await self.live.stop()
         finally:
             await self._server.stop()

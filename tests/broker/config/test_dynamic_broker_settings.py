@@ -16,6 +16,7 @@ from protocol.records.batch import CREATE_TIME, LOG_APPEND_TIME
 from tests.broker.config.orders import Orders, orders_of, records
 from tests.broker.config.served import GROUP, Test
 from tests.broker.edge import Client, eventually
+from verdicts.thresholds import SETTINGS, Thresholds
 
 OFFSETS = "__consumer_offsets"
 
@@ -74,6 +75,33 @@ async def test_producers_are_forgotten_when_they_were_idle_so_long(tmp_path: Pat
         await orders.alter_broker({"producer.id.expiration.ms": "9000"})
         await orders.broker.maintenance.run_retention()
         assert len(orders.log.producers) == 0
+
+
+@reconfigures(
+    "group.verdict.abandoned.ms",
+    "group.verdict.blocked.ms",
+    "group.verdict.dead.letter.ms",
+    "group.verdict.flapping.ms",
+    "group.verdict.flapping.rebalances",
+    "group.verdict.flapping.returns",
+    "group.verdict.lagging.ms",
+    "group.verdict.stalled.ms",
+)
+async def test_groups_are_judged_by_the_thresholds_that_were_altered(tmp_path: Path) -> None:
+    async with orders_of(tmp_path) as orders:
+        for name, field in SETTINGS.items():
+            await orders.alter_broker({name: "7"})
+            assert orders.broker.verdicts.thresholds() == Thresholds(**{field: 7})
+            await orders.alter_broker({name: None})
+
+        await orders.fill()
+        await orders.served.client.commit(GROUP, 1)
+        orders.pass_ms(10)
+        for at_most, verdict in ((None, "OK"), ("9", "ABANDONED")):
+            await orders.alter_broker({"group.verdict.abandoned.ms": at_most})
+            await orders.broker.verdicts.judge_all()
+            group = orders.served.hosted.core.view.groups[GROUP]
+            assert orders.broker.verdicts.of(orders.served.hosted, group).verdict == verdict
 
 
 @reconfigures(

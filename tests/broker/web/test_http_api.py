@@ -175,6 +175,7 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         await seen.client.commit(GROUP, 1)
         await seen.client.commit("readers", 1)
         summary = await got(seen, "/api/groups")
+        outside = await got(seen, "/api/groups/readers")
         waiting = member.send_join(["orders", "u"])  # alone, so that it ends at once
         await member.lead(waiting, {})
         for topics in (["orders"], ["u"]):
@@ -198,6 +199,7 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
     seen_fields = {
         "SUMMARY": summary["groups"][0],
         "GROUP": group,
+        "FINDING": outside["findings"][0],
         "AWAITS": preparing["awaits"],
         "AWAITED": preparing["awaits"]["members"][0],
         "MEMBER": group["members"][0],

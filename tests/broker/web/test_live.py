@@ -164,7 +164,11 @@ async def test_one_group_with_its_tables(tmp_path: Path) -> None:
             assert stream.head["state"] == "Empty"
             (offset,) = stream.tables["offset"].values()
             assert set(offset) == table_of("OFFSET") - {"lag_seconds"} | {"unread_since_ms"}
-            assert set(stream.tables["journal"][""]) == table_of("JOURNAL")
+            in_head = {"findings", "more_findings"}
+            assert set(stream.tables["journal"][""]) == table_of("JOURNAL") - in_head
+            assert [each["verdict"] for each in stream.head["findings"]] == ["OUT_OF_RANGE"]
+            assert (stream.head["verdict"], offset["verdict"]) == ("OUT_OF_RANGE", "OUT_OF_RANGE")
+            assert offset["lag"] == -5
             await seen.client.commit("a/b <c>", 9)
             key = f"{offset['topic']}-{offset['partition']}"
             await stream.until("9", lambda: stream.tables["offset"][key]["offset"] == 9)

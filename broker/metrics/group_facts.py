@@ -1,0 +1,242 @@
+"""The facts by which a group is judged, gathered from its shard, the logs, and what is remembered.
+
+A look at a group goes in steps of at most BLOCK partitions or one member, so that its caller can
+give others their turn between two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from broker.cores.groups.runtime import HostedGroups
+from broker.metrics.lag import BLOCK, Lags
+from broker.metrics.progress import Arrivals, Look, Mark, Progress, unread_since
+from broker.metrics.record_times import Key
+from broker.topics.partition import Partition
+from coordinator.calls import Now
+from coordinator.events import Cause
+from coordinator.journal import Journal
+from coordinator.read_only import GroupView
+from coordinator.signs import silent_ms
+from coordinator.states import State
+from verdicts.facts import AwaitedFacts, GroupFacts, MemberFacts, PartitionFacts, ReturnFacts
+
+LOSSES = frozenset(
+    {Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.SYNC_TIMED_OUT, Cause.JOIN_TIMED_OUT}
+)
+"""Rebalances that count for FLAPPING. A group that grows has others: new members join, and
+cooperative assignors give partitions up in a rebalance of their own."""
+LOOK_UP_EVERY_MS = 30_000
+"""So often the record at which a group that moves is late is looked up; one that stands, once."""
+
+Owners = dict[str, dict[int, str]]
+"""Member id by topic and partition."""
+
+
+class GroupLooks:
+    """Looks at groups, and remembers what the next look needs."""
+
+    def __init__(self, lags: Lags, journal: Journal) -> None:
+        self.progress = Progress()
+        self.arrivals = Arrivals()
+        self._lags = lags
+        self._journal = journal
+        self._time = lags.time
+
+    def facts(
+        self, hosted: HostedGroups, group: GroupView, lagging_ms: int
+    ) -> Generator[int, None, GroupFacts]:
+        """The facts about a group now, step by step; yields how much each step looked at."""
+        now = self._time.now()
+        owners = yield from self._owners(group)
+        partitions: list[PartitionFacts] = []
+        looks: dict[str, Look] = {}
+        group_id = group.group_id
+        committed = list(hosted.core.view.offsets.topics(group_id))
+        for topic in dict.fromkeys([*committed, *owners]):
+            entry = self._lags.logs.topics.get(topic)
+            there: Sequence[Partition] = () if entry is None else entry.partitions
+            look = looks[topic] = self.progress.look(group_id, topic, now.wall_ms)
+            found = _Topic(topic, there, owners.get(topic, {}), look)
+            if entry is not None:
+                found.topic_id = entry.topic.topic_id
+                found.marks = self.arrivals.mark(found.topic_id, there, now.wall_ms, lagging_ms)
+            for commits in hosted.core.view.offsets.commits(group_id, topic, BLOCK):
+                rows = list(commits)
+                partitions += self._committed(group_id, found, rows, now.wall_ms)
+                yield len(rows)
+            partitions += _without_commits(found)
+            yield len(found.owners)
+        self.progress.keep(group_id, looks)
+        return self._group(group, partitions, now)
+
+    def _owners(self, group: GroupView) -> Generator[int, None, Owners]:
+        """Whose each partition is; nobody's while the group rebalances."""
+        owners: Owners = {}
+        if group.state is not State.STABLE:
+            return owners
+        for member in list(group.members.values()):
+            for topic, partitions in (self._lags.owned_by(group, member) or {}).items():
+                owners.setdefault(topic, {}).update(dict.fromkeys(partitions, member.member_id))
+            yield 1
+        return owners
+
+    def _committed(
+        self,
+        group_id: str,
+        found: _Topic,
+        rows: Sequence[tuple[int, int, int, int]],
+        now_ms: int,
+    ) -> list[PartitionFacts]:
+        """Partitions with a committed offset."""
+        late: list[Key] = []
+        facts = []
+        for partition, offset, committed_ms, _ in rows:
+            if not 0 <= partition < len(found.there):
+                facts.append(PartitionFacts(found.topic, partition, offset))
+                continue
+            at = found.there[partition]
+            start, end = at.log.log_start_offset, at.high_watermark
+            place = found.look.at(partition, offset, committed_ms, start, end)
+            since_ms = timestamp_ms = None
+            if place.first_unread < end:
+                key = (found.topic_id, partition, place.first_unread)
+                timestamp_ms = self._timestamp(group_id, key, now_ms)
+                since_ms = unread_since(found.marks, place, timestamp_ms, now_ms)
+                if since_ms <= found.marks[0].at_ms and (place.is_still or found.is_due):
+                    late.append(key)
+            stands_ms = None if place.stands_ms < 0 else place.stands_ms
+            if stands_ms is not None and timestamp_ms is not None:
+                stands_ms = max(stands_ms, min(timestamp_ms, now_ms))
+            facts.append(
+                PartitionFacts(
+                    found.topic,
+                    partition,
+                    offset,
+                    start,
+                    end,
+                    committed_ms if committed_ms >= 0 else None,
+                    place.moved_ms,
+                    stands_ms,
+                    since_ms,
+                    found.owners.get(partition),
+                )
+            )
+        if late:
+            self._lags.times.ask(group_id, late, found.there, now_ms)
+        return facts
+
+    def _timestamp(self, group_id: str, key: Key, now_ms: int) -> int | None:
+        """That of its first unread record, or of the one before; None while neither is known."""
+        times = self._lags.times
+        time = times.known(key)
+        if time is None:
+            time, _ = times.before(group_id, key, now_ms)
+        return None if time.timestamp_ms < 0 else time.timestamp_ms
+
+    def _group(
+        self, group: GroupView, partitions: Sequence[PartitionFacts], now: Now
+    ) -> GroupFacts:
+        journal = self._journal.group(group.group_id)
+        losses = [
+            each for each in (() if journal is None else journal.rebalances) if each.cause in LOSSES
+        ]
+        return GroupFacts(
+            group=group.group_id,
+            state=group.state.value,
+            state_since_ms=_state_since(group, now),
+            protocol_type=group.protocol_type,
+            members=[
+                MemberFacts(
+                    each.member_id,
+                    each.group_instance_id,
+                    each.client_id,
+                    each.client_host,
+                    silent_ms(each, now),
+                    each.session_timeout_ms,
+                )
+                for each in group.members.values()
+            ],
+            partitions=partitions,
+            subscribed=group.subscribed_topics,
+            awaits=_awaits(group, now),
+            returns=self._returns(group.group_id, now),
+            rebalances_ms=[each.began_ms for each in losses],
+            last_why=losses[-1].detail if losses else None,
+        )
+
+    def _returns(self, group_id: str, now: Now) -> list[ReturnFacts]:
+        """Clients that came back under new ids, and members that changed what they want."""
+        found = [
+            ReturnFacts(each.member_id, each.client_id, each.client_host, tuple(each.recent_ms))
+            for each in self._journal.returning(group_id)
+        ]
+        journal = self._journal.group(group_id)
+        for each in () if journal is None else journal.changed.values():
+            at_ms = tuple(now.wall_ms - (now.mono_ms - mono_ms) for mono_ms in each.recent_mono_ms)
+            client = (each.member_id, each.client_id, each.client_host)
+            found.append(ReturnFacts(*client, at_ms, has_new_id=False, why=each.detail))
+        return found
+
+
+class _Topic:
+    """A topic at a look at a group."""
+
+    __slots__ = ("is_due", "look", "marks", "owners", "there", "topic", "topic_id")
+
+    def __init__(
+        self, topic: str, there: Sequence[Partition], owners: dict[int, str], look: Look
+    ) -> None:
+        self.topic = topic
+        self.there = there
+        self.owners = owners
+        self.look = look
+        self.topic_id = b""
+        self.marks: Sequence[Mark] = ()
+        before_ms = look.before.seen_ms
+        self.is_due = before_ms // LOOK_UP_EVERY_MS != look.now_ms // LOOK_UP_EVERY_MS
+        """Whether this is the first look within the time of LOOK_UP_EVERY_MS."""
+
+
+def _without_commits(found: _Topic) -> list[PartitionFacts]:
+    """Partitions that a member owns and has never committed."""
+    committed = set(found.look.after.partitions)
+    facts = []
+    for partition, owner in sorted(found.owners.items()):
+        if partition in committed or not 0 <= partition < len(found.there):
+            continue
+        at = found.there[partition]
+        start, end = at.log.log_start_offset, at.high_watermark
+        kept = found.look.without_commit(partition, owner, end)
+        has_grown = kept.grown_ms >= 0
+        stands_ms = kept.grown_ms if has_grown else kept.seen_ms
+        facts.append(
+            PartitionFacts(
+                found.topic,
+                partition,
+                log_start=start,
+                log_end=end,
+                stands_since_ms=stands_ms if end > start else None,
+                owner=owner,
+                has_grown=has_grown,
+            )
+        )
+    return facts
+
+
+def _state_since(group: GroupView, now: Now) -> int:
+    """Since when it is in its state; a group with members has been since the broker loaded it.
+
+    Its members need time to come back after a start.
+    """
+    if group.state is State.EMPTY and group.state_timestamp_ms >= 0:
+        return min(group.state_timestamp_ms, now.wall_ms)
+    return now.wall_ms - (now.mono_ms - group.state_since_ms)
+
+
+def _awaits(group: GroupView, now: Now) -> AwaitedFacts | None:
+    waits = group.awaited()
+    if waits.deadline_ms is None:
+        return None
+    until_ms = now.wall_ms + max(0, waits.deadline_ms - now.mono_ms)
+    return AwaitedFacts(waits.phase, until_ms, waits.members)

@@ -1,0 +1,174 @@
+"""The judge of the broker: what is wrong with each group, and since when.
+
+Every group is looked at every five seconds, or less often with very many groups: judging may take
+one per cent of one core. What is asked in between gets what the last look found; a group that is
+asked for by itself is judged anew. What was remembered is gone with the process; the first looks
+after a start begin with the times in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import NamedTuple
+
+from broker.config.config import Config
+from broker.cores.groups.runtime import GroupRuntime, HostedGroups
+from broker.loop.background import Background
+from broker.loop.internal_errors import InternalErrors
+from broker.loop.slices import Slicer, Slices
+from broker.metrics.group_facts import GroupLooks
+from broker.metrics.lag import Lags, readable
+from broker.time import Time
+from coordinator.journal import Journal
+from coordinator.read_only import GroupView
+from verdicts.facts import GroupFacts
+from verdicts.judge import Judgement, judge
+from verdicts.names import Verdict
+from verdicts.thresholds import SETTINGS, Thresholds
+
+EVERY_S = 5.0
+_IDLE_PER_BUSY = 100
+"""How much longer the pause is than the work before it."""
+PARTITIONS_AT_ONCE = 500
+"""A group with more is judged in a thread, and is not judged where an answer can't wait."""
+
+
+class Held(NamedTuple):
+    """What was last found of a group."""
+
+    verdict: Verdict
+    since_ms: int
+    """Since when it has been so; for a new verdict the time of its finding, where that has one."""
+    sentence: str
+
+
+class Verdicts:
+    """Judges the groups of one broker from `start` to `stop`; used from the loop's thread."""
+
+    def __init__(
+        self,
+        config: Config,
+        groups: GroupRuntime,
+        lags: Lags,
+        journal: Journal,
+        slicer: Slicer,
+        internal_errors: InternalErrors,
+        time: Time,
+        background: Background,
+    ) -> None:
+        self._config = config
+        self._groups = groups
+        self._slicer = slicer
+        self._internal_errors = internal_errors
+        self._time = time
+        self._background = background
+        self.looks = GroupLooks(lags, journal)
+        self._held: dict[str, Held] = {}
+        """By group."""
+        self._pause_s = 0.0
+        """How long until the next round; the first one begins at once."""
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to judge, in the running loop."""
+        self._task = self._background.every(
+            "verdicts", lambda: self._pause_s, self._round, self._failed
+        )
+
+    async def stop(self) -> None:
+        """End it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _round(self) -> None:
+        self._pause_s = EVERY_S
+        self._pause_s = max(EVERY_S, _IDLE_PER_BUSY * await self.judge_all())
+
+    def _failed(self, error: Exception) -> None:
+        self._internal_errors.caught("observer", error)
+
+    # -- judging
+
+    async def judge_all(self) -> float:
+        """Judge every group; returns how long that held the loop, in slices."""
+        slices = self._slicer.work("verdicts")
+        seen: set[str] = set()
+        for hosted in readable(self._groups):
+            for group in list(hosted.core.view.groups.values()):
+                await self.judged(hosted, group, slices)
+                seen.add(group.group_id)
+                if slices.over:
+                    await slices.pause()
+        for group_id in [each for each in self._held if each not in seen]:
+            del self._held[group_id]
+            self.looks.progress.forget(group_id)
+        self.looks.arrivals.forget_unused()
+        return slices.end()
+
+    async def judged(self, hosted: HostedGroups, group: GroupView, slices: Slices) -> Judgement:
+        """Judge one group now."""
+        thresholds = self.thresholds()
+        steps = self.looks.facts(hosted, group, thresholds.lagging_ms)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                facts: GroupFacts = end.value
+                break
+            if slices.over:
+                await slices.pause()
+        now_ms = self._time.now().wall_ms
+        if len(facts.partitions) <= PARTITIONS_AT_ONCE:
+            judgement = judge(facts, thresholds, now_ms)
+        else:
+            work = self._time.in_thread(_judged_whole, facts, thresholds, now_ms)
+            judgement = await slices.beside(work)
+        self._hold(judgement, now_ms)
+        return judgement
+
+    def thresholds(self) -> Thresholds:
+        """From when on the rules speak, as the settings have it now."""
+        return Thresholds.of({name: self._config[name] for name in SETTINGS})
+
+    def _hold(self, judgement: Judgement, now_ms: int) -> Held:
+        group_id = judgement.facts.group
+        before = self._held.get(group_id)
+        worst = judgement.worst
+        since_ms = now_ms if worst.since_ms is None else worst.since_ms
+        if before is not None and before.verdict is worst.verdict:
+            since_ms = before.since_ms
+        held = self._held[group_id] = Held(worst.verdict, min(since_ms, now_ms), worst.sentence)
+        return held
+
+    # -- what is asked
+
+    def of(self, hosted: HostedGroups, group: GroupView) -> Held:
+        """What was last found of a group; one that has not been judged yet is judged now."""
+        held = self._held.get(group.group_id)
+        if held is not None:
+            return held
+        now_ms = self._time.now().wall_ms
+        if hosted.core.view.offsets.has_more_than(group.group_id, PARTITIONS_AT_ONCE):
+            return Held(Verdict.OK, now_ms, "not judged yet")
+        thresholds = self.thresholds()
+        facts = _at_once(self.looks.facts(hosted, group, thresholds.lagging_ms))
+        return self._hold(judge(facts, thresholds, now_ms), now_ms)
+
+
+def _at_once(steps: Generator[int, None, GroupFacts]) -> GroupFacts:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            facts: GroupFacts = end.value
+            return facts
+
+
+def _judged_whole(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
+    """In a thread: the judgement with its sentence and the verdicts of its partitions made."""
+    judgement = judge(facts, thresholds, now_ms)
+    judgement.worst  # noqa: B018 - it is worked out here
+    judgement.of_partition("", 0)
+    return judgement

@@ -1,0 +1,58 @@
+"""Verdicts as plain values for JSON; the fields are in docs/http-api.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from broker.cores.groups.runtime import HostedGroups
+from broker.metrics.sources import Sources
+from coordinator.read_only import GroupView
+from verdicts.facts import PartitionFacts
+from verdicts.judge import Judgement
+
+FINDINGS_MAX = 32
+"""Findings of a group that are shown; the others are counted."""
+
+View = dict[str, Any]
+
+
+def verdict_of(sources: Sources, hosted: HostedGroups, group: GroupView) -> View:
+    """What was last found of a group, in a line."""
+    held = sources.verdicts.of(hosted, group)
+    return {
+        "verdict": held.verdict,
+        "verdict_since_ms": held.since_ms,
+        "sentence": held.sentence,
+    }
+
+
+def findings_of(judgement: Judgement | None) -> View:
+    """All that is wrong with a group, the worst first; nothing for one that is gone."""
+    if judgement is None:
+        return {"findings": [], "more_findings": 0}
+    shown = [asdict(each) for each in judgement.first(FINDINGS_MAX)]
+    return {"findings": shown, "more_findings": len(judgement.marks) - len(shown)}
+
+
+def never_committed(judgement: Judgement) -> Iterator[tuple[PartitionFacts, View]]:
+    """The partitions that a member owns and has never committed, as rows beside its offsets."""
+    for each in judgement.facts.partitions:
+        if each.committed is None:
+            yield (
+                each,
+                {
+                    "topic": each.topic,
+                    "partition": each.partition,
+                    "offset": None,
+                    "log_start_offset": each.log_start,
+                    "log_end_offset": each.log_end,
+                    "lag": None,
+                    "lost_records": 0,
+                    "lag_seconds": None,
+                    "metadata": None,
+                    "committed_ms": None,
+                    "verdict": judgement.of_partition(each.topic, each.partition),
+                },
+            )

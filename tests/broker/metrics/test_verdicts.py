@@ -1,0 +1,604 @@
+"""The judge of the broker: groups of a whole broker by a clock that the test moves.
+
+Every five seconds of that clock the members heartbeat and the broker judges, as it does by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.config.config_table import BROKER
+from broker.metrics import progress, verdicts
+from broker.metrics.verdicts import Held
+from protocol.consumer_protocol import encode_assignment, encode_subscription
+from protocol.errors import NONE, REBALANCE_IN_PROGRESS
+from protocol.messages.delete_groups import API as DELETE_GROUPS
+from protocol.messages.join_group import API as JOIN_GROUP
+from protocol.messages.leave_group import API as LEAVE_GROUP
+from protocol.messages.sync_group import API as SYNC_GROUP
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
+from tests.broker.config.served import Served, serving
+from tests.broker.edge import Client
+from tests.broker.partitions import partition_of
+from verdicts.judge import Judgement
+from verdicts.thresholds import SETTINGS, Thresholds
+
+GROUP = "billing"
+LOOK_MS = 5000
+AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
+
+
+class Member:
+    """One member of a group that owns partitions of ``orders``, on a connection of its own."""
+
+    def __init__(self, trial: Trial, client: Client, member_id: str, generation: int) -> None:
+        self.trial = trial
+        self.client = client
+        self.member_id = member_id
+        self.generation = generation
+        self.beats = True
+
+    async def heartbeat(self) -> int:
+        return await self.client.heartbeat(GROUP, self.member_id, self.generation)
+
+    async def commit(self, offset: int, partition: int = 0) -> None:
+        mine = {"member_id": self.member_id, "generation_id": self.generation}
+        assert await self.trial.commit(offset, partition, self.client, **mine) == NONE
+
+    async def leave(self) -> None:
+        self.trial.members.remove(self)
+        left = [{"member_id": self.member_id, "group_instance_id": None}]
+        await self.client.call(LEAVE_GROUP.key, 3, group_id=GROUP, members=left)
+        self.client.close()
+
+
+class Trial:
+    """A broker, the members of one group, and the clock."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.broker = served.broker
+        self.members: list[Member] = []
+
+    async def join(self, *partitions: int, topic: str = "orders") -> Member:
+        """A group of one member, which owns these partitions."""
+        client = await Client.connect(self.broker.sockets.addresses()[0][1])
+        joined = await client.receive(self.send_join(client, topic=topic))
+        member = Member(self, client, joined["member_id"], joined["generation_id"])
+        self.members.append(member)
+        await self.sync(member, {member: partitions}, topic)
+        return member
+
+    def send_join(self, client: Client, member_id: str = "", topic: str = "orders") -> Any:
+        client.client_id = "app"
+        return client.send(
+            JOIN_GROUP.key,
+            3,
+            group_id=GROUP,
+            session_timeout_ms=45_000,
+            rebalance_timeout_ms=60_000,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": encode_subscription([topic])}],
+        )
+
+    async def sync(self, leader: Member, owned: dict[Member, Any], topic: str = "orders") -> None:
+        """The leader gives everybody their partitions; all ask for theirs."""
+        given = [
+            {"member_id": each.member_id, "assignment": encode_assignment({topic: list(mine)})}
+            for each, mine in owned.items()
+        ]
+        for each in [leader, *(each for each in owned if each is not leader)]:
+            synced = await each.client.call(
+                SYNC_GROUP.key,
+                3,
+                group_id=GROUP,
+                generation_id=each.generation,
+                member_id=each.member_id,
+                assignments=given if each is leader else [],
+            )
+            assert synced["error_code"] == NONE
+
+    async def join_two(self, first: Any, second: Any) -> tuple[Member, Member]:
+        """A group of two members."""
+        one = await self.join(*first)
+        client = await Client.connect(self.broker.sockets.addresses()[0][1])
+        handle = self.send_join(client)
+        while await one.heartbeat() != REBALANCE_IN_PROGRESS:
+            pass
+        again = await one.client.receive(self.send_join(one.client, one.member_id))
+        joined = await client.receive(handle)
+        one.generation = again["generation_id"]
+        two = Member(self, client, joined["member_id"], joined["generation_id"])
+        self.members.append(two)
+        await self.sync(one, {one: first, two: second})
+        return one, two
+
+    async def commit(
+        self, offset: int, partition: int = 0, client: Client | None = None, **mine: Any
+    ) -> int:
+        rows = [
+            {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
+        ]
+        reply = await (client or self.served.client).call(
+            8,
+            8,
+            group_id=GROUP,
+            generation_id_or_member_epoch=mine.get("generation_id", -1),
+            member_id=mine.get("member_id", ""),
+            topics=[{"name": "orders", "partitions": rows}],
+        )
+        code: int = reply["topics"][0]["partitions"][0]["error_code"]
+        return code
+
+    def produce(self, count: int, partition: int = 0, age_s: float = 0) -> None:
+        """Records made just now, or so long ago."""
+        at_ms = self.served.time.wall_ms - round(age_s * 1000)
+        records = [Record(index, at_ms, None, b"v") for index in range(count)]
+        partition_of(self.broker, "orders", partition).append(encode_batch(records), at_ms)
+
+    async def pass_s(self, seconds: float, each: Callable[[], Any] = lambda: None) -> None:
+        """Time goes on; ``each`` is what happens before every look, besides heartbeats."""
+        left_ms = round(seconds * 1000)
+        while left_ms > 0:
+            self.served.pass_ms(min(LOOK_MS, left_ms))
+            left_ms -= LOOK_MS
+            for member in self.members:
+                if member.beats:
+                    await member.heartbeat()
+            if (work := each()) is not None:
+                await work
+            await self.look()
+
+    async def look(self) -> None:
+        """What the broker does every five seconds, and what its threads do by then."""
+        await self.broker.verdicts.judge_all()
+        await self.broker.lags.times.settled()
+
+    def held(self) -> Held:
+        hosted = self.broker.groups.hosted_for(GROUP)
+        assert hosted is not None
+        return self.broker.verdicts.of(hosted, hosted.core.view.groups[GROUP])
+
+    @property
+    def verdict(self) -> str:
+        return self.held().verdict.value
+
+    async def judged(self) -> Judgement:
+        hosted = self.broker.groups.hosted_for(GROUP)
+        assert hosted is not None
+        group = hosted.core.view.groups[GROUP]
+        slices = self.broker.slicer.work("test")
+        return await self.broker.verdicts.judged(hosted, group, slices)
+
+    def ago(self, seconds: float) -> int:
+        return self.served.time.wall_ms - round(seconds * 1000)
+
+
+@asynccontextmanager
+async def trial_of(directory: Path, **settings: Any) -> AsyncIterator[Trial]:
+    async with serving(directory, {**AT_ONCE, **settings}) as served:
+        trial = Trial(served)
+        try:
+            yield trial
+        finally:
+            for member in trial.members:
+                member.client.close()
+
+
+# ------------------------------------------------------------------------------------ is well
+
+
+async def test_an_idle_group_is_ok_for_as_long_as_it_likes(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0)
+        trial.produce(5)
+        await member.commit(5)
+        await trial.pass_s(300, lambda: member.commit(5))
+        assert trial.verdict == "OK"
+
+        trial.produce(1)
+        await trial.pass_s(29)
+        assert trial.verdict == "OK", "what stands is counted from when a record waits"
+
+
+async def test_a_group_that_reads_along_is_ok(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0)
+        offset = 0
+
+        async def work() -> None:
+            nonlocal offset
+            trial.produce(10)
+            offset += 10
+            await member.commit(offset - 3)
+
+        await trial.pass_s(300, work)
+        assert trial.verdict == "OK"
+
+
+async def test_empty_partitions_that_nobody_commits_are_ok(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        await trial.join(0, 1, 2)
+        await trial.pass_s(300)
+        assert trial.verdict == "OK"
+
+
+async def test_a_batch_group_that_has_read_everything_is_ok(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0)
+        trial.produce(5)
+        await member.commit(5)
+        await member.leave()
+        await trial.pass_s(300)
+        assert trial.verdict == "OK"
+
+
+async def test_clients_that_assign_to_themselves_are_ok_while_they_read(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        offset = 0
+
+        async def work() -> None:
+            nonlocal offset
+            trial.produce(10)
+            offset += 10
+            await trial.commit(offset - 3)
+
+        await trial.pass_s(300, work)
+        assert trial.verdict == "OK"
+        await trial.pass_s(65)
+        assert trial.verdict == "ABANDONED"
+
+
+async def test_a_topic_that_is_not_subscribed_any_more_stalls_nobody(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        await trial.commit(0)
+        trial.produce(5)
+        await trial.broker.topics.create("payments", 1, {})
+        await trial.join(0, topic="payments")
+        await trial.pass_s(300)
+        assert trial.verdict == "OK"
+
+
+# ------------------------------------------------------------------------------------ stands
+
+
+async def test_a_stuck_member_that_goes_on_committing_the_same_offset(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0)
+        trial.produce(9)
+        await member.commit(5)
+        await trial.look()
+        since_ms = trial.ago(0)
+        await trial.pass_s(25, lambda: member.commit(5))
+        assert trial.verdict == "OK"
+        await trial.pass_s(10, lambda: member.commit(5))
+
+        held = trial.held()
+        assert (held.verdict, held.since_ms) == ("STALLED", since_ms)
+        assert "goes on committing the same offset" in held.sentence
+        assert member.member_id in held.sentence
+
+        await member.commit(6)
+        await trial.look()
+        assert trial.verdict == "OK", "one step is progress"
+
+
+async def test_a_silent_member(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0)
+        trial.produce(9)
+        await member.commit(5)
+        member.beats = False
+        await trial.pass_s(35)
+        assert trial.verdict == "STALLED"
+        assert "is silent: nothing heard for 35.0 s, its session ends in 10.0 s" in (
+            trial.held().sentence
+        )
+
+        await trial.pass_s(15)
+        assert trial.verdict == "OK", "it is out, and others may come"
+        await trial.pass_s(60)
+        assert trial.verdict == "ABANDONED"
+
+
+async def test_a_member_that_never_commits(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        trial.produce(9)
+        await trial.join(0)
+        await trial.pass_s(40)
+        assert trial.verdict == "STALLED"
+        assert "never a commit" in trial.held().sentence
+
+
+async def test_a_member_that_began_at_the_end(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        trial.produce(9)
+        member = await trial.join(0, 1)
+        trial.produce(1, 1)
+        await member.commit(1, 1)
+        await trial.pass_s(100)
+        assert trial.verdict == "OK", "nothing has come to orders:0 since"
+
+        trial.produce(1)
+        await trial.pass_s(40)
+        assert trial.verdict == "STALLED"
+
+
+async def test_one_partition_stands_while_its_neighbours_move(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0, 1, 2)
+        trial.produce(9)
+        await member.commit(5)
+        offset = 0
+
+        async def work() -> None:
+            nonlocal offset
+            for partition in (1, 2):
+                trial.produce(1, partition)
+                await member.commit(offset + 1, partition)
+            offset += 1
+
+        await trial.pass_s(40, work)
+        held = trial.held()
+        assert held.verdict == "DEAD_LETTER"
+        assert "orders:0 has stood at 5 since" in held.sentence
+        judged = await trial.judged()
+        assert [judged.of_partition("orders", each) for each in range(3)] == [
+            "DEAD_LETTER", "OK", "OK",
+        ]  # fmt: skip
+
+
+async def test_of_two_members_one_hangs(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        one, two = await trial.join_two([0], [1, 2])
+        for partition in (0, 1, 2):
+            trial.produce(9, partition)
+        await one.commit(1)
+        await two.commit(1, 1)
+        await two.commit(1, 2)
+        offset = 1
+
+        async def work() -> None:
+            nonlocal offset
+            trial.produce(1)
+            offset += 1
+            await one.commit(offset)
+
+        await trial.pass_s(40, work)
+        held = trial.held()
+        assert held.verdict == "STALLED"
+        assert two.member_id in held.sentence
+        assert "orders:1-2" in held.sentence
+        assert one.member_id not in held.sentence
+
+
+# ------------------------------------------------------------------------------------ the others
+
+
+async def test_a_rebalance_that_waits_for_a_member(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0)
+        client = await Client.connect(trial.broker.sockets.addresses()[0][1])
+        trial.send_join(client)
+        while await member.heartbeat() != REBALANCE_IN_PROGRESS:
+            pass
+        began_ms = trial.ago(0)
+        await trial.pass_s(5)
+        assert trial.verdict == "OK", "members hear of a rebalance by their next heartbeat"
+        await trial.pass_s(5)
+
+        held = trial.held()
+        assert (held.verdict, held.since_ms) == ("BLOCKED", began_ms)
+        assert f"waits for {member.member_id} on 127.0.0.1 until" in held.sentence
+        assert "it still heartbeats, 0.0 s ago, but does not rejoin" in held.sentence
+
+        member.beats = False
+        await trial.pass_s(30)
+        assert "nothing heard for 30.0 s" in trial.held().sentence
+        client.close()
+
+
+async def test_a_client_that_keeps_coming_back(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        await trial.commit(0)
+        for _ in range(4):
+            member = await trial.join(0)
+            await trial.pass_s(5)
+            await member.leave()
+            await trial.pass_s(5)
+
+        held = trial.held()
+        assert held.verdict == "FLAPPING"
+        assert "is a client that came back under a new id 3 times" in held.sentence
+        await trial.pass_s(300)
+        assert trial.verdict == "OK"
+
+
+async def test_a_group_that_grows_and_one_that_is_restarted_do_not_flap(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        await trial.commit(0)
+        for _ in range(2):
+            one, two = await trial.join_two([0], [1])
+            await trial.pass_s(5)
+            assert trial.verdict == "OK"
+            await two.leave()
+            await one.leave()
+
+
+async def test_an_offset_above_the_end_and_one_below_the_start(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        trial.produce(50)
+        assert await trial.commit(60) == NONE
+        await trial.look()
+        assert trial.verdict == "OUT_OF_RANGE"
+        assert "orders:0 is committed at 60, 10 records above the end" in trial.held().sentence
+
+        assert await trial.commit(10) == NONE
+        partition_of(trial.broker, "orders").log.delete_records(40)
+        await trial.look()
+        assert "its log begins at 40: 30 records are lost" in trial.held().sentence
+
+        assert await trial.commit(50) == NONE
+        await trial.look()
+        assert trial.verdict == "OK"
+
+
+async def test_a_group_that_nobody_is_in_any_more(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0)
+        trial.produce(9)
+        await member.commit(5)
+        await member.leave()
+        await trial.pass_s(55)
+        assert trial.verdict == "OK"
+        await trial.pass_s(10)
+        assert trial.verdict == "ABANDONED"
+
+
+async def test_a_group_whose_oldest_unread_record_is_old(tmp_path: Path) -> None:
+    """It moves, and is always a hundred records behind, of which one comes a second."""
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0)
+        offset = 0
+
+        async def work() -> None:
+            nonlocal offset
+            for second in range(5):
+                trial.produce(1, age_s=4 - second)
+            offset += 5
+            await member.commit(max(offset - 100, 0))
+
+        await trial.pass_s(60, work)
+        assert trial.verdict != "LAGGING"
+        await trial.pass_s(200, work)
+        assert trial.verdict == "LAGGING"
+        finding = (await trial.judged()).worst
+        assert finding.since_ms is not None
+        assert 95 <= (trial.ago(0) - finding.since_ms) / 1000 <= 130
+
+
+async def test_old_records_that_have_just_come_make_nobody_late(tmp_path: Path) -> None:
+    """As a copy of another topic has them."""
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0)
+        offset = 0
+
+        async def work() -> None:
+            nonlocal offset
+            trial.produce(10, age_s=86_400)
+            offset += 10
+            await member.commit(offset - 2)
+
+        await trial.pass_s(200, work)
+        assert trial.verdict == "OK"
+
+
+# ------------------------------------------------------------------------------- what is remembered
+
+
+async def test_a_verdict_holds_since_its_first_look(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        trial.produce(50)
+        assert await trial.commit(10) == NONE
+        partition_of(trial.broker, "orders").log.delete_records(40)
+        await trial.look()
+        since_ms = trial.ago(0)
+        await trial.pass_s(100)
+        assert trial.held().since_ms == since_ms
+
+
+async def test_a_group_is_judged_when_it_is_asked_for_before_any_look(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        assert await trial.commit(10) == NONE
+        assert trial.verdict == "OUT_OF_RANGE"
+
+
+async def test_a_restart_begins_with_the_times_of_the_log(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0)
+        trial.produce(9)
+        await member.commit(5)
+        stood_ms = trial.ago(0)
+        await member.leave()
+        await trial.pass_s(10)
+
+    async with trial_of(tmp_path) as trial:
+        trial.served.time.move(90_000)
+        await trial.look()
+        held = trial.held()
+        assert held.verdict == "ABANDONED"
+        assert stood_ms <= held.since_ms < trial.ago(80)
+
+
+async def test_members_have_time_to_come_back_after_a_restart(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0)
+        trial.produce(9)
+        await member.commit(5)
+        await trial.pass_s(20)
+
+    async with trial_of(tmp_path) as trial:
+        trial.served.time.wall_ms += 40_000  # while no broker ran
+        trial.members.append(
+            Member(trial, trial.served.client, member.member_id, member.generation)
+        )
+        await trial.pass_s(25)
+        assert trial.verdict == "LAGGING", "it has stood for long, and the broker runs for 25 s"
+        await trial.pass_s(10)
+        assert trial.verdict == "STALLED"
+
+
+async def test_what_is_gone_is_forgotten(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        for partition in (0, 1):
+            assert await trial.commit(0, partition) == NONE
+        await trial.look()
+        looks = trial.broker.verdicts.looks
+        assert looks.progress.size == 2
+
+        await trial.served.client.call(DELETE_GROUPS.key, 2, groups_names=[GROUP])
+        await trial.look()
+        assert looks.progress.size == 0
+        assert not trial.broker.verdicts._held
+        await trial.look()
+        assert not looks.arrivals._marks
+
+
+async def test_the_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PARTITIONS_MAX", 1)
+    async with trial_of(tmp_path) as trial:
+        for partition in (0, 1):
+            assert await trial.commit(0, partition) == NONE
+        trial.produce(5)
+        await trial.pass_s(300)
+        assert trial.broker.verdicts.looks.progress.size <= 1
+        assert trial.verdict, "it is judged by what one look shows"
+
+
+async def test_a_large_group_is_judged_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdicts, "PARTITIONS_AT_ONCE", 1)
+    async with trial_of(tmp_path) as trial:
+        for partition in (0, 1):
+            assert await trial.commit(10, partition) == NONE
+        assert trial.held().sentence == "not judged yet"
+        await trial.look()
+        assert trial.verdict == "OUT_OF_RANGE"
+
+
+# ------------------------------------------------------------------------------------- thresholds
+
+
+def test_every_threshold_is_a_setting_with_its_default() -> None:
+    defaults = {name: BROKER[name].default for name in SETTINGS}
+
+    assert Thresholds.of(defaults) == Thresholds()  # type: ignore[arg-type]
+    assert set(SETTINGS) == {name for name in BROKER if name.startswith("group.verdict.")}
