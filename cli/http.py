@@ -69,8 +69,8 @@ def api_of(
     """The HTTP side of a cluster, for the command ``what``; CommandError where there is none.
 
     ``http`` is what --http says, and overrides where to look. Of several brokers the coordinator of
-    ``group`` is asked, or, for what is of no group, the first that serves HTTP. All of it takes no
-    longer than the cluster's timeout, and each question after it no longer than ``timeout_s``.
+    ``group`` is asked, or, for what is of no group, the first that serves HTTP. All of it, and what
+    is asked then, takes no longer than the cluster's timeout; `Api.renew` gives ``timeout_s`` anew.
     """
     found = find_api(cluster, what, http, timeout_s, group)
     if found is None:
@@ -189,6 +189,7 @@ class Api:
         """What /api/broker said when it was checked last; empty while that is to be done."""
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s
+        self._deadline = Deadline(timeout_s)
 
     def check(self, deadline: Deadline) -> None:
         """CommandError when it is of another cluster, or no Muster."""
@@ -202,23 +203,28 @@ class Api:
                 REFUSED,
             )
         self.broker = broker
+        self._deadline = deadline
+
+    def renew(self) -> None:
+        """Give what is asked from here on the whole of --timeout, in a command that looks again."""
+        self._deadline = Deadline(self._timeout_s)
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON at a path; CommandError when the answer is an error or not Muster's."""
-        return self._json(path, query, self._checked())
+        self._make_sure()
+        return self._json(path, query, self._deadline)
 
     def text(self, path: str) -> str:
         """The text at a path, such as /metrics."""
-        status, body = self._ask(path, {}, self._checked())
+        self._make_sure()
+        status, body = self._ask(path, {}, self._deadline)
         if status != 200:
             raise self._no_muster(status)
         return body.decode(errors="replace")
 
-    def _checked(self) -> Deadline:
-        deadline = Deadline(self._timeout_s)
+    def _make_sure(self) -> None:
         if not self.broker:
-            self.check(deadline)
-        return deadline
+            self.check(self._deadline)
 
     def _json(self, path: str, query: Value, deadline: Deadline) -> Value:
         status, body = self._ask(path, query, deadline)

@@ -94,6 +94,11 @@ def terminal_width() -> int:
     return max(1, shutil.get_terminal_size().columns)
 
 
+def terminal_height() -> int:
+    """The lines of the terminal: LINES where it is set, what the terminal says, or 24."""
+    return max(1, shutil.get_terminal_size().lines)
+
+
 def _styled(lines: Lines, header_alone: bool = False) -> Text:
     text = Text("\n".join(lines.header), "bold")
     if header_alone:

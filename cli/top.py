@@ -22,6 +22,8 @@ from rich.text import Text
 from cli import clock, output
 from cli.errors import CommandError
 from cli.http import Api, api_at, group_path
+from cli.layout import Column, Columns
+from cli.names import plain_host
 from cli.options import (
     BOOTSTRAP,
     INT32,
@@ -35,6 +37,7 @@ from cli.options import (
     whole_number,
 )
 from cli.streams import follow
+from cli.times import instant
 
 Value = dict[str, Any]
 Partition = tuple[str, str]
@@ -42,21 +45,31 @@ Partition = tuple[str, str]
 _LINE = re.compile(r"([a-z_]+)(?:\{(.*)\})? ([0-9.eE+-]+)$")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
-_TABLES = {
-    "groups": ["group", "state", "members", "lag", "read_per_s", "rebalances"],
-    "topics": ["topic", "partitions", "written_per_s", "end_offsets"],
+_TABLES: dict[str, Columns] = {
+    "groups": [
+        "group",
+        "state",
+        "members",
+        "lag",
+        Column("read_per_s", "READ/S"),
+        "rebalances",
+    ],
+    "topics": ["topic", "partitions", Column("written_per_s", "WRITTEN/S"), "end_offsets"],
     "clients": [
         "client",
         "host",
-        "requests_per_s",
-        "bytes_in_per_s",
-        "bytes_out_per_s",
+        Column("requests_per_s", "REQ/S"),
+        Column("kb_in_per_s", "KB-IN/S"),
+        Column("kb_out_per_s", "KB-OUT/S"),
         "groups",
-        "partitions",
-        "read_per_s",
+        Column("partitions", "OWNS"),
+        Column("read_per_s", "READ/S"),
     ],
 }
-
+"""The tables and their columns, which fit 80 with names that are shortened."""
+_AROUND = 4
+"""Lines of a live table beside its rows: an empty one, its header, what found no room."""
+_HEAD_LINES = 2
 
 _TRAFFIC = ("requests", "bytes_in", "bytes_out")
 _NOTHING = dict.fromkeys(_TRAFFIC, 0)
@@ -103,7 +116,7 @@ def top(
     before = look(api, lines)
     clock.sleep(every)
     after = look(api, lines)
-    view = measured(before, after, lines)
+    view = {**_whose(api), **measured(before, after, lines)}
     if once:
         if json:
             output.show_json(view)
@@ -118,26 +131,33 @@ def top(
             follow("\n")
         clock.sleep(every)
         before, after = after, look(api, lines)
-        view = measured(before, after, lines)
+        view = {**_whose(api), **measured(before, after, lines)}
     _live(api, before, after, every, lines)
 
 
 def _live(api: Api, before: Look, after: Look, every: float, lines: int) -> None:
-    drawn: Any = _drawn(measured(before, after, lines))
+    drawn: Any = _drawn({**_whose(api), **measured(before, after, lines)})
     with Live(drawn, auto_refresh=False, screen=True) as live:
         while True:
             live.refresh()
             clock.sleep(every)
             try:
                 before, after = after, look(api, lines)
-                drawn = _drawn(measured(before, after, lines))
+                drawn = _drawn({**_whose(api), **measured(before, after, lines)})
             except CommandError as error:
                 drawn = Text(str(error))  # a broker that restarts comes back
             live.update(drawn)
 
 
+def _whose(api: Api) -> Value:
+    """What is looked at, and when."""
+    names = ("cluster", "broker", "address")
+    return {**{name: api.broker[name] for name in names}, "at_ms": clock.now_ms()}
+
+
 def look(api: Api, lines: int) -> Look:
     """One look at the broker."""
+    api.renew()
     seen = Look(clock.monotonic_s())
     for line in api.text("/metrics").splitlines():
         found = _LINE.match(line)
@@ -236,7 +256,7 @@ def _clients(
             rates = traffic.get(key) or dict.fromkeys([f"{each}_per_s" for each in _TRAFFIC], 0.0)
             rows[key] = {
                 "client": key[0],
-                "host": key[1],
+                "host": plain_host(key[1]),
                 **rates,
                 "groups": [],
                 "partitions": 0,
@@ -265,21 +285,41 @@ def _busiest_client(row: Value) -> tuple[Any, ...]:
 
 def _head(view: Value) -> str:
     return (
-        f"{view['requests_per_s']} requests/s  {output.counted(view['connections'], 'connection')}"
-        f"  in {view['seconds']} s"
+        f"cluster {view['cluster']}  broker {view['broker']} at {view['address']}\n"
+        f"{instant(view['at_ms'])}  {view['requests_per_s']} requests/s"
+        f"  {output.counted(view['connections'], 'connection')}  in {view['seconds']} s"
     )
+
+
+def _shown(view: Value) -> Value:
+    """The view for people, a line a client: bytes in thousands, groups by number if several."""
+    clients = [
+        {
+            **row,
+            "groups": output.counted(len(names), "group") if len(names) > 1 else names,
+            "kb_in_per_s": round(row["bytes_in_per_s"] / 1000, 1),
+            "kb_out_per_s": round(row["bytes_out_per_s"] / 1000, 1),
+        }
+        for row in view["clients"]
+        for names in [row["groups"]]
+    ]
+    return {**view, "clients": clients}
 
 
 def _print(view: Value, wide: bool) -> None:
     output.say(_head(view))
+    shown = _shown(view)
     for name, columns in _TABLES.items():
         output.say("")
-        output.show_table(view[name], columns, f"No {name}", wide=wide)
+        output.show_table(shown[name], columns, f"No {name}", wide=wide)
 
 
 def _drawn(view: Value) -> Any:
-    parts: list[Any] = [Text(_head(view))]
+    """The view in as many lines as the terminal has: each table gives up the same."""
+    parts: list[Any] = [Text(_head(view), no_wrap=True, overflow="ellipsis")]
+    shown = _shown(view)
+    room = (output.terminal_height() - _HEAD_LINES) // len(_TABLES) - _AROUND
     for name, columns in _TABLES.items():
-        rows = view[name]
+        rows = shown[name][: max(room, 1)]
         parts += [Text(""), output.table(rows, columns) if rows else Text(f"No {name}")]
     return Lines(*parts)

@@ -48,6 +48,7 @@ def watch(
 
 
 def _look(api: Api, group: str | None) -> list[Value]:
+    api.renew()
     if group is None:
         found: list[Value] = api.get("/api/groups")["groups"]
         return sorted(found, key=lambda each: str(each["group"]))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from rich.console import Console
 
 from cli import clock, top
 from tests.brokers import KIND, Broker
@@ -78,8 +80,13 @@ BILLING = {"members": [member("app", orders=[0, 1]), member("shy")]}
 class ScriptedApi:
     """Muster's HTTP, of which the second look and each after it show the same."""
 
+    broker: ClassVar = {"cluster": "caZfv6NmT1SmLGP1ukaOiQ", "broker": 1, "address": "kafka1:9092"}
+
     def __init__(self) -> None:
         self.looks = 0
+
+    def renew(self) -> None:
+        """Nothing takes time here."""
 
     def text(self, path: str) -> str:
         assert path == "/metrics"
@@ -95,8 +102,8 @@ class ScriptedApi:
 def test_top(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = itertools.count(100.0, 2.0)
     monkeypatch.setattr(clock, "monotonic_s", lambda: next(seconds))
+    monkeypatch.setattr(clock, "now_ms", lambda: 1_795_349_131_500)
     monkeypatch.setattr(clock, "sleep", lambda _seconds: None)
-
     monkeypatch.setattr(top, "api_at", lambda *_: ScriptedApi())
 
     sessions.check("top")
@@ -119,3 +126,68 @@ def test_top_of_a_real_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [(row["group"], row["lag"]) for row in view["groups"]] == [("billing", 1)]
     assert view["requests_per_s"] >= 0
     assert view["clients"] == [], "whoever typed these commands has gone"
+
+
+LONG = "a-rather-long-name-of-what-runs-in-production"
+BUSY: dict[str, Any] = {
+    "cluster": "caZfv6NmT1SmLGP1ukaOiQ",
+    "broker": 1,
+    "address": f"{LONG}.example.org:9092",
+    "at_ms": 1_795_349_131_500,
+    "seconds": 1.0,
+    "requests_per_s": 123_456.7,
+    "connections": 12_345,
+    "groups": [
+        {**group(f"{LONG}-{n}", "PreparingRebalance", 999, 99_999_999), "read_per_s": 99_999.9}
+        for n in range(10)
+    ],
+    "topics": [
+        {"topic": LONG, "partitions": 1000, "written_per_s": 99_999.9, "end_offsets": 10**12}
+        for _ in range(10)
+    ],
+    "clients": [
+        {
+            "client": LONG,
+            "host": "10.100.100.100",
+            "requests_per_s": 9999.9,
+            "bytes_in_per_s": 99_999_900.0,
+            "bytes_out_per_s": 99_999_900.0,
+            "groups": [LONG, LONG],
+            "partitions": 1000,
+            "read_per_s": 99_999.9,
+        }
+        for _ in range(10)
+    ],
+}
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 50)], ids=lambda size: f"{size[0]}")
+def test_a_live_view_fits_its_terminal(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    width, height = size
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("LINES", str(height))
+    console = Console(width=width, height=height, file=io.StringIO())
+    with console.capture() as drawn:
+        console.print(top._drawn(BUSY))
+    lines = drawn.get().splitlines()
+
+    assert len(lines) <= height
+    assert max(map(len, lines)) <= width
+    assert lines[0].startswith("cluster caZfv6NmT1SmLGP1ukaOiQ  broker 1 at a-rather")
+    if width >= 80:
+        assert not [line for line in lines if "too narrow" in line], "every column finds room"
+
+
+@pytest.mark.parametrize(("height", "rows"), [(24, 3), (50, 10), (5, 1)])
+def test_a_higher_terminal_shows_more_lines(
+    height: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", str(height))
+    console = Console(width=80, file=io.StringIO())
+    with console.capture() as drawn:
+        console.print(top._drawn(BUSY))
+
+    assert drawn.get().count("PreparingRebalance") == rows
