@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from cli.errors import CommandError
@@ -43,9 +44,15 @@ def write(text: str) -> None:
 
 def follow(text: str) -> None:
     """As `write`, for what has no end of its own: NobodyReads once the reader is gone."""
-    try:
+    with _followed():
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+@contextmanager
+def _followed() -> Iterator[None]:
+    try:
+        yield
     except BrokenPipeError:
         discard()
         raise NobodyReads from None
@@ -53,6 +60,18 @@ def follow(text: str) -> None:
         raise unwritable(error) from None
     if sys.stdout in _unread:
         raise NobodyReads
+
+
+def follow_bytes(data: bytes) -> None:
+    """As `follow`, for bytes as they are; what they may wait for is `flush`."""
+    with _followed():
+        sys.stdout.buffer.write(data)
+
+
+def flush() -> None:
+    """Have left what was written; NobodyReads once the reader is gone."""
+    with _followed():
+        sys.stdout.flush()
 
 
 def unwritable(error: OSError) -> CommandError:

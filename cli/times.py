@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from cli import clock
 from cli.errors import USAGE, CommandError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,6 +72,13 @@ def datetime_ms(text: str, option: str = "--to-datetime") -> int:
     if since < 0:
         raise CommandError(f"{option} {text}: it is before 1970, where Kafka's time begins", USAGE)
     return since
+
+
+def since_ms(text: str, option: str) -> int:
+    """Milliseconds since 1970 of a time, or of so long ago (90m, P7D)."""
+    if _SHORT.fullmatch(text.strip()) or text.strip()[:1] in ("P", "p"):
+        return max(0, clock.now_ms() - duration_ms(text, option))
+    return datetime_ms(text, option)
 
 
 def duration_ms(text: str, option: str = "--by-duration") -> int:

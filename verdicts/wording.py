@@ -143,8 +143,8 @@ def _dead_letter(mark: Mark, facts: GroupFacts) -> _Words:
         f"look at the record at offset {offset}: it is likely that it can't be processed; mend the"
         " consumer, or set the offset behind it"
     )
-    look = f"--partition {each.partition} --offset {offset} --max-messages 1"
-    return sentence, advice, command("consume", each.topic, look)
+    look = f"--offset {offset} --max 1"
+    return sentence, advice, command("consume", f"{each.topic}:{each.partition}", look)
 
 
 def _flapping(mark: Mark, facts: GroupFacts) -> _Words:

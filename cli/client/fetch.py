@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from cli.client.cluster import Connection, Value
-from cli.client.offsets_at import Partition
+from cli.client.offsets_at import READ_UNCOMMITTED, Partition
 from cli.errors import CommandError, refused
 from protocol.errors import OFFSET_OUT_OF_RANGE
 
@@ -19,10 +19,13 @@ def fetch(
     max_bytes: int,
     min_bytes: int,
     max_wait_ms: int,
+    isolation: int = READ_UNCOMMITTED,
+    fine: Collection[int] = (OFFSET_OUT_OF_RANGE,),
 ) -> Iterator[tuple[Partition, Value]]:
     """Ask a leader for what its partitions have at these positions; yield each answer.
 
-    An answer is fine or OFFSET_OUT_OF_RANGE; CommandError names a partition refused otherwise.
+    The error codes that are ``fine`` are answers too; CommandError names a partition refused
+    otherwise.
     """
     if leader.version_of("Fetch") < 4:
         raise CommandError("this broker is older than 0.11 and sends no record batches")
@@ -39,12 +42,12 @@ def fetch(
         "max_wait_ms": max_wait_ms,
         "min_bytes": min_bytes,
         "max_bytes": max_bytes,
-        "isolation_level": 0,
+        "isolation_level": isolation,
         "topics": [{"topic": topic, "partitions": parts} for topic, parts in topics.items()],
     }
     for response in leader.call("Fetch", request)["responses"]:
         for answer in response["partitions"]:
             key = response["topic"], answer["partition_index"]
-            if answer["error_code"] and answer["error_code"] != OFFSET_OUT_OF_RANGE:
+            if answer["error_code"] and answer["error_code"] not in fine:
                 raise refused(f"{key[0]}-{key[1]}", answer["error_code"])
             yield key, answer

@@ -2,197 +2,209 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated
+import sys
+from typing import Annotated, NamedTuple
 
 import typer
 
 from cli import clock, output
-from cli.client.cluster import Cluster, Connection
-from cli.client.fetch import fetch
+from cli.client.cluster import Cluster
 from cli.client.group_member import GroupMember
-from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
+from cli.client.offsets_at import READ_COMMITTED, READ_UNCOMMITTED
 from cli.errors import USAGE, CommandError
-from cli.options import (
-    BOOTSTRAP,
-    INT32,
-    TIMEOUT_S,
-    Bootstrap,
-    Json,
-    Timeout,
-    TopicNames,
-    seconds,
-    whole_number,
-)
-from cli.streams import follow
-from protocol.records.section import Record
-from protocol.records.stored import iter_stored, stored_records
+from cli.names import parse_partitions
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, seconds, whole_number
+from cli.streams import NobodyReads, flush, follow_bytes
+from cli.times import instant, since_ms
+from cli.topics.existing import existing, existing_partitions
+from cli.topics.formats import Printer, as_bytes, as_format, as_json, as_line, unescaped
+from cli.topics.reading import Consumer, Read, Start
 
-MAX_BYTES = 8 << 20
-WAIT_MS = 500
+_ISOLATION = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
+
+
+class Ending(NamedTuple):
+    """When `consume` ends by itself."""
+
+    most: int | None
+    until_end: bool
+    idle_s: float | None
+
+
+TopicsAndPartitions = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TOPIC[:0-1,5]",
+        help="Topics, or some of their partitions; patterns too, such as 'test-*'.",
+    ),
+]
+GroupToJoin = Annotated[
+    str | None,
+    typer.Option("--group", "-g", metavar="GROUP", help="Join this group and commit its offsets."),
+]
+FromBeginning = Annotated[bool, typer.Option("--from-beginning", help="Start at the first record.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--from", metavar="TIME", help="Start at a time, or 90m or P7D ago."),
+]
+Offset = Annotated[
+    int | None, whole_number("--offset", "-o", help="Start at this offset of each partition.")
+]
+Last = Annotated[
+    int | None,
+    whole_number(
+        "--last", least=1, help="Start with the last N records of all partitions together."
+    ),
+]
+UntilEnd = Annotated[bool, typer.Option("--until-end", help="End where the logs end now.")]
+Most = Annotated[
+    int | None, whole_number("--max", "-n", least=1, help="End after so many records.")
+]
+Idle = Annotated[
+    float | None, seconds("--idle", least=0, help="End after so long without a record.")
+]
+Isolation = Annotated[
+    str,
+    typer.Option(
+        "--isolation",
+        metavar="LEVEL",
+        help="read_committed (no aborted or open transactions) or read_uncommitted.",
+    ),
+]
+Keys = Annotated[bool, typer.Option("--keys", help="Print the key and a tab before the value.")]
+Timestamps = Annotated[
+    bool, typer.Option("--timestamps", help="Print the time and a tab before the value.")
+]
+Raw = Annotated[bool, typer.Option("--raw", help="Print the bytes of the values alone.")]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter", metavar="TEXT", help="What ends a value with --raw; a line end by default."
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="FORMAT",
+        help=r"As kcat's: %t %p %o %k %s %h %T (ms) %I (UTC) %K %S \n \t \xHH.",
+    ),
+]
 
 
 def consume(
-    topics: TopicNames,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            "--group", "-g", metavar="GROUP", help="Join this group and commit its offsets."
-        ),
-    ] = None,
-    from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Start at the first record.")
-    ] = False,
-    partition: Annotated[
-        int | None, whole_number("--partition", "-p", most=INT32, help="Only this partition.")
-    ] = None,
-    offset: Annotated[
-        int | None, whole_number("--offset", "-o", help="Start here, with -p.")
-    ] = None,
-    max_messages: Annotated[
-        int | None, whole_number("--max-messages", "-n", least=1, help="End after so many records.")
-    ] = None,
-    idle: Annotated[
-        float | None, seconds("--idle", least=0, help="End after so long without a record.")
-    ] = None,
-    keys: Annotated[
-        bool, typer.Option("--keys", help="Print the key and a tab before the value.")
-    ] = False,
+    topics: TopicsAndPartitions,
+    group: GroupToJoin = None,
+    from_beginning: FromBeginning = False,
+    since: Since = None,
+    offset: Offset = None,
+    last: Last = None,
+    until_end: UntilEnd = False,
+    most: Most = None,
+    idle: Idle = None,
+    isolation: Isolation = "read_committed",
+    keys: Keys = False,
+    timestamps: Timestamps = False,
+    raw: Raw = False,
+    delimiter: Delimiter = None,
+    template: Format = None,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Print records as they come; end with Ctrl-C, --max-messages or --idle."""
-    if group is not None and (partition is not None or offset is not None):
+    """Print records as they come; end with Ctrl-C, --until-end, --max or --idle.
+
+    Without a start only what comes from now on is printed; a group starts at its offsets.
+    """
+    printer = _printer(keys, timestamps, raw, delimiter, template, json)
+    if isolation not in _ISOLATION:
+        raise CommandError(f"--isolation {isolation}: choose one of {', '.join(_ISOLATION)}", USAGE)
+    if from_beginning + (since is not None) + (offset is not None) + (last is not None) > 1:
         raise CommandError(
-            "a group assigns partitions itself: leave out --partition and --offset", USAGE
+            "choose one of --from-beginning, --from TIME, --offset N and --last N", USAGE
         )
-    if offset is not None and partition is None:
-        raise CommandError("--offset needs --partition", USAGE)
+    start = Start(from_beginning, offset, None if since is None else since_ms(since, "--from"))
+    if group is not None:
+        _check_group(topics, start, last)
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    consumer = Consumer(cluster, topics, group, EARLIEST if from_beginning else LATEST)
-    left = max_messages if max_messages is not None else -1
+    if start.at_ms is not None:
+        output.warn(f"records since {instant(start.at_ms, to_the_ms=True)}")
+    member = None
+    if group is not None:
+        names = [topic["name"] for topic in existing(cluster, topics)["topics"]]
+        member = GroupMember(cluster, group, names)
+    consumer = Consumer(cluster, _ISOLATION[isolation], member)
+    commit = True
     try:
-        consumer.start(partition, offset)
-        last_s = clock.monotonic_s()
-        while left:
-            for where, record in consumer.poll(left):
-                _show(where, record, keys, json)
-                last_s = clock.monotonic_s()
-                left -= 1
-                if not left:
-                    break
-            if idle is not None and clock.monotonic_s() - last_s > idle:
-                break
+        newest: list[Read] = []
+        if member is not None:
+            consumer.join(start)
+        else:
+            consumer.assign(existing_partitions(cluster, topics), start)
+            newest = consumer.newest(last) if last is not None else []
+        _print(consumer, printer, Ending(most, until_end, idle), newest)
+    except (NobodyReads, CommandError):
+        commit = False
+        raise
     except (KeyboardInterrupt, SystemExit):
         cluster.reconnect()  # a JoinGroup may be waiting for other members
         raise
     finally:
-        consumer.close()
+        consumer.close(commit)
 
 
-def _show(where: Partition, record: Record, keys: bool, json: bool) -> None:
-    if json:
-        output.show_json_line(
-            {
-                "topic": where[0],
-                "partition": where[1],
-                "offset": record.offset,
-                "timestamp_ms": record.timestamp,
-                "key": record.key,
-                "value": record.value,
-                "headers": [[name, value] for name, value in record.headers],
-            }
+def _printer(
+    keys: bool,
+    timestamps: bool,
+    raw: bool,
+    delimiter: str | None,
+    template: str | None,
+    json: bool,
+) -> Printer:
+    """What the options say that records look like; CommandError where they say two things."""
+    if (keys or timestamps) + raw + (template is not None) + json > 1:
+        raise CommandError(
+            "--json, --raw and --format each say all that is printed: choose one of them,"
+            " without --keys and --timestamps",
+            USAGE,
         )
-        return
-    value = (record.value or b"").decode(errors="replace")
-    key = (record.key or b"").decode(errors="replace")
-    follow(f"{key}\t{value}\n" if keys else f"{value}\n")
+    if delimiter is not None and not raw:
+        raise CommandError("--delimiter needs --raw", USAGE)
+    if raw:
+        return as_bytes(b"\n" if delimiter is None else unescaped(delimiter, "--delimiter"))
+    if template is not None:
+        return as_format(template, sys.stdout.isatty())
+    return as_json if json else as_line(keys, timestamps, sys.stdout.isatty())
 
 
-class Consumer:
-    """Fetches in turn from the leaders of the partitions that it owns."""
-
-    def __init__(
-        self, cluster: Cluster, topics: list[str], group: str | None, start_at: int
-    ) -> None:
-        self.cluster, self.topics, self.start_at = cluster, topics, start_at
-        self.member = GroupMember(cluster, group, topics) if group is not None else None
-        self.positions: dict[Partition, int] = {}
-        self.leaders = cluster.leaders(topics)
-
-    def start(self, partition: int | None, offset: int | None) -> None:
-        """Take partitions: those of the group's assignment, the one named, or all."""
-        if self.member is not None:
-            self._join()
-            return
-        wanted = [key for key in self.leaders if partition is None or key[1] == partition]
-        if not wanted:
-            raise CommandError(f"{', '.join(self.topics)} has no partition {partition}")
-        if offset is not None:
-            self.positions = dict.fromkeys(wanted, offset)
-        else:
-            self.positions = offsets_at(self.cluster, wanted, self.start_at)
-
-    def _join(self) -> None:
-        assert self.member is not None
-        owned = self.member.join()
-        committed = self.member.committed() if owned else {}
-        fresh = [key for key in owned if key not in committed]
-        self.positions = {**offsets_at(self.cluster, fresh, self.start_at), **committed}
-
-    def poll(self, most: int) -> Iterator[tuple[Partition, Record]]:
-        """Yield what is there now, at most ``most`` records when it is not negative.
-
-        The position moves past a record before it is yielded; positions are committed at the next
-        poll, so a record is printed before it counts as read.
-        """
-        if self.member is not None:
-            if not (self.member.beat() and self.member.commit(self.positions)):
-                self._join()
-            if not self.positions:
-                clock.sleep(WAIT_MS / 1000)
-        by_leader: dict[Connection, list[Partition]] = {}
-        for key in self.positions:
-            by_leader.setdefault(self.leaders[key], []).append(key)
-        for leader, keys in by_leader.items():
-            for where, record in self._fetch(leader, keys):
-                self.positions[where] = record.offset + 1
-                yield where, record
-                most -= 1
-                if not most:
-                    return
-
-    def _fetch(
-        self, leader: Connection, keys: list[Partition]
-    ) -> Iterator[tuple[Partition, Record]]:
-        answers = fetch(
-            leader,
-            keys,
-            self.positions,
-            partition_max_bytes=MAX_BYTES,
-            max_bytes=MAX_BYTES,
-            min_bytes=1,
-            max_wait_ms=WAIT_MS,
+def _check_group(topics: list[str], start: Start, last: int | None) -> None:
+    named = any(parse_partitions(topic)[1] is not None for topic in topics)
+    if named or start.offset is not None or start.at_ms is not None or last is not None:
+        raise CommandError(
+            "a group assigns partitions itself and starts at its offsets: leave out partitions,"
+            " --offset, --from and --last; `muster groups reset` sets a group's offsets",
+            USAGE,
         )
-        for where, answer in answers:
-            if answer["error_code"]:
-                self.positions.update(offsets_at(self.cluster, [where], self.start_at))
-            else:
-                yield from self._records(where, bytes(answer["records"] or b""))
 
-    def _records(self, where: Partition, data: bytes) -> Iterator[tuple[Partition, Record]]:
-        for header, _ in iter_stored(data, partial=True):
-            if header.is_control:
-                self.positions[where] = header.last_offset + 1
-                continue
-            for record in stored_records(data, header):
-                if record.offset >= self.positions[where]:
-                    yield where, record
 
-    def close(self) -> None:
-        """Commit what was printed and leave the group."""
-        if self.member is not None and self.member.member_id:
-            self.member.commit(self.positions)
-            self.member.leave()
-        self.cluster.close()
+def _print(consumer: Consumer, printer: Printer, ending: Ending, newest: list[Read]) -> None:
+    left = -1 if ending.most is None else ending.most
+    for where, record in newest[:left] if left >= 0 else newest:
+        follow_bytes(printer(where, record))
+        left -= 1
+    flush()
+    if ending.until_end:
+        consumer.end_at_the_end()
+    last_s = clock.monotonic_s()
+    while left and not consumer.ended:
+        for where, record in consumer.poll():
+            follow_bytes(printer(where, record))
+            consumer.passed(where, record)
+            last_s = clock.monotonic_s()
+            left -= 1
+            if not left:
+                break
+        flush()
+        if ending.idle_s is not None and clock.monotonic_s() - last_s > ending.idle_s:
+            break

@@ -16,7 +16,7 @@ from cli.layout import Column, Columns
 from cli.names import partitions_text
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
 from cli.plans import DryRun, Execute, Plan, show_json
-from cli.times import datetime_ms, instant
+from cli.times import instant, since_ms
 from cli.topics.existing import existing_partitions
 
 _COLUMNS: Columns = [
@@ -78,7 +78,9 @@ def trim(
     ] = None,
     before: Annotated[
         str | None,
-        typer.Option("--before", metavar="TIME", help="Records before the first one since TIME."),
+        typer.Option(
+            "--before", metavar="TIME", help="Records before this time, or older than 90m or P7D."
+        ),
     ] = None,
     to_committed: Annotated[
         bool, typer.Option("--to-committed", help="Records that every group has read.")
@@ -96,7 +98,7 @@ def trim(
         raise CommandError(
             "choose one of --before-offset N, --before TIME, --to-committed and --to-end", USAGE
         )
-    as_of_ms = None if before is None else datetime_ms(before, "--before")
+    as_of_ms = None if before is None else since_ms(before, "--before")
     plan = Plan(dry_run, execute, json, "trimmed", as_of_ms).checked()
     cluster = Cluster(bootstrap, timeout_s=timeout)
     leaders = existing_partitions(cluster, partitions, plan.done)

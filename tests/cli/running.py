@@ -19,15 +19,35 @@ class Ran(NamedTuple):
     err: str
 
     @property
+    def bytes(self) -> bytes:
+        """What was printed, as it is."""
+        return self.out.encode("utf-8", "surrogateescape")
+
+    @property
     def json(self) -> Any:
         """What was printed, as JSON."""
         return json.loads(self.out)
 
 
-def run(*words: str, stdin: str = "") -> Ran:
+def stream(content: bytes = b"") -> io.TextIOWrapper:
+    """A standard stream in memory; what was written is in its ``buffer``."""
+    return io.TextIOWrapper(
+        io.BytesIO(content), "utf-8", "surrogateescape", newline="\n", write_through=True
+    )
+
+
+def written(out: io.TextIOWrapper) -> bytes:
+    """What was written to a stream in memory."""
+    buffer = out.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue()
+
+
+def run(*words: str, stdin: str | bytes = "") -> Ran:
     """`muster WORDS`, with nobody at a terminal."""
-    out, err = io.StringIO(), io.StringIO()
-    before, sys.stdin = sys.stdin, io.StringIO(stdin)
+    out, err = stream(), stream()
+    given = stdin if isinstance(stdin, bytes) else stdin.encode()
+    before, sys.stdin = sys.stdin, stream(given)
     code: str | int | None
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -37,4 +57,5 @@ def run(*words: str, stdin: str = "") -> Ran:
                 code = ended.code
     finally:
         sys.stdin = before
-    return Ran(int(code or 0), out.getvalue(), err.getvalue())
+    texts = [written(each).decode("utf-8", "surrogateescape") for each in (out, err)]
+    return Ran(int(code or 0), *texts)

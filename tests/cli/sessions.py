@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import io
 import os
 import re
 import shlex
@@ -20,6 +19,7 @@ from datetime import date
 from pathlib import Path
 
 from cli.main import run_client
+from tests.cli.running import stream, written
 
 GOLDEN = Path(__file__).parent / "golden"
 FOLDER = "."
@@ -33,7 +33,7 @@ _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d{5}\b")
 
 def typed(line: str, stdin: str = "") -> str:
     """What one command prints, as a session shows it."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = stream(), stream()
     code: str | int | None = 0
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "100"  # the width of the usage errors
@@ -49,8 +49,8 @@ def typed(line: str, stdin: str = "") -> str:
                 code = ended.code
     finally:
         os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
-    shown = [part.rstrip() for part in out.getvalue().splitlines()]
-    shown += [f"! {part.rstrip()}" for part in err.getvalue().splitlines()]
+    shown = [part.rstrip() for part in written(out).decode().splitlines()]
+    shown += [f"! {part.rstrip()}" for part in written(err).decode().splitlines()]
     shown += [f"(exit {code})"] if code else []
     return "".join(f"{part}\n" for part in shown)
 
@@ -59,7 +59,7 @@ def typed(line: str, stdin: str = "") -> str:
 def _stdin(text: str) -> Iterator[None]:
     import sys
 
-    before, sys.stdin = sys.stdin, io.StringIO(text)
+    before, sys.stdin = sys.stdin, stream(text.encode())
     try:
         yield
     finally:

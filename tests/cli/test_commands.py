@@ -87,7 +87,7 @@ def test_lines_become_records_and_records_lines(broker: Broker, name: str) -> No
 def test_a_batch_comes_back_from_every_codec(broker: Broker, name: str, codec: str) -> None:
     muster(broker, "topics", "create", name, "-p", "1")
     muster(broker, "produce", name, "--compression", codec, stdin="x" * 500 + "\ny\n")
-    read = muster(broker, "consume", name, "-p", "0", "-o", "1", "-n", "1", "--json")
+    read = muster(broker, "consume", name, "-o", "1", "-n", "1", "--json")
 
     record = json.loads(read.stdout)
     assert (record["offset"], record["value"], record["key"]) == (1, "y", None)
@@ -204,7 +204,7 @@ def test_members_share_a_topic_and_describe_shows_who_owns_what(broker: Broker, 
             member.wait(10)
 
     assert "MEMBER" in table
-    assert "muster-cli-" in table
+    assert "muster-cli" in table
 
 
 @pytest.mark.parametrize(
@@ -216,8 +216,8 @@ def test_members_share_a_topic_and_describe_shows_who_owns_what(broker: Broker, 
         (["topics", "create", "x", "-c", "retention.ms"], 2, "write it as NAME=VALUE"),
         (["produce", "no-such-topic", "-v", "x"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (["produce", "x", "--compression", "rar"], 2, "none, gzip, snappy, lz4, zstd"),
-        (["consume", "x", "--offset", "3"], 2, "--partition"),
-        (["consume", "x", "--group", "g", "-p", "0"], 2, "leave out --partition and --offset"),
+        (["consume", "x", "--offset", "3", "--last", "3"], 2, "choose one of --from-beginning"),
+        (["consume", "x:0", "--group", "g"], 2, "leave out partitions, --offset"),
     ],
 )
 def test_errors_are_one_sentence_that_says_what_to_do(

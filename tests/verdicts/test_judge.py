@@ -258,7 +258,7 @@ COMMANDS = [
     (stable(at(0, 5, 9, stands=31)), "muster groups evict billing m1 --execute"),
     (
         stable(at(0, 5, 9, stands=31, moved=40), at(1, 9, 9, moved=5)),
-        "muster consume orders --partition 0 --offset 5 --max-messages 1",
+        "muster consume orders:0 --offset 5 --max 1",
     ),
     (stable(returns=[returns(3)]), "muster groups why billing"),
     (empty(at(0, 5, 9, stands=100)), "muster groups delete billing"),

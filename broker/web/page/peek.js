@@ -58,7 +58,7 @@ function commands(group, offset, owner) {
   const at = place(offset);
   const of = `${topic}:${partition}`;
   return [h("h3", null, "Commands"),
-    commandLine(command("consume", [topic], ["--partition", `${partition}`, "--offset", `${at}`, "--max-messages", "1"]), "Read this record in a terminal"),
+    commandLine(command("consume", [of], ["--offset", `${at}`, "--max", "1"]), "Read this record in a terminal"),
     commandLine(command("groups describe", [group]), "Describe the group"),
     owner ? commandLine(command("groups evict", [group, owner.member]), "Plan to evict the member that owns it") : null,
     offset.lag > 0 ? commandLine(command("groups reset", [group], ["--topic", of, "--to-offset", `${at + 1}`]), "Plan to go past this record; the group must be empty") : null,

@@ -1,0 +1,258 @@
+"""Reads the records of partitions: those named, or those that a group assigns."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from cli import clock, output
+from cli.client.cluster import RETRY_S, Cluster, Connection, Value
+from cli.client.fetch import fetch
+from cli.client.group_member import GroupMember
+from cli.client.offsets_at import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    Partition,
+    bounds_of,
+    offsets_at,
+)
+from cli.errors import CommandError, refused
+from protocol.errors import OFFSET_OUT_OF_RANGE, RETRIABLE
+from protocol.records.batch import BatchHeader
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.section import Record
+from protocol.records.stored import iter_stored, stored_records, validate_stored
+
+PARTITION_BYTES = 1 << 20
+MAX_BYTES = 8 << 20
+WAIT_MS = 500
+
+Read = tuple[Partition, Record]
+
+
+class Start(NamedTuple):
+    """Where reading begins: at the end, unless one of these is given."""
+
+    beginning: bool = False
+    offset: int | None = None
+    at_ms: int | None = None
+
+
+class Consumer:
+    """Fetches in turn from the leaders of the partitions that it reads."""
+
+    def __init__(self, cluster: Cluster, isolation: int, member: GroupMember | None = None) -> None:
+        self.cluster, self.isolation, self.member = cluster, isolation, member
+        self.positions: dict[Partition, int] = {}
+        self.ends: dict[Partition, int] | None = None
+        """Where reading ends; None for never."""
+        self.leaders: dict[Partition, Connection] = {}
+        self._start = Start()
+        self._failing_since_s: float | None = None
+
+    def assign(self, leaders: Mapping[Partition, Connection], start: Start) -> None:
+        """Read these partitions from ``start`` on; CommandError for an offset outside a log."""
+        self.leaders = dict(leaders)
+        if start.offset is not None:
+            self._check_offset(start.offset)
+            self.positions = dict.fromkeys(leaders, start.offset)
+        else:
+            self.positions = self._first(leaders, start)
+
+    def join(self, start: Start) -> None:
+        """Read what the group assigns: from its offsets, else from ``start`` on."""
+        assert self.member is not None
+        self._start = start
+        owned = self.member.join()
+        self.leaders = self.cluster.leaders(self.member.topics)
+        committed = self.member.committed() if owned else {}
+        fresh = [key for key in owned if key not in committed]
+        self.positions = {**self._first(fresh, start), **committed}
+        if self.ends is not None:
+            self.end_at_the_end()
+
+    def end_at_the_end(self) -> None:
+        """Read no further than the logs reach now."""
+        known = self.ends or {}
+        new = [key for key in self.positions if key not in known]
+        self.ends = {**known, **offsets_at(self.cluster, new, LATEST, self.isolation)}
+
+    @property
+    def ended(self) -> bool:
+        """Whether all partitions are read to their ends."""
+        return self.ends is not None and not self._unread()
+
+    def _unread(self) -> list[Partition]:
+        if self.ends is None:
+            return list(self.positions)
+        return [key for key, position in self.positions.items() if position < self.ends[key]]
+
+    def _first(self, partitions: Iterable[Partition], start: Start) -> dict[Partition, int]:
+        keys = list(partitions)
+        if start.at_ms is None:
+            where = EARLIEST if start.beginning else LATEST
+            return offsets_at(self.cluster, keys, where, self.isolation)
+        found = offsets_at(self.cluster, keys, start.at_ms, self.isolation)
+        later = [key for key in keys if found[key] < 0]
+        return {**found, **offsets_at(self.cluster, later, LATEST, self.isolation)}
+
+    def _check_offset(self, offset: int) -> None:
+        bounds = bounds_of(self.cluster, self.leaders)
+        for (topic, partition), (start, end) in sorted(bounds.items()):
+            if not start <= offset <= end:
+                has = f"offsets {start} to {end - 1}" if end > start else "no records"
+                raise CommandError(
+                    f"{topic}:{partition} has {has}, and its next offset is {end};"
+                    f" --offset {offset} is outside"
+                )
+
+    def poll(self) -> Iterator[Read]:
+        """Yield what is there now. The caller says of each record that it is `passed`.
+
+        Positions are committed at the next poll, so a record is printed before it counts as read.
+        """
+        if self.member is not None and not (
+            self.member.beat() and self.member.commit(self.positions)
+        ):
+            self.join(self._start)
+        keys = self._unread()
+        if not keys and not self.ended:
+            clock.sleep(WAIT_MS / 1000)
+        by_leader: dict[Connection, list[Partition]] = {}
+        for key in keys:
+            by_leader.setdefault(self.leaders[key], []).append(key)
+        for leader, asked in by_leader.items():
+            yield from self._fetch(leader, asked)
+
+    def passed(self, where: Partition, record: Record) -> None:
+        """The record was printed."""
+        self.positions[where] = record.offset + 1
+
+    def _fetch(self, leader: Connection, keys: Sequence[Partition]) -> Iterator[Read]:
+        answers = fetch(
+            leader,
+            keys,
+            self.positions,
+            partition_max_bytes=PARTITION_BYTES,
+            max_bytes=MAX_BYTES,
+            min_bytes=1,
+            max_wait_ms=WAIT_MS,
+            isolation=self.isolation,
+            fine=(OFFSET_OUT_OF_RANGE, *RETRIABLE),
+        )
+        for where, answer in answers:
+            if answer["error_code"] == OFFSET_OUT_OF_RANGE:
+                self._move(where)
+            elif answer["error_code"]:
+                self._find_leaders_again(where, answer["error_code"])
+                return
+            else:
+                self._failing_since_s = None
+                yield from self._records(where, answer)
+
+    def _move(self, where: Partition) -> None:
+        """Go on where the log begins or ends: retention or a deletion took what was next."""
+        position = self.positions[where]
+        self.positions.update(self._first([where], self._start))
+        output.warn(
+            f"{where[0]}:{where[1]} has no offset {position} any more;"
+            f" reading goes on at {self.positions[where]}"
+        )
+
+    def _find_leaders_again(self, where: Partition, code: int) -> None:
+        now_s = clock.monotonic_s()
+        self._failing_since_s = self._failing_since_s or now_s
+        if now_s - self._failing_since_s > self.cluster.timeout_s:
+            raise refused(f"{where[0]}:{where[1]}", code)
+        clock.sleep(RETRY_S)
+        found = self.cluster.leaders(sorted({topic for topic, _ in self.leaders}))
+        self.leaders = {key: found.get(key, old) for key, old in self.leaders.items()}
+
+    def _records(self, where: Partition, answer: Value) -> Iterator[Read]:
+        """The records of an answer from the position on, without those of aborted transactions."""
+        data = bytes(answer["records"] or b"")
+        aborted = deque(
+            sorted(
+                (each["first_offset"], each["producer_id"])
+                for each in answer["aborted_transactions"] or ()
+                if self.isolation == READ_COMMITTED
+            )
+        )
+        dead: set[int] = set()
+        end = None if self.ends is None else self.ends[where]
+        for header, _ in iter_stored(data, partial=True):
+            while aborted and aborted[0][0] <= header.last_offset:
+                dead.add(aborted.popleft()[1])
+            if header.is_control:
+                dead.discard(header.producer_id)  # its marker ends the transaction
+            elif not (header.is_transactional and header.producer_id in dead):
+                for record in _records_of(where, data, header):
+                    if end is not None and record.offset >= end:
+                        self.positions[where] = max(self.positions[where], end)
+                        return
+                    if record.offset >= self.positions[where]:
+                        yield where, record
+            self.positions[where] = max(self.positions[where], header.last_offset + 1)
+
+    # ------------------------------------------------------------------------ the last records
+
+    def newest(self, number: int) -> list[Read]:
+        """The last records of all partitions together, in the order of their timestamps.
+
+        Afterwards the positions are at the ends. An offset may have no record (compaction,
+        transactions), so a partition that gave too few is read again from further back.
+        """
+        bounds = bounds_of(self.cluster, self.leaders)
+        ends = offsets_at(self.cluster, self.leaders, LATEST, self.isolation)
+        found: dict[Partition, deque[Record]] = {}
+        back, left = number, [key for key in ends if key in bounds]
+        while left:
+            begin = {key: max(bounds[key].start, ends[key] - back) for key in left}
+            found.update(self._between(begin, ends, number))
+            left = [
+                key for key in left if len(found[key]) < number and begin[key] > bounds[key].start
+            ]
+            back *= 8
+        self.positions = ends
+        reads = [(where, record) for where, records in found.items() for record in records]
+        order = heapq.nlargest(number, reads, key=_by_time)
+        return sorted(order, key=_by_time)
+
+    def _between(
+        self, begin: Mapping[Partition, int], ends: Mapping[Partition, int], number: int
+    ) -> dict[Partition, deque[Record]]:
+        """The last records of each partition between two offsets."""
+        kept: dict[Partition, deque[Record]] = {key: deque(maxlen=number) for key in begin}
+        self.positions, self.ends = dict(begin), dict(ends)
+        while not self.ended:
+            for where, record in self.poll():
+                kept[where].append(record)
+                self.passed(where, record)
+        self.ends = None
+        return kept
+
+    def close(self, commit: bool) -> None:
+        """Leave the group, with what was printed committed where that is so."""
+        if self.member is not None and self.member.member_id:
+            if commit:
+                self.member.commit(self.positions)
+            self.member.leave()
+        self.cluster.close()
+
+
+def _records_of(where: Partition, data: bytes, header: BatchHeader) -> Iterator[Record]:
+    """The records of one entry of a log; CommandError where its bytes are damaged."""
+    try:
+        validate_stored(data, header)
+        yield from stored_records(data, header)
+    except CorruptRecords as error:
+        batch = f"{where[0]}:{where[1]}: the batch at offset {header.base_offset}"
+        raise CommandError(f"{batch} can't be read: {error}") from None
+
+
+def _by_time(read: Read) -> tuple[int, Partition, int]:
+    where, record = read
+    return record.timestamp, where, record.offset

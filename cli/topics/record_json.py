@@ -1,0 +1,107 @@
+"""A record as JSON: what `consume --json` prints, `produce --json-lines` reads.
+
+Bytes that are not UTF-8 are in base64 under another name: ``value_base64`` in the place of
+``value``. So every record, a tombstone's null too, comes back as it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from cli.client.offsets_at import Partition
+from cli.errors import USAGE, CommandError
+from protocol.records.section import Headers, Record
+
+BASE64 = "_base64"
+
+Json = dict[str, Any]
+
+
+def to_json(where: Partition, record: Record) -> Json:
+    """The fields of a record."""
+    return {
+        "topic": where[0],
+        "partition": where[1],
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp,
+        **_written("key", record.key),
+        **_written("value", record.value),
+        "headers": [
+            {**_written("name", name_bytes(name)), **_written("value", value)}
+            for name, value in record.headers
+        ],
+    }
+
+
+def name_bytes(name: str) -> bytes:
+    """The bytes of a header's name."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _written(field: str, data: bytes | None) -> Json:
+    if data is None:
+        return {field: None}
+    try:
+        return {field: data.decode()}
+    except UnicodeDecodeError:
+        return {field + BASE64: base64.b64encode(data).decode()}
+
+
+def from_json(value: object, what: str) -> Record:
+    """The record that JSON describes, with its timestamp or -1; ``what`` names it in errors.
+
+    Topic, partition and offset are not read: they are where the record was. A key may be left out,
+    a value may not.
+    """
+    if not isinstance(value, dict):
+        raise CommandError(f"{what} is no JSON object", USAGE)
+    if not {"value", "value" + BASE64} & value.keys():
+        raise CommandError(f"{what} has no value: write null for a tombstone", USAGE)
+    timestamp = value.get("timestamp_ms", -1)
+    if not isinstance(timestamp, int) or isinstance(timestamp, bool) or abs(timestamp) >> 63:
+        raise CommandError(f"{what}: timestamp_ms is no whole number of milliseconds", USAGE)
+    headers = value.get("headers", [])
+    if not isinstance(headers, list):
+        raise CommandError(f"{what}: headers are no list", USAGE)
+    return Record(
+        0,
+        timestamp,
+        _read(value, "key", what),
+        _read(value, "value", what),
+        tuple(_header(each, what) for each in headers),
+    )
+
+
+def _header(value: object, what: str) -> tuple[str, bytes | None]:
+    if not isinstance(value, dict):
+        raise CommandError(f'{what}: a header is written as {{"name": ..., "value": ...}}', USAGE)
+    name = _read(value, "name", f"a header of {what}")
+    if name is None:
+        raise CommandError(f"{what}: a header has no name", USAGE)
+    return name.decode("utf-8", "surrogateescape"), _read(value, "value", f"a header of {what}")
+
+
+def _read(value: Json, field: str, what: str) -> bytes | None:
+    coded = value.get(field + BASE64)
+    text = value.get(field)
+    if coded is not None:
+        if text is not None:
+            raise CommandError(f"{what} has both {field} and {field}{BASE64}", USAGE)
+        try:
+            return base64.b64decode(coded, validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            raise CommandError(f"{what}: {field}{BASE64} is not base64", USAGE) from None
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise CommandError(
+            f"{what}: {field} is no string; JSON inside of a record is written as a string", USAGE
+        )
+    return text.encode("utf-8", "surrogatepass")
+
+
+def with_headers(record: Record, headers: Headers) -> Record:
+    """The record with more headers behind its own."""
+    return record._replace(headers=(*record.headers, *headers)) if headers else record

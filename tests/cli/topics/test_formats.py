@@ -1,0 +1,95 @@
+"""How a record is printed."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.errors import CommandError
+from cli.topics.formats import as_bytes, as_format, as_json, as_line, unescaped
+from protocol.records.section import Record
+
+WHERE = ("orders", 3)
+HEADERS = (("trace", b"abc"), ("empty", None), ("odd", b"\xff"))
+RECORD = Record(7, 1_795_353_450_808, b"k", b"one\xff", HEADERS)
+TOMBSTONE = Record(8, -1, None, None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "timestamps", "record", "printed"),
+    [
+        (False, False, RECORD, b"one\xff\n"),
+        (True, False, RECORD, b"k\tone\xff\n"),
+        (True, True, RECORD, b"2026-11-22T13:17:30.808Z\tk\tone\xff\n"),
+        (True, True, TOMBSTONE, b"-\tnull\tnull\n"),
+    ],
+)
+def test_a_line_has_the_bytes_as_they_are(
+    keys: bool, timestamps: bool, record: Record, printed: bytes
+) -> None:
+    assert as_line(keys, timestamps, on_terminal=False)(WHERE, record) == printed
+
+
+def test_a_terminal_is_given_nothing_to_obey() -> None:
+    record = Record(0, 0, None, b"\x1b[2J\tred\nna\xc3\xafve \xff")
+    printed = as_line(False, False, on_terminal=True)(WHERE, record)
+    formatted = as_format("%s", on_terminal=True)(WHERE, record)
+
+    assert printed.decode() == "\\x1b[2J\tred\nnaïve \ufffd\n"
+    assert formatted + b"\n" == printed
+
+
+def test_raw_bytes_are_the_value_and_a_delimiter() -> None:
+    assert as_bytes(b"\0")(WHERE, RECORD) == b"one\xff\0"
+    assert as_bytes(b"")(WHERE, TOMBSTONE) == b""
+
+
+def test_json_has_base64_where_bytes_are_no_text() -> None:
+    assert as_json(WHERE, RECORD) == (
+        b'{"topic": "orders", "partition": 3, "offset": 7, "timestamp_ms": 1795353450808,'
+        b' "key": "k", "value_base64": "b25l/w==", "headers": [{"name": "trace", "value": "abc"},'
+        b' {"name": "empty", "value": null}, {"name": "odd", "value_base64": "/w=="}]}\n'
+    )
+    assert as_json(WHERE, TOMBSTONE) == (
+        b'{"topic": "orders", "partition": 3, "offset": 8, "timestamp_ms": -1,'
+        b' "key": null, "value": null, "headers": []}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "record", "printed"),
+    [
+        ("%t:%p:%o", RECORD, b"orders:3:7"),
+        (r"%k=%s\n", RECORD, b"k=one\xff\n"),
+        ("%T %I", RECORD, b"1795353450808 2026-11-22T13:17:30.808Z"),
+        ("%T %I", TOMBSTONE, b"-1 -"),
+        ("%h", RECORD, b"trace=abc,empty=null,odd=\xff"),
+        ("%h|", TOMBSTONE, b"|"),
+        ("%K %S", RECORD, b"1 4"),
+        ("%K %S %k %s", TOMBSTONE, b"-1 -1 null null"),
+        (r"100%% \x41\0\t\\", RECORD, b"100% A\0\t\\"),
+        ("", RECORD, b""),
+    ],
+)
+def test_a_format_says_what_is_printed(template: str, record: Record, printed: bytes) -> None:
+    assert as_format(template, on_terminal=False)(WHERE, record) == printed
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("%q", "--format: %q stands for nothing; there are %t topic, %p partition"),
+        ("%s%", "--format: % stands for nothing"),
+        (r"%s\q", r"--format: \q stands for nothing; there are \n \t"),
+        ("%s\\", "--format: \\ stands for nothing"),
+        (r"\xZZ", r"--format: \x stands for nothing"),
+    ],
+)
+def test_a_format_that_means_nothing_is_named(template: str, says: str) -> None:
+    with pytest.raises(CommandError) as error:
+        as_format(template, on_terminal=False)
+    assert str(error.value).startswith(says)
+    assert error.value.exit_code == 2
+
+
+def test_a_delimiter_has_the_same_escapes() -> None:
+    assert unescaped(r"\n--\x00ä", "--delimiter") == b"\n--\0\xc3\xa4"

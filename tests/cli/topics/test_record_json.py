@@ -1,0 +1,59 @@
+"""Records as JSON, there and back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.errors import CommandError
+from cli.topics.record_json import from_json, to_json
+from protocol.records.section import Record
+
+some_bytes = st.one_of(st.none(), st.binary(max_size=20), st.text(max_size=20).map(str.encode))
+names = st.binary(max_size=8).map(lambda data: data.decode("utf-8", "surrogateescape"))
+headers = st.lists(st.tuples(names, some_bytes), max_size=3).map(tuple)
+
+
+@given(some_bytes, some_bytes, headers, st.integers(-1, 1 << 42))
+def test_what_is_printed_is_read_as_it_was(
+    key: bytes | None,
+    value: bytes | None,
+    headers: tuple[tuple[str, bytes | None], ...],
+    timestamp: int,
+) -> None:
+    record = Record(0, timestamp, key, value, headers)
+    line = json.dumps(to_json(("orders", 1), record), ensure_ascii=False).encode()
+
+    assert from_json(json.loads(line), "line 1") == record
+
+
+def test_a_key_headers_and_a_time_may_be_left_out() -> None:
+    assert from_json({"value": "one"}, "line 1") == Record(0, -1, None, b"one")
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("text", "line 3 is no JSON object"),
+        ({}, "line 3 has no value: write null for a tombstone"),
+        ({"value": {"a": 1}}, "line 3: value is no string; JSON inside of a record"),
+        ({"value": 7}, "line 3: value is no string"),
+        ({"value": "a", "value_base64": "YQ=="}, "line 3 has both value and value_base64"),
+        ({"value_base64": "!"}, "line 3: value_base64 is not base64"),
+        ({"value_base64": 7}, "line 3: value_base64 is not base64"),
+        ({"value": None, "timestamp_ms": "now"}, "line 3: timestamp_ms is no whole number"),
+        ({"value": None, "timestamp_ms": 1 << 63}, "line 3: timestamp_ms is no whole number"),
+        ({"value": None, "headers": {}}, "line 3: headers are no list"),
+        ({"value": None, "headers": ["a"]}, 'line 3: a header is written as {"name": ...'),
+        ({"value": None, "headers": [{"value": "a"}]}, "line 3: a header has no name"),
+        ({"value": None, "headers": [{"name": 1}]}, "a header of line 3: name is no string"),
+    ],
+)
+def test_what_is_no_record_is_named_by_its_line(value: object, says: str) -> None:
+    with pytest.raises(CommandError) as error:
+        from_json(value, "line 3")
+    assert str(error.value).startswith(says)
+    assert error.value.exit_code == 2
