@@ -1,4 +1,4 @@
-"""The HTTP side: `/metrics` for Prometheus, `/healthz` for whoever restarts brokers, and the page.
+"""The HTTP server, and `/metrics` for Prometheus.
 
 starlette on uvicorn, in the broker's own loop. Signals and log configuration stay the broker's.
 Imported only once the broker listens: the stack takes longer to import than a broker to start.
@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import uvicorn
-from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -28,7 +27,6 @@ from broker.web.http_guard import Guard, Hosts
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-Health = Callable[[], dict[str, Any]]
 Render = Callable[[], AsyncIterator[bytes]]
 
 
@@ -52,23 +50,13 @@ def timed(application: ASGIApp, watchdog: Watchdog) -> ASGIApp:
     return measured
 
 
-def application(health: Health, render: Render, more: Sequence[Route] = ()) -> Starlette:
-    """Return the routes. ``health()["state"]`` decides between 200 and 503."""
-
-    async def healthz(_request: Request) -> Response:
-        report = health()
-        return JSONResponse(report, 200 if report["state"] == "ready" else 503)
+def scrapes(render: Render) -> Route:
+    """`/metrics`."""
 
     async def metrics(_request: Request) -> Response:
         return StreamingResponse(render(), headers={"content-type": CONTENT_TYPE})
 
-    return Starlette(
-        routes=[
-            Route("/metrics", metrics),
-            Route("/healthz", healthz),
-            *more,
-        ]
-    )
+    return Route("/metrics", metrics)
 
 
 class HttpServer:

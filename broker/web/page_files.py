@@ -45,7 +45,7 @@ _HEADERS = {
 _PLAIN = """muster
 /         in a browser: groups, topics and the broker, live
 /metrics  Prometheus series
-/healthz  loading, ready or poisoned
+/healthz  loading, ready or poisoned; /readyz and /livez for probes
 /api/groups, /api/groups/GROUP, /api/groups/GROUP/journal  what groups do, and why
 /api/topics, /api/topics/TOPIC, /api/broker  what there is
 /api/live  the same as it changes

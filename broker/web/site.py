@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import socket
 
+from starlette.applications import Starlette
 from starlette.routing import Route
 
 from broker.metrics.exposition import render
 from broker.metrics.sources import Sources
-from broker.web.health import health
-from broker.web.http import HttpServer, application, timed
+from broker.web.compression import Compressed
+from broker.web.http import HttpServer, scrapes, timed
 from broker.web.http_api import routes
 from broker.web.http_guard import Hosts
 from broker.web.live import Live
 from broker.web.live_rows import find
 from broker.web.page_files import PageFiles
+from broker.web.probes import probes
 
 
 class Site:
-    """The page, /metrics, /healthz and /api of one broker on a bound socket.
+    """The page, /metrics, the probes and /api of one broker on a bound socket.
 
     ``host`` is what ``http.listener`` names.
     """
@@ -30,11 +32,19 @@ class Site:
         self._trends = sources.trends
         self._verdicts = sources.verdicts
         self.live = Live(lambda watch: find(sources, watch), sources.time, sources.slicer)
-        more = [*PageFiles().routes(), *routes(sources), Route("/api/live", self.live)]
-        served = application(lambda: health(sources), lambda: render(sources), more)
+        served = Starlette(
+            routes=[
+                scrapes(lambda: render(sources)),
+                *probes(sources),
+                *PageFiles().routes(),
+                *routes(sources),
+                Route("/api/live", self.live),
+            ]
+        )
+        answers = timed(Compressed(served, sources.time), sources.watchdog)
         names = [endpoint.host for endpoint in sources.advertised.endpoints]
         hosts = Hosts(host, [socket.gethostname(), *names], sources.config["http.allowed.hosts"])
-        self._server = HttpServer(bound, timed(served, sources.watchdog), hosts, sources.time)
+        self._server = HttpServer(bound, answers, hosts, sources.time)
 
     def start(self) -> None:
         """Begins to accept connections, to sample and to judge, in the running loop."""

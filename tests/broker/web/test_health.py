@@ -32,6 +32,12 @@ def lines() -> Iterator[list[Any]]:
         yield written
 
 
+async def probed(seen: Seen) -> dict[str, int]:
+    """What each of the probes answers."""
+    paths = ("/livez", "/readyz", "/healthz")
+    return {path: (await seen.get(path)).status_code for path in paths}
+
+
 async def test_ready(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         answer = await seen.get("/healthz")
@@ -75,9 +81,12 @@ async def test_loading_and_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "groups_loaded": 1,
             "loading": {},
         }
+        assert await probed(seen) == {"/livez": 200, "/readyz": 503, "/healthz": 503}
+        assert (await seen.get("/readyz")).json()["state"] == "loading"
         gate.set()
         await eventually(lambda: not broker.groups.life.loading)
         assert (await seen.get("/healthz")).json() == {"state": "ready"}
+        assert await probed(seen) == {"/livez": 200, "/readyz": 200, "/healthz": 200}
     finally:
         await broker.stop()
 
@@ -122,6 +131,9 @@ async def test_poisoned_while_a_log_takes_no_writes(tmp_path: Path) -> None:
         assert report["logs"] == ["__consumer_offsets-0"]
         assert "No space left on device" in report["reason"]
 
+        # A restart would help nobody, and the others are served.
+        assert await probed(seen) == {"/livez": 200, "/readyz": 200, "/healthz": 503}
+
         disk.full = False
         await eventually(lambda: seen.broker.health()["state"] == "ready")
         assert (await seen.get("/healthz")).status_code == 200
@@ -138,6 +150,8 @@ async def test_poisoned_for_good_after_a_failed_flush(tmp_path: Path) -> None:
         answer = await seen.get("/healthz")
         assert (answer.status_code, answer.json()["state"]) == (503, "poisoned")
         assert "Input/output error" in answer.json()["reason"]
+        assert await probed(seen) == {"/livez": 503, "/readyz": 503, "/healthz": 503}
+        assert "Input/output error" in (await seen.get("/livez")).json()["reason"]
         assert seen.broker.stopped.is_set(), "and the broker ends"
         disk.broken = False
 

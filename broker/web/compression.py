@@ -1,0 +1,103 @@
+"""Answers in gzip, for who asks for it: a scrape of many groups is a tenth of its size.
+
+Compressing is a thread's work: it would hold the loop for longer than making the answer. Only text
+and JSON are compressed, never the events of `/api/live`, each of which must leave at once.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from broker.time import Time
+
+SMALL_BYTES = 1024
+"""Answers that are not larger stay as they are."""
+AT_ONCE_BYTES = 4096
+"""So much is compressed in the loop's thread: 0.05 ms, less than a thread's turn costs."""
+
+_LEVEL = 1
+"""Of 6.5 MB, a scrape of 2,000 groups, level 1 makes 0.48 in 17 ms of CPU, level 9 0.40 in 210."""
+_GZIP = 16 + zlib.MAX_WBITS
+_TYPES = ("text/plain", "application/json")
+
+
+class Compressed:
+    """The ASGI application ``inner``, whose answers are compressed where the client asks."""
+
+    def __init__(self, inner: ASGIApp, time: Time) -> None:
+        self._inner = inner
+        self._time = time
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers."""
+        wanted = accepts_gzip(Headers(scope=scope).getlist("accept-encoding"))
+        await self._inner(scope, receive, _Answer(send, wanted, self._time).send)
+
+
+class _Answer:
+    """What is sent of one answer."""
+
+    def __init__(self, send: Send, wanted: bool, time: Time) -> None:
+        self._send = send
+        self._time = time
+        self._gzip = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP) if wanted else None
+
+    async def send(self, message: Message) -> None:
+        """Hands one message on, its body compressed."""
+        if message["type"] == "http.response.start":
+            self._begin(message)
+        elif self._gzip is not None:
+            body, more = message.get("body", b""), message.get("more_body", False)
+            packed = await self._packed(body, more)
+            if more and not packed:
+                return  # it is kept until there is enough
+            message = {**message, "body": packed}
+        await self._send(message)
+
+    def _begin(self, message: Message) -> None:
+        headers = MutableHeaders(raw=message["headers"])
+        if not headers.get("content-type", "").startswith(_TYPES):
+            self._gzip = None
+            return
+        headers.add_vary_header("Accept-Encoding")
+        if self._gzip is None or int(headers.get("content-length", SMALL_BYTES + 1)) <= SMALL_BYTES:
+            self._gzip = None
+            return
+        headers["content-encoding"] = "gzip"
+        del headers["content-length"]
+
+    async def _packed(self, body: bytes, more: bool) -> bytes:
+        pack = self._gzip
+        assert pack is not None
+
+        def packed() -> bytes:
+            return pack.compress(body) + (b"" if more else pack.flush())
+
+        if len(body) <= AT_ONCE_BYTES:
+            return packed()
+        return await self._time.in_thread(packed)
+
+
+def accepts_gzip(headers: list[str]) -> bool:
+    """Whether Accept-Encoding allows gzip and does not prefer the plain answer (RFC 9110)."""
+    weights: dict[str, float] = {}
+    for part in ",".join(headers).lower().split(","):
+        coding, *parameters = (each.strip() for each in part.split(";"))
+        if coding:
+            weights[coding] = _weight(parameters)
+    gzip = weights.get("gzip", weights.get("x-gzip", weights.get("*", 0.0)))
+    return gzip > 0 and gzip >= weights.get("identity", 0.0)
+
+
+def _weight(parameters: list[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0

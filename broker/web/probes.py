@@ -1,0 +1,36 @@
+"""`/livez`, `/readyz`, `/healthz`: whether to restart the broker, send clients to it, look at it.
+
+A broker that loads is live and not ready: a restart would begin the load anew. One with a log that
+takes no writes is live and ready: it probes the log, and serves all others, reads and heartbeats
+meanwhile. `/healthz` says so with 503, for who watches. Only a broker that can't go on, and stops,
+is not live.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from broker.metrics.sources import Sources
+from broker.web.health import health
+
+
+def probes(sources: Sources) -> list[Route]:
+    """Their routes."""
+
+    async def livez(_request: Request) -> Response:
+        reason = sources.fatal()
+        if reason is None:
+            return JSONResponse({"live": True})
+        return JSONResponse({"live": False, "reason": reason}, 503)
+
+    async def readyz(_request: Request) -> Response:
+        ready = sources.fatal() is None and not sources.groups.life.loading
+        return JSONResponse({"ready": ready, **health(sources)}, 200 if ready else 503)
+
+    async def healthz(_request: Request) -> Response:
+        report = health(sources)
+        return JSONResponse(report, 200 if report["state"] == "ready" else 503)
+
+    return [Route("/livez", livez), Route("/readyz", readyz), Route("/healthz", healthz)]
