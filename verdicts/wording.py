@@ -14,6 +14,7 @@ from verdicts.findings import Finding, Mark
 from verdicts.names import Verdict
 
 _NAMED_TOPICS = 3
+_LATELY_MS = 15_000
 
 
 def finding(mark: Mark, facts: GroupFacts) -> Finding:
@@ -195,10 +196,14 @@ def _lagging(mark: Mark, facts: GroupFacts) -> _Words:
         sentence += f", the oldest{where} from {instant(mark.since_ms)}"
     if (member := _member(mark, facts)) is not None:
         sentence += f"; {named(member)} owns {_it(mark.partitions)}"
-    advice = (
-        "see whether the lag falls; if it grows, the group reads more slowly than is produced: add"
-        " members, up to one a partition"
-    )
+    if facts.state == EMPTY:
+        sentence += "; the group has no members"
+        advice = "see whether its consumers come back, or read without being members"
+    else:
+        advice = (
+            "see whether the lag falls; if it grows, the group reads more slowly than is produced:"
+            " add members, up to one a partition"
+        )
     return sentence, advice, command("groups lag", facts.group)
 
 
@@ -261,10 +266,10 @@ def _alive(member: MemberFacts, first: PartitionFacts) -> str:
 
 
 def _was_heard_lately(member: MemberFacts) -> bool:
-    """A client heartbeats three times within its session timeout, or more often."""
+    """A client heartbeats every 3 s by default, and three times within its session timeout."""
     if member.silent_ms is None or member.session_timeout_ms is None:
         return True
-    return member.silent_ms <= member.session_timeout_ms / 2
+    return member.silent_ms <= min(member.session_timeout_ms / 2, _LATELY_MS)
 
 
 def _silent(member: MemberFacts, silent_ms: int) -> str:

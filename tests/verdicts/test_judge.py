@@ -106,6 +106,10 @@ TABLE = [
     ("a silent member", stable(at(0, 5, 9, stands=40), members=(member(silent_s=38),)),
      "STALLED", "4 unread records wait in orders:0; it has stood at 5 since 2026-11-22T12:04:51Z;"
      " m1 on 10.0.0.7 owns it and is silent: nothing heard for 38.0 s, its session ends in 7.0 s"),
+    ("silent, with a long session timeout",
+     stable(at(0, 5, 9, stands=40), members=(member(silent_s=16, session_timeout_ms=600_000),)),
+     "STALLED", "4 unread records wait in orders:0; it has stood at 5 since 2026-11-22T12:04:51Z;"
+     " m1 on 10.0.0.7 owns it and is silent: nothing heard for 16.0 s, its session ends in 10 min"),
     ("never a commit", stable(at(0, None, 9, stands=31), at(1, 3, 3)),
      "STALLED", "9 unread records wait in orders:0; it has had unread records since"
      " 2026-11-22T12:05:00Z and never a commit; m1 on 10.0.0.7 owns it and is alive, heard 1.6 s"
@@ -220,6 +224,9 @@ TABLE = [
     ("members whose assignment can't be read",
      stable(at(0, 5, 9, oldest=61, stands=61, owner=None)),
      "LAGGING", "orders:0 is behind by 4 records, the oldest from 2026-11-22T12:04:30Z"),
+    ("its members have just left", empty(at(0, 5, 9, moved=20, stands=100, oldest=100), for_s=5),
+     "LAGGING", "orders:0 is behind by 4 records, the oldest from 2026-11-22T12:03:51Z; the group"
+     " has no members"),
     ("of a backlog", stable(at(0, 5, 9, stands=70, moved=71, oldest=99),
                             at(1, 5, 900, moved=5, oldest=99)),
      "LAGGING", "orders:0-1 are behind by 899 records, the oldest, in orders:0, from"
