@@ -13,7 +13,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text()
     except OSError as error:
-        raise CommandError(f"{path} can't be read: {error.strerror}", USAGE) from None
+        raise unreadable(path, error) from None
     except UnicodeDecodeError:
         raise CommandError(f"{path} is not a text file", USAGE) from None
 
@@ -37,6 +37,11 @@ def write_new(path: Path, text: str, option: str) -> None:
         raise CommandError(f"{path} exists already: name another with {option}", USAGE) from None
     except OSError as error:
         raise not_written(path, error) from None
+
+
+def unreadable(path: Path, error: OSError) -> CommandError:
+    """The error for a file that can't be read."""
+    return CommandError(f"{path} can't be read: {error.strerror}", USAGE)
 
 
 def not_written(path: Path, error: OSError) -> CommandError:

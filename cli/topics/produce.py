@@ -1,17 +1,16 @@
-"""`muster produce`: lines of standard input become records of a topic."""
+"""`muster produce`: lines, JSON lines, files or values become records of a topic."""
 
 from __future__ import annotations
 
-import itertools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from cli import clock, output
-from cli.client.cluster import Cluster, Connection
-from cli.errors import USAGE, CommandError, refused
+from cli import output
+from cli.client.cluster import Cluster
+from cli.errors import USAGE, CommandError
 from cli.options import (
     BOOTSTRAP,
     INT32,
@@ -22,145 +21,151 @@ from cli.options import (
     TopicName,
     whole_number,
 )
-from cli.topics.partitioner import partition_of_key
-from protocol.records.batch import encode_batch
-from protocol.records.section import Record
+from cli.times import datetime_ms, instant
+from cli.topics.formats import unescaped
+from cli.topics.producing import Manner, Producer
+from cli.topics.sources import Outgoing, Shape, of_files, of_lines, of_values
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 ACKS = {"1": 1, "all": -1}
-BATCH_RECORDS = 1000
-BATCH_BYTES = 256 * 1024
 
-Line = tuple[bytes | None, bytes]
+Values = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--value", "-v", metavar="VALUE", help="A record's value; repeatable; instead of stdin."
+    ),
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--file", metavar="FILE", help="A file that is one record; - is stdin; repeatable."
+    ),
+]
+Lines = Annotated[bool, typer.Option("--lines", help="Each line of --file is a record.")]
+FromJson = Annotated[
+    bool, typer.Option("--from-json", help="Lines are records as `consume --json` prints them.")
+]
+Key = Annotated[
+    str | None, typer.Option("--key", "-k", metavar="KEY", help="The key of every record.")
+]
+KeySeparator = Annotated[
+    str | None,
+    typer.Option("--key-separator", metavar="TEXT", help="Cut each line into key and value here."),
+]
+Null = Annotated[
+    str | None,
+    typer.Option("--null", metavar="TEXT", help="A key or value that is this text is null."),
+]
+Tombstone = Annotated[
+    bool, typer.Option("--tombstone", help="Send one record without a value, for --key.")
+]
+HeaderTexts = Annotated[
+    list[str] | None,
+    typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header; repeatable."),
+]
+Timestamp = Annotated[
+    str | None,
+    typer.Option("--timestamp", metavar="TIME", help="The time of every record; now by default."),
+]
+Partition = Annotated[
+    int | None, whole_number("--partition", "-p", most=INT32, help="To this partition alone.")
+]
+Acks = Annotated[str, typer.Option("--acks", metavar="ACKS", help="1 or all.")]
+Compression = Annotated[
+    str,
+    typer.Option("--compression", "-z", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd."),
+]
 
 
 def produce(
     topic: TopicName,
-    value: Annotated[
-        list[str] | None,
-        typer.Option("--value", "-v", help="A record's value; repeatable; instead of stdin."),
-    ] = None,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="Key for each --value.")] = None,
-    key_separator: Annotated[
-        str | None,
-        typer.Option(
-            "--key-separator", metavar="TEXT", help="Cut each line into key and value here."
-        ),
-    ] = None,
-    partition: Annotated[
-        int | None, whole_number("--partition", "-p", most=INT32, help="To this partition alone.")
-    ] = None,
-    acks: Annotated[str, typer.Option(help="1 or all.")] = "all",
-    compression: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "none",
+    value: Values = None,
+    file: Files = None,
+    lines: Lines = False,
+    from_json: FromJson = False,
+    key: Key = None,
+    key_separator: KeySeparator = None,
+    null: Null = None,
+    tombstone: Tombstone = False,
+    header: HeaderTexts = None,
+    timestamp: Timestamp = None,
+    partition: Partition = None,
+    acks: Acks = "all",
+    compression: Compression = "none",
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Produce records: each line of standard input, or each --value."""
+    """Produce records: each line of standard input, each --value or each --file."""
     if compression not in CODECS:
         raise CommandError(f"--compression {compression}: choose one of {', '.join(CODECS)}", USAGE)
     if acks not in ACKS:
         raise CommandError(f"--acks {acks}: choose 1 or all", USAGE)
-    producer = Producer(bootstrap, topic, timeout, ACKS[acks], CODECS[compression], partition)
-    lines: Iterator[Line]
-    if value is not None:
-        lines = ((key.encode() if key is not None else None, text.encode()) for text in value)
-    else:
-        separator = key_separator.encode() if key_separator is not None else None
-        lines = _lines(sys.stdin.buffer, separator)
-    for chunk in _chunks(lines):
-        producer.send(chunk)
+    if (value is not None) + bool(file) + tombstone > 1:
+        raise CommandError("choose one of --value, --file and --tombstone", USAGE)
+    shape = Shape(
+        None if key is None else _bytes(key),
+        None if key_separator is None else unescaped(key_separator, "--key-separator"),
+        None if null is None else _bytes(null),
+        tuple(_header(text) for text in header or ()),
+        None if timestamp is None else datetime_ms(timestamp, "--timestamp"),
+        from_json,
+    )
+    pieces = _pieces(shape, value, file or [], lines, tombstone)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    producer = Producer(cluster, topic, Manner(ACKS[acks], CODECS[compression], partition))
+    if value is None and not file and not tombstone and sys.stdin.isatty():
+        output.warn("each line becomes a record; Ctrl-D ends")
+    if shape.timestamp_ms is not None:
+        output.warn(f"the records' time is {instant(shape.timestamp_ms, to_the_ms=True)}")
+    try:
+        for piece in pieces:
+            producer.send(piece)
+    except CommandError as error:
+        sent = output.counted(producer.sent, "record")
+        raise CommandError(f"{error}; {sent} sent before it", error.exit_code) from None
+    ends = sorted(producer.ends.items())
     if json:
-        output.show_json({"topic": topic, "records": producer.sent, "partitions": producer.ends})
-    else:
-        ends = ", ".join(f"partition {p} ends at {o}" for p, o in sorted(producer.ends.items()))
-        sentence = f"Produced {output.counted(producer.sent, 'record')} to {topic}"
-        output.say(f"{sentence} ({ends})" if ends else sentence)
+        partitions = [{"partition": p, "end_offset": end} for p, end in ends]
+        output.show_json({"topic": topic, "records": producer.sent, "partitions": partitions})
+        return
+    where = ", ".join(f"partition {p} ends at {end}" for p, end in ends)
+    sentence = f"Produced {output.counted(producer.sent, 'record')} to {topic}"
+    output.say(f"{sentence} ({where})" if where else sentence)
 
 
-def _lines(stream: Iterable[bytes], separator: bytes | None) -> Iterator[Line]:
-    for number, line in enumerate(stream, 1):
-        text = line.rstrip(b"\r\n")
-        if separator is None:
-            yield None, text
-            continue
-        key, found, value = text.partition(separator)
-        if not found:
-            raise CommandError(f"line {number} has no {separator.decode()!r} to end its key", USAGE)
-        yield key, value
+def _pieces(
+    shape: Shape, values: list[str] | None, files: list[str], lines: bool, tombstone: bool
+) -> Iterator[list[Outgoing]]:
+    """The records that the options name; CommandError where they say two things."""
+    if shape.separator == b"":
+        raise CommandError("--key-separator is empty: write what ends a key, such as :", USAGE)
+    if shape.is_json and (shape.key is not None or shape.separator is not None):
+        raise CommandError("--from-json reads keys too: leave out --key and --key-separator", USAGE)
+    if shape.key is not None and shape.separator is not None:
+        raise CommandError("choose one of --key and --key-separator", USAGE)
+    if lines and not files:
+        raise CommandError("--lines needs --file; standard input is read by lines anyway", USAGE)
+    if tombstone:
+        if shape.key is None:
+            raise CommandError("--tombstone needs --key: it says that the key is gone", USAGE)
+        return iter([[shape.tombstone()]])
+    if values is not None:
+        return of_values(map(_bytes, values), shape)
+    if files and not lines and not shape.is_json:
+        if shape.separator is not None:
+            raise CommandError("--key-separator cuts lines: add --lines", USAGE)
+        return of_files(files, shape)
+    return of_lines(files, shape)
 
 
-def _chunks(lines: Iterator[Line]) -> Iterator[list[Line]]:
-    for first in lines:
-        chunk, size = [first], len(first[1])
-        for line in itertools.islice(lines, BATCH_RECORDS - 1):
-            chunk.append(line)
-            size += len(line[1])
-            if size >= BATCH_BYTES:
-                break
-        yield chunk
+def _bytes(text: str) -> bytes:
+    """An argument's bytes as they were typed, UTF-8 or not."""
+    return text.encode("utf-8", "surrogateescape")
 
 
-class Producer:
-    """Sends chunks of lines, one batch a partition, and waits for each answer."""
-
-    def __init__(
-        self,
-        bootstrap: str,
-        topic: str,
-        timeout_s: float,
-        acks: int,
-        codec: int,
-        partition: int | None,
-    ) -> None:
-        self.topic, self.acks, self.codec, self.partition = topic, acks, codec, partition
-        self.timeout_s = timeout_s
-        self.sent = 0
-        self.ends: dict[int, int] = {}
-        self._turn = 0
-        cluster = Cluster(bootstrap, timeout_s=timeout_s)
-        found = cluster.leaders([topic])
-        self.leaders: dict[int, Connection] = {p: leader for (_, p), leader in found.items()}
-        if partition is not None and partition not in self.leaders:
-            raise CommandError(
-                f"topic {topic} has no partition {partition}; it has {len(self.leaders)} partitions"
-            )
-
-    def send(self, chunk: list[Line]) -> None:
-        """Append one chunk; CommandError names the partition that refused."""
-        by_partition: dict[int, list[Line]] = {}
-        count = len(self.leaders)
-        for key, value in chunk:
-            if self.partition is not None:
-                target = self.partition
-            elif key is not None:
-                target = partition_of_key(key, count)
-            else:
-                target = self._turn % count  # keyless records of one chunk stay together
-            by_partition.setdefault(target, []).append((key, value))
-        self._turn += 1
-        for target, lines in by_partition.items():
-            self._append(target, lines)
-            self.sent += len(lines)
-
-    def _append(self, partition: int, lines: list[Line]) -> None:
-        now_ms = clock.now_ms()
-        records = [Record(i, now_ms, key, value, ()) for i, (key, value) in enumerate(lines)]
-        leader = self.leaders[partition]
-        if leader.version_of("Produce") < 3:
-            raise CommandError("this broker is older than 0.11 and takes no record batches")
-        batch = encode_batch(records, base_offset=0, compression=self.codec)
-        request = {
-            "transactional_id": None,
-            "acks": self.acks,
-            "timeout_ms": int(self.timeout_s * 1000),
-            "topic_data": [
-                {"name": self.topic, "partition_data": [{"index": partition, "records": batch}]}
-            ],
-        }
-        answer = leader.call("Produce", request, self.timeout_s + 5)
-        result = answer["responses"][0]["partition_responses"][0]
-        if result["error_code"]:
-            what = f"records for {self.topic}-{partition}"
-            raise refused(what, result["error_code"], result["error_message"])
-        self.ends[partition] = result["base_offset"] + len(lines)
+def _header(text: str) -> tuple[str, bytes]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise CommandError(f"--header {text}: write it as NAME=VALUE", USAGE)
+    return name, _bytes(value)

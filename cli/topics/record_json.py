@@ -1,4 +1,4 @@
-"""A record as JSON: what `consume --json` prints, `produce --json-lines` reads.
+"""A record as JSON: what `consume --json` prints, `produce --from-json` reads.
 
 Bytes that are not UTF-8 are in base64 under another name: ``value_base64`` in the place of
 ``value``. So every record, a tombstone's null too, comes back as it was.
@@ -12,7 +12,7 @@ from typing import Any
 
 from cli.client.offsets_at import Partition
 from cli.errors import USAGE, CommandError
-from protocol.records.section import Headers, Record
+from protocol.records.section import Record
 
 BASE64 = "_base64"
 
@@ -100,8 +100,3 @@ def _read(value: Json, field: str, what: str) -> bytes | None:
             f"{what}: {field} is no string; JSON inside of a record is written as a string", USAGE
         )
     return text.encode("utf-8", "surrogatepass")
-
-
-def with_headers(record: Record, headers: Headers) -> Record:
-    """The record with more headers behind its own."""
-    return record._replace(headers=(*record.headers, *headers)) if headers else record

@@ -1,0 +1,143 @@
+"""Sends records to the leaders of a topic's partitions: batch by batch, each answer awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from cli import clock, output
+from cli.client.cluster import RETRY_S, Cluster, Connection, Value
+from cli.errors import CommandError, refused
+from cli.topics.partitioner import partition_of_key
+from cli.topics.sources import Outgoing
+from protocol import errors
+from protocol.records.batch import encode_batch
+
+BATCH_RECORDS = 1000
+BATCH_BYTES = 256 * 1024
+_TOO_LARGE = (errors.MESSAGE_TOO_LARGE, errors.RECORD_LIST_TOO_LARGE)
+
+
+class Manner(NamedTuple):
+    """How batches are sent."""
+
+    acks: int
+    codec: int
+    partition: int | None
+
+
+class Producer:
+    """Sends to one topic. What was acknowledged is counted in ``sent`` and ``ends``."""
+
+    def __init__(self, cluster: Cluster, topic: str, manner: Manner) -> None:
+        self.cluster, self.topic, self.manner = cluster, topic, manner
+        self.sent = 0
+        self.ends: dict[int, int] = {}
+        """The end of each partition after what was sent to it."""
+        self._turn = 0
+        self._partitions: list[int] = []
+        self._leaders: dict[int, Connection] = {}
+        self._find_leaders()
+        if manner.partition is not None and manner.partition not in self._partitions:
+            count = output.counted(len(self._partitions), "partition")
+            raise CommandError(f"topic {topic} has no partition {manner.partition}; it has {count}")
+
+    def _find_leaders(self) -> None:
+        answer = self.cluster.metadata([self.topic])
+        [found] = answer["topics"]
+        if found["error_code"]:
+            raise refused(f"topic {self.topic}", found["error_code"])
+        self._partitions = sorted(each["partition_index"] for each in found["partitions"])
+        self._leaders = {p: leader for (_, p), leader in self.cluster.leaders_in(answer).items()}
+
+    def send(self, records: Sequence[Outgoing]) -> None:
+        """Append records; CommandError names the one that was refused."""
+        by_partition: dict[int, list[Outgoing]] = {}
+        for each in records:
+            by_partition.setdefault(self._target(each.record.key), []).append(each)
+        self._turn += 1
+        for partition, found in by_partition.items():
+            for batch in _batches(found):
+                self._append(partition, batch)
+
+    def _target(self, key: bytes | None) -> int:
+        if self.manner.partition is not None:
+            return self.manner.partition
+        if key is not None:
+            return partition_of_key(key, len(self._partitions))
+        able = sorted(self._leaders) or self._partitions
+        return able[self._turn % len(able)]  # keyless records of one piece stay together
+
+    def _append(self, partition: int, batch: Sequence[Outgoing]) -> None:
+        deadline_s = clock.monotonic_s() + self.cluster.timeout_s
+        while True:
+            result = self._ask(partition, batch)
+            code = result["error_code"]
+            if not code:
+                self.sent += len(batch)
+                self.ends[partition] = result["base_offset"] + len(batch)
+                return
+            if code in _TOO_LARGE and len(batch) > 1:
+                half = len(batch) // 2
+                self._append(partition, batch[:half])
+                self._append(partition, batch[half:])
+                return
+            if code not in errors.RETRIABLE or clock.monotonic_s() > deadline_s:
+                raise self._refused(partition, batch, result)
+            clock.sleep(RETRY_S)
+            self._find_leaders()
+
+    def _ask(self, partition: int, batch: Sequence[Outgoing]) -> Value:
+        leader = self._leaders.get(partition)
+        if leader is None:
+            return {"error_code": errors.LEADER_NOT_AVAILABLE}
+        if leader.version_of("Produce") < 3:
+            raise CommandError("this broker is older than 0.11 and takes no record batches")
+        now_ms = clock.now_ms()
+        records = [
+            each.record._replace(
+                offset=number,
+                timestamp=now_ms if each.record.timestamp < 0 else each.record.timestamp,
+            )
+            for number, each in enumerate(batch)
+        ]
+        data = encode_batch(records, base_offset=0, compression=self.manner.codec)
+        request = {
+            "transactional_id": None,
+            "acks": self.manner.acks,
+            "timeout_ms": int(self.cluster.timeout_s * 1000),
+            "topic_data": [
+                {"name": self.topic, "partition_data": [{"index": partition, "records": data}]}
+            ],
+        }
+        answer = leader.call("Produce", request, self.cluster.timeout_s + 5)
+        return dict(answer["responses"][0]["partition_responses"][0])
+
+    def _refused(self, partition: int, batch: Sequence[Outgoing], result: Value) -> CommandError:
+        code, message = result["error_code"], result.get("error_message")
+        what = batch[0].what if len(batch) == 1 else f"{batch[0].what} to {batch[-1].what}"
+        if wrong := result.get("record_errors"):
+            what = batch[wrong[0]["batch_index"]].what
+            message = wrong[0]["batch_index_error_message"] or message
+        if code in _TOO_LARGE:
+            record = batch[0].record
+            size = len(record.key or b"") + len(record.value or b"")
+            return CommandError(
+                f"{what} has {size} bytes, more than topic {self.topic} takes: see `muster configs"
+                f" get max.message.bytes --topic {self.topic}`"
+            )
+        return refused(f"{what} for {self.topic}:{partition}", code, message)
+
+
+def _batches(records: Sequence[Outgoing]) -> Iterator[list[Outgoing]]:
+    batch: list[Outgoing] = []
+    size = 0
+    for each in records:
+        length = len(each.record.key or b"") + len(each.record.value or b"")
+        if batch and (len(batch) == BATCH_RECORDS or size + length > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(each)
+        size += length
+    if batch:
+        yield batch

@@ -1,0 +1,159 @@
+"""What `produce` makes records of: lines, JSON lines, whole files, values of the command line.
+
+Input is read piece by piece, and each piece is sent before the next is waited for: a stream of any
+length needs little memory, and a line that `tail -f` gives leaves at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from cli.errors import USAGE, CommandError
+from cli.files import unreadable
+from cli.topics.record_json import from_json
+from protocol.records.section import NO_TIMESTAMP, Headers, Record
+
+PIECE_BYTES = 256 * 1024
+LONGEST = 64 << 20
+"""Bytes of a record at most, far more than a broker takes."""
+STDIN = "-"
+
+
+class Outgoing(NamedTuple):
+    """A record to send; ``what`` names it in errors, such as line 7."""
+
+    record: Record
+    what: str
+
+
+class Shape(NamedTuple):
+    """What the options say of every record."""
+
+    key: bytes | None = None
+    separator: bytes | None = None
+    """Cuts a line into its key and its value."""
+    null: bytes | None = None
+    """A key or a value that is this is null."""
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+    is_json: bool = False
+
+    def outgoing(self, data: bytes, what: str) -> Outgoing:
+        """The record that a line, a file or a value stands for."""
+        if self.is_json:
+            record = from_json(_json(data, what), what)
+            record = record._replace(headers=(*record.headers, *self.headers))
+        else:
+            key, value = self._cut(data, what)
+            record = Record(0, NO_TIMESTAMP, self._or_null(key), self._or_null(value), self.headers)
+        if self.timestamp_ms is not None:
+            record = record._replace(timestamp=self.timestamp_ms)
+        return Outgoing(record, what)
+
+    def tombstone(self) -> Outgoing:
+        """A record without a value, for the key."""
+        timestamp = NO_TIMESTAMP if self.timestamp_ms is None else self.timestamp_ms
+        return Outgoing(Record(0, timestamp, self.key, None, self.headers), "the tombstone")
+
+    def _cut(self, data: bytes, what: str) -> tuple[bytes | None, bytes]:
+        if self.separator is None:
+            return self.key, data
+        key, found, value = data.partition(self.separator)
+        if not found:
+            raise CommandError(f"{what} has no {self.separator.decode()!r} to end its key", USAGE)
+        return key, value
+
+    def _or_null(self, data: bytes | None) -> bytes | None:
+        return None if self.null is not None and data == self.null else data
+
+
+def _json(data: bytes, what: str) -> object:
+    try:
+        return json.loads(data)
+    except json.JSONDecodeError as error:
+        raise CommandError(
+            f"{what} is not JSON: {error.msg}, column {error.colno}", USAGE
+        ) from None
+    except (UnicodeDecodeError, RecursionError):
+        raise CommandError(f"{what} is not JSON in UTF-8", USAGE) from None
+
+
+def of_values(values: Iterable[bytes], shape: Shape) -> Iterator[list[Outgoing]]:
+    """A record for each value."""
+    yield [shape.outgoing(value, f"value {number}") for number, value in enumerate(values, 1)]
+
+
+def of_files(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
+    """A record for each file, its bytes as they are."""
+    for path in paths:
+        with _opened(path) as stream:
+            data = stream.read(LONGEST + 1)
+        if len(data) > LONGEST:
+            raise _too_long(_name(path))
+        yield [shape.outgoing(data, _name(path))]
+
+
+def of_lines(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
+    """A record for each line; standard input where no file is named."""
+    for path in paths or [STDIN]:
+        prefix = "line" if path == STDIN else f"{path}, line"
+        number = 0
+        with _opened(path) as stream:
+            for lines in _pieces(stream, prefix):
+                yield [
+                    shape.outgoing(line, f"{prefix} {each}")
+                    for each, line in enumerate(lines, number + 1)
+                    if line.strip() or not shape.is_json
+                ]
+                number += len(lines)
+
+
+def _pieces(stream: BinaryIO, prefix: str) -> Iterator[list[bytes]]:
+    """The lines of a stream, without their ends, as many as each read completes."""
+    begun = bytearray()
+    number = 0
+    while data := stream.read1(PIECE_BYTES):  # type: ignore[attr-defined]
+        begun += data
+        if len(begun) > LONGEST:
+            raise _too_long(f"{prefix} {number + 1}")
+        if b"\n" not in data:
+            continue
+        *lines, rest = bytes(begun).split(b"\n")
+        begun = bytearray(rest)
+        number += len(lines)
+        yield [line.removesuffix(b"\r") for line in lines]
+    if begun:
+        yield [bytes(begun).removesuffix(b"\r")]
+
+
+class _opened:
+    """A file, closed at the end, or standard input, which stays open."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> BinaryIO:
+        if self._path == STDIN:
+            self._stream: BinaryIO = sys.stdin.buffer
+        else:
+            try:
+                self._stream = Path(self._path).open("rb")
+            except OSError as error:
+                raise unreadable(Path(self._path), error) from None
+        return self._stream
+
+    def __exit__(self, *_: object) -> None:
+        if self._path != STDIN:
+            self._stream.close()
+
+
+def _name(path: str) -> str:
+    return "standard input" if path == STDIN else path
+
+
+def _too_long(what: str) -> CommandError:
+    return CommandError(f"{what} is longer than {LONGEST >> 20} MiB, too long for a record", USAGE)
