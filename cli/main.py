@@ -6,6 +6,7 @@ commands are typer's.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Collection
@@ -57,8 +58,13 @@ def run_client(arguments: list[str]) -> int:
     """Run any command but ``serve``; its exit code. Nothing but a bug of ours is raised."""
     from typer.exceptions import Abort, TyperException
 
-    wanted = arguments[0] if arguments and arguments[0] in _COMMANDS else None
-    command = command_of([wanted] if wanted else _COMMANDS)
+    completes = "_MUSTER_COMPLETE" in os.environ
+    words = _words_to_complete() if completes else arguments
+    command = command_of(words[:1] if words and words[0] in _COMMANDS else _COMMANDS)
+    if completes:
+        from cli.completion import with_names
+
+        command = with_names(command)
     try:
         code = int(command.main(arguments, prog_name="muster", standalone_mode=False) or 0)
         sys.stdout.flush()
@@ -76,6 +82,12 @@ def run_client(arguments: list[str]) -> int:
         discard()
         return _failed(f"{error.filename or 'standard output'}: {error.strerror}", REFUSED)
     return code
+
+
+def _words_to_complete() -> list[str]:
+    """The words of the line that a shell wants completed, without the one it is at."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    return line.split(" ")[1:-1]
 
 
 def _failed(sentence: str, code: int) -> int:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 
 import pytest
 
-from tests.brokers import CHECKOUT
+from cli.client.cluster import Cluster
+from cli.client.group_member import GroupMember
+from cli.client.new_topics import NewTopic, create_topics
+from tests.brokers import CHECKOUT, Broker
 
 
 def muster(*words: str, **environment: str) -> str:
@@ -21,15 +25,18 @@ def muster(*words: str, **environment: str) -> str:
         cwd=CHECKOUT,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
-def completed(line: str) -> list[str]:
-    """What bash offers at the end of a line."""
+def completed(line: str, bootstrap: str = "127.0.0.1:1") -> list[str]:
+    """What bash offers at the end of a line; nothing listens on port 1."""
     words = line.split(" ")
     return muster(
-        _MUSTER_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(len(words) - 1)
+        _MUSTER_COMPLETE="complete_bash",
+        COMP_WORDS=line,
+        COMP_CWORD=str(len(words) - 1),
+        MUSTER_BOOTSTRAP=bootstrap,
     ).split()
 
 
@@ -55,3 +62,61 @@ def test_the_script_that_a_shell_loads(shell: str) -> None:
     if shell == "bash":
         loaded = subprocess.run(["bash", "-n"], input=script, text=True, check=False)
         assert loaded.returncode == 0
+
+
+@pytest.mark.interop
+def test_names_of_the_cluster_are_offered(broker: Broker, name: str) -> None:
+    cluster = Cluster(broker.bootstrap)
+    create_topics(cluster, [NewTopic(f"{name}-{end}", 1, 1, {}) for end in ("a", "b")])
+    member = GroupMember(cluster, name, [f"{name}-a"])
+    member.join()
+    try:
+        offered = {
+            line: completed(line.replace("NAME", name), broker.bootstrap)
+            for line in (
+                "muster topics describe NAME",
+                "muster topics trim NAME",
+                "muster consume -n 1 NAME-b",
+                "muster topics create NAME",
+                "muster groups describe NAME",
+                "muster groups evict NAME muster-cli",
+                "muster configs get --topic NAME-a retention.m",
+                "muster configs set --topic NAME-a retention.m",
+                "muster configs get --topic NAME-a",
+            )
+        }
+    finally:
+        member.leave()
+
+    both = [f"{name}-a", f"{name}-b"]
+    assert list(offered.values()) == [
+        both,
+        both,
+        [f"{name}-b"],
+        [],
+        [name],
+        [member.member_id],
+        ["retention.ms"],
+        ["retention.ms=604800000"],
+        [f"{name}-a"],
+    ]
+
+
+@pytest.mark.interop
+def test_the_line_says_which_cluster(broker: Broker, name: str) -> None:
+    create_topics(Cluster(broker.bootstrap), [NewTopic(name, 1, 1, {})])
+
+    line = f"muster topics describe --bootstrap {broker.bootstrap} {name[:-2]}"
+    assert completed(line) == [name]
+
+
+def test_choices_need_no_broker() -> None:
+    assert completed("muster consume t --isolation ") == ["read_committed", "read_uncommitted"]
+    assert completed("muster produce t --compression z") == ["zstd"]
+
+
+def test_nothing_is_offered_or_said_where_no_broker_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "{}:{}".format(*silent.getsockname())
+        assert completed("muster topics describe t", address) == []
+    assert completed("muster topics describe t") == []

@@ -1,0 +1,124 @@
+"""What a shell is offered where a name is wanted: topics, groups, members, settings.
+
+The broker of --bootstrap in the line, or of MUSTER_BOOTSTRAP, is asked, and has a second to answer.
+Where none answers, nothing is offered and nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from cli import clock
+from cli.client.cluster import Cluster
+from cli.client.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Resource, describe
+from cli.client.group_reads import list_groups, read_group
+
+WITHIN_S = 1.0
+
+Given = Mapping[str, Any]
+"""What the line has so far: the parameters of the command by name."""
+Source = Callable[[Cluster, Given], list[str]]
+
+
+def _topics(cluster: Cluster, _: Given) -> list[str]:
+    return [topic["name"] for topic in cluster.metadata(None)["topics"] if not topic["is_internal"]]
+
+
+def _groups(cluster: Cluster, _: Given) -> list[str]:
+    return [row["group"] for row in list_groups(cluster)]
+
+
+def _members(cluster: Cluster, given: Given) -> list[str]:
+    return [row["member"] for row in read_group(cluster, given["group"]).members]
+
+
+def _instances(cluster: Cluster, given: Given) -> list[str]:
+    members = read_group(cluster, given["group"]).members
+    return [row["instance"] for row in members if row["instance"]]
+
+
+def _settings(cluster: Cluster, given: Given) -> list[str]:
+    return list(_described(cluster, given))
+
+
+def _settings_with_values(cluster: Cluster, given: Given) -> list[str]:
+    found = _described(cluster, given)
+    return [f"{name}={entry['value'] or ''}" for name, entry in found.items()]
+
+
+def _described(cluster: Cluster, given: Given) -> dict[str, Any]:
+    """The settings that can be changed, of what the line names."""
+    if given.get("topic"):
+        found = describe(cluster.any, Resource(TOPIC_RESOURCE, given["topic"]))
+    elif given.get("broker") is not None:
+        node = given["broker"]
+        found = describe(cluster.broker(node), Resource(BROKER_RESOURCE, str(node)))
+    else:
+        return {}
+    return {name: entry for name, entry in found.items() if not entry["read_only"]}
+
+
+_SOURCES: dict[str, Source] = {
+    "topic": _topics,
+    "topics": _topics,
+    "partitions": _topics,
+    "group": _groups,
+    "groups": _groups,
+    "members": _members,
+    "instance": _instances,
+    "settings": _settings,
+    "delete": _settings,
+}
+"""The name of a parameter -> what it takes."""
+_OTHERWISE: dict[tuple[str, str], Source | None] = {
+    ("create", "topics"): None,  # they are new
+    ("grow", "partitions"): None,  # a number
+    ("set", "settings"): _settings_with_values,
+}
+"""Command and parameter -> what it takes there."""
+_CHOICES = {
+    "isolation": ["read_committed", "read_uncommitted"],
+    "compression": ["none", "gzip", "snappy", "lz4", "zstd"],
+    "acks": ["1", "all"],
+}
+
+
+def with_names(command: Any) -> Any:
+    """The command, its parameters completed with names; it is that of typer, with all below it."""
+    for name, below in getattr(command, "commands", {}).items():
+        with_names(below)
+        parameters = {each.name: each for each in below.params}
+        if "bootstrap" not in parameters:
+            continue
+        for wanted, parameter in parameters.items():
+            source = _OTHERWISE.get((name, wanted), _SOURCES.get(wanted))
+            if source is not None:
+                parameter._custom_shell_complete = _completer(source)
+            elif wanted in _CHOICES:
+                parameter._custom_shell_complete = _chooser(_CHOICES[wanted])
+    return command
+
+
+def _completer(source: Source) -> Callable[[Any, Any, str], list[str]]:
+    def completed(context: Any, _: Any, incomplete: str) -> list[str]:
+        found: list[str] = []
+
+        def ask() -> None:
+            with suppress(Exception):  # nobody reads what a completion says
+                cluster = Cluster(context.params["bootstrap"], timeout_s=WITHIN_S)
+                found.extend(source(cluster, context.params))
+
+        clock.join(clock.start_thread(ask), WITHIN_S)
+        return _beginning(incomplete, found)
+
+    return completed
+
+
+def _chooser(choices: list[str]) -> Callable[[Any, Any, str], list[str]]:
+    return lambda _context, _parameter, incomplete: _beginning(incomplete, choices)
+
+
+def _beginning(incomplete: str, names: list[str]) -> list[str]:
+    return sorted(name for name in names if name.startswith(incomplete))
