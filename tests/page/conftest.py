@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.interop.cluster import Cluster, Feed
+from tests.interop.group_members import Group
 from tests.page.browser import Browser, browsing
 from tests.page.scene import PageBroker
 from tests.waiting import until
@@ -77,21 +78,14 @@ def cells(browser: Browser, heading: str, key: str) -> dict[str, str]:
     return {title: " ".join(text.split()) for title, text in browser.ask(script, heading, key)}
 
 
-def commit(broker: PageBroker, group: str, offset: int = 1) -> None:
-    """A group without members that has read the records of partition 0 below ``offset``."""
-    topics = [
-        {
-            "name": TOPIC,
-            "partitions": [
-                {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
-            ],
-        }
-    ]
-    cluster = Cluster(broker.bootstrap)
-    cluster.call("FindCoordinator", 0, key=group)  # the first one makes the offsets topic
-
-    def taken() -> bool:
-        reply = cluster.call("OffsetCommit", 7, group_id=group, topics=topics)
-        return bool(reply["topics"][0]["partitions"][0]["error_code"] == 0)
-
-    until(f"{group} commits", taken)
+def settled(group: Group, broker: PageBroker, members: int) -> None:
+    """Wait until a group is stable with so many members, each of which owns something."""
+    path = f"/api/groups/{quote(group.name, safe='')}"
+    until(
+        f"{group.name} is stable with {members}",
+        lambda: (
+            (view := asked(broker, path))["state"] == "Stable"
+            and len(view["members"]) == members
+            and all(each["partitions"] for each in view["members"])
+        ),
+    )

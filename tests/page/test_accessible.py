@@ -8,8 +8,8 @@ from tests.brokers import KIND
 from tests.interop.group_members import Group
 from tests.page.axe import violations
 from tests.page.browser import DESK, PHONE, Browser
-from tests.page.conftest import TOPIC, commit, group_page, rows
-from tests.page.scene import PageBroker
+from tests.page.conftest import TOPIC, group_page, rows
+from tests.page.scene import PageBroker, commit
 from tests.waiting import until
 
 pytestmark = [

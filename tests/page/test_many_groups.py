@@ -6,8 +6,8 @@ import pytest
 
 from tests.brokers import KIND
 from tests.page.browser import DESK, PHONE, Browser
-from tests.page.conftest import INVOICES, TOPIC, commit, rows
-from tests.page.scene import PageBroker
+from tests.page.conftest import INVOICES, TOPIC, rows
+from tests.page.scene import PageBroker, commit
 from tests.raw_connection import RawConnection
 from tests.waiting import until
 

@@ -62,8 +62,8 @@ function membersTable(rows, members, head) {
     { title: "Member", by: "member", kind: "name", of: (each) => members.numbers.get(each.member),
       cell: (each) => h("div", { class: "member" },
         h("b", null, members.number(each.member), " ", each.client || "(no client id)"),
-        each.member === head.leader ? h("span", { class: "tag" }, "leader") : null,
-        each.instance ? h("span", { class: "tag" }, `instance ${each.instance}`) : null,
+        each.member === head.leader ? [" ", h("span", { class: "tag" }, "leader")] : null,
+        each.instance ? [" ", h("span", { class: "tag" }, `instance ${each.instance}`)] : null,
         h("details", null, h("summary", null, shortIds(each.member)), h("code", null, each.member), commandLine(evict(each), "Plan to evict it"))) },
     { title: "Verdict", by: "verdict", kind: "still", of: (each) => rank(each.verdict), cell: (each) => badge(each.verdict) },
     { title: "Host", by: "host", kind: "still", of: (each) => each.host, cell: (each) => plainHost(each.host) },
@@ -96,11 +96,11 @@ function offsetsTable(rows, owners, members) {
     { title: "End", by: "end", kind: "number", of: (each) => each.log_end_offset, down: true, cell: (each) => count(each.log_end_offset) },
     { title: "Lag", by: "lag", kind: "number", of: (each) => each.lag, down: true, cell: lagOf },
     { title: "Unread for", by: "unread", kind: "number", of: (each) => each.unread_since_ms,
-      cell: (each) => (each.unread_since_ms ? ticking("for", each.unread_since_ms) : faint(each.lag ? "–" : "read")) },
+      cell: (each) => (each.unread_since_ms ? ticking("for", each.unread_since_ms) : faint(hasUnread(each) ? "–" : "read")) },
     { title: "Share", kind: "chart",
       cell: (each) => h("meter", { min: 0, max: most, value: Math.max(0, each.lag || 0), "aria-label": `lag ${each.lag || 0}` }) },
     { title: "Last commit", by: "commit", kind: "still", of: (each) => each.committed_ms, down: true, cell: (each) => ticking("ago", each.committed_ms) },
-    { title: "Look", kind: "still", cell: (each) => (hasUnread(each) ? lookButton(each) : null) },
+    { title: "Record", kind: "still", cell: (each) => (hasUnread(each) ? lookButton(each) : null) },
   ];
   return table({ name: "partitions", caption: "Partitions", columns, rows, key: keyOf, standing: "verdict" });
 }

@@ -66,7 +66,8 @@ function commands(group, offset, owner) {
   ];
 }
 
-async function read(topic, partition, offset) {
+async function read({ topic, partition, log_end_offset: end }, offset) {
+  if (offset >= end) return { problem: `${topic}:${partition} ends at ${count(end)}; there is no record at ${count(offset)}.` };
   try {
     const answer = await fetch(`/api/topics/${encodeURIComponent(topic)}/${partition}/record?offset=${offset}`);
     const told = await answer.json();
@@ -85,7 +86,7 @@ export async function look(group, offset, owner) {
   const body = h("div", null, nothing("Reading…"));
   dialog.replaceChildren(h("header", null, title, h("button", { class: "quiet", type: "button", onclick: () => dialog.close() }, "Close")), body);
   dialog.showModal();
-  const { found, problem } = await read(offset.topic, offset.partition, at);
+  const { found, problem } = await read(offset, at);
   if (turn !== asked) return;  // another one was opened meanwhile
   body.replaceChildren(...[found ? record(found, at) : nothing(problem), commands(group, offset, owner)].flat(Infinity).filter(Boolean));
 }

@@ -18,11 +18,11 @@ export function rank(verdict) {
 export const worst = (verdicts) => verdicts.reduce((a, b) => (rank(b) < rank(a) ? b : a), null);
 export const isFine = (verdict) => rank(verdict) >= NAMES.length - 1;
 
-export function badge(verdict) {
-  if (!verdict) return h("span", { class: "faint" }, "–");
-  const kind = isFine(verdict) ? "fine" : MILD.includes(verdict) ? "mild" : "grave";
-  return h("span", { class: `verdict ${kind}` }, verdict);
-}
+const kindOf = (verdict) => (isFine(verdict) ? "fine" : MILD.includes(verdict) ? "mild" : "grave");
+
+export const badge = (verdict) => (verdict
+  ? h("span", { class: `verdict ${kindOf(verdict)}` }, verdict)
+  : h("span", { class: "faint" }, "–"));
 
 // Rows the worst first. Within a verdict the longest, then the largest lag by its magnitude: what
 // is cut off is never cut off by its name, and rows do not change places with each record.
@@ -44,7 +44,7 @@ function where(finding, members) {
 
 function finding(each, members, offsets) {
   const offset = offsets.find((row) => row.topic === each.topic && row.partition === each.partition);
-  return h("li", { "data-key": [each.verdict, each.topic, each.partition, each.member].join("\n"), class: isFine(each.verdict) ? "fine" : null },
+  return h("li", { "data-key": [each.verdict, each.topic, each.partition, each.member].join("\n"), class: kindOf(each.verdict) },
     h("p", { class: "head" }, badge(each.verdict),
       each.since_ms ? h("span", null, "since ", when(each.since_ms), ", ", ticking("ago", each.since_ms)) : null,
       h("span", null, where(each, members))),
@@ -63,9 +63,11 @@ export function findings(head, members, offsets) {
     head.more_findings ? h("p", { class: "faint" }, `and ${plural(head.more_findings, "more finding")} of this group`) : null];
 }
 
-export const hasUnread = (offset) =>
-  offset.log_end_offset !== null && (offset.lag > 0 || offset.lost_records > 0 || offset.lag < 0);
+// Whether there is a record to look at, or a reason to hear why there is none.
+export const hasUnread = (offset) => offset.log_end_offset !== null
+  && (offset.offset === null ? offset.log_end_offset > offset.log_start_offset : Boolean(offset.lag || offset.lost_records));
 
-export const lookButton = (offset) =>
-  h("button", { class: "quiet", type: "button", "data-look": "", "data-topic": offset.topic, "data-partition": offset.partition,
-    "aria-label": `Look at the record at ${offset.topic}:${offset.partition}` }, "Record");
+export const lookButton = (offset) => h("button", {
+  class: "quiet", type: "button", "data-look": "", "data-topic": offset.topic, "data-partition": offset.partition,
+  "aria-label": `Look at the record at ${offset.topic}:${offset.partition}`,
+}, "Look");

@@ -9,6 +9,8 @@ settings = config()
 positions = Positions()
 strategy = settings.get("strategy", "range")
 incremental = strategy == "cooperative-sticky"
+stands_at = {(t, p): offset for t, p, offset in settings.get("stands_at", [])}
+"""Records that this member can't process: of their partitions it reads nothing from there on."""
 
 
 def commit(consumer, offsets):
@@ -73,7 +75,7 @@ while (word := commands.next()) != "leave":
         continue
     if message.error():
         emit("error", error=message.error().name())
-    else:
+    elif message.offset() < stands_at.get((message.topic(), message.partition()), 1 << 62):
         positions.consumed(message.topic(), message.partition(), message.offset(), message.value())
 # A static member gives its partitions up without a revocation: what it consumed is committed here.
 commit(consumer, positions.all())

@@ -1,0 +1,261 @@
+"""What is wrong, the worst first: badges, sentences, commands to copy, and a look at the record."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.brokers import KIND
+from tests.interop.cluster import Cluster, Feed
+from tests.interop.group_members import Group
+from tests.page.axe import violations
+from tests.page.browser import DESK, PHONE, Browser
+from tests.page.conftest import PARTITIONS, TOPIC, cells, group_page, rows, settled
+from tests.page.scene import PageBroker, commit
+from tests.waiting import until
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(KIND != "muster", reason="the page is Muster's own"),
+]
+
+GROUPS = "Consumer groups"
+SOON = {f"group.verdict.{rule}.ms": "1000" for rule in ("stalled", "dead.letter", "abandoned")}
+OUT, LEFT, STUCK = "z-out-of-range", "y-left-behind", "x-stuck"
+HOSTILE = "-<b onclick=alert(1)>'$(touch x)`\u202e\n--execute"
+LETTERS = "letters"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
+    """One that judges within seconds, with a group in each kind of trouble and many without."""
+    broker = PageBroker(tmp_path_factory.mktemp("verdicts") / "data", SOON)
+    broker.start()
+    for topic in (TOPIC, LETTERS):
+        Cluster(broker.bootstrap).create_topic(topic, PARTITIONS)
+    Feed(broker.bootstrap, TOPIC, PARTITIONS).send(10 * PARTITIONS)
+    for number in range(60):
+        commit(broker, f"fine-{number:02}", 10)
+    commit(broker, OUT, 60_000)
+    commit(broker, LEFT, 3)
+    with Group("confluent", broker.bootstrap, STUCK, topics=[TOPIC]) as group:
+        group.start("stuck")
+        yield broker
+    assert broker.stop() == 0, broker.tail()
+
+
+def verdict(browser: Browser, group: str) -> str:
+    return cells(browser, GROUPS, group).get("Verdict", "")
+
+
+def judged(browser: Browser) -> None:
+    """Wait until each group has its verdict."""
+    for group, word in ((OUT, "OUT_OF_RANGE"), (STUCK, "STALLED"), (LEFT, "ABANDONED")):
+        until(f"{group} is {word}", lambda: verdict(browser, group).startswith(word))  # noqa: B023
+
+
+def test_the_worst_come_first_and_are_never_cut_off(browser: Browser) -> None:
+    browser.open()
+    judged(browser)
+    shown = [row.split()[0] for row in rows(browser, GROUPS)]
+    assert shown[:3] == [OUT, STUCK, LEFT]
+    assert len(shown) == 50
+    assert ", 3 not OK" in browser.text(".sub")
+    assert "for " in verdict(browser, STUCK)
+    assert f"{TOPIC}:0-3" in verdict(browser, STUCK)
+    assert verdict(browser, "fine-00") == "OK"
+    browser.press("/", *"stalled")
+    until("by its verdict", lambda: [row.split()[0] for row in rows(browser, GROUPS)] == [STUCK])
+
+
+def test_a_finding_says_what_to_do_and_its_command_is_copied(
+    browser: Browser, broker: PageBroker
+) -> None:
+    browser.driver.execute_cdp_cmd(
+        "Browser.grantPermissions",
+        {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]},
+    )
+    browser.open(group_page(STUCK))
+    until("it is found", lambda: "STALLED" in browser.text(".findings"))
+    found = browser.text(".findings")
+    assert "since 20" in found
+    assert "member #1 stuck, host 127.0.0.1" in found
+    assert "is alive" in found
+    assert "evict it" in found
+    command = browser.text(".findings code")
+    words = shlex.split(command)
+    assert words[:5] == ["muster", "groups", "evict", "--bootstrap", broker.bootstrap]
+    assert words[5] == STUCK
+    assert words[6].startswith("stuck-")
+    browser.find(".findings [data-copy]")[0].click()
+    until("it says so", lambda: browser.text(".findings [data-copy]") == "Copied")
+    copied = browser.driver.execute_async_script(
+        "navigator.clipboard.readText().then(arguments[0], (e) => arguments[0](String(e)))"
+    )
+    assert copied == command
+    until("and is ready again", lambda: browser.text(".findings [data-copy]") == "Copy")
+
+
+def test_without_a_clipboard_the_command_is_selected(browser: Browser) -> None:
+    """As on a page that comes by plain HTTP from another machine."""
+    browser.open(group_page(STUCK))
+    until("it is found", lambda: browser.find(".findings [data-copy]"))
+    browser.ask("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    browser.find(".findings [data-copy]")[0].click()
+    until("it says how", lambda: browser.text(".findings [data-copy]") == "Selected: press Ctrl+C")
+    assert browser.ask("return String(getSelection())") == browser.text(".findings code")
+
+
+def test_the_worst_partitions_come_first_with_what_is_outside_the_log(browser: Browser) -> None:
+    browser.open(group_page(OUT))
+    until("judged", lambda: "OUT_OF_RANGE" in browser.text(".findings"))
+    row = cells(browser, "Partitions", f"{TOPIC}\n0")
+    assert (row["Verdict"], row["Committed"], row["Lag"]) == ("OUT_OF_RANGE", "60,000", "-59,990")
+    browser.find(f"[aria-label='Look at the record at {TOPIC}:0']")[0].click()
+    until(
+        "why there is none",
+        lambda: "ends at 10; there is no record at 60,000" in browser.text("#look"),
+    )
+    browser.press("\ue00c")  # Escape closes it, and does not leave the group
+    until("closed", lambda: not browser.find("#look[open]"))
+    assert browser.text("h1") == OUT
+
+    browser.open(group_page(STUCK))
+    until("judged", lambda: "STALLED" in browser.text(".findings"))
+    members = cells(
+        browser, "Members", browser.ask("return document.querySelector('.member code').textContent")
+    )
+    assert members["Verdict"] == "STALLED"
+    assert cells(browser, "Partitions", f"{TOPIC}\n2")["Committed"] == "never"
+
+
+RECORDS = [
+    (b"key-1", b'{"total": 12.5, "of": ["tea"]}', [("from", b"till")]),
+    (b"\xff\x00<i>", b"<img src=x onerror='document.title=1'><script>alert(1)</script>", []),
+    (None, b"\x00\x01\x02 not text", [("<b>name</b>", b"<b>value</b>"), ("none", None)]),
+    (b"gone", None, []),
+    (b"large", b"x" * 10_000, []),
+]
+
+
+@pytest.fixture(scope="module")
+def letters(broker: PageBroker) -> None:
+    """A partition of records of every kind."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for key, value, headers in RECORDS:
+        producer.produce(LETTERS, value, key, partition=1, headers=headers)
+    assert producer.flush(20) == 0
+
+
+def look(browser: Browser, broker: PageBroker, offset: int) -> str:
+    """The dialog of a group that stands at a record."""
+    group = f"reader-{offset}"
+    commit(broker, group, offset, LETTERS, 1)
+    browser.open(group_page(group))
+    button = f"[aria-label='Look at the record at {LETTERS}:1']"
+    until("a button", lambda: browser.find(button))
+    browser.find(button)[0].click()
+    until("the record", lambda: "Commands" in browser.text("#look"))
+    return browser.text("#look")
+
+
+@pytest.mark.usefixtures("letters")
+def test_a_record_is_shown_as_json_text_and_hex(browser: Browser, broker: PageBroker) -> None:
+    shown = look(browser, broker, 0)
+    assert f"{LETTERS}:1 at 0" in shown
+    assert '"total": 12.5,\n  "of": [' in shown
+    assert "key-1" in shown
+    assert "from\ntill" in " ".join(shown.split(" "))
+    browser.ask("[...document.querySelectorAll('#look label')].at(-1).click()")
+    hexed = browser.text("#look pre[aria-label=Value]")
+    assert hexed.startswith("0000  7b 22 74 6f 74 61 6c 22 3a 20")
+    commands = [shlex.split(each.text) for each in browser.find("#look code")]
+    at = ["--bootstrap", broker.bootstrap]
+    where = ["--partition", "1", "--offset", "0", "--max-messages", "1", LETTERS]
+    assert commands[0] == ["muster", "consume", *at, *where]
+    past = [*at, "--topic", f"{LETTERS}:1", "--to-offset", "1", "reader-0"]
+    assert ["muster", "groups", "reset", *past] in commands
+
+
+@pytest.mark.usefixtures("letters")
+def test_whatever_a_record_holds_is_only_text(browser: Browser, broker: PageBroker) -> None:
+    shown = look(browser, broker, 1)
+    assert RECORDS[1][1] is not None
+    assert RECORDS[1][1].decode() in shown
+    assert "0000  ff 00 3c 69 3e" in shown
+    shown = look(browser, broker, 2)
+    assert "<b>name</b>" in shown
+    assert "<b>value</b>" in shown
+    assert "0000  00 01 02 20 6e 6f 74" in shown
+    assert "none: a tombstone" in look(browser, broker, 3)
+    shown = look(browser, broker, 4)
+    assert "its beginning is shown" in shown
+    assert 4000 < shown.count("x") < 4200
+    assert browser.find("#look img, #look script, #look i") == []
+    assert "Muster" in browser.title()
+
+
+def test_commands_for_hostile_names_name_them(browser: Browser, broker: PageBroker) -> None:
+    commit(broker, HOSTILE, 60_000)
+    browser.open("#/groups/" + quote(HOSTILE, safe=""))
+    until("its commands", lambda: browser.find(".commands code"))
+    for element in browser.find(".commands code"):
+        text = browser.ask("return arguments[0].textContent", element)
+        assert "\n" not in text
+        assert "\u202e" not in text
+        assert unquoted_by_bash(text)[-1] == HOSTILE
+    assert browser.find("main b[onclick]") == []
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.usefixtures("letters")
+def test_verdicts_findings_and_the_look_are_accessible(
+    browser: Browser, broker: PageBroker, size: tuple[int, int], dark: bool
+) -> None:
+    for place in ("#/groups", *map(group_page, (OUT, STUCK, LEFT))):
+        browser.open(place, size=size, dark=dark)
+        until("judged", lambda: browser.find(".verdict.grave, .verdict.mild"))
+        assert violations(browser) == [], place
+        assert browser.ask("return document.documentElement.scrollWidth") <= size[0], place
+    look(browser, broker, 0)
+    browser.screen(size)
+    browser.system(dark)
+    assert violations(browser) == []
+    assert browser.ask("return document.documentElement.scrollWidth") <= size[0]
+
+
+def test_two_clients_of_one_name_on_one_host_are_told_apart(
+    browser: Browser, broker: PageBroker
+) -> None:
+    with Group("confluent", broker.bootstrap, "twins", topics=[TOPIC]) as group:
+        group.start("twin")
+        group.start("twin")
+        settled(group, broker, 2)
+        browser.open(group_page("twins"))
+        members = sorted(row.split()[:2] for row in rows(browser, "Members"))
+        assert members == [["#1", "twin"], ["#2", "twin"]]
+        browser.find(".story summary")[0].click()
+        until("who got what", lambda: browser.text(".story").count(f"got {TOPIC}:") == 2)
+        told = browser.text(".story")
+        assert "#1 twin on 127.0.0.1 got" in told
+        assert "#2 twin on 127.0.0.1 got" in told
+        browser.find(".story .ids summary")[0].click()
+        ids = browser.ask(
+            "return [...document.querySelectorAll('.story .ids')[0].querySelectorAll('code')]"
+            ".map((each) => each.textContent)"
+        )
+        assert len(set(ids)) == 2
+        assert all(len(each) == len("twin-") + 36 for each in ids)
+
+
+def unquoted_by_bash(command: str) -> list[str]:
+    """The words of a command as a shell takes them."""
+    script = f"set -- {command}; printf '%s\\0' \"$@\""
+    done = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=10)
+    return done.stdout.decode().split("\0")[:-1]
