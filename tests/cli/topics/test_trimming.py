@@ -143,7 +143,9 @@ def test_a_partition_that_is_refused_is_named_beside_those_that_are_trimmed(
     def refuses(connection: Connection, api: str, value: Value, *more: Any) -> Value:
         answer = asked(connection, api, value, *more)
         for topic in answer["topics"] if api == "DeleteRecords" else ():
-            topic["partitions"][0]["error_code"] = errors.POLICY_VIOLATION
+            for partition in topic["partitions"]:
+                if partition["partition_index"] == 0:
+                    partition["error_code"] = errors.POLICY_VIOLATION
         return answer
 
     monkeypatch.setattr(Connection, "call", refuses)
