@@ -27,9 +27,33 @@ from broker.metrics.other_exporters import compat_views, wants_owners
 from broker.metrics.scan import Scan
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
+from coordinator.events import Cause
 from coordinator.expiring import DAY_MS, HOUR_MS
-from protocol.errors import NAMES
+from protocol.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    FENCED_INSTANCE_ID,
+    ILLEGAL_GENERATION,
+    INVALID_COMMIT_OFFSET_SIZE,
+    NAMES,
+    NONE,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+)
 from protocol.messages import BY_KEY
+
+REJECTING = (
+    ILLEGAL_GENERATION,
+    UNKNOWN_MEMBER_ID,
+    FENCED_INSTANCE_ID,
+    REBALANCE_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_COMMIT_OFFSET_SIZE,
+)
+"""What the coordinator refuses whole commits with."""
+REMOVING = (Cause.EXPIRED.value, Cause.DELETED.value)
+"""Why offsets are dropped."""
+# Counters with few label values show all of them from the start, at 0: `rate` and `increase` do not
+# see the first event of a series that begins with it.
 
 
 class BrokerCollector(Collector):
@@ -59,7 +83,7 @@ class BrokerCollector(Collector):
         )
         for key, errors in server.errors.items():
             api = BY_KEY[key].name
-            for code, count in errors.items():
+            for code, count in ({NONE: 0} | errors).items():
                 requests.add_metric([api, NAMES.get(code, str(code))], count)
         yield requests
         traffic = server.clients.all(server.connections)
@@ -133,7 +157,7 @@ class BrokerCollector(Collector):
         rebalances = CounterMetricFamily(
             "muster_rebalances_total", "Rebalances begun.", labels=["cause"]
         )
-        for cause, count in totals.rebalances.items():
+        for cause, count in ({cause.value: 0 for cause in Cause} | totals.rebalances).items():
             rebalances.add_metric([cause], count)
         yield rebalances
         yield CounterMetricFamily(
@@ -159,7 +183,7 @@ class BrokerCollector(Collector):
             "OffsetCommit requests refused as a whole.",
             labels=["error"],
         )
-        for code, count in totals.commits_rejected.items():
+        for code, count in (dict.fromkeys(REJECTING, 0) | totals.commits_rejected).items():
             rejected.add_metric([NAMES.get(code, str(code))], count)
         yield rejected
         removed = CounterMetricFamily(
@@ -167,7 +191,7 @@ class BrokerCollector(Collector):
             "Offsets dropped by retention, or with their group or topic.",
             labels=["cause"],
         )
-        for cause, count in totals.offsets_removed.items():
+        for cause, count in (dict.fromkeys(REMOVING, 0) | totals.offsets_removed).items():
             removed.add_metric([cause], count)
         yield removed
         yield CounterMetricFamily(

@@ -71,13 +71,33 @@ async def test_the_numbers_after_the_story(tmp_path: Path) -> None:
         assert after["muster_generations_total"] == 1, "nobody was left to form one"
 
 
+async def test_counters_of_few_labels_are_there_before_their_first_event(tmp_path: Path) -> None:
+    """`rate` sees no first event of a series that begins with it."""
+    async with seeing(tmp_path) as seen:
+        before = (await seen.scrape()).values
+        await a_busy_day(seen)
+        for offset in (9, 3):
+            await seen.client.commit("rewinder", offset)
+        await seen.client.call(METADATA.key, 4, topics=[{"name": "?"}])
+        seen.pass_ms(SESSION_MS)
+        after = await seen.scrape()
+    counters = {name for name, kind in after.types.items() if kind == "counter"}
+    new = {(name, labels) for name, labels in after.values if name in counters} - set(before)
+
+    # Its errors have no bound, and a topic is new when it is made; both are zero nowhere else.
+    of_errors = {(name, labels) for name, labels in new if name == "muster_requests_total"}
+    assert all("error=NONE" not in labels for _, labels in of_errors)
+    assert new - of_errors == set()
+
+
 async def test_requests_are_counted_once_by_their_error(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await a_busy_day(seen)
         await seen.client.call(METADATA.key, 4, topics=[{"name": "?"}])
         requests = (await seen.scrape()).of("muster_requests_total")
 
-    assert {tuple(sorted(labels)): count for labels, count in requests.items()} == {
+    counted = {tuple(sorted(labels)): count for labels, count in requests.items() if count}
+    assert counted == {
         ("api=Heartbeat", "error=NONE"): 1,
         ("api=JoinGroup", "error=NONE"): 1,
         ("api=Metadata", "error=INVALID_TOPIC_EXCEPTION"): 1,
