@@ -34,7 +34,7 @@ _TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_HEADERS = {
+HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -45,6 +45,7 @@ _HEADERS = {
 _PLAIN = """muster
 /         in a browser: groups, topics and the broker, live
 /metrics  Prometheus series
+/runbooks what to do about each alert
 /healthz  loading, ready or poisoned; /readyz and /livez for probes
 /api/groups, /api/groups/GROUP, /api/groups/GROUP/journal  what groups do, and why
 /api/topics, /api/topics/TOPIC, /api/broker  what there is
@@ -86,7 +87,7 @@ class PageFiles:
         data = self._files.get(name)
         if data is None:
             return PlainTextResponse("the page has no such file", 404)
-        headers = {**_HEADERS, "etag": self._tags[name]}
+        headers = {**HEADERS, "etag": self._tags[name]}
         if request.headers.get("if-none-match") == self._tags[name]:
             return Response(status_code=304, headers=headers)
         headers["content-type"] = _TYPES[name.rpartition(".")[2]]

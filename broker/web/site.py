@@ -20,6 +20,7 @@ from broker.web.live import Live
 from broker.web.live_rows import find
 from broker.web.page_files import PageFiles
 from broker.web.probes import probes
+from broker.web.runbook_pages import Runbooks
 
 
 class Site:
@@ -37,6 +38,7 @@ class Site:
                 scrapes(lambda: render(sources)),
                 *probes(sources),
                 *PageFiles().routes(),
+                *Runbooks(sources).routes(),
                 *routes(sources),
                 Route("/api/live", self.live),
             ]

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from cli.main import _COMMANDS, _app
 from tests.absent import program
 
 CHECKOUT = Path(__file__).parents[2]
 RULES = CHECKOUT / "dashboards" / "prometheus"
-NAMES = re.findall(r"alert: (\w+)", (RULES / "rules.yml").read_text())
+RUNBOOKS = CHECKOUT / "broker" / "web" / "runbooks"
+RULES_OF = {
+    rule.split("\n")[0]: rule for rule in (RULES / "rules.yml").read_text().split("- alert: ")[1:]
+}
+NAMES = list(RULES_OF)
 
 
 @pytest.mark.interop
@@ -38,11 +46,48 @@ def test_each_fires_and_is_quiet_in_a_test(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_has_a_runbook_that_says_what_to_do(name: str) -> None:
-    assert f"runbook: docs/runbooks/{name}.md\n" in (RULES / "rules.yml").read_text()
-    page = (CHECKOUT / "docs" / "runbooks" / f"{name}.md").read_text()
+    page = (RUNBOOKS / f"{name}.md").read_text()
     assert page.startswith(f"# {name}\n")
     assert re.search(r"^## What to do\n\n1\. ", page, re.M)
 
 
 def test_there_is_no_runbook_without_an_alert() -> None:
-    assert {path.stem for path in (CHECKOUT / "docs" / "runbooks").iterdir()} == set(NAMES)
+    assert {path.stem for path in RUNBOOKS.iterdir()} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_links_to_its_runbook_on_the_broker_that_it_is_about(name: str) -> None:
+    link = re.search(r'^ +runbook_url: "(.*)"$', RULES_OF[name], re.M)
+    assert link is not None
+    where, _, group = link[1].partition("?")
+    assert where == f"http://{{{{ $labels.instance }}}}/runbooks/{name}"
+    assert bool(group) == ("$labels.consumergroup" in RULES_OF[name].split("runbook_url")[0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_words_say_for_how_long_it_has_been_so(name: str) -> None:
+    waits = re.search(r"^ +for: (\d+)m$", RULES_OF[name], re.M)
+    summary = re.search(r"^ +summary: (.*)$", RULES_OF[name], re.M)
+    assert summary is not None
+    if waits is not None:
+        assert ("a minute" if waits[1] == "1" else f"{waits[1]} minutes") in summary[1]
+
+
+def commands() -> list[str]:
+    """Every command of `muster` in the runbooks, with the page that has it in front."""
+    return [
+        f"{path.stem}: {line.strip()}"
+        for path in sorted(RUNBOOKS.iterdir())
+        for line in path.read_text().splitlines()
+        if line.startswith("    ") and line.split()[0] == "muster" and line.split()[1] != "serve"
+    ]
+
+
+@pytest.mark.parametrize("command", commands())
+def test_commands_of_runbooks_are_read_by_the_command_line(command: str) -> None:
+    line = command.partition(": muster ")[2].partition(" | ")[0]
+    app: Any = get_command(_app(list(_COMMANDS)))
+    context = app.make_context("muster", shlex.split(line))
+    while hasattr(context.command, "commands"):
+        name, inner, rest = context.command.resolve_command(context, context._protected_args)
+        context = inner.make_context(name, [*rest, *context.args], parent=context)

@@ -1,0 +1,100 @@
+"""`/runbooks`: what to do about each alert of `dashboards/prometheus/rules.yml`.
+
+The files are in broker/web/runbooks/, and the link of an alert leads here, to the broker that it is
+about. Commands can be copied as they stand: in them GROUP is the group of the link's ``?group=``,
+BOOTSTRAP where clients reach this broker, and HTTP where it was asked.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from broker.metrics.sources import Sources
+from broker.web.page_files import HEADERS
+
+_PLAIN_WORD = re.compile(r"[\w.@:/+-]+", re.ASCII)
+"""What needs no quotes in a shell, and can't end a command or a code block."""
+_PLACEHOLDER = re.compile(r"\b(GROUP|BOOTSTRAP|HTTP)\b")
+_COMMAND = re.compile(r"^ {4,}\S.*$", re.MULTILINE)
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title} - Muster</title>
+<link rel="icon" href="/page/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/page/style.css">
+</head>
+<body>
+<header class="top"><a class="brand" href="/"><span>Muster</span></a>
+<nav aria-label="Pages"><a href="/runbooks">Runbooks</a></nav></header>
+<main class="runbook">
+{body}</main>
+</body>
+</html>
+"""
+
+
+class Runbooks:
+    """The pages of one broker."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._texts = {
+            each.name.removesuffix(".md"): each.read_text()
+            for each in (files("broker.web") / "runbooks").iterdir()
+            if each.name.endswith(".md")
+        }
+
+    def routes(self) -> list[Route]:
+        """`/runbooks` and `/runbooks/ALERT`."""
+        return [Route("/runbooks", self.index), Route("/runbooks/{name}", self.one)]
+
+    async def index(self, request: Request) -> Response:
+        """The list of them."""
+        lines = [f"- [{name}](/runbooks/{name})" for name in sorted(self._texts)]
+        return await self._answer(request, "Runbooks", "\n".join(["# Runbooks", "", *lines, ""]))
+
+    async def one(self, request: Request) -> Response:
+        """The page of one alert."""
+        name = request.path_params["name"]
+        if name not in self._texts:
+            return PlainTextResponse("there is no such runbook; /runbooks lists them\n", 404)
+        return await self._answer(request, name, self._filled(self._texts[name], request))
+
+    async def _answer(self, request: Request, title: str, text: str) -> Response:
+        if "text/html" not in request.headers.get("accept", ""):
+            headers = {"content-type": "text/markdown; charset=utf-8", "vary": "accept"}
+            return Response(text, headers=headers)
+        body = await self._sources.time.in_thread(lambda: _rendered(text))
+        page = _PAGE.format(title=html.escape(title), body=body)
+        return HTMLResponse(page, headers={**HEADERS, "vary": "accept"})
+
+    def _filled(self, text: str, request: Request) -> str:
+        """The text with what is known in the place of words in its commands."""
+        host, port = self._sources.advertised.first
+        words = {
+            "GROUP": request.query_params.get("group", ""),
+            "BOOTSTRAP": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+            "HTTP": request.headers.get("host", ""),
+        }
+        known = {word: value for word, value in words.items() if _PLAIN_WORD.fullmatch(value)}
+
+        def command(found: re.Match[str]) -> str:
+            return _PLACEHOLDER.sub(lambda word: known.get(word[1], word[1]), found[0])
+
+        return _COMMAND.sub(command, text)
+
+
+def _rendered(text: str) -> str:
+    from markdown_it import MarkdownIt
+
+    rendered: str = MarkdownIt("commonmark", {"html": False}).render(text)
+    return rendered

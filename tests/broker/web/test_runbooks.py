@@ -1,0 +1,91 @@
+"""The links of the alerts open on the broker that they are about, and are installed with it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import httpx
+
+from tests.broker.seen import Seen, seeing
+
+CHECKOUT = Path(__file__).parents[3]
+LINKS = re.findall(
+    r'runbook_url: "http://\{\{ \$labels\.instance \}\}(\S+?)(?:\?|")',
+    (CHECKOUT / "dashboards" / "prometheus" / "rules.yml").read_text(),
+)
+BROWSER = {"accept": "text/html"}
+
+
+async def opened(seen: Seen, path: str, **headers: str) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=f"http://{seen.address}") as client:
+        return await client.get(path, headers=headers)
+
+
+async def test_every_link_of_an_alert_opens(tmp_path: Path) -> None:
+    assert len(LINKS) == len(set(LINKS)) > 10
+    async with seeing(tmp_path) as seen:
+        for path in LINKS:
+            name = path.rpartition("/")[2]
+            plain = await opened(seen, path)
+            assert plain.headers["content-type"] == "text/markdown; charset=utf-8"
+            assert plain.text.startswith(f"# {name}\n")
+            page = await opened(seen, path, **BROWSER)
+            assert page.headers["content-type"] == "text/html; charset=utf-8"
+            assert f"<h1>{name}</h1>" in page.text
+            assert "<h2>What to do</h2>\n<ol>" in page.text
+        listed = await opened(seen, "/runbooks", **BROWSER)
+        assert re.findall(r'href="(/runbooks/\w+)"', listed.text) == sorted(LINKS)
+        assert (await opened(seen, "/runbooks/Nothing")).status_code == 404
+        assert 'href="/runbooks"' in (await opened(seen, "/", **BROWSER)).text
+
+
+async def test_commands_can_be_copied_as_they_stand(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        host, port = seen.broker.sockets.addresses()[0]
+        answer = await opened(seen, "/runbooks/MusterGroupStalled?group=billing.eu")
+        health = await opened(seen, "/runbooks/MusterLogPoisoned")
+
+    assert f"  muster groups why billing.eu --bootstrap {host}:{port}\n" in answer.text
+    assert f"  curl -s http://{seen.address}/healthz\n" in health.text
+
+
+async def test_a_group_that_a_shell_would_not_take_stays_a_word(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        for group in ("a%20b", "$(reboot)", "%60id%60", "x%0A%0A%3Cscript%3E", "%3Cb%3E"):
+            page = await opened(seen, f"/runbooks/MusterGroupStalled?group={group}", **BROWSER)
+            assert "muster groups why GROUP --bootstrap" in page.text
+            assert "script" not in page.text
+
+
+async def test_a_page_runs_nothing(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        page = await opened(seen, "/runbooks/MusterDown", **BROWSER)
+
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert "<script" not in page.text
+
+
+def test_a_wheel_has_the_page_and_every_runbook(tmp_path: Path) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "*.py", "pyproject.toml", "README.md",
+         "LICENSE", "broker/web"],
+        cwd=CHECKOUT, capture_output=True, text=True, check=True,
+    ).stdout.split("\n")  # fmt: skip
+    for name in filter(None, listed):
+        if (CHECKOUT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_bytes((CHECKOUT / name).read_bytes())
+    program = "from setuptools.build_meta import build_wheel; print(build_wheel('.'))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
+        names = set(wheel.namelist())
+
+    assert {f"broker/web{path}.md" for path in LINKS} <= names
+    assert {"broker/web/page/index.html", "broker/web/page/app.js"} <= names
