@@ -281,7 +281,7 @@ def _silent(member: MemberFacts, silent_ms: int) -> str:
 
 def _evict(facts: GroupFacts, member: MemberFacts | None, member_id: str | None) -> str:
     if member is not None and member.instance is not None:
-        instance = f"--instance={shlex.quote(member.instance)}"
+        instance = f"--instance={word(member.instance)}"
         return command("groups evict", facts.group, instance, "--execute")
     return command("groups evict", [facts.group, member_id or ""], "--execute")
 
@@ -362,7 +362,22 @@ def _verb(number: int, one: str, many: str) -> str:
 def command(verb: str, what: str | Sequence[str], *options: str) -> str:
     """A command as a shell takes it; names that look like options stand behind ``--``."""
     names = [what] if isinstance(what, str) else list(what)
-    quoted = [shlex.quote(name) for name in names]
+    quoted = [word(name) for name in names]
     if any(name.startswith("-") for name in names):
         return " ".join(["muster", verb, *options, "--", *quoted])
     return " ".join(["muster", verb, *quoted, *options])
+
+
+def word(name: str) -> str:
+    """A name as a word of a shell; one with characters that hide spells them, as bash reads it."""
+    if name.isprintable():
+        return shlex.quote(name)
+    return "$'" + "".join([_spelled(character) for character in name]) + "'"
+
+
+def _spelled(character: str) -> str:
+    if character in "'\\":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    return "".join([f"\\x{byte:02x}" for byte in character.encode("utf-8", "replace")])

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import unquote
 
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -41,15 +42,24 @@ _PREFIX = b"/api/groups/"
 _TOPICS = b"/api/topics/"
 
 
+class WholePath(PathConvertor):
+    """The rest of a path, line ends in it too: a group id may have some."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("whole", WholePath())
+
+
 def routes(sources: Sources) -> list[Route]:
     """The routes of the API."""
     api = GroupsApi(sources)
     return [
         Route("/api/groups", api.groups),
-        Route("/api/groups/{rest:path}", api.group),
+        Route("/api/groups/{rest:whole}", api.group),
         Route("/api/offsets/expiring", api.expiring),
         Route("/api/topics", api.topics),
-        Route("/api/topics/{rest:path}", api.topic),
+        Route("/api/topics/{rest:whole}", api.topic),
         Route("/api/broker", api.of_broker),
         Route("/api/clients", api.clients),
     ]

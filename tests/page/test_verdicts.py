@@ -203,8 +203,10 @@ def test_whatever_a_record_holds_is_only_text(browser: Browser, broker: PageBrok
 def test_commands_for_hostile_names_name_them(browser: Browser, broker: PageBroker) -> None:
     commit(broker, HOSTILE, 60_000)
     browser.open("#/groups/" + quote(HOSTILE, safe=""))
-    until("its commands", lambda: browser.find(".commands code"))
-    for element in browser.find(".commands code"):
+    until("judged", lambda: browser.find(".findings code"))
+    found = browser.find(".findings code, .commands code")
+    assert len(found) == 4
+    for element in found:
         text = browser.ask("return arguments[0].textContent", element)
         assert "\n" not in text
         assert "\u202e" not in text

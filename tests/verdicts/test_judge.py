@@ -276,6 +276,10 @@ COMMANDS = [
         """muster groups lag 'it'"'"'s; rm'""",
     ),
     (
+        stable(at(0, 5, 9, moved=1, oldest=61))._replace(group="it's\u202e \\ \n"),
+        r"muster groups lag $'it\'s\xe2\x80\xae \\ \x0a'",
+    ),
+    (
         joining("m2", for_s=10, members=TWO)._replace(group="-all"),
         "muster groups evict --execute -- -all m2",
     ),

@@ -1,5 +1,5 @@
-// Members by number: #1 is the one that has been in the group for longest, as in the command
-// line. Those that are gone and still in the story of rebalances have the numbers after them.
+// Members by number, in the order of their ids, as in the command line. Those that are gone and
+// still in the story of rebalances have the numbers after them.
 import { h } from "./dom.js";
 
 export const plainHost = (host) => (host ? host.replace(/^.*\//, "") : "–");
@@ -7,7 +7,7 @@ export const plainHost = (host) => (host ? host.replace(/^.*\//, "") : "–");
 export class Members {
   constructor(rows, rebalances) {
     this.numbers = new Map();
-    for (const row of rows) this.meet(row.member);
+    for (const id of rows.map((row) => row.member).sort()) this.meet(id);
     for (const each of [...rebalances].reverse()) {
       for (const member of [...each.assigned, ...each.changes, ...each.awaited]) this.meet(member.member);
     }

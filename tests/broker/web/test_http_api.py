@@ -298,6 +298,8 @@ async def test_ids_with_slashes_are_one_segment_of_the_path(tmp_path: Path) -> N
     async with seeing(tmp_path) as seen:
         await seen.client.commit("a/journal", 1)
         await seen.client.commit("ö %2F?", 2)
+        await seen.client.commit("two\nlines", 2)
+        assert (await got(seen, "/api/groups/two%0Alines/journal"))["group"] == "two\nlines"
         assert (await got(seen, "/api/groups/a%2Fjournal"))["group"] == "a/journal"
         assert (await got(seen, "/api/groups/a%2Fjournal/journal"))["group"] == "a/journal"
         found = await got(seen, "/api/groups/%C3%B6%20%252F%3F")
