@@ -3,26 +3,54 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.console import Group as Lines
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from cli import clock, output
 from cli.errors import CommandError
-from cli.groups.why import name_of, partitions_of, some, story
+from cli.groups.why import name_of, some, story
 from cli.http import Api, api_at, group_path
-from cli.layout import shown
+from cli.layout import Column, Columns, laid_out
+from cli.names import numbered, owned, plain_host, safe
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Every, Http, Json, Timeout
-from cli.times import span
+from cli.streams import follow
+from cli.times import instant, span
+from verdicts.names import Verdict
 
 Value = dict[str, Any]
-_COLUMNS = ("group", "state", "generation", "members", "lag", "rebalances", "last_why")
-_NOT_A_CHANGE = ("lag", "last_heard_ms_ago", "remaining_ms")
+
+_GROUPS: Columns = [
+    "group",
+    "verdict",
+    "state",
+    "members",
+    "lag",
+    "rebalances",
+    Column("last_why", "LAST REBALANCE"),
+]
+_MEMBERS: Columns = ["member", "instance", "client", "host", "heard", "partitions"]
+_NOT_A_CHANGE = frozenset(
+    {
+        "findings",
+        "lag",
+        "last_heard_ms",
+        "last_heard_ms_ago",
+        "more_findings",
+        "offsets",
+        "remaining_ms",
+        "sentence",
+        "verdict_since_ms",
+        "words",
+    }
+)
+"""What moves all the time: sentences say how long ago something was."""
+_FINDINGS = 3
+_RANKS = {verdict.value: verdict.rank for verdict in Verdict}
 
 
 def watch(
@@ -35,8 +63,9 @@ def watch(
 ) -> None:
     """Follow all groups, or one, until Ctrl-C; --json prints a line a change. Needs Muster's HTTP.
 
-    A change is a new state, generation, member or rebalance, or another member to wait for; a new
-    lag is none. In a file or a pipe the whole view is printed again at each change.
+    A change is a new verdict, state, generation, member or rebalance, or another member to wait
+    for; a new lag is none. A new verdict is told in a line of its own. In a file or a pipe the
+    whole view is printed again at each change.
     """
     api = api_at(bootstrap, "groups watch", http, timeout, group)
     if json:
@@ -48,13 +77,43 @@ def watch(
 
 
 def _look(api: Api, group: str | None) -> list[Value]:
+    """The groups, the worst first."""
     api.renew()
     if group is None:
         found: list[Value] = api.get("/api/groups")["groups"]
-        return sorted(found, key=lambda each: str(each["group"]))
+        return sorted(found, key=lambda each: (_RANKS.get(each["verdict"], -1), each["group"]))
     one: Value = api.get(group_path(group))
     one["journal"] = api.get(group_path(group, "journal"), last=3)
     return [one]
+
+
+class Verdicts:
+    """What was said of each group last."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+
+    def changes(self, groups: Sequence[Value]) -> list[str]:
+        """A line for each group of which something else is to be said now."""
+        lines = []
+        now = instant(clock.now_ms())
+        for each in groups:
+            name, verdict = each["group"], each["verdict"]
+            before = self._last.get(name, Verdict.OK)
+            if verdict != before:
+                again = " again" if verdict == Verdict.OK else ""
+                lines.append(f"{now}  {safe(name)} is {verdict}{again}: {safe(each['sentence'])}")
+        there = {each["group"]: each["verdict"] for each in groups}
+        lines += [
+            f"{now}  {safe(name)} is gone, it was {verdict}"
+            for name, verdict in self._last.items()
+            if name not in there and verdict != Verdict.OK
+        ]
+        self._last = there
+        return lines
+
+
+# ------------------------------------------------------------------------ the ways to show it
 
 
 def _print_changes(api: Api, group: str | None, every: float) -> None:
@@ -74,75 +133,100 @@ def _print_changes(api: Api, group: str | None, every: float) -> None:
 def _gist(value: Any) -> Any:
     """A view without what moves all the time."""
     if isinstance(value, dict):
-        kept = {key: _gist(each) for key, each in value.items() if key not in _NOT_A_CHANGE}
-        kept.pop("offsets", None)
-        return kept
+        return {key: _gist(each) for key, each in value.items() if key not in _NOT_A_CHANGE}
     if isinstance(value, list):
         return [_gist(each) for each in value]
     return value
 
 
 def _append_changes(api: Api, group: str | None, every: float) -> None:
-    console = Console(width=10_000, highlight=False)
-    known: Any = None
+    verdicts, known = Verdicts(), None
     while True:
         now = _look(api, group)
+        changes = verdicts.changes(now)
         if known != (gist := _gist(now)):
-            if known is not None:
-                console.print()
-            console.print(_drawn(now, group))
-            console.file.flush()
+            parts = [*changes, *(part.plain for part in _drawn(now, group, None))]
+            follow(("" if known is None else "\n") + "\n".join(parts) + "\n")
         known = gist
         clock.sleep(every)
 
 
 def _show_live(api: Api, group: str | None, every: float) -> None:
-    with Live(_drawn(_look(api, group), group), auto_refresh=False, transient=False) as live:
+    verdicts, now = Verdicts(), _look(api, group)
+    with Live(Text(""), auto_refresh=False, transient=False) as live:
         while True:
-            clock.sleep(every)
-            try:
-                drawn: Any = _drawn(_look(api, group), group)
-            except CommandError as error:
-                drawn = Text(str(error))  # a broker that restarts comes back
-            live.update(drawn, refresh=True)
+            for line in verdicts.changes(now):
+                live.console.print(Text(line))
+            live.update(Lines(*_drawn(now, group, output.terminal_width())), refresh=True)
+            now = _next_look(api, group, every, live)
 
 
-def _drawn(groups: list[Value], group: str | None) -> Any:
+def _next_look(api: Api, group: str | None, every: float, live: Live) -> list[Value]:
+    """The groups once there is an answer: a broker that restarts comes back."""
+    while True:
+        clock.sleep(every)
+        try:
+            return _look(api, group)
+        except CommandError as error:
+            live.update(Text(str(error)), refresh=True)
+
+
+# ------------------------------------------------------------------------------------ drawing
+
+
+def _drawn(groups: Sequence[Value], group: str | None, width: int | None) -> list[Text]:
     if group is not None:
-        return _one(groups[0])
-    if not groups:
-        return Text("No groups yet")
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in _COLUMNS:
-        table.add_column(column.upper().replace("_", "-").replace("LAST-WHY", "LAST REBALANCE"))
-    for each in groups:
-        table.add_row(*(Text(shown(each[column])) for column in _COLUMNS))
-    return table
+        return _one(groups[0], width)
+    return [_table(groups, _GROUPS, width) if groups else Text("No groups yet")]
 
 
-def _one(view: Value) -> Any:
-    head = f"{view['group']}  {view['state']}  generation {view['generation']}  lag {view['lag']}"
-    lines: list[Any] = [Text(head)]
+def _table(rows: Sequence[Value], columns: Columns, width: int | None) -> Text:
+    """On a terminal as wide as that; in a pipe as wide as it must be."""
+    if width is not None:
+        return output.table(rows, columns)
+    lines = laid_out(rows, columns, None)
+    return Text("\n".join([*lines.header, *lines.body]))
+
+
+def _one(view: Value, width: int | None) -> list[Text]:
+    lines = [
+        f"{safe(view['group'])}  {view['state']}  generation {view['generation']}"
+        f"  lag {view['lag']}  {view['verdict']}"
+    ]
+    for each in view["findings"][:_FINDINGS]:
+        lines.append(f"{each['verdict']}: {each['sentence']}; {each['advice']}")
+        lines += [f"    {each['command']}"] if each["command"] else []
+    members = view["members"]
+    numbers = {each["member"]: f"#{number}" for number, each in enumerate(members, 1)}
     awaits = view["awaits"]
     if awaits is not None:
-        names = some(map(name_of, awaits["members"])) or "the initial delay"
+        names = some(_awaited(each, numbers) for each in awaits["members"]) or "the initial delay"
         left = span(awaits["remaining_ms"])
-        lines.append(Text(f"{awaits['phase']}: waits for {names}, {left} more at most"))
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("MEMBER", "CLIENT", "HOST", "HEARD", "PARTITIONS"):
-        table.add_column(column, overflow="fold")
-    for member in view["members"]:
-        silent_ms = member["last_heard_ms_ago"]
-        heard = f"waits ({member['waits_with']})"
-        if silent_ms is not None:
-            heard = f"{span(silent_ms)} ago of {span(member['session_timeout_ms'])}"
-        table.add_row(
-            Text(name_of(member)),
-            Text(member["client"]),
-            Text(member["host"]),
-            heard,
-            Text(partitions_of(member["partitions"], member["assignment_bytes"])),
-        )
-    lines.append(table if view["members"] else Text("No members"))
-    lines += [Text(line) for line in story(view["journal"])[1:]]
-    return Lines(*lines)
+        lines.append(f"{awaits['phase']}: waits for {names}, {left} more at most")
+    rows = list(map(_member, members))
+    journal = story(view["journal"])[1:]
+    return [
+        *(Text(safe(line)) for line in lines),
+        _table(numbered(rows, rows), _MEMBERS, width) if rows else Text("No members"),
+        *(Text(line) for line in journal),
+    ]
+
+
+def _awaited(each: Value, numbers: dict[str, str]) -> str:
+    return numbers.get(each["member"]) or name_of(each)
+
+
+def _member(each: Value) -> Value:
+    silent_ms = each["last_heard_ms_ago"]
+    heard = f"waits ({each['waits_with']})"
+    if silent_ms is not None:
+        heard = f"{span(silent_ms)} ago of {span(each['session_timeout_ms'])}"
+    known = each["partitions"]
+    return {
+        "member": each["member"],
+        "instance": each["instance"],
+        "client": each["client"],
+        "host": plain_host(each["host"]),
+        "heard": heard,
+        "partitions": f"{each['assignment_bytes']} bytes" if known is None else owned(known),
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -262,8 +263,9 @@ def test_a_live_group_is_watched_explained_and_its_offsets_listed(
             one.leave()
         assert code == 130, shown
         assert piped.startswith(f"{name}  Stable  generation")
-        assert "requests" in top
+        assert top.startswith("cluster ")
         assert f"{name}  Stable  generation" in shown
+        assert re.search(r"^#1 +rdkafka|^#1 +\S+ +127\.0\.0\.1 ", shown, re.MULTILINE), shown
         waiting.until(
             "the watcher sees the group empty",
             lambda: watched[-1]["group"] == name and watched[-1]["state"] == "Empty",
