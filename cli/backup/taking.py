@@ -31,7 +31,7 @@ def take(cluster: Cluster) -> tuple[Backup, list[str]]:
     for start in output.progress(range(0, len(topics), BATCH), "reading topics"):
         part = topics[start : start + BATCH]
         resources = [Resource(TOPIC_RESOURCE, topic["name"]) for topic in part]
-        for resource, entries in describe_each(cluster.any, resources).items():
+        for resource, entries in describe_each(cluster.any, resources, explained=False).items():
             configs[resource.name] = _open(resource, own_settings(resource, entries), hidden)
     saved = [
         SavedTopic(

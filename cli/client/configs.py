@@ -48,8 +48,12 @@ def describe_each(
     resources: Sequence[Resource],
     names: list[str] | None = None,
     timeout_s: float | None = None,
+    explained: bool = True,
 ) -> dict[Resource, dict[str, Entry]]:
-    """The settings of several resources in one request; CommandError for the first refused."""
+    """The settings of several resources in one request; CommandError for the first refused.
+
+    Explained they have their synonyms and documentation, which is most of an answer.
+    """
     asked = [
         {
             "resource_type": resource.kind,
@@ -60,7 +64,11 @@ def describe_each(
     ]
     answer = connection.call(
         "DescribeConfigs",
-        {"resources": asked, "include_synonyms": True, "include_documentation": True},
+        {
+            "resources": asked,
+            "include_synonyms": explained,
+            "include_documentation": explained,
+        },
         timeout_s,
     )
     found = {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from cli.client.at_once import Call, at_once
 from cli.client.cluster import Cluster, Connection, Value
 from cli.client.group_reads import CLASSIC, CONSUMER, Known, all_groups, list_groups
 from cli.client.offsets_at import Partition, bounds_of
@@ -34,7 +34,7 @@ class Reader(NamedTuple):
 def sizes(cluster: Cluster, answer: Value) -> dict[str, Size]:
     """How much each topic of an answer to Metadata holds: three requests to each broker."""
     leaders = cluster.leaders_in(answer)
-    return sizes_in(answer, bounds_of(cluster, leaders), bytes_of(leaders))
+    return sizes_in(answer, bounds_of(cluster, leaders), bytes_of(cluster, leaders))
 
 
 def sizes_in(
@@ -53,28 +53,24 @@ def _sum(keys: Sequence[Partition], values: Mapping[Partition, int]) -> int | No
     return sum(values[key] for key in keys) if all(key in values for key in keys) else None
 
 
-def bytes_of(leaders: Mapping[Partition, Connection]) -> dict[Partition, int]:
-    """The size of each partition's log at its leader; nothing where brokers don't say."""
-    by_leader: dict[Connection, list[Partition]] = defaultdict(list)
-    for key, leader in leaders.items():
-        by_leader[leader].append(key)
-    held: dict[Partition, int] = {}
-    for leader, keys in by_leader.items():
-        held.update(_bytes(leader, keys))
-    return held
-
-
-def _bytes(leader: Connection, keys: Iterable[Partition]) -> dict[Partition, int]:
-    """The size of each partition's log; nothing from a broker older than Kafka 1.0."""
-    if not leader.supports("DescribeLogDirs", 1):
-        return {}
-    topics: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in keys:
-        topics[topic].append(partition)
-    asked = [{"topic": topic, "partitions": parts} for topic, parts in topics.items()]
+def bytes_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict[Partition, int]:
+    """The size of each partition's log at its leader; nothing from brokers older than 1.0."""
+    by_leader: dict[Connection, dict[str, list[int]]] = {}
+    for (topic, partition), leader in leaders.items():
+        if leader.supports("DescribeLogDirs", 1):
+            by_leader.setdefault(leader, {}).setdefault(topic, []).append(partition)
+    calls = [
+        Call(
+            leader,
+            "DescribeLogDirs",
+            {"topics": [{"topic": topic, "partitions": each} for topic, each in topics.items()]},
+        )
+        for leader, topics in by_leader.items()
+    ]
     return {
         (topic["name"], partition["partition_index"]): partition["partition_size"]
-        for folder in leader.call("DescribeLogDirs", {"topics": asked})["results"]
+        for answer in at_once(cluster, calls)
+        for folder in answer["results"]
         for topic in folder["topics"]
         for partition in topic["partitions"]
         if not partition["is_future_key"]

@@ -127,7 +127,7 @@ def describe(
 def _described(cluster: Cluster, answer: Value) -> list[output.Row]:
     """Each topic of an answer to Metadata, its partitions in their order."""
     leaders = cluster.leaders_in(answer)
-    bounds, held = bounds_of(cluster, leaders), bytes_of(leaders)
+    bounds, held = bounds_of(cluster, leaders), bytes_of(cluster, leaders)
     whole = sizes_in(answer, bounds, held)
     settings = _own_settings(cluster, [topic["name"] for topic in answer["topics"]])
     described = []
@@ -185,7 +185,7 @@ def _own_settings(cluster: Cluster, topics: Sequence[str]) -> dict[str, dict[str
     found = {}
     for first in range(0, len(topics), CONFIGS_AT_ONCE):
         asked = [Resource(TOPIC_RESOURCE, name) for name in topics[first : first + CONFIGS_AT_ONCE]]
-        for resource, entries in describe_each(cluster.any, asked).items():
+        for resource, entries in describe_each(cluster.any, asked, explained=False).items():
             own = own_settings(resource, entries)
             found[resource.name] = {name: entry["value"] for name, entry in own.items()}
     return found

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 
-from cli.client.cluster import Cluster
+from cli.client.cluster import Cluster, Connection, Value
 from cli.client.group_member import GroupMember
 from tests.cli.running import run
 from tests.cli.topics.committing import commit
@@ -85,3 +88,23 @@ def test_internal_topics_are_listed_when_they_are_asked_for(shop: str) -> None:
     internal = {row["topic"] for row in run("topics", "list", "--internal", "--json").json}
 
     assert "__consumer_offsets" in internal - plain
+
+
+def test_many_topics_cost_no_more_requests_than_one(
+    shop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Counter[str] = Counter()
+    call = Connection.call
+
+    def counts(connection: Connection, api: str, *more: Any) -> Value:
+        asked[api] += 1
+        return call(connection, api, *more)
+
+    run("topics", "create", *(f"{shop}-{number}" for number in range(20)))
+    monkeypatch.setattr(Connection, "call", counts)
+    assert len(run("topics", "list", f"{shop}-*", "--json").json) == 22
+    assert asked == {"Metadata": 1, "ListOffsets": 2, "DescribeLogDirs": 1}
+
+    asked.clear()
+    assert len(run("topics", "describe", f"{shop}-*", "--json").json) == 22
+    assert asked == {"Metadata": 1, "ListOffsets": 2, "DescribeLogDirs": 1, "DescribeConfigs": 1}
