@@ -10,13 +10,19 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from verdicts.names import Verdict
+
 FOLDER = Path(__file__).parents[1] / "dashboards" / "grafana"
 WIDTH = 24
 HEIGHT = 8
 
 
 class Panel(NamedTuple):
-    """One graph; ``queries`` are (expression, legend)."""
+    """One graph; ``queries`` are (expression, legend).
+
+    ``kind`` is Grafana's, or "word": the legend of the one series as a word. A table has a column
+    for each query, named by its legend, and the rows with the highest first value come first.
+    """
 
     title: str
     unit: str
@@ -61,11 +67,23 @@ def quantiles(title: str, histogram: str, by: str, where: str = ME, unit: str = 
     )
 
 
+WORST_FIRST = list(Verdict)
+
+
+def ranked(where: str) -> str:
+    """The verdicts of groups, each with a number that is higher the worse it is."""
+    return " or ".join(
+        f'{len(WORST_FIRST) - rank} * muster_group_verdict{{{where},verdict="{verdict}"}}'
+        for rank, verdict in enumerate(WORST_FIRST)
+    )
+
+
 OVERVIEW = Dashboard(
     "overview",
     "Muster: overview",
     (
         (
+            one("Answers", "bool_yes_no", f"min(up{{{ME}}})", kind="stat"),
             one("Groups", "short", f"sum(muster_groups{{{ME}}})", kind="stat"),
             one("Members", "short", f"sum(muster_group_members{{{ME}}})", kind="stat"),
             one("Connections", "short", f"sum(muster_connections{{{ME}}})", kind="stat"),
@@ -93,6 +111,15 @@ OVERVIEW = Dashboard(
                     (f"rate(muster_sent_bytes_total{{{ME}}}{RATE})", "out"),
                 )
             ),
+        ),
+        (
+            one(
+                "Groups by verdict",
+                "short",
+                f"sum by (verdict) (muster_group_verdict{{{ME}}})",
+                "{{verdict}}",
+            ),
+            one("Answers", "bool_yes_no", f"up{{{ME}}}", "{{instance}}"),
         ),
         (
             one(
@@ -124,6 +151,25 @@ GROUPS = Dashboard(
     "groups",
     "Muster: groups",
     (
+        (
+            Panel(
+                "Groups, the worst first",
+                "short",
+                (
+                    (f"topk(100, {ranked(ME)})", "How bad"),
+                    (
+                        f"sum by (instance, consumergroup) (kafka_consumergroup_lag_sum{{{ME}}})",
+                        "Records behind",
+                    ),
+                    (
+                        "max by (instance, consumergroup)"
+                        f" (muster_consumergroup_lag_seconds_max{{{ME}}})",
+                        "Seconds behind",
+                    ),
+                ),
+                kind="table",
+            ),
+        ),
         (
             one("Groups by state", "short", f"sum by (state) (muster_groups{{{ME}}})", "{{state}}"),
             one(
@@ -181,6 +227,7 @@ ONE_GROUP = Dashboard(
     "Muster: one group",
     (
         (
+            one("Verdict", "short", f"muster_group_verdict{{{GROUP}}}", "{{verdict}}", kind="word"),
             one("Members", "short", f"kafka_consumergroup_members{{{GROUP}}}", kind="stat"),
             one("Generation", "short", f"muster_consumergroup_generation{{{GROUP}}}", kind="stat"),
             one(
@@ -398,24 +445,50 @@ def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
     source = {"type": "prometheus", "uid": "${datasource}"}
     return {
         "id": number,
-        "type": panel.kind,
+        "type": "stat" if panel.kind == "word" else panel.kind,
         "title": panel.title,
         "gridPos": place,
         "datasource": source,
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
-        "options": {}
-        if panel.kind == "timeseries"
-        else {"reduceOptions": {"calcs": ["lastNotNull"]}},
+        "options": _options(panel),
+        **({"transformations": _columns(panel)} if panel.kind == "table" else {}),
         "targets": [
             {
                 "refId": chr(ord("A") + index),
                 "datasource": source,
                 "expr": expression,
                 "legendFormat": legend or "__auto",
+                **({"format": "table", "instant": True} if panel.kind == "table" else {}),
             }
             for index, (expression, legend) in enumerate(panel.queries)
         ],
     }
+
+
+def _options(panel: Panel) -> dict[str, Any]:
+    last = {"reduceOptions": {"calcs": ["lastNotNull"]}}
+    if panel.kind == "table":
+        return {"sortBy": [{"displayName": panel.queries[0][1], "desc": True}]}
+    if panel.kind == "word":
+        return {**last, "textMode": "name"}
+    return last if panel.kind == "stat" else {}
+
+
+def _columns(panel: Panel) -> list[dict[str, Any]]:
+    """One table of the queries' tables, a row for each set of labels."""
+    names = {
+        f"Value #{chr(ord('A') + index)}": legend for index, (_, legend) in enumerate(panel.queries)
+    }
+    return [
+        {"id": "merge", "options": {}},
+        {
+            "id": "organize",
+            "options": {
+                "excludeByName": {"Time": True, "__name__": True, "job": True},
+                "renameByName": {"consumergroup": "Group", "verdict": "Verdict", **names},
+            },
+        },
+    ]
 
 
 def main() -> None:

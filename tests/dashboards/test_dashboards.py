@@ -54,21 +54,6 @@ def test_panels_do_not_overlap_and_have_numbers_of_their_own(dashboard: Dashboar
     assert len({panel["id"] for panel in panels}) == len(panels)
 
 
-class SeenBroker(Broker):
-    """A broker process with HTTP on a free port."""
-
-    def _command(self) -> list[str]:
-        return ["127.0.0.1:0" if word == "off" else word for word in super()._command()]
-
-    def http(self) -> str:
-        """HOST:PORT of /metrics."""
-        found = until(
-            "the line that says where /metrics is",
-            lambda: re.search(r"http://(127[^/\s]+)", self.tail(), re.M),
-        )
-        return found[1]
-
-
 class Busy(threading.Thread):
     """Clients that produce, fetch, join, leave, commit, are refused and go back."""
 
@@ -180,8 +165,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     command = program("prometheus", "prometheus")
     folder = tmp_path_factory.mktemp("prometheus")
     settings = {"offsets.topic.num.partitions": "4", "log.flush.interval.messages": "1"}
-    broker = SeenBroker(folder / "data", settings).start()
-    where = broker.http()
+    where = f"127.0.0.1:{free_port()}"
+    broker = Broker(folder / "data", settings, http=where).start()
     busy = Busy(broker.port)
     busy.start()
     port = free_port()

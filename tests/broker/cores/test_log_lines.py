@@ -16,7 +16,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from tests.broker.config.served import serving
-from tests.brokers import CHECKOUT, Broker
+from tests.brokers import CHECKOUT, Broker, free_port
 from tests.waiting import until
 from tests.wire import Wire
 
@@ -25,20 +25,9 @@ SESSION_MS = 4000
 
 
 class SeenBroker(Broker):
-    """A broker process with HTTP on a free port."""
+    """A broker process that keeps what /healthz said."""
 
-    def _command(self) -> list[str]:
-        return ["127.0.0.1:0" if word == "off" else word for word in super()._command()]
-
-    def http(self) -> str:
-        """Where it says that /metrics is."""
-        found = until(
-            "the line that says where /metrics is",
-            lambda: re.search(
-                r"^the page, /metrics and /healthz are on (http://\S+)$", self.tail(), re.M
-            ),
-        )
-        return found[1]
+    health: Any = None
 
     def lines(self) -> list[dict[str, Any]]:
         """Its log, parsed; every line but the two of standard output is a JSON object."""
@@ -55,7 +44,8 @@ class SeenBroker(Broker):
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeenBroker]:
     """A broker that has seen members come, leave and expire, stopped in the end."""
     settings = {"log.format": "json", "offsets.topic.num.partitions": "1"}
-    broker = SeenBroker(tmp_path_factory.mktemp("told") / "data", settings)
+    http = f"127.0.0.1:{free_port()}"
+    broker = SeenBroker(tmp_path_factory.mktemp("told") / "data", settings, http=http)
     broker.start()
     try:
         first, second = Wire(broker.port, "first"), Wire(broker.port, EVIL)
@@ -64,8 +54,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeenBroker]:
             waiting = first_rejoins_as_second_comes(first, second, member_id)
             leave(second, "team", waiting)
             join(second, EVIL)
-        broker.address = broker.http()  # type: ignore[attr-defined]
-        broker.health = httpx.get(f"{broker.http()}/healthz").json()  # type: ignore[attr-defined]
+        broker.health = httpx.get(f"http://{http}/healthz").json()
         until("both groups expired", lambda: len(emptied(broker)) == 2)
         broker.stop()
         yield broker
@@ -137,8 +126,8 @@ def test_standard_output_says_where_metrics_are(told: SeenBroker) -> None:
 
     assert len(plain) == 2, plain
     assert "accepts connections" in plain[0]
-    assert plain[1].startswith("the page, /metrics and /healthz are on http://127.0.0.1:")
-    assert told.health == {"state": "ready"}  # type: ignore[attr-defined]
+    assert plain[1] == f"the page, /metrics and /healthz are on http://{told.http}\n"
+    assert told.health == {"state": "ready"}
 
 
 def test_every_line_of_the_log_is_a_json_object_with_time_and_level(told: SeenBroker) -> None:
