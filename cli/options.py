@@ -35,10 +35,11 @@ Http = Annotated[
     ),
 ]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
-GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP", help="The ids of groups.")]
 SomeGroups = Annotated[
-    list[str] | None, typer.Argument(metavar="GROUP", help="The ids of groups; without any, all.")
+    list[str] | None,
+    typer.Argument(metavar="GROUP", help="The ids of groups, or patterns such as 'bill*'."),
 ]
+AllGroups = Annotated[bool, typer.Option("--all-groups", help="Every group of the cluster.")]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="The names of topics.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

@@ -43,10 +43,10 @@ class Plan(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What stands above the plan's table."""
+        """What stands above the plan's table, so that nobody takes it for done."""
         if self.dry_run:
             return f"Nothing is {self.done} (--dry-run)"
-        return "" if self.execute else f"Nothing is {self.done} yet"
+        return f"To be {self.done}" if self.execute else f"Nothing is {self.done} yet"
 
     @property
     def shows_json(self) -> bool:

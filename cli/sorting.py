@@ -11,11 +11,16 @@ from cli.errors import USAGE, CommandError
 from cli.layout import Column, Columns
 from cli.options import whole_number
 from cli.output import Row
+from verdicts.names import Verdict
+
+VERDICT = "verdict"
 
 Sort = Annotated[
     str | None,
     typer.Option(
-        "--sort", metavar="COLUMN", help="Order by a column: names from a to z, numbers falling."
+        "--sort",
+        metavar="COLUMN",
+        help="Order by a column: names from a to z, numbers falling, verdicts the worst first.",
     ),
 ]
 Top = Annotated[int | None, whole_number("--top", least=1, help="Show only the first N rows.")]
@@ -31,8 +36,11 @@ def in_order(rows: Sequence[Row], sort: str | None, top: int | None, columns: Co
     if sort is not None:
         field = _field(sort, columns)
         known = [row for row in ordered if row[field] is not None]
-        numbers = all(isinstance(row[field], int | float) for row in known)
-        known.sort(key=lambda row: row[field], reverse=numbers)
+        if field == VERDICT:
+            known.sort(key=lambda row: Verdict(row[field]).rank)
+        else:
+            numbers = all(isinstance(row[field], int | float) for row in known)
+            known.sort(key=lambda row: row[field], reverse=numbers)
         ordered = known + [row for row in ordered if row[field] is None]
     return ordered[:top]
 

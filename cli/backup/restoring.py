@@ -21,7 +21,7 @@ from cli.client.configs import (
     Resource,
     describe_each,
 )
-from cli.client.group_reads import all_groups
+from cli.client.group_reads import groups_with_offsets
 from cli.client.new_topics import NewTopic, create_topics, settled
 from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
 from cli.errors import check
@@ -139,7 +139,7 @@ def _plan_offsets(
     live = sorted(key for key in keys if key[1] < there.get(key[0], 0))
     first, end = offsets_at(cluster, live, EARLIEST), offsets_at(cluster, live, LATEST)
     changes: list[Change] = []
-    now = all_groups(cluster, backup.groups)
+    now = groups_with_offsets(cluster, backup.groups)
     for group_id, found in backup.groups.items():
         group, offsets = now[group_id]
         # A broker that has just deleted a topic drops its offsets a little later.
@@ -169,7 +169,7 @@ def _plan_offsets(
                 " the log has no such records; --outside-logs restores them all the same"
             )
         if restored:
-            refuse_members(group)
+            refuse_members([group])
         changes += (Change(group_id, key, before.get(key), at) for key, at in restored.items())
     made.offsets = with_true_epochs(cluster, changes)
 

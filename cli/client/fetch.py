@@ -49,5 +49,5 @@ def fetch(
         for answer in response["partitions"]:
             key = response["topic"], answer["partition_index"]
             if answer["error_code"] and answer["error_code"] not in fine:
-                raise refused(f"{key[0]}-{key[1]}", answer["error_code"])
+                raise refused(f"{key[0]}:{key[1]}", answer["error_code"])
             yield key, answer

@@ -21,7 +21,8 @@ CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 """Kinds of groups, as ListGroups has them; `streams` is another one."""
 GROUPS_AT_ONCE = 100
 """Groups of one request."""
-WITHOUT_MEMBERS = ("Empty", "Dead", "")
+GONE_STATES = ("Dead", "")
+WITHOUT_MEMBERS = ("Empty", *GONE_STATES)
 """States of a group in which its offsets may be changed from outside."""
 
 
@@ -53,7 +54,7 @@ class Group(NamedTuple):
     @property
     def exists(self) -> bool:
         """Whether the coordinator knows it; one without members may still have offsets."""
-        return self.state not in ("Dead", "")
+        return self.state not in GONE_STATES
 
 
 def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[output.Row]:
@@ -96,7 +97,7 @@ def read_groups(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dic
     for group_id, coordinator in coordinators.items():
         answer = answers[group_id]
         check(f"group {group_id}", answer, GROUP_ID_NOT_FOUND)
-        if answer["error_code"] or answer["group_state"] in ("Dead", ""):
+        if answer["error_code"] or answer["group_state"] in GONE_STATES:
             unknown[group_id] = coordinator
             continue
         members = [
@@ -288,31 +289,40 @@ class Known(NamedTuple):
     group: Group
     committed: Offsets
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything of it."""
+        return self.group.exists or bool(self.committed)
+
 
 def known_group(cluster: Cluster, group_id: str) -> Known:
     """A group and its offsets; CommandError when there is neither."""
     return known_groups(cluster, [group_id])[group_id]
 
 
-def known_groups(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, Known]:
-    """Groups and their offsets; CommandError names those that are not there, or of another kind."""
-    found = all_groups(cluster, group_ids)
-    missing = [
-        name for name, (group, committed) in found.items() if not (group.exists or committed)
-    ]
-    if missing:
-        named = f"group {missing[0]}" if len(missing) == 1 else f"groups {', '.join(missing)}"
-        raise refused(named, GROUP_ID_NOT_FOUND)
+def known_groups(
+    cluster: Cluster, group_ids: Iterable[str], note: str | None = None, *, new_ones: bool = False
+) -> dict[str, Known]:
+    """Groups and their offsets.
+
+    CommandError names those that are not there, unless ``new_ones`` are fine, with a ``note``, and
+    those that keep no offsets.
+    """
+    found = groups_with_offsets(cluster, group_ids)
+    missing = [name for name, known in found.items() if not known.exists]
+    if missing and not new_ones:
+        named = "group" if len(missing) == 1 else "groups"
+        raise refused(f"{named} {', '.join(missing)}", GROUP_ID_NOT_FOUND, note)
     for name, known in found.items():
         if known.group.kind == SHARE:
             raise CommandError(
-                f"group {name} is a share group: it has no committed offsets;"
-                " Apache's kafka-share-groups shows it"
+                f"group {name} is a share group: it has no committed offsets, and"
+                " Apache's kafka-share-groups tells of it"
             )
     return found
 
 
-def all_groups(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, Known]:
+def groups_with_offsets(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, Known]:
     """Groups and their offsets, those included that have gone meanwhile."""
     coordinators = cluster.coordinators(group_ids)
     groups = read_groups(cluster, coordinators)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from cli import output
 from cli.client.cluster import Cluster
-from cli.client.group_reads import Committed, Known
+from cli.client.group_reads import Known
 from cli.client.offsets_at import Bounds, Partition, bounds_of
-
-OUT_OF_RANGE = "OUT_OF_RANGE"
 
 
 class Lag(NamedTuple):
@@ -49,30 +46,3 @@ def lag_of(committed: int | None, bounds: Bounds | None) -> Lag:
     if committed is None:
         return Lag(0 if start == end else None)
     return Lag(end - max(committed, start), max(0, start - committed))
-
-
-def offset_rows(
-    committed: Mapping[Partition, Committed],
-    owners: Mapping[Partition, str],
-    bounds: Mapping[Partition, Bounds],
-) -> list[output.Row]:
-    """A row for each partition that has an offset or an owner, with its bounds and its lag."""
-    rows = []
-    for key in sorted({*committed, *owners}):
-        found, log = committed.get(key), bounds.get(key)
-        lag = lag_of(None if found is None else found.offset, log)
-        rows.append(
-            {
-                "topic": key[0],
-                "partition": key[1],
-                "committed": None if found is None else found.offset,
-                "start_offset": None if log is None else log.start,
-                "end_offset": None if log is None else log.end,
-                "lag": lag.records,
-                "lost_records": lag.lost,
-                "verdict": OUT_OF_RANGE if lag.out_of_range else None,
-                "member": owners.get(key),
-                "metadata": (found.metadata or None) if found is not None else None,
-            }
-        )
-    return rows

@@ -55,7 +55,7 @@ def offsets_at(
                 if code == errors.NOT_LEADER_OR_FOLLOWER and clock.monotonic_s() < deadline_s:
                     later.append(key)  # a leader that is so new that it does not know it yet
                 elif code:
-                    raise refused(f"offsets of {key[0]}-{key[1]}", code)
+                    raise refused(f"offsets of {key[0]}:{key[1]}", code)
                 else:
                     found[key] = offset
         wanted = later

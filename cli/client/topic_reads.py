@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cli.client.at_once import Call, at_once
 from cli.client.cluster import Cluster, Connection, Value
-from cli.client.group_reads import CLASSIC, CONSUMER, Known, all_groups, list_groups
+from cli.client.group_reads import CLASSIC, CONSUMER, Known, groups_with_offsets, list_groups
 from cli.client.offsets_at import Partition, bounds_of
 
 
@@ -102,4 +102,4 @@ def committed_in(cluster: Cluster, topics: Collection[str]) -> dict[str, dict[Pa
 def _every_group(cluster: Cluster) -> dict[str, Known]:
     """The groups that can have offsets."""
     asked = [row["group"] for row in list_groups(cluster) if row["type"] in (CLASSIC, CONSUMER)]
-    return all_groups(cluster, asked)
+    return groups_with_offsets(cluster, asked)

@@ -2,40 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from cli import output
+from cli.client.at_once import Call, at_once
 from cli.client.cluster import Cluster
-from cli.client.group_reads import known_group
-from cli.errors import check
+from cli.client.group_names import check_named, named_groups
+from cli.client.group_reads import Known, batches, known_groups
+from cli.errors import CommandError, refused
 from cli.offsets.changes import Change, agreed, refuse_members
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, GroupNames, Json, Timeout
+from cli.options import BOOTSTRAP, TIMEOUT_S, AllGroups, Bootstrap, Json, SomeGroups, Timeout
 from cli.plans import DryRun, Execute, show_json
+
+_DONE = "deleted"
 
 
 def delete(
-    groups: GroupNames,
+    groups: SomeGroups = None,
+    all_groups: AllGroups = False,
     dry_run: DryRun = False,
     execute: Execute = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Delete groups without members, and their offsets; show the offsets first."""
+    """Delete groups without members, and their offsets; show the offsets first.
+
+    When one of several is not there or has members, none is deleted.
+    """
+    check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
+    names = named_groups(cluster, groups, all_groups, _DONE)
+    known = known_groups(cluster, names, "not there; nothing was deleted")
+    refuse_members(each.group for each in known.values())
+    rows = _rows(known)
+    what = output.counted(len(known), "group")
+    if not agreed(rows, what, dry_run, execute, json, done=_DONE):
+        return
+    errors = _delete(cluster, list(known))
+    for group_id, error in errors.items():
+        if error is not None:
+            output.warn(str(error))
+        elif not json:
+            output.say(f"Deleted group {group_id}")
+    if json:
+        told = {name: None if error is None else str(error) for name, error in errors.items()}
+        ends = {name: {"deleted": text is None, "error": text} for name, text in told.items()}
+        show_json([{**row, **ends[row["group"]]} for row in rows], True)
+    kept = [group_id for group_id, error in errors.items() if error is not None]
+    if kept:
+        raise CommandError(
+            f"{len(errors) - len(kept)} of {what} deleted; not deleted: {', '.join(kept)}"
+        )
+
+
+def _rows(known: Mapping[str, Known]) -> list[output.Row]:
     rows: list[output.Row] = []
-    for group_id in groups:
-        group, committed = known_group(cluster, group_id)
-        refuse_members(group)
+    for group_id, (_, committed) in known.items():
         gone = sorted(committed.items())
         rows += (Change(group_id, key, found, None).row() for key, found in gone)
         if not committed:
             rows.append({"group": group_id, "note": "the group has no offsets"})
-    if not agreed(rows, output.counted(len(groups), "group"), dry_run, execute, json):
-        return
-    for group_id in output.progress(groups, "deleting groups"):
-        asked = {"groups_names": [group_id]}
-        [result] = cluster.coordinator(group_id).call("DeleteGroups", asked)["results"]
-        check(f"group {group_id}", result)
-        if not json:
-            output.say(f"Deleted group {group_id}")
-    if json:
-        show_json(rows, True)
+    return rows
+
+
+def _delete(cluster: Cluster, group_ids: list[str]) -> dict[str, CommandError | None]:
+    """Group -> why it was not deleted, or None."""
+    calls = [
+        Call(coordinator, "DeleteGroups", {"groups_names": some})
+        for coordinator, some in batches(cluster.coordinators(group_ids))
+    ]
+    codes = {
+        result["group_id"]: result["error_code"]
+        for answer in at_once(cluster, calls, "deleting groups")
+        for result in answer["results"]
+    }
+    return {
+        group_id: refused(f"group {group_id}", codes[group_id]) if codes[group_id] else None
+        for group_id in group_ids
+    }

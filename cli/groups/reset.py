@@ -13,8 +13,9 @@ import typer
 
 from cli import clock
 from cli.client.cluster import Cluster
-from cli.client.group_reads import Committed, committed_of, read_group
-from cli.client.offsets_at import EARLIEST, LATEST, Partition, offsets_at
+from cli.client.group_names import check_named, named_groups
+from cli.client.group_reads import Committed, Known, known_groups
+from cli.client.offsets_at import EARLIEST, LATEST, Bounds, Partition, bounds_of, offsets_at
 from cli.errors import USAGE, CommandError
 from cli.offsets.changes import (
     Change,
@@ -27,9 +28,10 @@ from cli.options import (
     BOOTSTRAP,
     INT64,
     TIMEOUT_S,
+    AllGroups,
     Bootstrap,
-    GroupName,
     Json,
+    SomeGroups,
     Timeout,
     whole_number,
 )
@@ -37,6 +39,7 @@ from cli.plans import DryRun, Execute
 from cli.times import datetime_ms, duration_ms
 
 Offsets = Mapping[Partition, int]
+_NOT_THERE = "not there; nothing was changed, and --new-group makes a new group"
 ToDatetime = Annotated[
     str | None,
     typer.Option(
@@ -55,7 +58,8 @@ OF_A_TIME = ("--to-datetime", "--by-duration")
 
 
 def reset(
-    group: GroupName,
+    groups: SomeGroups = None,
+    all_groups: AllGroups = False,
     topic: Topics = None,
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="Every topic with offsets of the group.")
@@ -75,13 +79,17 @@ def reset(
     ] = None,
     to_datetime: ToDatetime = None,
     by_duration: ByDuration = None,
+    new_group: Annotated[
+        bool,
+        typer.Option("--new-group", help="Allow groups that are not there yet: they are made."),
+    ] = False,
     dry_run: DryRun = False,
     execute: Execute = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Move the offsets of a group without members; show before and after."""
+    """Move the offsets of groups without members; show before and after."""
     targets: dict[str, Callable[[], int] | int | None] = {
         "--to-earliest": EARLIEST if to_earliest else None,
         "--to-latest": LATEST if to_latest else None,
@@ -96,13 +104,15 @@ def reset(
         raise CommandError(f"name exactly one target: {', '.join(targets)}", USAGE)
     if bool(topic) == all_topics:
         raise CommandError("name the partitions: --topic TOPIC[:0-1,5] or --all-topics", USAGE)
+    check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    refuse_members(read_group(cluster, group))
-    committed = committed_of(cluster, group)
-    keys = selected(cluster, topic) if topic else _still_there(cluster, committed)
+    names = named_groups(cluster, groups, all_groups, "changed")
+    known = known_groups(cluster, names, _NOT_THERE, new_ones=new_group)
+    refuse_members(each.group for each in known.values())
+    named = selected(cluster, topic) if topic else None
     [(name, value)] = chosen
     assert isinstance(value, int)
-    changes = planned(cluster, group, keys, committed, name, value)
+    changes = _planned(cluster, known, named, name, value)
     as_of_ms = value if name in OF_A_TIME else None
     finish(cluster, changes, dry_run, execute, json, as_of_ms)
 
@@ -111,34 +121,42 @@ def _ago(duration: str) -> int:
     return max(0, clock.now_ms() - duration_ms(duration))
 
 
-def _still_there(cluster: Cluster, committed: Mapping[Partition, Committed]) -> list[Partition]:
-    known = {topic["name"] for topic in cluster.metadata(None)["topics"]}
-    return sorted(key for key in committed if key[0] in known)
-
-
-def planned(
+def _planned(
     cluster: Cluster,
-    group_id: str,
-    keys: Sequence[Partition],
-    committed: Mapping[Partition, Committed],
+    known: Mapping[str, Known],
+    named: Sequence[Partition] | None,
     target: str,
     value: int,
 ) -> list[Change]:
     """What a reset changes, a line for each partition, those that stay as they are too."""
-    first, end = offsets_at(cluster, keys, EARLIEST), offsets_at(cluster, keys, LATEST)
-    keys = [key for key in keys if key in first and key in end]
+    leaders = cluster.leaders(None)
+    keys = set(named or ()) if named else {key for each in known.values() for key in each.committed}
+    logs = bounds_of(cluster, {key: leaders[key] for key in sorted(keys) if key in leaders})
     at_time: Offsets = {}
     if target in OF_A_TIME:
-        at_time = offsets_at(cluster, keys, value)
-    changes = []
-    for key in keys:
-        before = committed.get(key)
-        wanted, note = _wanted(target, value, before, first[key], end[key], at_time.get(key))
-        inside = min(max(wanted, first[key]), end[key])
-        if inside != wanted:
-            note = f"{wanted} is {'before the start' if inside > wanted else 'after the end'}"
-        changes.append(Change(group_id, key, before, Committed(inside), note))
-    return changes
+        at_time = offsets_at(cluster, logs, value)
+    return [
+        _change(group_id, key, committed.get(key), logs[key], target, value, at_time.get(key))
+        for group_id, (_, committed) in known.items()
+        for key in (named or sorted(committed))
+        if key in logs
+    ]
+
+
+def _change(
+    group_id: str,
+    key: Partition,
+    before: Committed | None,
+    log: Bounds,
+    target: str,
+    value: int,
+    at_time: int | None,
+) -> Change:
+    wanted, note = _wanted(target, value, before, log.start, log.end, at_time)
+    inside = min(max(wanted, log.start), log.end)
+    if inside != wanted:
+        note = f"{wanted} is {'before the start' if inside > wanted else 'after the end'}"
+    return Change(group_id, key, before, Committed(inside), note)
 
 
 def _wanted(

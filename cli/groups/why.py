@@ -54,7 +54,7 @@ def why(
 
 def story(journal: Value) -> list[str]:
     """The lines of a journal as the API shows it."""
-    lines = [f"{journal['group']}  {journal['state'] or 'is gone'}"]
+    lines = [f"{journal['group']}  {journal['state'] or 'is gone'}", *told(journal["findings"])]
     paragraphs: list[tuple[int, list[str]]] = []
     restored = journal["restored"]
     if restored is not None:
@@ -92,6 +92,20 @@ def story(journal: Value) -> list[str]:
             f" {each['advice']}"
         )
     return lines
+
+
+def told(findings: Iterable[Value]) -> list[str]:
+    """What is wrong, the worst first: a sentence each, what to do, and the command to copy."""
+    lines = []
+    for each in findings:
+        lines += [f"{each['verdict']}: {each['sentence']}", *advice(each)]
+    return lines
+
+
+def advice(finding: Value) -> list[str]:
+    """What to do about a finding."""
+    lines = [f"    {finding['advice']}"] if finding["advice"] else []
+    return [*lines, f"    $ {finding['command']}"] if finding["command"] else lines
 
 
 def some(names: Iterable[str]) -> str:

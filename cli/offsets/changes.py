@@ -31,6 +31,8 @@ Topics = Annotated[
 
 CHUNK = 2000
 """Partitions of one request, far below what a broker takes in one record batch."""
+_NAMED = 5
+"""Groups of an error."""
 _COLUMNS: Columns = [
     "group",
     "topic",
@@ -85,13 +87,13 @@ def _without_epoch(change: Change) -> Change:
     return change._replace(after=change.after._replace(leader_epoch=-1), note=note)
 
 
-def refuse_members(group: Group) -> None:
-    """CommandError when a group has members: they would overwrite what is changed."""
-    if group.state not in WITHOUT_MEMBERS:
-        raise refused(
-            f"group {group.group_id} is {group.state}",
-            errors.NON_EMPTY_GROUP,
-        )
+def refuse_members(groups: Iterable[Group]) -> None:
+    """CommandError when groups have members: they would overwrite what is changed."""
+    busy = [group for group in groups if group.state not in WITHOUT_MEMBERS]
+    if busy:
+        named = ", ".join(f"group {group.group_id} is {group.state}" for group in busy[:_NAMED])
+        more = f" and {len(busy) - _NAMED} more have members" if len(busy) > _NAMED else ""
+        raise refused(f"{named}{more}", errors.NON_EMPTY_GROUP)
 
 
 def agreed(
@@ -101,19 +103,20 @@ def agreed(
     execute: bool,
     json: bool,
     as_of_ms: int | None = None,
+    done: str = "changed",
 ) -> bool:
     """Show what would change, and ask; whether to do it. ``what`` is counted, such as 3 offsets.
 
     ``as_of_ms`` is the time that the changes go back to, where they go to one.
     With JSON the caller prints what was done, by `plans.show_json`.
     """
-    plan = Plan(dry_run, execute, json, as_of_ms=as_of_ms).checked()
+    plan = Plan(dry_run, execute, json, done, as_of_ms).checked()
     if not json:
         plan.say_as_of("Offsets")
         output.show_table(rows, _COLUMNS, "Nothing to change", plan.title if rows else "")
     elif plan.shows_json or not rows:
         show_json(rows, False, as_of_ms)
-    return bool(rows) and plan.goes_on(f"Change {what}?")
+    return bool(rows) and plan.goes_on(f"{done.removesuffix('d').capitalize()} {what}?")
 
 
 def make(cluster: Cluster, changes: Iterable[Change]) -> None:
@@ -187,11 +190,11 @@ def _deletion(group_id: str, part: Sequence[Change]) -> tuple[str, Value]:
 def _failed(group_id: str, part: Sequence[Change], answer: Value) -> dict[str, int]:
     """The error code of each partition that was refused."""
     if code := answer.get("error_code"):  # a deletion may be refused as a whole
-        return {f"group {group_id}, {c.key[0]}-{c.key[1]}": code for c in part}
+        return {f"group {group_id}, {c.key[0]}:{c.key[1]}": code for c in part}
     # A commit from outside is taken for that of a lost member once the group has others.
     members = {errors.UNKNOWN_MEMBER_ID: errors.NON_EMPTY_GROUP}
     return {
-        f"group {group_id}, {topic['name']}-{p['partition_index']}": members.get(
+        f"group {group_id}, {topic['name']}:{p['partition_index']}": members.get(
             p["error_code"], p["error_code"]
         )
         for topic in answer["topics"]
@@ -240,7 +243,7 @@ def selected(
             present = {partition for name, partition in known if name == topic}
         missing = sorted(set(numbers or ()) - present)
         if missing or not present:
-            what = f"{topic}-{missing[0]}" if missing else topic
+            what = f"{topic}:{missing[0]}" if missing else topic
             if known is None:
                 raise no_partition(what, topic)
             raise CommandError(

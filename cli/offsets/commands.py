@@ -11,16 +11,15 @@ import typer
 
 from cli import output, streams
 from cli.client.cluster import Cluster
+from cli.client.group_names import named_groups
 from cli.client.group_reads import (
     Committed,
-    all_groups,
     committed_of_groups,
     known_group,
     known_groups,
-    list_groups,
 )
-from cli.client.lag import OUT_OF_RANGE, lag_of, logs_of
-from cli.client.offsets_at import EARLIEST, LATEST, Bounds, Partition, offsets_at
+from cli.client.lag import lag_of, logs_of
+from cli.client.offsets_at import Bounds, Partition
 from cli.errors import USAGE, CommandError
 from cli.files import read_text, write_text
 from cli.offsets import files as offset_files
@@ -36,6 +35,7 @@ from cli.offsets.changes import (
 from cli.offsets.expiring import expiring
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, GroupName, Json, SomeGroups, Timeout, Wide
 from cli.plans import DryRun, Execute
+from verdicts.names import Verdict
 
 app = typer.Typer(
     help="Read, set, delete, export and import committed offsets.", no_args_is_help=True
@@ -80,7 +80,7 @@ def _row(key: Partition, found: Committed, log: Bounds | None) -> output.Row:
         "offset": found.offset,
         "lag": lag.records,
         "lost_records": lag.lost,
-        "verdict": OUT_OF_RANGE if lag.out_of_range else None,
+        "verdict": Verdict.OUT_OF_RANGE if lag.out_of_range else None,
         "leader_epoch": found.leader_epoch if found.leader_epoch >= 0 else None,
         "metadata": found.metadata or None,
     }
@@ -158,11 +158,11 @@ def export(
 ) -> None:
     """Write the offsets of the groups named, or of all, as a file that `import` reads."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
+    names = named_groups(cluster, groups, every=not groups)
     if groups:
-        found = {name: known.committed for name, known in known_groups(cluster, groups).items()}
+        found = {name: known.committed for name, known in known_groups(cluster, names).items()}
     else:
-        listed = [row["group"] for row in list_groups(cluster)]
-        found = committed_of_groups(cluster, cluster.coordinators(listed))
+        found = committed_of_groups(cluster, cluster.coordinators(names))
     text = offset_files.as_csv(found) if form == Format.CSV else offset_files.as_json(found)
     if output_file is None:
         streams.write(text)
@@ -210,21 +210,28 @@ def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list
     partitions = set(cluster.leaders(sorted({topic for topic, _ in keys})))
     for topic, partition in keys:
         if (topic, partition) not in partitions:
-            raise no_partition(f"{topic}-{partition}", topic)
-    first, end = offsets_at(cluster, keys, EARLIEST), offsets_at(cluster, keys, LATEST)
+            raise no_partition(f"{topic}:{partition}", topic)
+    logs = logs_of(cluster, keys)
     changes = []
-    now = all_groups(cluster, groups)
+    now = known_groups(cluster, groups, new_ones=True)
+    refuse_members(known.group for known in now.values())
     for group_id, found in groups.items():
-        group, before = now[group_id]
-        refuse_members(group)
+        before = now[group_id].committed
+        new = [] if now[group_id].exists else ["a new group"]
         for key, after in sorted(found.items()):
-            note = None
-            if not first.get(key, 0) <= after.offset <= end.get(key, after.offset):
-                note = f"outside {key[0]}-{key[1]}, which has offsets {first[key]} to {end[key]}"
-                if not force:
-                    raise CommandError(f"{after.offset} is {note}; --force commits it anyway")
+            outside = _outside(key, after.offset, logs.get(key))
+            if outside and not force:
+                raise CommandError(f"{after.offset} is {outside}; --force commits it anyway")
+            note = "; ".join([*new, outside] if outside else new) or None
             changes.append(Change(group_id, key, before.get(key), after, note))
     return with_true_epochs(cluster, changes)
+
+
+def _outside(key: Partition, offset: int, log: Bounds | None) -> str | None:
+    """What is said of an offset that its log does not have."""
+    if log is None or log.start <= offset <= log.end:
+        return None
+    return f"outside {key[0]}:{key[1]}, which has offsets {log.start} to {log.end}"
 
 
 app.command()(expiring)

@@ -102,7 +102,7 @@ def _collected(entries: Iterable[tuple[str, Any]], name: str) -> Groups:
         offsets = groups.setdefault(group_id or "", {})
         if key in offsets:
             raise CommandError(
-                f"{name}, {where}: {key[0]}-{key[1]} is there twice; keep one", USAGE
+                f"{name}, {where}: {key[0]}:{key[1]} is there twice; keep one", USAGE
             )
         offsets[key] = found
     return groups

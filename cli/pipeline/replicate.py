@@ -11,6 +11,7 @@ from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_reads import known_group, list_groups
 from cli.client.offsets_at import offsets_at
+from cli.client.records_at import records_at
 from cli.errors import USAGE, CommandError
 from cli.options import BOOTSTRAP, TIMEOUT_S, Json, Timeout
 from cli.pipeline.plans import (
@@ -24,7 +25,6 @@ from cli.pipeline.plans import (
     check_alone,
     time_now,
 )
-from cli.pipeline.records_at import records_at
 from cli.pipeline.restore import AppliedAt, Groups, warn_of
 from cli.pipeline.source import is_address
 from cli.pipeline.targets import KafkaTarget, bounds_of

@@ -92,7 +92,7 @@ class KafkaTarget:
         coordinators = self.cluster.coordinators(sorted(set(groups)))
         for group, found in read_groups(self.cluster, coordinators).items():
             if not force:
-                refuse_members(found)
+                refuse_members([found])
             elif found.state not in WITHOUT_MEMBERS and not found.members:
                 raise refused(f"group {group} is {found.state}", errors.NON_EMPTY_GROUP)
 

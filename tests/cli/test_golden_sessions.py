@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
+from cli import clock
 from cli.client import group_member
 from cli.client.cluster import Cluster
+from cli.client.records_at import records_at
+from cli.times import datetime_ms, instant
 from tests.brokers import Broker, KafkaBroker
 from tests.cli import sessions
 from tests.interop.cluster import Cluster as Asked
@@ -67,12 +70,39 @@ def check(name: str, broker: Broker, *replaced: tuple[str, str]) -> None:
     sessions.check(name, replaced, writes)
 
 
-def test_groups(at_shop: Broker) -> None:
+LATER_MS = 5 * 3_600_000
+"""So long after its records a session is played, so that lags in time read alike in every run."""
+ITS_TIME_MS = datetime_ms("2026-01-31T12:00:00Z")
+
+
+def times(broker: Broker) -> list[int]:
+    """The times of the records that sessions speak of."""
+    cluster = Cluster(broker.bootstrap)
+    places = [{("orders", 0): 4}, {("orders", 0): 0, ("orders", 1): 0}]
+    found = [at_ms for asked in places for _, at_ms in records_at(cluster, asked).values()]
+    cluster.close()
+    return found
+
+
+def without_http(broker: Broker) -> list[tuple[str, str]]:
+    """What a Muster that serves no HTTP is said to lack, and other brokers are not."""
+    lacks = (
+        f" (groups {{}} needs Muster's HTTP, and the Muster at {broker.bootstrap} serves none"
+        " (http.listener is off); start it with `muster serve --http HOST:PORT`)"
+    )
+    return [(lacks.format(name), "") for name in ("list", "describe", "lag")]
+
+
+def test_groups(at_shop: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = times(at_shop)
+    monkeypatch.setattr(clock, "now_ms", lambda: found[0] + LATER_MS)
+    instants = [(instant(at_ms), instant(ITS_TIME_MS)) for at_ms in found]
+    instants += [(str(at_ms), str(ITS_TIME_MS)) for at_ms in found]
     member = joined(at_shop, "live")
     line = "muster offsets set billing orders:0=4 orders:1=5 orders:2=0 --execute"
     assert until("the group can be committed to", lambda: "Changed" in sessions.typed(line))
     try:
-        check("groups", at_shop)
+        check("groups", at_shop, *without_http(at_shop), *instants)
     finally:
         member.leave()
 

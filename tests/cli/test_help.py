@@ -42,7 +42,7 @@ def test_help_is_whole_and_has_no_types(
 @pytest.mark.parametrize(
     ("path", "usage"),
     [
-        ("groups reset", "muster groups reset [OPTIONS] GROUP"),
+        ("groups reset", "muster groups reset [OPTIONS] [GROUP]..."),
         ("groups lag", "muster groups lag [OPTIONS] [GROUP]..."),
         ("topics create", "muster topics create [OPTIONS] TOPIC..."),
         ("groups watch", "muster groups watch [OPTIONS] [GROUP]"),

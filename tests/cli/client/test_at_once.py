@@ -11,7 +11,7 @@ import pytest
 
 from cli.client.at_once import LANES, Call, at_once
 from cli.client.cluster import Cluster, Connection
-from cli.client.group_reads import GROUPS_AT_ONCE, all_groups
+from cli.client.group_reads import GROUPS_AT_ONCE, groups_with_offsets
 from cli.client.lag import logs_of, partitions_of
 from cli.errors import CommandError
 from tests.brokers import Broker
@@ -95,7 +95,7 @@ def test_many_groups_take_few_requests(
         for group in groups:
             until("the offsets are committed", lambda group=group: commit(cluster, group, name))
         monkeypatch.setattr(Connection, "call", counted)
-        known = all_groups(cluster, groups)
+        known = groups_with_offsets(cluster, groups)
         bounds = logs_of(cluster, partitions_of(known))
     finally:
         cluster.close()

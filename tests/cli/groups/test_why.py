@@ -72,6 +72,7 @@ def journal(**more: Any) -> dict[str, Any]:
         "moved_back": {"commits": 0, "last": []},
         "flapping": [],
         "returning": [],
+        "findings": [],
         **more,
     }
 

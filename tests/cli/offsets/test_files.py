@@ -52,7 +52,7 @@ def test_offsets_of_one_group_may_go_to_another() -> None:
         ("t,zero,1\n", "line 1: partition is 'zero'"),
         ("t,0,-1\n", "line 1: offset is '-1'"),
         ("t,0,9223372036854775808\n", "line 1: offset is"),
-        ("t,0,1\nt,0,2\n", "line 2: t-0 is there twice"),
+        ("t,0,1\nt,0,2\n", "line 2: t:0 is there twice"),
         ("t,0,1\n", "names no group"),
         ("a,t,0,1\nb,t,0,1\n", "offsets of 2 groups"),
     ],

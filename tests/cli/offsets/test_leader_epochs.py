@@ -202,6 +202,7 @@ class Scene:
 
 
 LEFT_OUT = "without leader epoch 37, which the log does not have at this offset"
+NEW = "a new group"
 
 
 @pytest.fixture
@@ -217,7 +218,10 @@ def test_an_import_leaves_out_what_another_cluster_called_its_leaders(scene: Sce
 
     assert looked.out.count(LEFT_OUT) == 1
     assert done.code == 0, done.err
-    assert [change["note"] for change in done.json["changes"]] == [LEFT_OUT, None]
+    assert [change["note"] for change in done.json["changes"]] == [
+        f"{NEW}; {LEFT_OUT}",
+        NEW,
+    ]
     assert scene.committed() == {0: (4, -1), 1: (5, 0)}
 
 
@@ -229,7 +233,7 @@ def test_an_offset_that_is_outside_its_log_has_both_notes(scene: Scene) -> None:
     done = run("offsets", "import", str(file), "--execute", "--json", "-b", scene.bootstrap)
 
     [change] = done.json["changes"]
-    assert change["note"] == f"outside {scene.name}-0, which has offsets 0 to 10; {LEFT_OUT}"
+    assert change["note"] == f"{NEW}; outside {scene.name}:0, which has offsets 0 to 10; {LEFT_OUT}"
     assert scene.committed() == {0: (99, -1)}
 
 

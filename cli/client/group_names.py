@@ -1,0 +1,64 @@
+"""Groups as people name them: by their ids, by patterns such as 'bill*', or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cli.client.cluster import Cluster
+from cli.client.group_reads import GONE_STATES, SHARE, list_groups
+from cli.errors import USAGE, CommandError, refused
+from cli.patterns import chosen, is_pattern
+from protocol.errors import GROUP_ID_NOT_FOUND
+
+STATES = (
+    "Stable",
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Dead",
+)
+"""Of groups of every kind, as Kafka spells them."""
+
+
+def check_named(wanted: Sequence[str] | None, every: bool) -> None:
+    """CommandError unless there are either names or --all-groups."""
+    if bool(wanted) == every:
+        raise CommandError("name groups, or all by --all-groups", USAGE)
+
+
+def named_groups(
+    cluster: Cluster, wanted: Sequence[str] | None, every: bool, done: str = ""
+) -> list[str]:
+    """The ids of the groups that names, patterns or --all-groups mean, once each.
+
+    Whether a plain name is there is not asked, unless a pattern stands beside it. CommandError
+    names what means no group, and says that nothing was ``done``.
+    """
+    if wanted and not any(map(is_pattern, wanted)):
+        return list(dict.fromkeys(wanted))
+    rows = list_groups(cluster)
+    if every:
+        return [
+            row["group"] for row in rows if row["type"] != SHARE and row["state"] not in GONE_STATES
+        ]
+    names, missing = chosen(wanted or (), [row["group"] for row in rows])
+    if missing:
+        plain = ", ".join(name for name in missing if not is_pattern(name))
+        patterns = ", ".join(name for name in missing if is_pattern(name))
+        parts = [f"group {plain}" if plain else "", f"groups like {patterns}" if patterns else ""]
+        nothing = f"; nothing was {done}" if done else ""
+        what = " and ".join(filter(None, parts))
+        raise refused(what, GROUP_ID_NOT_FOUND, f"not there{nothing}")
+    return names
+
+
+def states_named(texts: Sequence[str]) -> list[str]:
+    """States of groups as Kafka spells them; CommandError names them all for one that is none."""
+    known = {state.lower(): state for state in STATES}
+    for text in texts:
+        if text.lower() not in known:
+            raise CommandError(f"--state {text}: choose from {', '.join(STATES)}", USAGE)
+    return [known[text.lower()] for text in texts]

@@ -1,0 +1,129 @@
+"""`muster groups describe` and `members`: who is in a group, what each owns, and how it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cli import output
+from cli.client.cluster import Cluster
+from cli.client.group_names import check_named, named_groups
+from cli.client.group_reads import known_groups
+from cli.groups.judging import Manner, Told
+from cli.groups.looking import OFFSETS, SORTED_BY, Look, for_people, looks
+from cli.groups.why import advice
+from cli.layout import Columns
+from cli.names import numbered
+from cli.options import (
+    BOOTSTRAP,
+    TIMEOUT_S,
+    AllGroups,
+    Bootstrap,
+    Http,
+    Json,
+    SomeGroups,
+    Timeout,
+    Wide,
+)
+from cli.sorting import Sort, Top, in_order
+
+MEMBERS: Columns = ["member", "instance", "client", "host", "partitions"]
+
+
+def describe(
+    groups: SomeGroups = None,
+    all_groups: AllGroups = False,
+    sort: Sort = None,
+    top: Top = None,
+    wide: Wide = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    http: Http = None,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show verdict, state, members and their partitions, committed offsets and lag.
+
+    --sort and --top are of the offsets of each group.
+    """
+    check_named(groups, all_groups)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    known = known_groups(cluster, named_groups(cluster, groups, all_groups))
+    found = looks(cluster, known, Manner("groups describe", http, timeout))
+    found = [look._replace(offsets=in_order(look.offsets, sort, top, SORTED_BY)) for look in found]
+    if json:
+        output.show_json([_value(look) for look in found])
+        return
+    for number, look in enumerate(found):
+        if number:
+            output.say("")
+        _show(look, wide)
+
+
+def _value(look: Look) -> dict[str, Any]:
+    group, offsets, told = look
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "type": group.kind,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol,
+        "coordinator": group.coordinator,
+        "verdict": told.verdict,
+        "verdict_since_ms": told.since_ms,
+        "sentence": told.sentence,
+        "findings": list(told.findings),
+        "more_findings": told.more_findings,
+        "members": group.members,
+        "offsets": offsets,
+    }
+
+
+def _show(look: Look, wide: bool) -> None:
+    group, offsets, told = look
+    protocol = f"  protocol {group.protocol}" if group.protocol else ""
+    output.say(
+        f"{group.group_id}  {group.state}{protocol}  members {len(group.members)}"
+        f"  coordinator {group.coordinator}"
+    )
+    for line in headline(told):
+        output.say(line)
+    output.say("")
+    shown = group.members if wide else numbered(group.members, group.members)
+    output.show_table(shown, MEMBERS, "No members", wide=wide)
+    output.say("")
+    rows = for_people(offsets, group.members, wide)
+    output.show_table(rows, [*OFFSETS, "metadata"], "No committed offsets", wide=wide)
+
+
+def headline(told: Told) -> list[str]:
+    """The verdict of a group with its sentence, what to do, and the command to copy."""
+    if told.verdict is None:
+        return []
+    lines = [f"{told.verdict}: {told.sentence}"]
+    if told.findings:
+        lines += advice(told.findings[0])
+    more = len(told.findings) - 1 + told.more_findings
+    if more > 0:
+        lines.append(f"    and {output.counted(more, 'more finding')}, all in --json")
+    return lines
+
+
+def members(
+    groups: SomeGroups = None,
+    all_groups: AllGroups = False,
+    wide: Wide = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show the members of groups, their hosts, and what each owns."""
+    check_named(groups, all_groups)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    known = known_groups(cluster, named_groups(cluster, groups, all_groups))
+    rows: list[output.Row] = []
+    for group_id, each in known.items():
+        found: Sequence[output.Row] = each.group.members
+        named = found if wide or json else numbered(found, found)
+        rows += ({"group": group_id, **member} for member in named)
+    several = ["group"] if len(known) > 1 else []
+    output.show(rows, [*several, *MEMBERS], "No members", json, wide=wide)

@@ -1,0 +1,286 @@
+"""The verdicts of groups: those of the Muster that hosts them, else by one look over the wire.
+
+A Muster remembers when offsets moved and when members came back. Any other Kafka is judged by what
+it answers now: where offsets stand in their logs and, for the largest lags, when the oldest unread
+records were written. What needs history is not judged then, and the command says so once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from typing import NamedTuple
+
+from cli import clock, output
+from cli.client.cluster import Cluster, Value
+from cli.client.group_reads import Known
+from cli.client.offsets_at import Bounds, Partition, offsets_at
+from cli.client.records_at import records_at
+from cli.errors import CommandError
+from cli.http import Api, find_api, group_path
+from verdicts.facts import GroupFacts, MemberFacts, PartitionFacts
+from verdicts.findings import Finding
+from verdicts.judge import NEEDS_HISTORY, Judgement, judge
+from verdicts.names import Verdict
+from verdicts.thresholds import Thresholds
+
+MOST_ASKED = 100
+"""Groups whose partitions a Muster is asked for one by one; of more, those that are not OK."""
+MOST_TIMES = 100
+"""Unread records whose times are read over the wire, unless more are asked for."""
+LANES = 4
+_FINDINGS = 32
+_FIELDS = [field.name for field in fields(Finding)]
+
+Logs = Mapping[Partition, Bounds]
+Places = dict[Partition, int]
+"""First unread offset by partition."""
+
+
+class Judged(NamedTuple):
+    """What is said of one partition of a group."""
+
+    verdict: str | None = None
+    lag_seconds: float | None = None
+    committed_ms: int | None = None
+
+
+class Told(NamedTuple):
+    """What is said of a group; None where nobody can tell."""
+
+    verdict: str | None = None
+    since_ms: int | None = None
+    sentence: str | None = None
+    findings: Sequence[Value] = ()
+    """Worst first, with the fields of /api (docs/http-api.md)."""
+    more_findings: int = 0
+    partitions: Mapping[Partition, Judged] = {}
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst; what is not known comes last but for OK."""
+        return Verdict(self.verdict).rank if self.verdict else len(Verdict)
+
+
+class Manner(NamedTuple):
+    """How a command wants groups judged."""
+
+    what: str
+    """Its name, for errors."""
+    http: str | None
+    timeout_s: float
+    partitions: bool = True
+    """Each partition too, not the group alone."""
+    every_time: bool = False
+    """Over the wire: the times of all unread records, however many partitions lag."""
+
+
+def judged(
+    cluster: Cluster, known: Mapping[str, Known], logs: Logs, manner: Manner
+) -> dict[str, Told]:
+    """What is said of each of these groups."""
+    if not known:
+        return {}
+    api, why = _muster(cluster, manner)
+    found = {} if api is None else _by_history(api, known, manner)
+    rest = {group_id: each for group_id, each in known.items() if group_id not in found}
+    if rest:
+        found |= _over_the_wire(cluster, rest, logs, manner)
+        names = ", ".join(NEEDS_HISTORY[:-1])
+        output.warn(
+            f"not judged: {names} and {NEEDS_HISTORY[-1]}, which need the history that a Muster"
+            f" keeps{f' ({why})' if why else ''}"
+        )
+    return {group_id: found[group_id] for group_id in known}
+
+
+def _muster(cluster: Cluster, manner: Manner) -> tuple[Api | None, str]:
+    """The Muster that keeps the history, or why it can't be asked."""
+    try:
+        api = find_api(cluster, manner.what, manner.http, manner.timeout_s)
+    except CommandError as error:
+        if manner.http is not None:
+            raise
+        return None, str(error)
+    return api, ""
+
+
+# ------------------------------------------------------------------------------------- a Muster
+
+
+def _by_history(api: Api, known: Mapping[str, Known], manner: Manner) -> dict[str, Told]:
+    """What the Muster says of those groups that it hosts."""
+    summaries = {each["group"]: each for each in api.get("/api/groups")["groups"]}
+    found = {
+        group_id: Told(each["verdict"], each["verdict_since_ms"], each["sentence"])
+        for group_id in known
+        if (each := summaries.get(group_id)) is not None and "verdict" in each
+    }
+    if not manner.partitions:
+        return found
+    asked = list(found)
+    if len(asked) > MOST_ASKED:
+        asked = sorted(asked, key=lambda group_id: found[group_id].rank)[:MOST_ASKED]
+        asked = [group_id for group_id in asked if found[group_id].verdict != Verdict.OK]
+    with clock.threads(LANES) as pool:
+        views = pool.map(lambda group_id: _view(api, group_id), asked)
+        for group_id, view in zip(asked, output.progress(views, "reading groups"), strict=True):
+            if view is not None:
+                found[group_id] = _told(found[group_id], view)
+    return found
+
+
+def _view(api: Api, group_id: str) -> Value | None:
+    try:
+        view: Value = api.get(group_path(group_id))
+    except CommandError:
+        return None  # it has gone meanwhile
+    return view
+
+
+def _told(told: Told, view: Value) -> Told:
+    return told._replace(
+        findings=view["findings"],
+        more_findings=view["more_findings"],
+        partitions={
+            (row["topic"], row["partition"]): Judged(
+                row["verdict"], row["lag_seconds"], row["committed_ms"]
+            )
+            for row in view["offsets"]
+        },
+    )
+
+
+# ------------------------------------------------------------------------------------- the wire
+
+
+def _over_the_wire(
+    cluster: Cluster, known: Mapping[str, Known], logs: Logs, manner: Manner
+) -> dict[str, Told]:
+    now_ms = clock.now_ms()
+    thresholds = Thresholds()
+    unread = {group_id: _unread(each, logs) for group_id, each in known.items()}
+    times = _times(cluster, unread, logs, manner.every_time)
+    before_ms = now_ms - thresholds.lagging_ms - 1
+    old = _old(cluster, unread, times, before_ms)
+    found = {}
+    for group_id, each in known.items():
+        places = unread[group_id]
+        exact = {key: times[key, at] for key, at in places.items() if (key, at) in times}
+        older = dict.fromkeys((key for key, at in places.items() if (key, at) in old), before_ms)
+        facts = _facts(each, logs, {**older, **exact})
+        judgement = judge(facts, thresholds, now_ms)
+        worst = _worded(judgement.worst, older)
+        told = Told(judgement.verdict, worst["since_ms"], worst["sentence"])
+        if manner.partitions:
+            told = told._replace(
+                findings=[_worded(each, older) for each in judgement.first(_FINDINGS)],
+                more_findings=max(0, len(judgement.marks) - _FINDINGS),
+                partitions=_partitions(judgement, facts, older, now_ms),
+            )
+        found[group_id] = told
+    return found
+
+
+def _unread(known: Known, logs: Logs) -> Places:
+    """The first unread offset of each partition of a group that lags."""
+    found = {}
+    for key in {*known.committed, *known.group.owners} & logs.keys():
+        committed = known.committed.get(key)
+        first = logs[key].start if committed is None else max(committed.offset, logs[key].start)
+        if first < logs[key].end:
+            found[key] = first
+    return found
+
+
+Times = dict[tuple[Partition, int], int]
+"""Wall milliseconds of records, by their partition and offset."""
+
+
+def _times(cluster: Cluster, unread: Mapping[str, Places], logs: Logs, every: bool) -> Times:
+    """The times of unread records: of the largest lags, unless ``every`` one is asked for."""
+    wanted = sorted(
+        {place for places in unread.values() for place in places.items()},
+        key=lambda place: (place[1] - logs[place[0]].end, place),
+    )
+    rounds: list[Places] = []
+    for key, at in wanted if every else wanted[:MOST_TIMES]:
+        free = next((each for each in rounds if key not in each), None)
+        if free is None:
+            rounds.append(free := {})
+        free[key] = at
+    found: Times = {}
+    for asked in rounds:
+        try:
+            answer = records_at(cluster, asked)
+        except CommandError:
+            continue  # without them: a topic may be hidden, or gone by now
+        found |= {(key, asked[key]): at_ms for key, (_, at_ms) in answer.items()}
+    return found
+
+
+def _old(
+    cluster: Cluster, unread: Mapping[str, Places], times: Times, before_ms: int
+) -> set[tuple[Partition, int]]:
+    """The unread records, of those without a time, that were written before a time."""
+    places = {place for each in unread.values() for place in each.items()} - times.keys()
+    if not places:
+        return set()
+    try:
+        first_since = offsets_at(cluster, {key for key, _ in places}, before_ms)
+    except CommandError:
+        return set()
+    return {
+        (key, at) for key, at in places if key in first_since and not 0 <= first_since[key] <= at
+    }
+
+
+def _facts(known: Known, logs: Logs, since_ms: Mapping[Partition, int]) -> GroupFacts:
+    """What the wire tells; ``since_ms`` has the times of unread records."""
+    group, committed = known
+    return GroupFacts(
+        group.group_id,
+        group.state,
+        protocol_type=group.protocol_type,
+        members=[
+            MemberFacts(each["member"], each["instance"], each["client"], each["host"])
+            for each in group.members
+        ],
+        partitions=[
+            PartitionFacts(
+                *key,
+                committed=committed[key].offset if key in committed else None,
+                log_start=logs[key].start if key in logs else None,
+                log_end=logs[key].end if key in logs else None,
+                unread_since_ms=since_ms.get(key),
+                owner=group.owners.get(key),
+                has_grown=False,  # nobody knows
+            )
+            for key in sorted({*committed, *group.owners})
+        ],
+    )
+
+
+def _partitions(
+    judgement: Judgement, facts: GroupFacts, older: Collection[Partition], now_ms: int
+) -> dict[Partition, Judged]:
+    """What is said of each; of ``older`` ones the time of the unread record is only a bound."""
+    found = {}
+    for each in facts.partitions:
+        key = each.topic, each.partition
+        seconds = 0.0 if each.unread == 0 else None
+        if each.unread_since_ms is not None and key not in older:
+            seconds = max(0, now_ms - each.unread_since_ms) / 1000
+        found[key] = Judged(judgement.of_partition(*key), seconds)
+    return found
+
+
+def _worded(finding: Finding, older: Collection[Partition]) -> Value:
+    """A finding as /api has it, with no time where only a bound is known."""
+    value: Value = {name: getattr(finding, name) for name in _FIELDS}
+    if finding.verdict is Verdict.LAGGING and (finding.topic, finding.partition) in older:
+        seconds = Thresholds().lagging_ms // 1000
+        where = f"{finding.topic}:{finding.partition}"
+        sentence = f"the oldest unread record of {where} is older than {seconds} s"
+        value |= {"since_ms": None, "sentence": sentence}
+    return value

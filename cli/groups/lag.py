@@ -1,0 +1,136 @@
+"""`muster groups lag`: how far groups are behind, by partition or in a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.client.cluster import Cluster
+from cli.client.group_names import check_named, named_groups
+from cli.client.group_reads import groups_with_offsets, known_groups
+from cli.errors import FOUND, CommandError
+from cli.groups.judging import Manner
+from cli.groups.looking import OFFSETS, SORTED_BY, Look, for_people, looks
+from cli.layout import Column, Columns
+from cli.options import (
+    BOOTSTRAP,
+    TIMEOUT_S,
+    AllGroups,
+    Bootstrap,
+    Http,
+    Json,
+    SomeGroups,
+    Timeout,
+    Wide,
+    whole_number,
+)
+from cli.sorting import Sort, Top, in_order
+from verdicts.names import Verdict
+
+_TOTALS: Columns = [
+    "group",
+    "verdict",
+    "state",
+    "members",
+    "partitions",
+    Column("lag", always=True),
+    "unknown",
+    "out_of_range",
+]
+_NAMED = 5
+
+
+def lag(
+    groups: SomeGroups = None,
+    all_groups: AllGroups = False,
+    total: Annotated[bool, typer.Option("--total", help="One line for each group.")] = False,
+    fail_above: Annotated[
+        int | None,
+        whole_number(
+            "--fail-above",
+            help="Exit with 4 when a line has more lag than this, unknown lag, or an offset"
+            " outside its log.",
+        ),
+    ] = None,
+    seconds: Annotated[
+        bool,
+        typer.Option(
+            "--seconds", help="Read the time of every unread record, not of the 100 largest lags."
+        ),
+    ] = False,
+    sort: Sort = None,
+    top: Top = None,
+    wide: Wide = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    http: Http = None,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show the lag of each partition of the groups named; without names a line for each group."""
+    if groups:
+        check_named(groups, all_groups)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    in_lines = total or not (groups or all_groups)
+    names = named_groups(cluster, groups, every=not groups)
+    known = known_groups(cluster, names) if groups else groups_with_offsets(cluster, names)
+    manner = Manner("groups lag", http, timeout, not in_lines, seconds)
+    found = looks(cluster, known, manner)
+    rows = _totals(found) if in_lines else _partitions(found, wide, json)
+    shown = in_order(rows, sort, top, _TOTALS if in_lines else ["group", *SORTED_BY])
+    columns = _TOTALS if in_lines else [*(["group"] if len(found) > 1 else []), *OFFSETS]
+    empty = "No committed offsets" if groups else "No groups yet"
+    output.show(shown, columns, empty, json, wide=wide)
+    if fail_above is not None:
+        _fail_above(rows, fail_above)
+
+
+def _totals(found: Sequence[Look]) -> list[output.Row]:
+    rows = [_sum(look) for look in found]
+    return sorted(rows, key=lambda row: row["group"])
+
+
+def _partitions(found: Sequence[Look], wide: bool, json: bool) -> list[output.Row]:
+    rows: list[output.Row] = []
+    for look in found:
+        offsets = look.offsets if json else for_people(look.offsets, look.group.members, wide)
+        rows += ({"group": look.group.group_id, **row} for row in offsets)
+    return rows
+
+
+def _sum(look: Look) -> output.Row:
+    lags = [row["lag"] for row in look.offsets]
+    return {
+        "group": look.group.group_id,
+        "verdict": look.told.verdict,
+        "state": look.group.state,
+        "members": len(look.group.members),
+        "partitions": len(look.offsets),
+        "lag": sum(max(0, lag) for lag in lags if lag is not None),
+        "unknown": sum(lag is None for lag in lags),
+        "out_of_range": sum(row["verdict"] == Verdict.OUT_OF_RANGE for row in look.offsets),
+    }
+
+
+def _fail_above(rows: Sequence[output.Row], most: int) -> None:
+    """CommandError with what was found: each reason with the groups that it is about."""
+    reasons = {
+        f"lag is above {most} records": [
+            row for row in rows if row["lag"] is not None and row["lag"] > most
+        ],
+        "lag is not known": [row for row in rows if row["lag"] is None or row.get("unknown")],
+        "offsets are outside their logs": [
+            row for row in rows if row.get("out_of_range") or row["verdict"] == Verdict.OUT_OF_RANGE
+        ],
+    }
+    told = [f"{reason}: {_names(found)}" for reason, found in reasons.items() if found]
+    if told:
+        raise CommandError("; ".join(told), FOUND)
+
+
+def _names(rows: Sequence[output.Row]) -> str:
+    names = sorted({row["group"] for row in rows})
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

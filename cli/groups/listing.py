@@ -1,0 +1,78 @@
+"""`muster groups list`: every group with its verdict, the worst first."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.client.cluster import Cluster
+from cli.client.group_names import STATES, states_named
+from cli.client.group_reads import SHARE, groups_with_offsets
+from cli.client.group_reads import list_groups as all_of_them
+from cli.groups.judging import Manner
+from cli.groups.looking import Look, looks
+from cli.layout import Columns
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Http, Json, SomeGroups, Timeout, Wide
+from cli.patterns import chosen
+from cli.sorting import Sort, Top, in_order
+from verdicts.names import Verdict
+
+_COLUMNS: Columns = ["group", "verdict", "state", "members", "lag", "type", "protocol_type"]
+
+
+def list_groups(
+    patterns: SomeGroups = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--state", metavar="STATE", help=f"Only groups in this state: {', '.join(STATES)}."
+        ),
+    ] = None,
+    sort: Sort = None,
+    top: Top = None,
+    wide: Wide = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    http: Http = None,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """List the groups and their verdicts, the worst first."""
+    states = states_named(state or [])
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    rows = all_of_them(cluster, states)
+    if patterns:
+        names = set(chosen(patterns, [row["group"] for row in rows]).names)
+        rows = [row for row in rows if row["group"] in names]
+    asked = [row["group"] for row in rows if row["type"] != SHARE]
+    known = groups_with_offsets(cluster, asked)
+    manner = Manner("groups list", http, timeout, partitions=False)
+    found = {look.group.group_id: look for look in looks(cluster, known, manner)}
+    rows = [_row(row, found.get(row["group"])) for row in rows]
+    rows.sort(key=lambda row: (_rank(row["verdict"]), row["group"]))
+    rows = in_order(rows, sort, top, _COLUMNS)
+    columns: Columns = [*_COLUMNS, "sentence"]
+    for row in rows if not json and not wide else ():
+        if row["verdict"] == Verdict.OK:
+            row["sentence"] = None
+    output.show(rows, columns, "No groups yet", json, wide=wide)
+
+
+def _rank(verdict: str | None) -> int:
+    return Verdict(verdict).rank if verdict else len(Verdict)
+
+
+def _row(row: output.Row, look: Look | None) -> output.Row:
+    if look is None:  # of a kind that has no offsets
+        told = {"verdict": None, "verdict_since_ms": None, "sentence": None}
+        return {**row, "members": None, "lag": None, **told}
+    lags = [max(0, each["lag"]) for each in look.offsets if each["lag"] is not None]
+    return {
+        **row,
+        "members": len(look.group.members),
+        "lag": sum(lags) if lags or not look.offsets else None,
+        "verdict": look.told.verdict,
+        "verdict_since_ms": look.told.since_ms,
+        "sentence": look.told.sentence,
+    }

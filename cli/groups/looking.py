@@ -1,0 +1,111 @@
+"""A group as it is looked at: its offsets in their logs, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cli import clock, output
+from cli.client.cluster import Cluster
+from cli.client.group_reads import Group, Known
+from cli.client.lag import lag_of, logs_of, partitions_of
+from cli.groups.judging import Judged, Logs, Manner, Told, judged
+from cli.layout import Column, Columns
+from cli.names import numbered
+from cli.times import span
+from verdicts.names import Verdict
+
+OFFSETS: Columns = [
+    "topic",
+    "partition",
+    "verdict",
+    Column("lag", always=True),
+    "behind",
+    Column("committed", always=True),
+    Column("end_offset", "END"),
+    Column("lost", "LOST"),
+    "last_commit",
+    "member",
+    "client",
+    "host",
+    Column("start_offset", "START"),
+]
+"""The columns of a group's offsets, what to look at first in front."""
+
+SORTED_BY: Columns = [
+    *("topic", "partition", "verdict", "lag", "committed", "member"),
+    Column("lag_seconds", "BEHIND"),
+    Column("end_offset", "END"),
+    Column("lost_records", "LOST"),
+    Column("committed_ms", "LAST-COMMIT"),
+    Column("start_offset", "START"),
+]
+"""What --sort takes of them, by the field or by the header."""
+
+
+class Look(NamedTuple):
+    """One group."""
+
+    group: Group
+    offsets: list[output.Row]
+    told: Told
+
+
+def looks(cluster: Cluster, known: Mapping[str, Known], manner: Manner) -> list[Look]:
+    """These groups, each with all its offsets."""
+    logs = logs_of(cluster, partitions_of(known))
+    told = judged(cluster, known, logs, manner)
+    return [
+        Look(each.group, _offsets(each, logs, told[group_id]), told[group_id])
+        for group_id, each in known.items()
+    ]
+
+
+def _offsets(known: Known, logs: Logs, told: Told) -> list[output.Row]:
+    """A row for each partition that has an offset or an owner."""
+    return [
+        _offset(known, key[0], key[1], logs, told.partitions.get(key))
+        for key in sorted({*known.committed, *known.group.owners})
+    ]
+
+
+def _offset(
+    known: Known, topic: str, partition: int, logs: Logs, said: Judged | None
+) -> output.Row:
+    key = topic, partition
+    found, log = known.committed.get(key), logs.get(key)
+    lag = lag_of(None if found is None else found.offset, log)
+    verdict, seconds, committed_ms = said or Judged()
+    return {
+        "topic": topic,
+        "partition": partition,
+        "committed": None if found is None else found.offset,
+        "start_offset": None if log is None else log.start,
+        "end_offset": None if log is None else log.end,
+        "lag": lag.records,
+        "lag_seconds": seconds,
+        "lost_records": lag.lost,
+        "committed_ms": committed_ms,
+        "verdict": Verdict.OUT_OF_RANGE if lag.out_of_range else verdict,
+        "member": known.group.owners.get(key),
+        "metadata": (found.metadata or None) if found is not None else None,
+    }
+
+
+def for_people(
+    rows: Sequence[output.Row], members: Sequence[output.Row], wide: bool
+) -> list[output.Row]:
+    """Rows of offsets for a table: lengths of time as text, members by number unless ``wide``."""
+    now_ms = clock.now_ms()
+    shown = [
+        {
+            **row,
+            "behind": span(round(row["lag_seconds"] * 1000)) if row["lag_seconds"] else None,
+            "lost": row["lost_records"] or None,
+            "last_commit": None
+            if row["committed_ms"] is None
+            else f"{span(max(0, now_ms - row['committed_ms']))} ago",
+        }
+        for row in rows
+    ]
+    return shown if wide else numbered(shown, members)

@@ -1,0 +1,140 @@
+"""Groups by name and by pattern, several at once, of other kinds, and not there at all."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from cli.client.group_names import STATES, states_named
+from cli.errors import REFUSED, USAGE
+from cli.groups import deletion
+from tests.brokers import Broker, KafkaBroker
+from tests.cli.running import run
+from tests.interop.cluster import Cluster
+from tests.waiting import until
+
+OFFSETS = 2
+
+
+@pytest.fixture
+def groups(at: Broker, name: str) -> list[str]:
+    """Two groups whose names begin alike, with offsets in a topic of that name."""
+    Cluster(at.bootstrap).create_topic(name, OFFSETS)
+    found = [f"{name}-one", f"{name}-two"]
+    for group in found:
+        line = ("offsets", "set", group, f"{name}:0=0", f"{name}:1=0", "--execute")
+        until("the group has offsets", lambda line=line: run(*line).code == 0)
+    return found
+
+
+def left(name: str) -> list[str]:
+    rows = run("groups", "list", "--json").json
+    return [row["group"] for row in rows if row["group"].startswith(name)]
+
+
+@pytest.mark.interop
+def test_a_pattern_means_every_group_that_it_fits(groups: list[str], name: str) -> None:
+    for line in (
+        ("groups", "lag", f"{name}*", "--json"),
+        ("groups", "reset", f"{name}-*", "--all-topics", "--to-latest", "--dry-run", "--json"),
+        ("groups", "delete", f"{name}-???", "--dry-run", "--json"),
+    ):
+        ran = run(*line)
+        rows = ran.json if isinstance(ran.json, list) else ran.json["changes"]
+        assert [row["group"] for row in rows] == [group for group in groups for _ in range(OFFSETS)]
+    described = run("groups", "describe", f"{name}*", "--json").json
+    exported = run("offsets", "export", f"{name}*").json
+    assert [each["group"] for each in described] == groups
+    assert [each["group"] for each in exported["groups"]] == groups
+
+
+@pytest.mark.interop
+def test_all_groups_are_those_of_the_cluster(groups: list[str], name: str) -> None:
+    rows = run("groups", "describe", "--all-groups", "--json").json
+
+    assert [row["group"] for row in rows if row["group"] in groups] == groups
+    assert run("groups", "lag", "--all-groups", name).code == USAGE
+    assert "--all-groups" in run("groups", "delete").err
+
+
+@pytest.mark.interop
+def test_one_that_is_not_there_keeps_the_others_from_being_deleted(
+    groups: list[str], name: str
+) -> None:
+    for wrong in (f"{name}-typo", f"{name}-typo*"):
+        ran = run("groups", "delete", groups[0], wrong, "--execute")
+        assert ran.code == REFUSED
+        assert f"{wrong}: not there; nothing was deleted" in ran.err
+        assert left(name) == groups
+
+
+@pytest.mark.interop
+def test_each_group_that_was_deleted_is_named_and_each_that_was_not(
+    at: Broker, groups: list[str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def agreed(*_: object, **__: object) -> bool:
+        Cluster(at.bootstrap).call("DeleteGroups", 1, groups_names=[groups[1]])
+        return True  # and meanwhile somebody else was faster
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(deletion, "agreed", agreed)
+        ran = run("groups", "delete", *groups, "--execute")
+
+    assert ran.code == REFUSED
+    assert f"Deleted group {groups[0]}" in ran.out
+    assert f"group {groups[1]}: GROUP_ID_NOT_FOUND" in ran.err
+    assert f"1 of 2 groups deleted; not deleted: {groups[1]}" in ran.err
+    assert left(name) == []
+
+
+@pytest.mark.interop
+def test_a_reset_of_a_group_that_is_not_there_makes_none(groups: list[str], name: str) -> None:
+    line = ("groups", "reset", f"{name}-typo", "--topic", name, "--to-latest", "--execute")
+    slip = run(*line)
+    assert slip.code == REFUSED
+    assert "--new-group makes a new group" in slip.err
+    assert left(name) == groups
+    assert run(*line, "--new-group").code == 0
+    assert f"{name}-typo" in left(name)
+
+
+@pytest.mark.interop
+def test_a_share_group_is_told_to_be_one(at: Broker, name: str) -> None:
+    if not isinstance(at, KafkaBroker):
+        return  # Muster has no such groups
+    asked = Cluster(at.bootstrap)
+    asked.create_topic(name, 1)
+
+    def joined() -> bool:
+        answer = asked.call(
+            "ShareGroupHeartbeat",
+            1,
+            group_id=name,
+            member_id=str(uuid.uuid4()),
+            member_epoch=0,
+            rack_id=None,
+            subscribed_topic_names=[name],
+        )
+        return answer["error_code"] == 0
+
+    until("a share group has a member", joined)
+    rows = {row["group"]: row for row in run("groups", "list", "--json").json}
+    assert rows[name]["type"] == "share"
+    for line in (
+        ("groups", "describe", name),
+        ("groups", "lag", name),
+        ("groups", "reset", name, "--topic", name, "--to-latest", "--execute"),
+        ("groups", "delete", name, "--execute"),
+        ("groups", "evict", name, "a", "--execute"),
+        ("offsets", "get", name),
+        ("offsets", "set", name, f"{name}:0=0", "--execute"),
+    ):
+        ran = run(*line)
+        assert ran.code == REFUSED, line
+        assert f"group {name} is a share group" in ran.err, line
+    assert run("groups", "lag", "--all-groups").code == 0
+
+
+def test_states_are_spelled_as_anybody_spells_them() -> None:
+    assert states_named([state.lower() for state in STATES]) == list(STATES)
