@@ -28,13 +28,14 @@ CONFIGS_AT_ONCE = 500
 _COLUMNS: Columns = [
     "partition",
     "leader",
-    "replicas",
     "in_sync",
     Column("start_offset", "START"),
     Column("end_offset", "END"),
     "records",
     "bytes",
+    "replicas",
 ]
+"""What a narrow terminal leaves out first stands on the right."""
 
 
 def list_topics(
@@ -55,9 +56,7 @@ def list_topics(
 
     Records are the offsets between start and end; of a compacted topic there are fewer.
     """
-    columns = ["topic", "partitions", "replicas", "records", "bytes"]
-    columns += ["groups"] if groups else []
-    columns += ["internal"] if internal else []
+    columns = columns_of(groups, internal)
     in_order([], sort, top, columns)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     answer = existing(cluster, topics or ["*"], internal=internal, fine=not topics)
@@ -73,6 +72,12 @@ def list_topics(
     output.show(
         rows, columns, "No topics yet; `muster topics create NAME` creates one", json, wide=wide
     )
+
+
+def columns_of(groups: bool, internal: bool) -> list[str]:
+    """The columns of `topics list`; those on the right are left out of a narrow terminal first."""
+    columns = ["topic", "partitions", "records", "bytes"]
+    return [*columns, *["groups"][:groups], "replicas", *["internal"][:internal]]
 
 
 def _row(topic: Value, size: Mapping[str, int | None]) -> output.Row:
