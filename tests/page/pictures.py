@@ -1,26 +1,30 @@
-"""`make pictures`: the pictures of the page in README, taken in Chromium of a broker at work."""
+"""`make pictures`: the pictures of the page in docs, taken in Chromium of a fleet in trouble."""
 
 from __future__ import annotations
 
+import io
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from PIL import Image
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.page.browser import PHONE, browsing
-from tests.page.scene import shop
+from tests.page.browser import PHONE, Browser, browsing
+from tests.page.scene import IN_TROUBLE, fleet
 from tests.waiting import until
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 PICTURES = (
-    ("groups", "#/groups", (1180, 575), False),
-    ("group", "#/groups/billing", (1180, 890), False),
-    ("members", "#/groups/billing", (1180, 880), True),
+    ("groups", "#/groups", (1180, 830), False),
+    ("group", "#/groups/billing", (1180, 1010), False),
+    ("look", "#/groups/billing", (1180, 800), False),
+    ("members", "#/groups/billing", (1180, 830), True),
     ("broker", "#/broker", (1180, 760), True),
-    ("phone", "#/groups/billing", PHONE, False),
+    ("phone", "#/groups", PHONE, False),
 )
 IS_KNOWN = """
     const text = document.querySelector('main').innerText;
@@ -30,34 +34,45 @@ TO_MEMBERS = """
     const of = [...document.querySelectorAll('h2')].find((each) => each.innerText === 'Members');
     window.scrollTo(0, of.getBoundingClientRect().top - 70);
 """
+VERDICTS = """
+    return Object.fromEntries([...document.querySelectorAll('tbody tr')].map(
+        (row) => [row.dataset.key, row.querySelector('.verdict')?.innerText]));
+"""
+LOOK = "document.querySelector('.findings [data-look]').click()"
 
 
 def main() -> None:
     """Play the scene for about a minute and write docs/images/*.png."""
     IMAGES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, shop(Path(folder) / "data") as (broker, life):
-        for group in life.groups:
-            life.start(group, f"{group}-1")
-        pause(6)
-        life.start("billing", "billing-2")
-        life.start("recommendations", "recommendations-2")
-        pause(8)
-        life.start("billing", "billing-3")
-        pause(10)
+    with tempfile.TemporaryDirectory() as folder, fleet(Path(folder) / "data") as (broker, life):
+        life.open()
+        for name in ("billing-1", "billing-2", "billing-3"):  # two of one name
+            pause(4)
+            life.grow(name)
+        pause(3)
         life.kill("billing")
-        pause(9)
-        life.start("billing", "billing-4")
-        life.members["fraud-check"].pop().leave()
-        pause(25)
+        life.go_wrong()
         with browsing(broker.http) as browser:
+            browser.open()
+            until("all are judged", lambda: IN_TROUBLE.items() <= browser.ask(VERDICTS).items(), 60)
             for name, place, size, dark in PICTURES:
                 browser.open(place, size=size, dark=dark)
                 until("rates and lag are known", lambda: browser.ask(IS_KNOWN), 10)
                 if name == "members":
                     browser.ask(TO_MEMBERS)
-                browser.driver.save_screenshot(str(IMAGES / f"{name}.png"))
+                if name == "look":
+                    browser.ask(LOOK)
+                    until("the record", lambda: "Headers" in browser.text("#look"), 10)
+                take(browser, IMAGES / f"{name}.png")
             for line in browser.complaints():
                 print(line)
+
+
+def take(browser: Browser, path: Path) -> None:
+    """A picture of what is shown, in 256 colours: a third of what the browser writes."""
+    shown = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
+    few = shown.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
 
 
 def pause(seconds: float) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.brokers import Broker, free_port
 from tests.interop.cluster import Cluster, Feed
@@ -14,9 +15,14 @@ from tests.waiting import until
 
 TOPICS = {"orders": 6, "payments": 3, "clicks": 4}
 GROUPS = {
-    "billing": "orders", "shipping": "orders", "fraud-check": "payments", "mailer": "payments",
-    "recommendations": "clicks", "clickstream-archive": "clicks", "reports": "clicks",
+    "billing": "orders", "shipping": "orders", "fraud-check": "payments",
+    "recommendations": "clicks", "clickstream-archive": "clicks",
 }  # fmt: skip
+SLOW = {"shipping": 4, "clickstream-archive": 9}
+"""The groups that commit each so many rounds only."""
+
+# The same shop with two groups more, and what goes wrong in it.
+FLEET = {**GROUPS, "mailer": "payments", "reports": "clicks"}
 IN_TROUBLE = {
     "audit": "OUT_OF_RANGE",
     "reports": "BLOCKED",
@@ -26,18 +32,19 @@ IN_TROUBLE = {
     "fraud-check": "ABANDONED",
     "clickstream-archive": "LAGGING",
 }
-"""What the page says of the groups of the shop; the others are OK."""
+"""What is said of the groups of the fleet; the others are OK."""
+NEVER = 1 << 30
+SLOW_FLEET = {"clickstream-archive": 24, "recommendations": NEVER}
 STANDS_AT = ("orders", 3, 250)
-"""The order that billing can't process."""
-# A verdict takes a minute by the defaults; a shop for pictures has less time.
-SETTINGS = {
-    "group.initial.rebalance.delay.ms": "300",
+"""The order that the fleet's billing can't process."""
+SOON = {
     "group.verdict.blocked.ms": "3000",
-    "group.verdict.stalled.ms": "12000",
+    "group.verdict.stalled.ms": "20000",
     "group.verdict.dead.letter.ms": "12000",
     "group.verdict.abandoned.ms": "10000",
-    "group.verdict.lagging.ms": "6000",
+    "group.verdict.lagging.ms": "3000",
 }
+"""A verdict takes up to a minute by the defaults; a fleet for pictures has less time."""
 
 
 class Sales(Feed):
@@ -100,29 +107,31 @@ def commit(
 class Shop:
     """The groups by name; `members[group]` run now."""
 
-    def __init__(self, broker: PageBroker, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        broker: PageBroker,
+        stack: ExitStack,
+        groups: Mapping[str, str] = GROUPS,
+        slow: Mapping[str, int] = SLOW,
+    ) -> None:
         self.broker = broker
-        self.cluster = Cluster(broker.bootstrap)
         self.groups = {
             name: stack.enter_context(
-                Group(
-                    "confluent", broker.bootstrap, name, topics=[topic],
-                    session_timeout_ms=60000 if name == "reports" else 2000,
-                    stands_at=[STANDS_AT] if name == "billing" else [],
-                )
+                Group("confluent", broker.bootstrap, name, topics=[topic], session_timeout_ms=2000)
             )
-            for name, topic in GROUPS.items()
-        }  # fmt: skip
-        self.members: dict[str, list[Member]] = {name: [] for name in GROUPS}
+            for name, topic in groups.items()
+        }
+        self.members: dict[str, list[Member]] = {name: [] for name in groups}
+        self._slow = slow
         self._ended = threading.Event()
         committer = threading.Thread(target=self._commit)
         committer.start()
         stack.callback(committer.join)
         stack.callback(self._ended.set)
 
-    def start(self, group: str, name: str) -> Member:
+    def start(self, group: str, name: str, **config: Any) -> Member:
         """Start one member."""
-        member = self.groups[group].start(name)
+        member = self.groups[group].start(name, **config)
         self.members[group].append(member)
         return member
 
@@ -130,38 +139,69 @@ class Shop:
         """Kill -9 the member of ``group`` that came last."""
         self.members[group].pop().kill()
 
-    def go_wrong(self) -> None:
-        """Have the groups get into the trouble that IN_TROUBLE says; takes seconds to be judged."""
-        self.members["fraud-check"].pop().leave()
-        commit(self.broker, "audit", 60_000, "orders", 1)
-        for _ in range(4):
-            self.members["mailer"].pop().leave()
-            self.start("mailer", "mailer-1")
-            until("mailer is back", lambda: self.cluster.describe("mailer").sizes() == [3])
-        self.members["reports"][0].pause()
-        self.start("reports", "reports-2")
-
     def _commit(self) -> None:
         rounds = 0
         while not self._ended.wait(0.7):
             rounds += 1
             for name, members in self.members.items():
-                slow = {"clickstream-archive": 14, "recommendations": 1_000_000}.get(name, 1)
                 for member in list(members):
-                    if member.process.poll() is None and rounds % slow == 0:
+                    if member.process.poll() is None and rounds % self._slow.get(name, 1) == 0:
                         member.tell("commit")
+
+
+class Fleet(Shop):
+    """A shop whose groups get into the trouble that IN_TROUBLE says."""
+
+    def __init__(self, broker: PageBroker, stack: ExitStack) -> None:
+        super().__init__(broker, stack, FLEET, SLOW_FLEET)
+
+    def open(self) -> None:
+        """Start a member of each group."""
+        for group in FLEET:
+            if group not in ("billing", "reports"):
+                self.start(group, f"{group}-1")
+        self.start("reports", "reports-1", session_timeout_ms=60_000)
+        self.start("billing", "billing-1", stands_at=[STANDS_AT])
+
+    def grow(self, name: str) -> None:
+        """Start one more member of billing."""
+        self.start("billing", name, stands_at=[STANDS_AT])
+
+    def go_wrong(self) -> None:
+        """Have groups get into trouble; the verdicts come seconds later."""
+        self.members["fraud-check"].pop().leave()
+        commit(self.broker, "audit", 60_000, "orders", 1)
+        cluster = Cluster(self.broker.bootstrap)
+        for _ in range(4):
+            self.members["mailer"].pop().leave()
+            self.start("mailer", "mailer-1")
+            until("mailer is back", lambda: cluster.describe("mailer").sizes() == [3])
+        self.members["reports"][0].pause()
+        self.start("reports", "reports-2", session_timeout_ms=60_000)
 
 
 @contextmanager
 def shop(data: Path) -> Iterator[tuple[PageBroker, Shop]]:
     """The broker and the shop, all of it ended with the block."""
     with ExitStack() as stack:
-        broker = PageBroker(data, SETTINGS)
-        broker.start()
-        stack.callback(broker.stop)
-        cluster = Cluster(broker.bootstrap)
-        for topic, partitions in TOPICS.items():
-            cluster.create_topic(topic, partitions)
-            feed = stack.enter_context(Sales(broker.bootstrap, topic, partitions))
-            feed.flow()
-        yield broker, Shop(broker, stack)
+        yield (broker := _selling(data, {}, stack)), Shop(broker, stack)
+
+
+@contextmanager
+def fleet(data: Path) -> Iterator[tuple[PageBroker, Fleet]]:
+    """The broker and the fleet, the same way."""
+    with ExitStack() as stack:
+        yield (broker := _selling(data, SOON, stack)), Fleet(broker, stack)
+
+
+def _selling(data: Path, settings: Mapping[str, str], stack: ExitStack) -> PageBroker:
+    """A broker to which the shop's records are produced."""
+    broker = PageBroker(data, {"group.initial.rebalance.delay.ms": "300", **settings})
+    broker.start()
+    stack.callback(broker.stop)
+    cluster = Cluster(broker.bootstrap)
+    for topic, partitions in TOPICS.items():
+        cluster.create_topic(topic, partitions)
+        feed = stack.enter_context(Sales(broker.bootstrap, topic, partitions))
+        feed.flow()
+    return broker

@@ -56,8 +56,8 @@ export function groupsView() {
         h("h1", null, "Groups"),
         h("p", { class: "sub" },
           `${plural(all.length, "group")}, ${plural(members, "member")}, ${brief(lag)} records behind`,
-          wrong ? h("b", null, `, ${wrong} not OK`) : "",
-          restless ? h("b", null, `, ${restless} rebalancing`) : "")),
+          wrong ? [", ", h("b", null, `${wrong} not OK`)] : "",
+          restless ? [", ", h("b", null, `${restless} rebalancing`)] : "")),
       watch.head.loading ? h("p", { class: "note" }, "The broker is still loading: groups are missing.") : null,
       Object.entries(watch.head.unreadable ?? {}).map(([partition, why]) =>
         h("p", { class: "note bad" }, `Groups are missing: ${partition} can't be read. ${why}`)),

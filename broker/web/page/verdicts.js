@@ -51,7 +51,7 @@ function finding(each, members, offsets) {
     h("p", { class: "sentence" }, shortIds(each.sentence)),
     each.advice ? h("p", { class: "advice" }, shortIds(each.advice)) : null,
     each.command ? commandLine(addressed(each.command)) : null,
-    offset && hasUnread(offset) ? lookButton(offset) : null);
+    offset && hasUnread(offset) ? lookButton(offset, "Look at the record") : null);
 }
 
 // What is wrong with a group, with what helps.
@@ -67,7 +67,7 @@ export function findings(head, members, offsets) {
 export const hasUnread = (offset) => offset.log_end_offset !== null
   && (offset.offset === null ? offset.log_end_offset > offset.log_start_offset : Boolean(offset.lag || offset.lost_records));
 
-export const lookButton = (offset) => h("button", {
+export const lookButton = (offset, words = "Look") => h("button", {
   class: "quiet", type: "button", "data-look": "", "data-topic": offset.topic, "data-partition": offset.partition,
   "aria-label": `Look at the record at ${offset.topic}:${offset.partition}`,
-}, "Look");
+}, words);
