@@ -184,6 +184,32 @@ async def test_records_that_are_deleted_are_no_lag(tmp_path: Path) -> None:
     assert scrape["kafka_consumergroup_lag", AUDITORS, ORDERS, "partition=0"] == 1
 
 
+async def test_the_verdict_of_each_group_and_the_offsets_outside_their_logs(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await produce(seen, 5)
+        log_of(seen.broker, "orders").delete_records(4)
+        assert await seen.client.commit("lost", 2) == NONE
+        assert await seen.client.commit("ahead", 9) == NONE
+        assert await seen.client.commit("well", 5) == NONE
+        scrape = await seen.scrape()
+
+    ones = {
+        frozenset({f"consumergroup={group}", f"verdict={verdict}"}): 1
+        for group, verdict in (
+            ("lost", "OUT_OF_RANGE"),
+            ("ahead", "OUT_OF_RANGE"),
+            ("well", "OK"),
+        )
+    }
+    assert scrape.of("muster_group_verdict") == ones, "only the one that each has now"
+    assert scrape.of("muster_group_offset_out_of_range") == {
+        frozenset({f"consumergroup={group}", ORDERS, "partition=0", f"side={side}"}): 1
+        for group, side in (("lost", "below"), ("ahead", "above"))
+    }
+    assert scrape["kafka_consumergroup_lag", "consumergroup=ahead", ORDERS, "partition=0"] == -4
+    assert scrape["kafka_consumergroup_lag_sum", "consumergroup=ahead", ORDERS] == 0
+
+
 async def test_what_was_loaded_after_a_restart(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         fresh = await seen.scrape()

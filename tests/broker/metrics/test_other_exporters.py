@@ -89,6 +89,12 @@ async def test_the_views_show_the_same_numbers(tmp_path: Path) -> None:
     seconds = scrape["muster_consumergroup_lag_seconds", *native]
     assert scrape["kafka_consumergroup_group_lag_seconds", *at, *whose] == seconds
     nobody = ("member_host=", "consumer_id=", "client_id=")
+    above = ("group_id=auditors", "topic_name=orders", "partition_id=1")
+    assert scrape["kminion_kafka_consumer_group_topic_partition_lag", *above] == 0, "as KMinion"
+    lags = scrape.of("kafka_consumergroup_group_lag")
+    assert min(lags.values()) == 0, "as kafka-lag-exporter"
+    native = ("consumergroup=auditors", "topic=orders", "partition=1")
+    assert scrape["kafka_consumergroup_lag", *native] == -2, "as kafka_exporter"
     first = (cluster, "group=behind", "topic=orders", "partition=0")
     assert scrape["kafka_consumergroup_group_offset", *first, *nobody] == 3
     assert scrape["kafka_coordinator_group_groupmetadatamanager_numgroupsstable"] == 2

@@ -21,6 +21,7 @@ from protocol.messages.offset_fetch import API as OFFSET_FETCH
 from protocol.messages.produce import API as PRODUCE
 from protocol.messages.sync_group import API as SYNC_GROUP
 from tests.broker.edge import Client, eventually
+from tests.broker.partitions import partition_of
 from tests.broker.seen import Seen, seeing
 from tests.wire import batch
 
@@ -292,6 +293,50 @@ async def test_a_group_that_prepares_shows_whom_it_waits_for_and_until_when(tmp_
     for (awaited,) in (group["awaits"]["members"], last["awaited"]):
         assert (awaited["sign"], awaited["last_heard_ms"]) == ("heartbeats", now_ms - 1600)
         assert awaited["words"] == "it still heartbeats, 1.6 s ago, but does not rejoin"
+
+
+async def test_what_is_wrong_with_a_group_is_said_partition_by_partition(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        for partition, count in ((0, 50), (1, 5), (2, 9)):
+            values = [b"v"] * count
+            there = partition_of(seen.broker, "orders", partition)
+            there.append(batch(*values), seen.time.wall_ms)
+        member = await Member(seen).alone()
+        mine = {"member_id": member.member_id, "generation_id": member.generation}
+        await seen.client.commit(GROUP, 10, partitions=2, **mine)
+        partition_of(seen.broker, "orders").log.delete_records(40)
+        group = await got(seen, f"/api/groups/{GROUP}")
+        journal = await got(seen, f"/api/groups/{GROUP}/journal")
+        [summary] = (await got(seen, "/api/groups"))["groups"]
+
+    shown = [
+        (each["offset"], each["lag"], each["lost_records"], each["verdict"])
+        for each in group["offsets"]
+    ]
+    assert shown == [
+        (10, 10, 30, "OUT_OF_RANGE"),
+        (10, -5, 0, "OUT_OF_RANGE"),
+        (None, None, 0, "OK"),
+    ]
+    assert group["lag"] == summary["lag"] == 10, "no sum subtracts"
+    first, second = group["findings"]
+    assert (first["topic"], first["partition"], second["partition"]) == ("orders", 0, 1)
+    assert first["member"] == member.member_id
+    assert first["command"] == f"muster groups reset {GROUP} --topic orders:0 --to-earliest"
+    for view in (group, summary):
+        assert (view["verdict"], view["sentence"]) == ("OUT_OF_RANGE", first["sentence"])
+    assert journal["findings"][:2] == group["findings"]
+    assert (group["more_findings"], journal["more_findings"]) == (0, 0)
+
+
+async def test_of_many_findings_the_worst_are_shown_and_the_others_counted(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await seen.broker.topics.create("wide", 40, {})
+        await seen.client.commit(GROUP, 10, topic="wide", partitions=40)
+        group = await got(seen, f"/api/groups/{GROUP}")
+
+    assert (len(group["findings"]), group["more_findings"]) == (32, 8)
+    assert {each["verdict"] for each in group["offsets"]} == {"OUT_OF_RANGE"}
 
 
 async def test_ids_with_slashes_are_one_segment_of_the_path(tmp_path: Path) -> None:

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 from broker.broker import Broker
 from broker.config.config import Config
 from broker.config.sources import load
+from broker.metrics.verdicts import Held
 from tests.simulated_files import Fault, SimulatedFiles
 from tests.simulation.whole.virtual_loop import VirtualLoop
 from tests.simulation.whole.virtual_time import VirtualTime
+from verdicts.judge import Judgement
 
 if TYPE_CHECKING:
     from tests.simulation.whole.world import World
@@ -95,6 +97,8 @@ class Process:
         try:
             broker.open()
             await broker.start()
+            self._note_verdicts()
+            broker.verdicts.start()  # as the HTTP side does, which is not there
             self.serves = True
             self.world.serves()
             waits = [asyncio.ensure_future(each.wait()) for each in (self._stop, broker.stopped)]
@@ -102,10 +106,23 @@ class Process:
             for wait in waits:
                 wait.cancel()
             self.serves = False
+            await broker.verdicts.stop()
             await broker.stop()
             self.died_of = broker.fatal
         finally:
             broker.release()
+
+    def _note_verdicts(self) -> None:
+        """Have the world count what groups are judged to be."""
+        verdicts, hold = self.broker.verdicts, self.broker.verdicts._hold
+
+        def held(judgement: Judgement, now_ms: int) -> Held:
+            self.world.happened[f"verdict {judgement.verdict}"] += 1
+            for each in judgement.findings:
+                assert each.sentence
+            return hold(judgement, now_ms)
+
+        verdicts._hold = held  # type: ignore[method-assign]
 
     # -- what the world does to it
 

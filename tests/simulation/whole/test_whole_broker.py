@@ -68,7 +68,7 @@ def test_every_corner_is_reached_in_a_thousand_seconds(record_property: Record) 
     for what in (
         "records acknowledged", "records read", "slow reader", "hostile bytes", "gluttony",
         "put out", "connection closed", "connection reset", "connection vanished",
-        "client restarts", "client hangs", "confused",
+        "client restarts", "client hangs", "confused", "verdict OK", "verdict OUT_OF_RANGE",
     ):  # fmt: skip
         assert world.happened[what] > 2, what
     [topic_life] = [client for client in world.clients if isinstance(client, TopicLife)]
