@@ -166,7 +166,11 @@ def _show(entry: output.Row, wide: bool) -> None:
         ", ".join(f"{name}={value}" for name, value in sorted(entry["configs"].items())),
     ]
     title = "  ".join(filter(None, parts))
-    output.show_table(entry["partitions"], _COLUMNS, "No partitions", title, wide=wide)
+    rows = [
+        {**row, **{name: ",".join(map(str, row[name])) for name in ("in_sync", "replicas")}}
+        for row in entry["partitions"]
+    ]
+    output.show_table(rows, _COLUMNS, "No partitions", title, wide=wide)
     if "groups" in entry:
         output.show_table(entry["groups"], READERS, f"No group reads {entry['topic']}", wide=wide)
 

@@ -131,7 +131,7 @@ def _pieces(stream: BinaryIO, prefix: str) -> Iterator[list[bytes]]:
 
 
 class _opened:
-    """A file, closed at the end, or standard input, which stays open."""
+    """A file, closed at the end, or standard input, which stays open; errors name which it is."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -146,9 +146,11 @@ class _opened:
                 raise unreadable(Path(self._path), error) from None
         return self._stream
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._path != STDIN:
             self._stream.close()
+        if isinstance(error, OSError):
+            raise unreadable(Path(_name(self._path)), error) from None
 
 
 def _name(path: str) -> str:

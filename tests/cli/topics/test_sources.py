@@ -75,6 +75,12 @@ def test_a_file_that_is_not_there_is_named(read: object, tmp_path: Path) -> None
         list(read([str(tmp_path / "none")], Shape()))  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("read", [of_files, of_lines])
+def test_a_file_that_breaks_off_is_named(read: object) -> None:
+    with pytest.raises(CommandError, match="/proc/self/mem can't be read: Input/output error"):
+        list(read(["/proc/self/mem"], Shape()))  # type: ignore[operator]
+
+
 @pytest.mark.parametrize(
     ("shape", "line", "record"),
     [
