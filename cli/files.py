@@ -7,11 +7,18 @@ from pathlib import Path
 
 from cli.errors import USAGE, CommandError
 
+MOST = 256 << 20
+"""Letters of a file that are read: a device such as /dev/zero has no end."""
+
 
 def read_text(path: Path) -> str:
     """A text file's text; CommandError when it can't be read."""
     try:
-        return path.read_text()
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MOST)
+            if file.read(1):
+                raise CommandError(f"{path} is larger than {MOST >> 20} MiB", USAGE)
+            return text
     except OSError as error:
         raise unreadable(path, error) from None
     except UnicodeDecodeError:

@@ -258,7 +258,7 @@ class Api:
                 peer = connection.sock.getpeername()[0]
                 host = f"[{peer}]" if ":" in peer else peer
                 status, body = _exchange(connection, target, {"Host": host}, deadline)
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, UnicodeError, http.client.HTTPException) as error:
             self.broker = {}
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             if isinstance(error, TimeoutError):

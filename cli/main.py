@@ -76,8 +76,8 @@ def run_client(arguments: list[str]) -> int:
         return _failed("interrupted, nothing was done", INTERRUPTED)
     except NobodyReads:  # as after `| head`
         return 0
-    except UnicodeEncodeError as error:
-        return _failed(f"{error.object[:80]} is not UTF-8", USAGE)
+    except UnicodeError as error:  # an argument that is not text, or text that is no host's name
+        return _failed(f"{getattr(error, 'object', error)!s:.80} is not UTF-8", USAGE)
     except OSError as error:
         discard()
         return _failed(f"{error.filename or 'standard output'}: {error.strerror}", REFUSED)

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 from cli import clock
-from cli.errors import UNREACHABLE, CommandError, refused
+from cli.errors import UNREACHABLE, USAGE, CommandError, refused
 from protocol import errors, headers
 from protocol.messages import BY_NAME
 from protocol.schema import Api
@@ -54,8 +54,8 @@ class Connection:
         """Bytes of an answer that is not whole yet: Ctrl-C may come in the middle of one."""
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
-        except OSError as error:
-            reason = error.strerror or str(error)
+        except (OSError, UnicodeError) as error:  # a name may be none that IDNA allows
+            reason = getattr(error, "strerror", None) or str(error)
             raise CommandError(
                 f"no broker answers at {self.address} ({reason}); "
                 "start one with `muster serve`, or name another with --bootstrap",
@@ -104,7 +104,10 @@ class Connection:
     def _exchange(self, api: Api, version: int, value: Value, timeout_s: float) -> Value:
         self._correlation_id += 1
         head = headers.encode_request_header(api.key, version, self._correlation_id, self.client_id)
-        body = api.encode_request(version, value)
+        try:
+            body = api.encode_request(version, value)
+        except errors.ProtocolError as error:  # a name above 32767 bytes, or one that is not UTF-8
+            raise CommandError(f"this can't be asked of a broker: {error}", USAGE) from None
         try:
             self._socket.settimeout(timeout_s)
             self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
@@ -124,7 +127,12 @@ class Connection:
         expected = headers.response_header(api.key, version, self._correlation_id)
         if frame[: len(expected)] != expected:
             raise CommandError(f"{self.address} answered another request", UNREACHABLE)
-        return api.decode_response(version, frame, len(expected))
+        try:
+            return api.decode_response(version, frame, len(expected))
+        except errors.ProtocolError as error:
+            raise CommandError(
+                f"{self.address} answers {api.name} as no Kafka does: {error}", UNREACHABLE
+            ) from None
 
     def _read_frame(self) -> bytes:
         """The next whole answer, without its length."""

@@ -1,0 +1,279 @@
+"""Every option of every command with hostile values: one sentence and an exit code, nothing else.
+
+The commands are walked in typer's own tree, so that a new one is tried without being named here;
+`LINES` has for each the words that make it run. Each option and argument gets each hostile value,
+then seeded random lines follow, with a Muster, and with nothing behind the addresses. A line that
+fails is printed as it can be typed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.main import command_of
+from cli.usage import commands
+from pipeline.errors import PipelineError
+from tests.brokers import Broker, free_port
+from tests.cli import running
+from tests.cli.running import Ran
+
+pytestmark = pytest.mark.interop
+
+SEED = 4711
+WITHIN_S = 5
+ENDLESS_S = 0.2
+"""How long a command without an end may run until it gets its Ctrl-C."""
+CODES = {0, 1, 2, 3, 4, 130}
+RANDOM_LINES = 12
+
+HOSTILE = [
+    "", " ", "-", "--", "-1", "0", "1", "00", "٣", "1_000", "1e400", "nan", "inf", "-inf", "0x10",
+    "2147483647", "2147483648", "9223372036854775807", "9223372036854775808", "9" * 5000, "true",
+    "a", "a b", "a\nb", "\x1b[2Jx", "\u202ex", "caf\udce9", "é" * 40_000, "x" * 249, "x" * 40_000,
+    "[red]x[/red]", "%s{0}", "`id`", "*", "?[", "[", "..", "__consumer_offsets", "#1",
+    "=", "a=", "=b", "a=b", "retention.ms=-2", "cleanup.policy=x", ":", "a:", ":0", "orders:0",
+    "orders:0-1,5", "orders:5-4", "orders:99999999999", "orders:0=1", "orders:0=-1", "orders:9=1",
+    "orders:0=9223372036854775808", "orders:2147483648=0", "orders:0=٣",
+    "127.0.0.1:0", "127.0.0.1:99999", "127.0.0.1:٣", "[::1]:1", "http://127.0.0.1", ",", "host:",
+    "P", "PT1H", "-P1D", "P99999999999999D", "99999999999d", "9" * 400 + "d", "90m",
+    "2026-01-31T12:00:00", "0001-01-01", "9999-12-31T23:59:59+00:00", "2026-01-31T12:00:00+99:99",
+    "/dev/full", "/dev/null", "/", "/proc/self/mem", "/root/\udce9", "x" * 300 + "/y",
+    "json", "csv",
+]  # fmt: skip
+
+SHARED = {"--bootstrap", "--timeout", "--http", "--json", "--wide"}
+LINES = {
+    "cluster": "",
+    "top": "--once --every 0.05",
+    "produce": "orders -v x",
+    "consume": "orders --from-beginning -n 1 --idle 0.05",
+    "topics create": "orders",
+    "topics list": "",
+    "topics describe": "orders",
+    "topics trim": "orders",
+    "topics grow": "orders --partitions 4",
+    "topics delete": "orders",
+    "groups list": "",
+    "groups describe": "billing",
+    "groups members": "billing",
+    "groups lag": "billing",
+    "groups reset": "billing --topic orders --to-latest",
+    "groups delete": "billing",
+    "groups evict": "billing x",
+    "groups why": "billing",
+    "groups watch": "",
+    "offsets get": "billing",
+    "offsets set": "billing orders:0=1",
+    "offsets delete": "billing --topic orders",
+    "offsets export": "billing",
+    "offsets import": "FILE",
+    "offsets expiring": "",
+    "configs get": "--topic orders",
+    "configs set": "--topic orders retention.ms=3600000",
+    "backup create": "NEW",
+    "backup show": "FILE",
+    "backup restore": "FILE",
+    "config check": "FILE",
+    "logs dump": "FOLDER",
+}
+"""A line of each command that runs. Those of `pipeline` have none: they need Spark to run."""
+
+ENDLESS = {"groups watch", "consume", "top"}
+
+
+class Hung(Exception):
+    """A command did not end in time."""
+
+
+def leaves() -> dict[str, Any]:
+    found = {
+        " ".join(path): each
+        for path, each in commands(command_of())
+        if not hasattr(each, "commands")
+    }
+    return {path: each for path, each in found.items() if path != "serve"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the commands run: what they write goes here."""
+    made = tmp_path_factory.mktemp("fuzz")
+    (made / "file").write_text(
+        json.dumps({"version": 1, "groups": [{"group": "g", "offsets": []}]})
+    )
+    (made / "orders-0").mkdir()
+    (made / "orders-0" / "00000000000000000000.log").write_bytes(b"\0" * 100)
+    return made
+
+
+@pytest.fixture
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No name is looked up, no time is lost in waiting, and nothing is written elsewhere."""
+
+    def no_names(host: Any, *more: Any, **named: Any) -> Any:
+        if isinstance(host, str) and host.replace(".", "").isdigit() and host.isascii():
+            return asked(host, *more, **named)
+        host.encode("idna") if isinstance(host, str) else None
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    asked = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", no_names)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@contextmanager
+def ended(path: str) -> Iterator[None]:
+    """Ctrl-C for what has no end, and `Hung` for what does not end all the same."""
+    alarms = [KeyboardInterrupt] if path in ENDLESS else []
+
+    def alarm(*_: object) -> None:
+        raise alarms.pop() if alarms else Hung
+
+    before = signal.signal(signal.SIGALRM, alarm)
+    first = ENDLESS_S if alarms else WITHIN_S
+    signal.setitimer(signal.ITIMER_REAL, first, WITHIN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run(path: str, words: list[str]) -> Ran:
+    """Run one line."""
+    with ended(path):
+        return running.run(*path.split(), *words)
+
+
+def fault(path: str, words: list[str]) -> str | None:
+    """What is wrong with how a command ended; None where nothing is."""
+    try:
+        ran = run(path, words)
+    except Hung:
+        return f"it does not end within {WITHIN_S} s"
+    except KeyboardInterrupt:  # before the command began, as it is for `main`
+        return None if path in ENDLESS else "it was interrupted"
+    except Exception as error:  # noqa: BLE001 - that is what is looked for
+        return f"it raises {type(error).__name__}: {str(error)[:200]}"
+    lines = [line for line in ran.err.splitlines() if not line.startswith("muster: left out:")]
+    if ran.code not in CODES:
+        return f"its exit code is {ran.code}"
+    if "Traceback" in ran.err:
+        return "it prints a traceback"
+    if any(not line.startswith("muster: ") for line in lines):
+        return f"it prints what is no sentence of ours: {lines[:2]}"
+    if ran.code not in (0, 130) and len(lines) != 1 and "Usage:" not in ran.out:
+        return f"it prints {len(lines)} sentences with exit code {ran.code}: {lines[:3]}"
+    return None
+
+
+def words_of(path: str, folder: Path) -> list[str]:
+    """The words that make a command run."""
+    new = folder / f"new-{len(list(folder.iterdir()))}"
+    given = {"FILE": str(folder / "file"), "FOLDER": str(folder), "NEW": str(new)}
+    return [given.get(word, word) for word in LINES.get(path, "").split()]
+
+
+def with_value(param: Any, value: str) -> list[str]:
+    """One option with a value of ours, or one more argument."""
+    if param.param_type_name == "argument":
+        return ["--", value]
+    name: str = max(param.opts, key=len)
+    return [name] if param.is_flag else [f"{name}={value}"]
+
+
+def each_value(path: str, command: Any, folder: Path) -> Iterator[list[str]]:
+    """Lines in which one option, or one word of the command's own, has a hostile value.
+
+    An option that all commands share gets a few of them from each, and a command that goes on
+    until Ctrl-C, which takes time, only some.
+    """
+    chance = random.Random(f"{SEED} {path}")
+    words = words_of(path, folder)
+    hostile = chance.sample(HOSTILE, 25) if path in ENDLESS else HOSTILE
+    for param in command.params:
+        if param.param_type_name == "argument":
+            continue
+        shared = bool(SHARED & set(param.opts))
+        values = chance.sample(HOSTILE, 4) if shared else hostile
+        for value in [""] if param.is_flag else values:
+            yield [*words, *with_value(param, value)]
+    for number, word in enumerate(words):
+        for value in () if word.startswith("-") else hostile:
+            yield [*words[:number], value, *words[number + 1 :]]
+
+
+def at_random(path: str, command: Any, folder: Path) -> Iterator[list[str]]:
+    """Lines with some options, each with a hostile value."""
+    chance = random.Random(f"{SEED} {path} at random")
+    for _ in range(RANDOM_LINES):
+        chosen = chance.sample(command.params, min(3, len(command.params)))
+        values = [with_value(param, chance.choice(HOSTILE)) for param in chosen]
+        yield [*words_of(path, folder), *(word for words in sorted(values) for word in words)]
+
+
+def faults(path: str, lines: Iterable[list[str]]) -> str:
+    """The lines that go wrong, as they can be typed, and how."""
+    found = []
+    for line in lines:
+        wrong = fault(path, line)
+        if wrong:
+            found.append(f"muster {path} {' '.join(map(repr, line))[:400]}\n    {wrong}")
+    return f"{len(found)} lines\n" + "\n".join(found[:20]) if found else ""
+
+
+PATHS = sorted(leaves())
+ON_SPARK = [path for path in PATHS if path.startswith("pipeline ")]
+ON_BROKERS = [path for path in PATHS if path not in ON_SPARK]
+
+
+def test_every_command_has_its_line() -> None:
+    assert set(LINES) == set(ON_BROKERS)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_with_nothing_behind_the_addresses(
+    path: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUSTER_BOOTSTRAP", f"127.0.0.1:{free_port()}")
+    monkeypatch.setattr("pipeline.session.open_session", no_spark)
+    assert not faults(path, at_random(path, leaves()[path], here))
+
+
+def no_spark(*_: object, **__: object) -> None:
+    raise PipelineError("there is no Spark here")
+
+
+@pytest.mark.parametrize("path", ON_BROKERS)
+def test_with_a_broker(
+    path: str, here: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
+    running.run("topics", "create", "orders", "-p", "3")
+    running.run("offsets", "set", "billing", "orders:0=0", "--execute")
+    assert not faults(path, each_value(path, leaves()[path], here))
+    assert not faults(path, at_random(path, leaves()[path], here))
+
+
+def test_a_command_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    def raises(*_: object, **__: object) -> None:
+        raise ValueError("planted")
+
+    monkeypatch.setattr("cli.config.check.rows_of", raises)
+    assert fault("config check", [str(here / "file")]) == "it raises ValueError: planted"
+
+
+def test_a_command_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    monkeypatch.setattr("tests.cli.test_fuzz_options.WITHIN_S", 0.05)
+    monkeypatch.setattr("cli.config.check.rows_of", lambda *_: signal.pause())
+    assert "does not end" in (fault("config check", [str(here / "file")]) or "")
