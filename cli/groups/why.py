@@ -54,7 +54,10 @@ def why(
 
 def story(journal: Value) -> list[str]:
     """The lines of a journal as the API shows it."""
-    lines = [f"{journal['group']}  {journal['state'] or 'is gone'}", *told(journal["findings"])]
+    head = f"{journal['group']}  {journal['state'] or 'is gone'}"
+    if journal["state"] and not journal["findings"]:
+        head += "  OK"
+    lines = [head, *told(journal["findings"])]
     paragraphs: list[tuple[int, list[str]]] = []
     restored = journal["restored"]
     if restored is not None:

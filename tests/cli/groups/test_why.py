@@ -79,7 +79,7 @@ def journal(**more: Any) -> dict[str, Any]:
 
 def test_a_rebalance_is_three_lines() -> None:
     assert story(journal(rebalances=[rebalance()])) == [
-        "g  Stable",
+        "g  Stable  OK",
         "2026-11-22T12:05:31Z  a-1 from /10.0.0.1 left: bye",
         "    join took 2.6 s, until all members had joined; b-2 was last, 2.5 s after the one"
         " before it; sync took 40 ms",
