@@ -50,8 +50,8 @@ export async function copy(button) {
     selection.addRange(range);
     told = "Selected: press Ctrl+C";
   }
-  button.dataset.own = "";  // an update leaves the words until they go
+  button.dataset.held = "";  // an update leaves the words until they go
   button.textContent = told;
   document.getElementById("said").textContent = told;
-  setTimeout(() => { button.textContent = "Copy"; delete button.dataset.own; }, 2500);
+  setTimeout(() => { button.textContent = "Copy"; delete button.dataset.held; }, 2500);
 }

@@ -35,7 +35,7 @@ export function morph(old, fresh) {
     return old;
   }
   old.of = fresh.of;
-  if (old.dataset && "own" in old.dataset && "own" in fresh.dataset) return old;
+  if (old.dataset && ("held" in old.dataset || ("own" in old.dataset && "own" in fresh.dataset))) return old;
   for (const { name } of [...old.attributes]) {
     if (!fresh.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) {
       old.removeAttribute(name);

@@ -373,6 +373,11 @@ async def test_a_browser_gets_the_page_under_a_strict_policy(tmp_path: Path) -> 
             assert file.headers["x-content-type-options"] == "nosniff"
             again = await client.get(path, headers={"if-none-match": file.headers["etag"]})
             assert again.status_code == 304
+            plain = await client.get(path, headers={"accept-encoding": "identity"})
+            assert (plain.content, "content-encoding" in plain.headers) == (file.content, False)
+            assert file.headers["content-encoding"] == "gzip"
+            assert {file.headers["vary"], plain.headers["vary"]} == {"Accept-Encoding"}
+            assert file.headers["etag"] != plain.headers["etag"]
         assert (await client.get("/page/../broker.py")).status_code == 404
         assert (await client.get("/page/nothing.js")).status_code == 404
         assert "style=" not in page.text
