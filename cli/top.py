@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -38,6 +39,7 @@ from cli.options import (
 )
 from cli.streams import follow
 from cli.times import instant
+from verdicts.names import Verdict
 
 Value = dict[str, Any]
 Partition = tuple[str, str]
@@ -48,6 +50,7 @@ _ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 _TABLES: dict[str, Columns] = {
     "groups": [
         "group",
+        "verdict",
         "state",
         "members",
         "lag",
@@ -67,9 +70,10 @@ _TABLES: dict[str, Columns] = {
     ],
 }
 """The tables and their columns, which fit 80 with names that are shortened."""
+_OF_GROUPS = ("group", "verdict", "state", "members", "lag", "rebalances")
 _AROUND = 4
 """Lines of a live table beside its rows: an empty one, its header, what found no room."""
-_HEAD_LINES = 2
+_HEAD_LINES = 3
 
 _TRAFFIC = ("requests", "bytes_in", "bytes_out")
 _NOTHING = dict.fromkeys(_TRAFFIC, 0)
@@ -205,7 +209,7 @@ def measured(before: Look, after: Look, lines: int) -> Value:
         by_group[group] += per_s
     groups = [
         {
-            **{name: each[name] for name in ("group", "state", "members", "lag", "rebalances")},
+            **{name: each[name] for name in _OF_GROUPS},
             "read_per_s": round(by_group[each["group"]], 1),
         }
         for each in after.groups
@@ -225,10 +229,17 @@ def measured(before: Look, after: Look, lines: int) -> Value:
         "seconds": round(seconds, 3),
         "requests_per_s": rate(after.requests, before.requests),
         "connections": int(after.connections),
+        "verdicts": _counted(each["verdict"] for each in after.groups),
         "groups": groups[:lines],
         "topics": topics[:lines],
         "clients": _clients(after, read, traffic)[:lines],
     }
+
+
+def _counted(verdicts: Iterable[str]) -> dict[str, int]:
+    """How many groups have each verdict, the worst first."""
+    found = Counter(verdicts)
+    return {each.value: found[each] for each in Verdict if found[each]}
 
 
 def _topics(seen: Look, written: dict[Partition, float]) -> list[Value]:
@@ -284,10 +295,14 @@ def _busiest_client(row: Value) -> tuple[Any, ...]:
 
 
 def _head(view: Value) -> str:
+    wrong = {name: count for name, count in view["verdicts"].items() if name != Verdict.OK}
+    told = ", ".join(f"{count} {name}" for name, count in wrong.items())
+    every = output.counted(sum(view["verdicts"].values()), "group")
     return (
         f"cluster {view['cluster']}  broker {view['broker']} at {view['address']}\n"
         f"{instant(view['at_ms'])}  {view['requests_per_s']} requests/s"
-        f"  {output.counted(view['connections'], 'connection')}  in {view['seconds']} s"
+        f"  {output.counted(view['connections'], 'connection')}  in {view['seconds']} s\n"
+        f"{every}, {f'{sum(wrong.values())} not OK: {told}' if wrong else 'all of them OK'}"
     )
 
 

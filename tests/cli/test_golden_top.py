@@ -14,6 +14,7 @@ from rich.console import Console
 from cli import clock, top
 from tests.brokers import KIND, Broker
 from tests.cli import sessions
+from verdicts.names import Verdict
 
 FIRST = """
 # TYPE muster_requests_total counter
@@ -36,13 +37,14 @@ SECOND = (
 )
 
 
-def group(name: str, state: str, members: int, lag: int) -> dict[str, Any]:
-    return {"group": name, "state": state, "members": members, "lag": lag, "rebalances": 3}
+def group(name: str, state: str, members: int, lag: int, verdict: str = "OK") -> dict[str, Any]:
+    counts = {"members": members, "lag": lag, "rebalances": 3}
+    return {"group": name, "verdict": verdict, "state": state, **counts}
 
 
 GROUPS = {
     "groups": [
-        group('odd "group"', "Empty", 0, 26),
+        group('odd "group"', "Empty", 0, 26, "ABANDONED"),
         group("billing", "Stable", 2, 70),
         group("idle", "Empty", 0, 0),
     ]
@@ -137,8 +139,12 @@ BUSY: dict[str, Any] = {
     "seconds": 1.0,
     "requests_per_s": 123_456.7,
     "connections": 12_345,
+    "verdicts": {verdict.value: 100 for verdict in Verdict},
     "groups": [
-        {**group(f"{LONG}-{n}", "PreparingRebalance", 999, 99_999_999), "read_per_s": 99_999.9}
+        {
+            **group(f"{LONG}-{n}", "PreparingRebalance", 999, 99_999_999, "OUT_OF_RANGE"),
+            "read_per_s": 99_999.9,
+        }
         for n in range(10)
     ],
     "topics": [
@@ -190,4 +196,4 @@ def test_a_higher_terminal_shows_more_lines(
     with console.capture() as drawn:
         console.print(top._drawn(BUSY))
 
-    assert drawn.get().count("PreparingRebalance") == rows
+    assert drawn.get().count("OUT_OF_RANGE  ") == rows
