@@ -13,7 +13,7 @@ from rich.text import Text
 
 from cli import clock, output
 from cli.errors import CommandError
-from cli.groups.why import name_of, some, story
+from cli.groups.why import name_of, some, story, told
 from cli.http import Api, api_at, group_path
 from cli.layout import Column, Columns, laid_out
 from cli.names import numbered, owned, plain_host, safe
@@ -193,9 +193,7 @@ def _one(view: Value, width: int | None) -> list[Text]:
         f"{safe(view['group'])}  {view['state']}  generation {view['generation']}"
         f"  lag {view['lag']}  {view['verdict']}"
     ]
-    for each in view["findings"][:_FINDINGS]:
-        lines.append(f"{each['verdict']}: {each['sentence']}; {each['advice']}")
-        lines += [f"    {each['command']}"] if each["command"] else []
+    lines += told(view["findings"][:_FINDINGS])
     members = view["members"]
     numbers = {each["member"]: f"#{number}" for number, each in enumerate(members, 1)}
     awaits = view["awaits"]
@@ -204,7 +202,7 @@ def _one(view: Value, width: int | None) -> list[Text]:
         left = span(awaits["remaining_ms"])
         lines.append(f"{awaits['phase']}: waits for {names}, {left} more at most")
     rows = list(map(_member, members))
-    journal = story(view["journal"])[1:]
+    journal = story({**view["journal"], "findings": []})[1:]
     return [
         *(Text(safe(line)) for line in lines),
         _table(numbered(rows, rows), _MEMBERS, width) if rows else Text("No members"),

@@ -167,14 +167,16 @@ def test_one_group_has_its_findings_and_its_members_by_number(
         "moved_back": {"commits": 0, "last": []},
         "flapping": [],
         "returning": [],
+        "findings": [finding],
     }
     drawn = watched(monkeypatch, [one("BLOCKED", [finding])], "billing", journal=journal)
 
-    assert drawn.splitlines()[:8] == [
+    assert drawn.splitlines()[:9] == [
         f"{NOW}  billing is BLOCKED: the sentence of BLOCKED",
         "billing  Stable  generation 4  lag 7  BLOCKED",
-        "BLOCKED: a rebalance waits; take it out",
-        "    muster groups evict billing app-1 --execute",
+        "BLOCKED: a rebalance waits",
+        "    take it out",
+        "    $ muster groups evict billing app-1 --execute",
         "join: waits for #1, 58.6 s more at most",
         "MEMBER  CLIENT  HOST      HEARD                PARTITIONS",
         "#1      app     10.0.0.5  1.4 s ago of 10.0 s  orders:0-1,5",
