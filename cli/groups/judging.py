@@ -269,7 +269,9 @@ def _partitions(
     for each in facts.partitions:
         key = each.topic, each.partition
         seconds = 0.0 if each.unread == 0 else None
-        if each.unread_since_ms is not None and key not in older:
+        if each.committed is None and each.unread:
+            seconds = None  # nobody knows from where on its owner reads
+        elif each.unread_since_ms is not None and key not in older:
             seconds = max(0, now_ms - each.unread_since_ms) / 1000
         found[key] = Judged(judgement.of_partition(*key), seconds)
     return found

@@ -9,7 +9,7 @@ import typer
 from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_names import STATES, states_named
-from cli.client.group_reads import SHARE, groups_with_offsets
+from cli.client.group_reads import CLASSIC, SHARE, groups_with_offsets
 from cli.client.group_reads import list_groups as all_of_them
 from cli.groups.judging import Manner
 from cli.groups.looking import Look, looks
@@ -52,11 +52,19 @@ def list_groups(
     rows = [_row(row, found.get(row["group"])) for row in rows]
     rows.sort(key=lambda row: (_rank(row["verdict"]), row["group"]))
     rows = in_order(rows, sort, top, _COLUMNS)
-    columns: Columns = [*_COLUMNS, "sentence"]
-    for row in rows if not json and not wide else ():
-        if row["verdict"] == Verdict.OK:
-            row["sentence"] = None
-    output.show(rows, columns, "No groups yet", json, wide=wide)
+    if not (json or wide):
+        rows = [_in_short(row) for row in rows]
+    empty = "No such groups" if patterns or states else "No groups yet"
+    output.show(rows, [*_COLUMNS, "sentence"], empty, json, wide=wide)
+
+
+def _in_short(row: output.Row) -> output.Row:
+    """The row without what goes without saying."""
+    usual = {"type": CLASSIC, "protocol_type": "consumer"}
+    short = {field: None for field, value in usual.items() if row[field] == value}
+    if row["verdict"] == Verdict.OK:
+        short["sentence"] = None
+    return {**row, **short}
 
 
 def _rank(verdict: str | None) -> int:

@@ -6,7 +6,7 @@ no members. What would change is shown first, before and after; `cli/plans.py` s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Annotated, NamedTuple
 
@@ -21,6 +21,7 @@ from cli.errors import REFUSED, CommandError, refused
 from cli.layout import Column, Columns
 from cli.names import parse_partitions
 from cli.offsets.leader_epochs import LEFT_OUT, Claim, confirmed
+from cli.patterns import chosen, is_pattern
 from cli.plans import Plan, show_json
 from protocol import errors
 
@@ -227,31 +228,46 @@ def finish(
 
 
 def selected(
-    cluster: Cluster, wanted: Sequence[str], known: Mapping[Partition, Committed] | None = None
+    cluster: Cluster, wanted: Sequence[str], known: Collection[Partition] | None = None
 ) -> list[Partition]:
-    """The partitions that ``TOPIC`` and ``TOPIC:0-1,5`` name.
+    """The partitions that ``TOPIC``, ``TOPIC:0-1,5`` and patterns of topics name.
 
     Those of ``known`` where it is given (partitions with a committed offset), else those of the
     cluster; CommandError names a topic or partition that is not there.
     """
-    found: list[Partition] = []
+    there = _there(cluster, wanted) if known is None else known
+    partitions: dict[str, set[int]] = {}
+    for topic, partition in there:
+        partitions.setdefault(topic, set()).add(partition)
+    found: set[Partition] = set()
     for text in wanted:
-        topic, numbers = parse_partitions(text)
-        if known is None:
-            present = {partition for name, partition in cluster.leaders([topic]) if name == topic}
-        else:
-            present = {partition for name, partition in known if name == topic}
-        missing = sorted(set(numbers or ()) - present)
-        if missing or not present:
-            what = f"{topic}:{missing[0]}" if missing else topic
-            if known is None:
-                raise no_partition(what, topic)
-            raise CommandError(
-                f"the group has no offset of {what}; `muster offsets get GROUP` shows its offsets",
-                REFUSED,
-            )
-        found += [(topic, number) for number in sorted(numbers or present)]
-    return sorted(set(found))
+        pattern, numbers = parse_partitions(text)
+        topics = chosen([pattern], partitions).names
+        if not topics:
+            raise _not_there(pattern, pattern, known is None)
+        for topic in topics:
+            if missing := sorted(set(numbers or ()) - partitions[topic]):
+                raise _not_there(f"{topic}:{missing[0]}", topic, known is None)
+            found.update((topic, number) for number in numbers or partitions[topic])
+    return sorted(found)
+
+
+def _there(cluster: Cluster, wanted: Sequence[str]) -> Collection[Partition]:
+    """The partitions of these topics; of all but the brokers' own, where there is a pattern."""
+    names = [parse_partitions(text)[0] for text in wanted]
+    if not any(map(is_pattern, names)):
+        return cluster.leaders(names)
+    answer = cluster.metadata(None)
+    own = {topic["name"] for topic in answer["topics"] if topic["is_internal"]}
+    return [key for key in cluster.leaders_in(answer) if key[0] not in own or key[0] in names]
+
+
+def _not_there(what: str, topic: str, in_cluster: bool) -> CommandError:
+    if in_cluster:
+        return no_partition(what, topic)
+    return CommandError(
+        f"the group has no offset of {what}; `muster offsets get GROUP` shows its offsets", REFUSED
+    )
 
 
 def no_partition(partition: str, topic: str) -> CommandError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,17 +12,18 @@ import typer
 
 from cli import output, streams
 from cli.client.cluster import Cluster
-from cli.client.group_names import named_groups
+from cli.client.group_names import check_named, named_groups
 from cli.client.group_reads import (
     Committed,
+    Offsets,
     committed_of_groups,
-    known_group,
     known_groups,
 )
 from cli.client.lag import lag_of, logs_of
 from cli.client.offsets_at import Bounds, Partition
 from cli.errors import USAGE, CommandError
 from cli.files import read_text, write_text
+from cli.names import parse_partitions
 from cli.offsets import files as offset_files
 from cli.offsets.changes import (
     Change,
@@ -33,7 +35,19 @@ from cli.offsets.changes import (
     with_true_epochs,
 )
 from cli.offsets.expiring import expiring
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, GroupName, Json, SomeGroups, Timeout, Wide
+from cli.options import (
+    BOOTSTRAP,
+    INT64,
+    LONGEST,
+    TIMEOUT_S,
+    AllGroups,
+    Bootstrap,
+    GroupName,
+    Json,
+    SomeGroups,
+    Timeout,
+    Wide,
+)
 from cli.plans import DryRun, Execute
 from verdicts.names import Verdict
 
@@ -54,27 +68,51 @@ class Format(StrEnum):
 
 @app.command()
 def get(
-    group: GroupName,
+    groups: SomeGroups = None,
+    all_groups: AllGroups = False,
     topic: Topics = None,
     wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show the committed offsets of a group, and which lie outside their logs."""
+    """Show the committed offsets of groups, and which lie outside their logs."""
+    check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    committed = known_group(cluster, group)[1]
-    keys = selected(cluster, topic, committed) if topic else sorted(committed)
-    bounds = logs_of(cluster, keys)
-    rows = [_row(key, committed[key], bounds.get(key)) for key in keys]
+    found = _chosen(cluster, groups, all_groups, topic)
+    logs = logs_of(cluster, {key for offsets in found.values() for key in offsets})
+    rows = [
+        _row(group_id, key, offsets[key], logs.get(key))
+        for group_id, offsets in found.items()
+        for key in sorted(offsets)
+    ]
+    several = ["group"] if len(found) > 1 else []
     outside = ["lost_records", "verdict"] if any(row["verdict"] for row in rows) else []
-    columns = [*_COLUMNS, *outside, *_MORE]
-    output.show(rows, columns, f"{group} has committed no offsets", json, wide=wide)
+    columns = [*several, *_COLUMNS, *outside, *_MORE]
+    empty = f"{', '.join(found)} has committed no offsets" if found else "No groups yet"
+    output.show(rows, columns, empty, json, wide=wide)
 
 
-def _row(key: Partition, found: Committed, log: Bounds | None) -> output.Row:
+def _chosen(
+    cluster: Cluster, groups: Sequence[str] | None, every: bool, topics: Sequence[str] | None
+) -> dict[str, Offsets]:
+    """What groups have committed, of some topics or of all."""
+    names = named_groups(cluster, groups, every)
+    committed = {name: known.committed for name, known in known_groups(cluster, names).items()}
+    if not topics:
+        return committed
+    all_of_them = {key for offsets in committed.values() for key in offsets}
+    keys = selected(cluster, topics, all_of_them)
+    return {
+        name: {key: offsets[key] for key in keys if key in offsets}
+        for name, offsets in committed.items()
+    }
+
+
+def _row(group_id: str, key: Partition, found: Committed, log: Bounds | None) -> output.Row:
     lag = lag_of(found.offset, log)
     return {
+        "group": group_id,
         "topic": key[0],
         "partition": key[1],
         "offset": found.offset,
@@ -90,7 +128,10 @@ def _row(key: Partition, found: Committed, log: Bounds | None) -> output.Row:
 def set_offsets(
     group: GroupName,
     offsets: Annotated[
-        list[str], typer.Argument(metavar="TOPIC:PARTITION=OFFSET", help="Such as orders:0=42.")
+        list[str],
+        typer.Argument(
+            metavar="TOPIC:PARTITION=OFFSET", help="Such as orders:0=42 or orders:0-1,5=42."
+        ),
     ],
     metadata: Annotated[
         str, typer.Option("--metadata", metavar="TEXT", help="Text to commit beside each offset.")
@@ -105,8 +146,9 @@ def set_offsets(
     json: Json = False,
 ) -> None:
     """Commit offsets for a group without members; the group need not exist yet."""
-    wanted = dict(_assignment(text) for text in offsets)
-    if len(wanted) < len(offsets):
+    assigned = [each for text in offsets for each in _assigned(text)]
+    wanted = dict(assigned)
+    if len(wanted) < len(assigned):
         raise CommandError("a partition is named twice; set it once", USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     found = {key: Committed(offset, metadata) for key, offset in wanted.items()}
@@ -114,17 +156,19 @@ def set_offsets(
     finish(cluster, changes, dry_run, execute, json)
 
 
-def _assignment(text: str) -> tuple[Partition, int]:
-    where, equals, offset = text.rpartition("=")
-    topic, colon, partition = where.rpartition(":")
-    if not (equals and colon and topic and partition.isdecimal() and offset.isdecimal()):
+def _assigned(text: str) -> list[tuple[Partition, int]]:
+    where, _, offset = text.rpartition("=")
+    is_offset = offset.isascii() and offset.isdecimal() and len(offset) <= LONGEST
+    if not (is_offset and ":" in where and int(offset) <= INT64):
         raise CommandError(f"{text}: write it as TOPIC:PARTITION=OFFSET, as in orders:0=42", USAGE)
-    return (topic, int(partition)), int(offset)
+    topic, numbers = parse_partitions(where)
+    return [((topic, number), int(offset)) for number in numbers or ()]
 
 
 @app.command()
 def delete(
-    group: GroupName,
+    groups: SomeGroups = None,
+    all_groups: AllGroups = False,
     topic: Topics = None,
     dry_run: DryRun = False,
     execute: Execute = False,
@@ -132,16 +176,19 @@ def delete(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Delete a group's offsets of some topics; its members may read other topics."""
+    """Delete groups' offsets of some topics; their members may read other topics."""
+    check_named(groups, all_groups)
     if not topic:
         raise CommandError(
             "name the topics: --topic TOPIC[:0-1,5]; `muster groups delete` deletes a whole group",
             USAGE,
         )
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    committed = known_group(cluster, group)[1]
-    keys = selected(cluster, topic, committed)
-    changes = [Change(group, key, committed[key], None) for key in keys]
+    changes = [
+        Change(group_id, key, offsets[key], None)
+        for group_id, offsets in _chosen(cluster, groups, all_groups, topic).items()
+        for key in sorted(offsets)
+    ]
     finish(cluster, changes, dry_run, execute, json)
 
 

@@ -1,0 +1,255 @@
+"""Verdicts in the command line: a Muster's own, and those of one look over the wire."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from cli.client import group_member
+from cli.client.cluster import Cluster as Commands
+from cli.client.group_reads import Group, Known
+from cli.groups import judging
+from cli.groups.judging import Manner, Told
+from tests.brokers import Broker, free_port
+from tests.cli.running import Ran, run
+from tests.interop.cluster import Cluster
+from tests.waiting import until
+
+RECORDS = 5
+OLD_MS = 600_000
+"""The age of records that a group is LAGGING by."""
+UNJUDGED = "not judged: BLOCKED, STALLED, DEAD_LETTER and FLAPPING"
+
+
+def produce(broker: Broker, topic: str, age_ms: int) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    written_ms = int(time.time() * 1000) - age_ms
+    for number in range(RECORDS):
+        producer.produce(topic, b"%d" % number, partition=0, timestamp=written_ms)
+    assert producer.flush(20) == 0
+
+
+class Reader:
+    """A member that has committed the start of its partition, and reads no further."""
+
+    def __init__(self, broker: Broker, group: str) -> None:
+        self.commands = Commands(broker.bootstrap)
+        self.member = group_member.GroupMember(self.commands, group, [group])
+        self.member.join()
+        assert self.member.commit({(group, 0): 0})
+
+    def close(self) -> None:
+        self.member.leave()
+        self.commands.close()
+
+
+def row(ran: Ran, group: str) -> dict[str, Any]:
+    assert ran.code == 0, ran.err
+    [found] = [each for each in ran.json if each["group"] == group]
+    return found
+
+
+# -------------------------------------------------------------------------------- over the wire
+
+
+@pytest.fixture
+def topic(at: Broker, name: str) -> str:
+    """A topic without records, of one partition; a group of that name is to read it."""
+    Cluster(at.bootstrap).create_topic(name, 1)
+    return name
+
+
+@pytest.fixture
+def reader(at: Broker, topic: str) -> Iterator[Reader]:
+    made = Reader(at, topic)
+    yield made
+    made.close()
+
+
+@pytest.mark.interop
+def test_a_group_that_reads_nothing_of_old_records_lags_and_each_table_says_so(
+    at: Broker, reader: Reader, topic: str
+) -> None:
+    produce(at, topic, OLD_MS)
+    listed = run("groups", "list", "--json")
+    [described] = run("groups", "describe", topic, "--json").json
+    [partition] = run("groups", "lag", topic, "--json").json
+    total = run("groups", "lag", topic, "--total", "--json")
+    text = run("groups", "describe", topic).out
+
+    assert row(listed, topic)["verdict"] == row(total, topic)["verdict"] == "LAGGING"
+    assert f"{topic}:0 is behind by {RECORDS} records" in row(listed, topic)["sentence"]
+    assert described["findings"][0]["member"] == reader.member.member_id
+    assert described["verdict_since_ms"] == described["findings"][0]["since_ms"]
+    assert (partition["verdict"], partition["lag"]) == ("LAGGING", RECORDS)
+    assert OLD_MS <= partition["lag_seconds"] * 1000 < OLD_MS + 60_000
+    assert f"LAGGING: {described['sentence']}" in text
+    assert f"$ {described['findings'][0]['command']}" in text
+    assert UNJUDGED in listed.err
+
+
+@pytest.mark.interop
+@pytest.mark.usefixtures("reader")
+def test_new_records_make_no_verdict(at: Broker, topic: str) -> None:
+    produce(at, topic, 0)
+    [partition] = run("groups", "lag", topic, "--json").json
+
+    assert (partition["verdict"], partition["lag"]) == ("OK", RECORDS)
+    assert row(run("groups", "list", "--json"), topic)["verdict"] == "OK"
+
+
+@pytest.mark.interop
+def test_a_group_without_members_whose_records_wait_is_abandoned_and_comes_first(
+    at: Broker, reader: Reader, topic: str
+) -> None:
+    produce(at, topic, OLD_MS)
+    reader.member.leave()
+    abandoned = until(
+        "the group is empty",
+        lambda: [
+            each["group"]
+            for each in run("groups", "list", "--json").json
+            if each["verdict"] == "ABANDONED"
+        ],
+    )
+    ranks = [each["verdict"] for each in run("groups", "list", "--json").json]
+
+    assert topic in abandoned
+    assert ranks.index("ABANDONED") < ranks.index("LAGGING") if "LAGGING" in ranks else True
+    assert ranks == sorted(ranks, key=lambda verdict: judging.Verdict(verdict).rank)
+
+
+@pytest.mark.interop
+@pytest.mark.usefixtures("reader")
+def test_more_lags_than_are_looked_at_one_by_one_are_judged_by_a_bound(
+    at: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(at, topic, OLD_MS)
+    monkeypatch.setattr(judging, "MOST_TIMES", 0)
+    found = row(run("groups", "list", "--json"), topic)
+    [partition] = run("groups", "lag", topic, "--json").json
+    [exact] = run("groups", "lag", topic, "--seconds", "--json").json
+
+    assert (found["verdict"], found["verdict_since_ms"]) == ("LAGGING", None)
+    assert found["sentence"] == f"the oldest unread record of {topic}:0 is older than 60 s"
+    assert (partition["verdict"], partition["lag_seconds"]) == ("LAGGING", None)
+    assert exact["lag_seconds"] * 1000 >= OLD_MS
+
+
+# ------------------------------------------------------------------------------------- a Muster
+
+
+class SeeingBroker(Broker):
+    """A Muster that serves HTTP."""
+
+    http = ""
+
+    def _command(self) -> list[str]:
+        command = super()._command()
+        self.http = f"127.0.0.1:{free_port()}"
+        command[command.index("--http") + 1] = self.http
+        return command
+
+
+@pytest.fixture
+def muster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    broker = SeeingBroker(tmp_path / "data", {"group.verdict.stalled.ms": "300"}).start()
+    monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
+    yield broker
+    broker.kill()
+
+
+@pytest.mark.interop
+def test_a_muster_tells_what_needs_its_history(muster: Broker, name: str) -> None:
+    Cluster(muster.bootstrap).create_topic(name, 1)
+    reader = Reader(muster, name)
+    produce(muster, name, 0)
+    try:
+        listed = until(
+            "the group is judged",
+            lambda: (
+                ran
+                if row(ran := run("groups", "list", "--json"), name)["verdict"] == "STALLED"
+                else None
+            ),
+        )
+        [partition] = run("groups", "lag", name, "--json").json
+        table = run("groups", "lag", name).out
+        [described] = run("groups", "describe", name, "--json").json
+        why = run("groups", "why", name).out
+    finally:
+        reader.close()
+
+    assert listed.err == ""
+    assert partition["verdict"] == "STALLED"
+    assert partition["committed_ms"] is not None
+    assert "LAST-COMMIT" in table
+    assert " ago" in table
+    finding = described["findings"][0]
+    assert (finding["verdict"], finding["member"]) == ("STALLED", reader.member.member_id)
+    assert "groups evict" in finding["command"]
+    lines = why.splitlines()
+    assert lines[1].startswith("STALLED: ")
+    assert f"    $ {finding['command']}" in lines
+
+
+@pytest.mark.interop
+def test_the_http_of_another_cluster_is_no_answer(
+    muster: Broker, tmp_path: Path, name: str
+) -> None:
+    Cluster(muster.bootstrap).create_topic(name, 1)
+    Reader(muster, name).close()
+    other = SeeingBroker(tmp_path / "other")
+    other.start()
+    try:
+        ran = run("groups", "list", "--http", other.http)
+    finally:
+        other.kill()
+
+    assert ran.code == 1
+    assert "name the same one with --bootstrap and --http" in ran.err
+
+
+class Api:
+    """A Muster's HTTP side with many groups of these verdicts."""
+
+    def __init__(self, verdicts: list[str]) -> None:
+        self.verdicts = verdicts
+        self.asked: list[str] = []
+
+    def get(self, path: str) -> dict[str, Any]:
+        if path == "/api/groups":
+            told = {"verdict_since_ms": None, "sentence": "because"}
+            named = enumerate(self.verdicts)
+            return {"groups": [{"group": f"g{n}", "verdict": each, **told} for n, each in named]}
+        self.asked.append(path)
+        return {"findings": [], "more_findings": 0, "offsets": []}
+
+
+def told(api: Api) -> dict[str, Told]:
+    group = Group("g", "classic", "Stable", "consumer", "range", "", [], {})
+    known = {f"g{number}": Known(group, {}) for number in range(len(api.verdicts))}
+    return judging._by_history(api, known, Manner("test", None, 1))  # type: ignore[arg-type]
+
+
+def test_of_many_groups_a_muster_is_asked_for_those_that_are_not_ok(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(judging, "MOST_ASKED", 2)
+    api = Api(["OK", "LAGGING", "OK", "STALLED", "ABANDONED"])
+    found = told(api)
+
+    assert [found[f"g{n}"].verdict for n in range(5)] == api.verdicts
+    assert sorted(api.asked) == ["/api/groups/g3", "/api/groups/g4"]
+
+
+def test_of_few_groups_it_is_asked_for_all() -> None:
+    api = Api(["OK", "LAGGING"])
+    told(api)
+
+    assert sorted(api.asked) == ["/api/groups/g0", "/api/groups/g1"]
