@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
-import httpx
 import pytest
 
 from protocol.consumer_protocol import encode_assignment
-from tests.absent import program
 from tests.brokers import Broker, free_port
+from tests.dashboards.prometheus import RULES, Prometheus, scraping
 from tests.waiting import until
 from tests.wire import Wire, batch
 from tools.make_dashboards import DASHBOARDS, FOLDER, Dashboard, render
 
-RULES = FOLDER.parent / "prometheus"
 VARIABLES = {"$__rate_interval": "20s", "$instance": ".*", "$group": ".*"}
 PAUSE_S = 0.1
 
@@ -137,63 +133,19 @@ class Busy(threading.Thread):
         )
 
 
-class Prometheus:
-    """A running Prometheus with our rules."""
-
-    def __init__(self, port: int) -> None:
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20)
-
-    def query(self, expression: str) -> list[dict[str, Any]]:
-        """The result of an instant query; AssertionError when it is no good."""
-        answer = self.client.get("/api/v1/query", params={"query": expression}).json()
-        assert answer["status"] == "success", answer
-        result = answer["data"]["result"]
-        return [result] if answer["data"]["resultType"] == "scalar" else result
-
-    def ready(self) -> bool:
-        """Whether it has scraped for a while."""
-        with suppress(httpx.TransportError):
-            scrapes = self.client.get(
-                "/api/v1/query", params={"query": "count_over_time(up[1m]) >= 4"}
-            )
-            return scrapes.status_code == 200 and bool(scrapes.json()["data"]["result"])
-        return False
-
-
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    command = program("prometheus", "prometheus")
     folder = tmp_path_factory.mktemp("prometheus")
     settings = {"offsets.topic.num.partitions": "4", "log.flush.interval.messages": "1"}
     where = f"127.0.0.1:{free_port()}"
     broker = Broker(folder / "data", settings, http=where).start()
     busy = Busy(broker.port)
     busy.start()
-    port = free_port()
-    (folder / "prometheus.yml").write_text(
-        f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n"
-        f"rule_files: ['{RULES}/rules.yml']\n"
-        "scrape_configs:\n"
-        f"  - {{job_name: muster, static_configs: [{{targets: ['{where}']}}]}}\n"
-    )
-    server = subprocess.Popen(
-        [
-            command,
-            f"--config.file={folder}/prometheus.yml",
-            f"--storage.tsdb.path={folder}/tsdb",
-            f"--web.listen-address=127.0.0.1:{port}",
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
     try:
-        running = Prometheus(port)
-        until("Prometheus has scraped the broker a few times", running.ready, within_s=40)
-        assert busy.failure is None, busy.failure
-        yield running
+        with scraping(where, folder) as running:
+            assert busy.failure is None, busy.failure
+            yield running
     finally:
-        server.terminate()
-        server.wait(20)
         busy.done.set()
         busy.join(10)
         broker.kill()

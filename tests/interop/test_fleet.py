@@ -15,6 +15,7 @@ import pytest
 
 from tests.brokers import KIND, Broker
 from tests.cli.running import run
+from tests.dashboards.prometheus import scraping
 from tests.interop.fleet import EXPECTED, TOPIC_OF, fleet
 from tests.page.browser import browsing
 from tests.page.scene import PageBroker
@@ -169,6 +170,29 @@ def test_the_page(trial: PageBroker, tmp_path: Path) -> None:
         first = browser.ask("return document.querySelector('main tbody tr').innerText")
         assert "OUT_OF_RANGE" in first, "the worst is first"
         browser.driver.save_screenshot(str(tmp_path / "page.png"))
+
+
+def test_the_alerts(trial: PageBroker, tmp_path: Path) -> None:
+    """In a real Prometheus: pending at once, firing when it has been so for as long as they say."""
+    raised = {
+        "BLOCKED": "MusterGroupBlocked",
+        "DEAD_LETTER": "MusterGroupDeadLetter",
+        "OUT_OF_RANGE": "MusterGroupOutOfRange",
+        "STALLED": "MusterGroupStalled",
+        "FLAPPING": "MusterGroupFlapping",
+        "ABANDONED": "MusterGroupAbandoned",
+    }
+    names = {alert: verdict for verdict, alert in raised.items()}
+    with scraping(trial.http, tmp_path) as prometheus:
+
+        def read() -> dict[str, str]:
+            found = dict.fromkeys(EXPECTED, "OK")
+            for each in prometheus.query('ALERTS{alertname=~"MusterGroup.*"}'):
+                labels = each["metric"]
+                found[labels["consumergroup"]] = names[labels["alertname"]]
+            return found
+
+        agrees("the alerts", read)
 
 
 def test_the_topics_are_read_by_whom_they_belong_to() -> None:

@@ -1,0 +1,70 @@
+"""A real Prometheus that scrapes one broker every second, with the project's own rules."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.absent import program
+from tests.brokers import free_port
+from tests.waiting import until
+
+RULES = Path(__file__).parents[2] / "dashboards" / "prometheus"
+
+
+class Prometheus:
+    """A running one."""
+
+    def __init__(self, port: int) -> None:
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20)
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """The result of an instant query; AssertionError when it is no good."""
+        answer = self.client.get("/api/v1/query", params={"query": expression}).json()
+        assert answer["status"] == "success", answer
+        result = answer["data"]["result"]
+        return [result] if answer["data"]["resultType"] == "scalar" else result
+
+    def ready(self) -> bool:
+        """Whether it has scraped for a while."""
+        with suppress(httpx.TransportError):
+            scrapes = self.client.get(
+                "/api/v1/query", params={"query": "count_over_time(up[1m]) >= 4"}
+            )
+            return scrapes.status_code == 200 and bool(scrapes.json()["data"]["result"])
+        return False
+
+
+@contextmanager
+def scraping(target: str, folder: Path) -> Iterator[Prometheus]:
+    """A Prometheus that has scraped ``target`` (HOST:PORT) a few times; ``folder`` is for it."""
+    command = program("prometheus", "prometheus")
+    port = free_port()
+    (folder / "prometheus.yml").write_text(
+        f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n"
+        f"rule_files: ['{RULES}/rules.yml']\n"
+        "scrape_configs:\n"
+        f"  - {{job_name: muster, static_configs: [{{targets: ['{target}']}}]}}\n"
+    )
+    server = subprocess.Popen(
+        [
+            command,
+            f"--config.file={folder}/prometheus.yml",
+            f"--storage.tsdb.path={folder}/tsdb",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        running = Prometheus(port)
+        until("Prometheus has scraped the broker a few times", running.ready, within_s=40)
+        yield running
+    finally:
+        server.terminate()
+        server.wait(20)
