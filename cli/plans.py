@@ -8,7 +8,7 @@ changes or destroys anything by mistake.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 import typer
@@ -75,3 +75,20 @@ def show_json(rows: Sequence[output.Row], executed: bool, as_of_ms: int | None =
     """Print a plan, or what was done, as JSON."""
     about = {} if as_of_ms is None else {"as_of_ms": as_of_ms}
     output.show_json({"executed": executed, **about, "changes": rows})
+
+
+def report(
+    errors: Mapping[str, CommandError | None], noun: str, done: str, *, json: bool = False
+) -> None:
+    """Say of each name what became of it. CommandError where one failed: its own if it is alone."""
+    failed = {name: error for name, error in errors.items() if error is not None}
+    for name in errors if not json else ():
+        if name not in failed:
+            output.say(f"{done.capitalize()} {noun} {name}")
+    if len(errors) == 1 and failed:
+        raise next(iter(failed.values()))
+    for error in failed.values():
+        output.warn(str(error))
+    if failed:
+        some = output.counted(len(errors) - len(failed), noun)
+        raise CommandError(f"{some} of {len(errors)} {done}; not {done}: {', '.join(failed)}")

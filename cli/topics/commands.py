@@ -9,7 +9,7 @@ import typer
 from cli import output
 from cli.client.cluster import Cluster
 from cli.client.new_topics import NewTopic, create_topics, settled
-from cli.errors import CommandError, check
+from cli.errors import CommandError, check, refused
 from cli.options import (
     BOOTSTRAP,
     INT16,
@@ -24,6 +24,7 @@ from cli.options import (
     name_and_value,
     whole_number,
 )
+from cli.plans import report
 from cli.topics.deletion import delete
 from cli.topics.listing import describe, list_topics
 from cli.topics.trimming import trim
@@ -66,19 +67,25 @@ def create(
     """Create topics."""
     settings = dict(name_and_value("--config ", text) for text in config or ())
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    rows = []
     asked = [NewTopic(topic, partitions, replication_factor, settings) for topic in topics]
-    for topic in create_topics(cluster, asked):
-        exists = topic["error_code"] == TOPIC_ALREADY_EXISTS
-        check(f"topic {topic['name']}", topic, *([TOPIC_ALREADY_EXISTS] if if_not_exists else []))
-        rows.append({"topic": topic["name"], "created": not exists})
-    settled(cluster, dict.fromkeys(topics, 1))
+    codes = {topic["name"]: topic for topic in create_topics(cluster, asked)}
+    there = [n for n in codes if if_not_exists and codes[n]["error_code"] == TOPIC_ALREADY_EXISTS]
+    errors = {
+        name: refused(f"topic {name}", answer["error_code"], answer["error_message"])
+        if answer["error_code"]
+        else None
+        for name, answer in codes.items()
+        if name not in there
+    }
+    made = [name for name, error in errors.items() if error is None]
+    settled(cluster, dict.fromkeys([*made, *there], 1))
     if json:
-        output.show_json(rows)
-        return
-    for row in rows:
-        name = row["topic"]
-        output.say(f"Created topic {name}" if row["created"] else f"Topic {name} exists already")
+        told = {name: None if error is None else str(error) for name, error in errors.items()}
+        output.show_json([{"topic": n, "created": n in made, "error": told.get(n)} for n in codes])
+    else:
+        for name in there:
+            output.say(f"Topic {name} exists already")
+    report(errors, "topic", "created", json=json)
 
 
 @app.command()

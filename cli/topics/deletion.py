@@ -13,7 +13,7 @@ from cli.client.new_topics import settled
 from cli.client.topic_reads import Reader, Size, readers, sizes
 from cli.errors import CommandError, refused
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
-from cli.plans import DryRun, Execute, Plan, show_json
+from cli.plans import DryRun, Execute, Plan, report, show_json
 from cli.topics.existing import existing
 from cli.topics.listing import reader_rows
 
@@ -45,21 +45,12 @@ def delete(
     if not plan.goes_on(_question(held, read_by)):
         return
     errors = _delete(cluster, names)
-    for row in rows:
-        error = errors[row["topic"]]
-        row |= {"deleted": error is None, "error": None if error is None else str(error)}
-        if not json and error is None:
-            output.say(f"Deleted topic {row['topic']}")
-        elif not json:
-            output.warn(str(error))
     if json:
+        for row in rows:
+            error = errors[row["topic"]]
+            row |= {"deleted": error is None, "error": None if error is None else str(error)}
         show_json(rows, True)
-    kept = [row["topic"] for row in rows if not row["deleted"]]
-    if kept:
-        raise CommandError(
-            f"{output.counted(len(names) - len(kept), 'topic')} of {len(names)} deleted;"
-            f" not deleted: {', '.join(kept)}"
-        )
+    report(errors, "topic", plan.done, json=json)
 
 
 def _row(topic: str, size: Size, groups: Sequence[Reader]) -> output.Row:
