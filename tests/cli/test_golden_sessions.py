@@ -170,3 +170,9 @@ def test_topics(at_shop: Broker) -> None:
     assert until("the group can be committed to", lambda: "Changed" in sessions.typed(line))
     sessions.typed("muster groups delete shop --execute")
     check("topics", at_shop)
+
+
+def test_records(at_shop: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bad.json").write_text('{"value": "fine"}\n{"value": 7}\n')
+    monkeypatch.setattr(sessions, "FOLDER", str(tmp_path))
+    check("records", at_shop)
