@@ -84,13 +84,15 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def _serve_with(options: argparse.Namespace, time: Time) -> int:
-    from broker.config.config import BadConfig
+    from broker.config.config import BadConfig, WrongUse
     from broker.loop.log_lines import configure
 
     try:
         config = _config(options)
         configure(time, config["log.format"], config["log.level"])
         return _run(config, time, lambda: _config(options))
+    except WrongUse as error:
+        return _complain(str(error), USAGE)
     except BadConfig as error:
         return _complain(_all_faults(error))
     except KeyboardInterrupt:  # before the broker's own handling of signals is in place
@@ -111,9 +113,9 @@ def _import_structlog() -> None:
         del sys.modules["rich"]
 
 
-def _complain(sentence: str) -> int:
+def _complain(sentence: str, code: int = FAILED) -> int:
     print(f"muster serve: {sentence}", file=sys.stderr)
-    return FAILED
+    return code
 
 
 def _all_faults(error: BadConfig) -> str:
@@ -125,7 +127,7 @@ def _all_faults(error: BadConfig) -> str:
 
 
 def _config(options: argparse.Namespace) -> Config:
-    from broker.config.config import BadConfig
+    from broker.config.config import WrongUse
     from broker.config.listeners import parse_host_and_port
     from broker.config.sources import load
 
@@ -134,7 +136,7 @@ def _config(options: argparse.Namespace) -> Config:
         try:
             host, port = parse_host_and_port(options.listen)
         except ValueError as error:
-            raise BadConfig(f"--listen: {error}") from None
+            raise WrongUse(f"--listen: {error}") from None
         shown = f"[{host}]" if ":" in host else host
         flags["listeners"] = f"PLAINTEXT://{shown}:{port}"
     if options.data is not None:

@@ -42,6 +42,10 @@ class BadConfig(Exception):
         """What is wrong with settings, one by one."""
 
 
+class WrongUse(BadConfig):
+    """An option can't be understood, or its file not read."""
+
+
 class Config:
     """Every setting by Kafka's name: ``config["log.retention.ms"]``, typed, None for null.
 

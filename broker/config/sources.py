@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from broker.config.config import BadConfig, Config
+from broker.config.config import Config, WrongUse
 from broker.config.config_table import BROKER, Value
 from broker.config.properties import parse
 from broker.config.protection import VARIABLE_PREFIX
@@ -26,16 +26,17 @@ def load(
     sets: Iterable[str],
     flags: Mapping[str, str],
 ) -> Config:
-    """The configuration of a process; BadConfig with a sentence for whatever is wrong with it.
+    """The configuration of a process.
 
-    Without a ``file`` the weakest source is QUICK_START.
+    Raises BadConfig for all that is wrong with it, WrongUse for what can't be read. Without a
+    ``file`` the weakest source is QUICK_START.
     """
     given = {} if file is None else _from_file(file)
     given.update(_from_environment(environment))
     for pair in sets:
         name, equals, text = pair.partition("=")
         if not equals or not name.strip():
-            raise BadConfig(f"--set {pair}: write it as --set NAME=VALUE")
+            raise WrongUse(f"--set {pair}: write it as --set NAME=VALUE")
         given[name.strip()] = text
     given.update(flags)
     return Config(given, QUICK_START if file is None else {})
@@ -54,9 +55,9 @@ def _from_file(file: Path) -> dict[str, str]:
     try:
         return parse(file.read_text())
     except OSError as error:
-        raise BadConfig(f"--config {file} can't be read: {error.strerror}") from None
+        raise WrongUse(f"--config {file} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise BadConfig(f"--config {file} is not a text file") from None
+        raise WrongUse(f"--config {file} is not a text file") from None
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -26,8 +26,8 @@ SEEKERS_MAX = 1000
 
 API = "ConsumerGroupHeartbeat"
 _ADVICE = (
-    "it found the coordinator of group {group!r} and asks nothing of it, as with"
-    " group.protocol=consumer, which is not served: set group.protocol=classic"
+    "it found the coordinator of group {group!r} and asks nothing of it; with"
+    " group.protocol=consumer, which is not served, it never will: set group.protocol=classic"
 )
 
 _Client = tuple[str, str]

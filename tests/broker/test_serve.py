@@ -130,9 +130,9 @@ def test_the_second_of_two_listeners_whose_port_is_in_use_is_named(
     ("words", "code", "sentence"),
     [
         (["--set", "num.partitions=none"], 1, "num.partitions=none: it must be a whole number"),
-        (["--set", "num.partitions"], 1, "--set num.partitions: write it as"),
-        (["--listen", "here"], 1, "--listen: 'here' is not HOST:PORT"),
-        (["--config", "/no/such/file"], 1, "--config /no/such/file can't be read"),
+        (["--set", "num.partitions"], 2, "--set num.partitions: write it as"),
+        (["--listen", "here"], 2, "--listen: 'here' is not HOST:PORT"),
+        (["--config", "/no/such/file"], 2, "--config /no/such/file can't be read"),
         (["--no-such-option"], 2, "unrecognized arguments: --no-such-option"),
     ],
 )
