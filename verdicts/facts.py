@@ -111,6 +111,8 @@ class GroupFacts(NamedTuple):
     """None or "": nobody ever joined, its clients assign partitions to themselves."""
     members: Sequence[MemberFacts] = ()
     partitions: Sequence[PartitionFacts] = ()
+    all_read: int = 0
+    """So many partitions are not in ``partitions``, since all of the group is read to the end."""
     subscribed: Collection[str] | None = None
     """The topics that its members subscribe."""
     awaits: AwaitedFacts | None = None

@@ -44,8 +44,8 @@ def nothing_wrong(facts: GroupFacts) -> Finding:
     unread = sum([each.unread or 0 for each in read])
     if unread:
         sentence = f"{_count(unread, 'record')} to read, nothing is late"
-    elif read:
-        sentence = f"every record of {_count(len(read), 'partition')} is read"
+    elif read or facts.all_read:
+        sentence = f"every record of {_count(len(read) or facts.all_read, 'partition')} is read"
     else:
         sentence = "nothing is committed yet"
     if facts.state == EMPTY:

@@ -10,13 +10,14 @@ from collections.abc import Generator, Sequence
 
 from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import BLOCK, Lags
-from broker.metrics.progress import Arrivals, Look, Mark, Progress, unread_since
+from broker.metrics.progress import Arrivals, Columns, Look, Mark, Progress, unread_since
 from broker.metrics.record_times import Key
 from broker.topics.partition import Partition
 from coordinator.calls import Now
 from coordinator.events import Cause
+from coordinator.group_journal import GroupJournal
 from coordinator.journal import Journal
-from coordinator.read_only import GroupView
+from coordinator.read_only import GroupView, MemberView
 from coordinator.signs import silent_ms
 from coordinator.states import State
 from verdicts.facts import AwaitedFacts, GroupFacts, MemberFacts, PartitionFacts, ReturnFacts
@@ -48,6 +49,10 @@ class GroupLooks:
     ) -> Generator[int, None, GroupFacts]:
         """The facts about a group now, step by step; yields how much each step looked at."""
         now = self._time.now()
+        read = self._all_read(hosted, group, lagging_ms, now)
+        if read is not None:
+            yield read
+            return self._group(group, [], now)._replace(all_read=read)
         owners = yield from self._owners(group)
         partitions: list[PartitionFacts] = []
         looks: dict[str, Look] = {}
@@ -65,10 +70,40 @@ class GroupLooks:
                 rows = list(commits)
                 partitions += self._committed(group_id, found, rows, now.wall_ms)
                 yield len(rows)
-            partitions += _without_commits(found)
-            yield len(found.owners)
-        self.progress.keep(group_id, looks)
+            left = _owned_alone(found)
+            for first in range(0, len(left), BLOCK):
+                block = left[first : first + BLOCK]
+                partitions += [_without_commit(found, partition) for partition in block]
+                yield len(block)
+        self.progress.keep(group_id, looks, group.generation_id)
         return self._group(group, partitions, now)
+
+    def _all_read(
+        self, hosted: HostedGroups, group: GroupView, lagging_ms: int, now: Now
+    ) -> int | None:
+        """How many partitions a group has, if all are read to the end; None where that is not so.
+
+        Most looks at most groups find this, at a tenth of the cost. Whoever owns what is as it was.
+        """
+        offsets = hosted.core.view.offsets
+        found: dict[str, Columns] = {}
+        for topic in offsets.topics(group.group_id):
+            partitions = offsets.partitions(group.group_id, topic)
+            entry = self._lags.logs.topics.get(topic)
+            if entry is None or len(partitions) > BLOCK or partitions[-1] >= len(entry.partitions):
+                return None
+            committed = list(offsets.fetch(group.group_id, topic, partitions).offsets)
+            there = entry.partitions
+            self.arrivals.mark(entry.topic.topic_id, there, now.wall_ms, lagging_ms)
+            if committed != [there[partition].high_watermark for partition in partitions]:
+                return None
+            found[topic] = (partitions, committed)
+        known = self.progress.unchanged(group.group_id, group.generation_id, found)
+        if known is None:
+            return None
+        for topic, (_, committed) in found.items():
+            Look.all_read(known[topic], committed, now.wall_ms)
+        return sum([len(partitions) for partitions, _ in found.values()])
 
     def _owners(self, group: GroupView) -> Generator[int, None, Owners]:
         """Whose each partition is; nobody's while the group rebalances."""
@@ -141,42 +176,47 @@ class GroupLooks:
         losses = [
             each for each in (() if journal is None else journal.rebalances) if each.cause in LOSSES
         ]
+        awaits = _awaits(group, now)
+        returns = () if journal is None else self._returns(journal, now)
+        members: Sequence[MemberFacts] = ()
+        if partitions or awaits is not None or returns:
+            members = [_member(each, now) for each in group.members.values()]
         return GroupFacts(
             group=group.group_id,
             state=group.state.value,
             state_since_ms=_state_since(group, now),
             protocol_type=group.protocol_type,
-            members=[
-                MemberFacts(
-                    each.member_id,
-                    each.group_instance_id,
-                    each.client_id,
-                    each.client_host,
-                    silent_ms(each, now),
-                    each.session_timeout_ms,
-                )
-                for each in group.members.values()
-            ],
+            members=members,
             partitions=partitions,
             subscribed=group.subscribed_topics,
-            awaits=_awaits(group, now),
-            returns=self._returns(group.group_id, now),
+            awaits=awaits,
+            returns=returns,
             rebalances_ms=[each.began_ms for each in losses],
             last_why=losses[-1].detail if losses else None,
         )
 
-    def _returns(self, group_id: str, now: Now) -> list[ReturnFacts]:
+    def _returns(self, journal: GroupJournal, now: Now) -> list[ReturnFacts]:
         """Clients that came back under new ids, and members that changed what they want."""
         found = [
             ReturnFacts(each.member_id, each.client_id, each.client_host, tuple(each.recent_ms))
-            for each in self._journal.returning(group_id)
+            for each in self._journal.returning(journal.group_id)
         ]
-        journal = self._journal.group(group_id)
-        for each in () if journal is None else journal.changed.values():
+        for each in journal.changed.values():
             at_ms = tuple(now.wall_ms - (now.mono_ms - mono_ms) for mono_ms in each.recent_mono_ms)
             client = (each.member_id, each.client_id, each.client_host)
             found.append(ReturnFacts(*client, at_ms, has_new_id=False, why=each.detail))
         return found
+
+
+def _member(member: MemberView, now: Now) -> MemberFacts:
+    return MemberFacts(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        silent_ms(member, now),
+        member.session_timeout_ms,
+    )
 
 
 class _Topic:
@@ -198,30 +238,29 @@ class _Topic:
         """Whether this is the first look within the time of LOOK_UP_EVERY_MS."""
 
 
-def _without_commits(found: _Topic) -> list[PartitionFacts]:
-    """Partitions that a member owns and has never committed."""
+def _owned_alone(found: _Topic) -> list[int]:
+    """Partitions that a member owns and that have no commit."""
     committed = set(found.look.after.partitions)
-    facts = []
-    for partition, owner in sorted(found.owners.items()):
-        if partition in committed or not 0 <= partition < len(found.there):
-            continue
-        at = found.there[partition]
-        start, end = at.log.log_start_offset, at.high_watermark
-        kept = found.look.without_commit(partition, owner, end)
-        has_grown = kept.grown_ms >= 0
-        stands_ms = kept.grown_ms if has_grown else kept.seen_ms
-        facts.append(
-            PartitionFacts(
-                found.topic,
-                partition,
-                log_start=start,
-                log_end=end,
-                stands_since_ms=stands_ms if end > start else None,
-                owner=owner,
-                has_grown=has_grown,
-            )
-        )
-    return facts
+    here = range(len(found.there))
+    return [each for each in sorted(found.owners) if each not in committed and each in here]
+
+
+def _without_commit(found: _Topic, partition: int) -> PartitionFacts:
+    at = found.there[partition]
+    owner = found.owners[partition]
+    start, end = at.log.log_start_offset, at.high_watermark
+    kept = found.look.without_commit(partition, owner, end)
+    has_grown = kept.grown_ms >= 0
+    stands_ms = kept.grown_ms if has_grown else kept.seen_ms
+    return PartitionFacts(
+        found.topic,
+        partition,
+        log_start=start,
+        log_end=end,
+        stands_since_ms=stands_ms if end > start else None,
+        owner=owner,
+        has_grown=has_grown,
+    )
 
 
 def _state_since(group: GroupView, now: Now) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from broker.topics.partition import Partition
@@ -22,6 +22,9 @@ PARTITIONS_MAX = 1_000_000
 MARKS_KEPT = 8
 MARKS_EVERY = 6
 """Marks in the time after which a record is old; a few more are kept than lie in it."""
+
+Columns = tuple[list[int], list[int]]
+"""Partitions with a commit, ascending, and their offsets."""
 
 _NEVER = -1
 
@@ -116,6 +119,18 @@ class Look:
         after.stands.append(stands_ms)
         return Place(partition, offset, committed_ms, start, end, moved_ms, stands_ms, is_still)
 
+    @staticmethod
+    def all_read(standing: Standing, offsets: list[int], now_ms: int) -> None:
+        """A look at a topic of which all is read, in the same partitions as before."""
+        before = standing.offsets.tolist()
+        if before != offsets:
+            for place, (was, offset) in enumerate(zip(before, offsets, strict=True)):
+                if was != offset:
+                    standing.moved[place] = now_ms
+            standing.offsets = array("q", offsets)
+        standing.stands = array("q", (_NEVER,)) * len(before)
+        standing.seen_ms = now_ms
+
     def without_commit(self, partition: int, owner: str, end: int) -> Unclaimed:
         """Take in a partition that its owner has never committed."""
         kept = self.before.unclaimed.get(partition)
@@ -134,12 +149,14 @@ class Progress:
         self.size = 0
         """Partitions remembered."""
         self._groups: dict[str, dict[str, Standing]] = {}
+        self._generations: dict[str, int] = {}
+        """Of groups in which every partition that a member owns has a commit: as of when."""
 
     def look(self, group_id: str, topic: str, now_ms: int) -> Look:
         """Begin a look at a group in a topic."""
         return Look(self._groups.get(group_id, {}).get(topic), now_ms)
 
-    def keep(self, group_id: str, looks: dict[str, Look]) -> None:
+    def keep(self, group_id: str, looks: dict[str, Look], generation_id: int) -> None:
         """Remember a look at all topics of a group instead of the one before."""
         self.forget(group_id)
         kept = {topic: look.after for topic, look in looks.items()}
@@ -147,10 +164,29 @@ class Progress:
         if self.size + size <= PARTITIONS_MAX:
             self._groups[group_id] = kept
             self.size += size
+            if not any(each.unclaimed for each in kept.values()):
+                self._generations[group_id] = generation_id
 
     def forget(self, group_id: str) -> None:
         """A group is gone."""
         self.size -= sum(map(len, self._groups.pop(group_id, {}).values()))
+        self._generations.pop(group_id, None)
+
+    def unchanged(
+        self, group_id: str, generation_id: int, offsets: Mapping[str, Columns]
+    ) -> Mapping[str, Standing] | None:
+        """The memory of a group that has commits in the same partitions as at the last look, in all
+        that its members own; None where that is not so. What a generation owns does not change.
+        """
+        known = self._groups.get(group_id)
+        if known is None or self._generations.get(group_id) != generation_id:
+            return None
+        if known.keys() != offsets.keys():
+            return None
+        for topic, (partitions, _) in offsets.items():
+            if known[topic].partitions.tolist() != partitions:
+                return None
+        return known
 
 
 class Mark(NamedTuple):

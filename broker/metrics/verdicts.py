@@ -1,7 +1,7 @@
 """The judge of the broker: what is wrong with each group, and since when.
 
 Every group is looked at every five seconds, or less often with very many groups: judging may take
-one per cent of one core. What is asked in between gets what the last look found; a group that is
+two per cent of one core. What is asked in between gets what the last look found; a group that is
 asked for by itself is judged anew. What was remembered is gone with the process; the first looks
 after a start begin with the times in the log.
 """
@@ -28,7 +28,7 @@ from verdicts.names import Verdict
 from verdicts.thresholds import SETTINGS, Thresholds
 
 EVERY_S = 5.0
-_IDLE_PER_BUSY = 100
+_IDLE_PER_BUSY = 50
 """How much longer the pause is than the work before it."""
 PARTITIONS_AT_ONCE = 500
 """A group with more is judged in a thread, and is not judged where an answer can't wait."""

@@ -37,6 +37,8 @@ TABLE = [
     # ---- nothing is wrong
     ("all is read", stable(at(0, 9, 9), at(1, 4, 4)),
      "OK", "every record of 2 partitions is read"),
+    ("all is read, and only counted", stable(all_read=12),
+     "OK", "every record of 12 partitions is read"),
     ("an empty partition that nobody ever commits", stable(at(0, None, 0), at(1, 9, 9)),
      "OK", "every record of 2 partitions is read"),
     ("an empty partition that begins late", stable(at(0, None, 7, start=7)),

@@ -14,6 +14,7 @@ import pytest
 
 from broker.config.config_table import BROKER
 from broker.metrics import progress, verdicts
+from broker.metrics.lag import BLOCK
 from broker.metrics.verdicts import Held
 from protocol.consumer_protocol import encode_assignment, encode_subscription
 from protocol.errors import NONE, REBALANCE_IN_PROGRESS
@@ -580,6 +581,26 @@ async def test_the_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         await trial.pass_s(300)
         assert trial.broker.verdicts.looks.progress.size <= 1
         assert trial.verdict, "it is judged by what one look shows"
+
+
+async def test_no_step_looks_at_more_than_a_block(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        count = 3 * BLOCK
+        await trial.broker.topics.create("wide", count, {})
+        member = await trial.join(*range(count), topic="wide")
+        hosted = trial.broker.groups.hosted_for(GROUP)
+        assert hosted is not None
+        group = hosted.core.view.groups[GROUP]
+        for committed in (0, count):
+            if committed:
+                mine = {"member_id": member.member_id, "generation_id": member.generation}
+                code = await member.client.commit(
+                    GROUP, 0, topic="wide", partitions=committed, **mine
+                )
+                assert code == NONE
+            steps = list(trial.broker.verdicts.looks.facts(hosted, group, 60_000))
+            assert max(steps) <= BLOCK
+            assert sum(steps) >= count
 
 
 async def test_a_large_group_is_judged_in_a_thread(
