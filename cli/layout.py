@@ -7,16 +7,17 @@ Where a width is given,
 2. sentences of the last column that still find no room stand below their row;
 3. columns on the right that find no room at all are left out, and the last line names them.
 
-Numbers and headers are never cut. Columns that say nothing in any row are left out everywhere.
+Numbers, headers, states, verdicts, times and addresses are never cut. Columns that say nothing in
+any row are left out everywhere.
 """
 
 from __future__ import annotations
 
-import textwrap
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.cells import cell_len, set_cell_size
 
 from cli.names import partitions_text, safe
 
@@ -37,6 +38,8 @@ Columns = Sequence[str | Column]
 """A field's name alone stands for `Column` of it."""
 
 NOTHING = "-"
+_WHOLE = re.compile(r"[A-Z][A-Za-z_]*|[0-9][0-9.,:TZ-]*|#[0-9]+|-")
+"""What is not cut, for its half would mislead: OUT_OF_RANGE, Stable, a time, an address."""
 GAP = 2
 NAME_WIDTH = 12
 """Names are not cut shorter than this while another way is left."""
@@ -61,10 +64,11 @@ class _Laid(NamedTuple):
     cells: list[str]
     is_number: bool
     is_sentence: bool
+    is_whole: bool
     natural: int
 
     def least(self, name_width: int) -> int:
-        if self.is_number:
+        if self.is_number or self.is_whole:
             return self.natural
         width = SENTENCE_WIDTH if self.is_sentence else name_width
         return max(cell_len(self.title), min(self.natural, width))
@@ -82,7 +86,7 @@ def shown(value: Any) -> str:
     if isinstance(value, dict) and value.keys() == {"topic", "partitions"}:
         return safe(partitions_text(value["topic"], value["partitions"]))
     if isinstance(value, list | tuple):
-        between = " " if isinstance(value[0], dict) else ", "
+        between = {dict: " ", int: ","}.get(type(value[0]), ", ")
         return between.join(map(shown, value))
     return safe(str(value))
 
@@ -132,7 +136,9 @@ def _lay(rows: Sequence[Row], column: str | Column) -> _Laid:
     is_number = all(isinstance(v, int | float) and not isinstance(v, bool) for v in numbers)
     natural = max(map(_cells, cells), default=0)
     is_sentence = not is_number and any(" " in cell for cell in cells)
-    return _Laid(title, always, cells, is_number, is_sentence, max(natural, cell_len(title)))
+    is_whole = all(map(_WHOLE.fullmatch, cells))
+    width = max(natural, cell_len(title))
+    return _Laid(title, always, cells, is_number, is_sentence, is_whole, width)
 
 
 def _cells(text: str) -> int:
@@ -208,15 +214,14 @@ def _indented(text: str, width: int) -> list[str]:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Lines of a sentence; a word that is longer than a line is broken."""
+    """Lines of a sentence; a word that is longer than a line is shortened as a name is."""
     if _cells(text) <= width:
         return [text]
-    if text.isascii():
-        return textwrap.wrap(text, width, break_on_hyphens=False)
     lines: list[str] = []
     for word in text.split():
-        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
-            lines[-1] += f" {word}"
+        cut = shortened(word, width)
+        if lines and _cells(lines[-1]) + 1 + _cells(cut) <= width:
+            lines[-1] += f" {cut}"
         else:
-            lines += chop_cells(word, width)
+            lines.append(cut)
     return lines

@@ -14,7 +14,7 @@ from cli.client.topic_reads import committed_in
 from cli.errors import USAGE, CommandError, refused
 from cli.layout import Column, Columns
 from cli.names import partitions_text
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide, whole_number
 from cli.plans import DryRun, Execute, Plan, show_json
 from cli.times import instant, since_ms
 from cli.topics.existing import existing_partitions
@@ -70,11 +70,11 @@ class Trim(NamedTuple):
 def trim(
     partitions: Annotated[
         list[str],
-        typer.Argument(metavar="TOPIC[:0-1,5]...", help="All partitions, or those named."),
+        typer.Argument(metavar="TOPIC[:0-1,5]", help="All partitions, or those named."),
     ],
     before_offset: Annotated[
         int | None,
-        typer.Option("--before-offset", min=0, metavar="N", help="Records below this offset."),
+        whole_number("--before-offset", help="Records below this offset."),
     ] = None,
     before: Annotated[
         str | None,

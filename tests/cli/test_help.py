@@ -36,7 +36,8 @@ def test_help_is_whole_and_has_no_types(
         assert (param.help or "").endswith((".", ")")), f"{param.opts} has a sentence"
         if param.param_type_name == "argument":
             assert param.metavar.upper() == param.metavar
-            assert not set("[]. ") & set(param.metavar), "usage adds brackets and dots itself"
+            assert not param.metavar.startswith("["), "usage adds brackets itself"
+            assert not param.metavar.endswith("."), "usage adds dots itself"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,268 @@
+"""Every table of every command at 60, 80 and 120 columns: `tests/cli/golden/widths.txt`.
+
+The commands run on a Muster, which makes their tables with the columns that they have; the rows are
+then those of `SAMPLES`, long names among them, so that the file is the same each time. A table that
+no line here reaches, and a column without samples, fail. `make golden` writes the file anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from cli import layout, output
+from cli.client import group_member
+from cli.client.cluster import Cluster
+from cli.layout import Column, Columns, Lines
+from tests.brokers import CHECKOUT, Broker
+from tests.cli import sessions
+from tests.cli.running import run
+from tests.waiting import until
+
+pytestmark = pytest.mark.interop
+
+GOLDEN = sessions.GOLDEN / "widths.txt"
+WIDTHS = (60, 80, 120)
+
+LINES = """
+topics list --groups
+topics describe orders --groups
+topics delete orders
+topics trim orders --to-end
+groups list
+groups describe live
+groups members live billing
+groups lag
+groups lag billing live
+groups evict live #1
+groups reset billing --topic orders --to-latest
+groups delete billing
+groups watch
+groups watch live
+offsets get billing
+offsets expiring --within 30d
+configs get --broker 1
+configs set --topic orders retention.ms=1000 --dry-run
+cluster
+cluster --apis
+top --once --every 0.05
+backup show BACKUP
+backup restore BACKUP
+config check PROPERTIES
+logs dump DATA
+logs dump PARTITION
+"""
+
+SAMPLES: dict[str, tuple[Any, Any]] = {
+    "address": ("kafka-1.eu-central.internal.example.org:9092", "127.0.0.1:9092"),
+    "after": (123_456_789, 0),
+    "api": ("ConsumerGroupDescribe", "Fetch"),
+    "batches": (12_345, None),
+    "before": (123_450_000, None),
+    "behind": ("2.5 min", None),
+    "broker": (1001, 1),
+    "bytes": (12_345_678_901, 0),
+    "changeable": (True, False),
+    "client": ("consumer-billing-service-1", "app"),
+    "committed": (123_456_789, None),
+    "controller": (True, False),
+    "damage": ("at byte 4096: its checksum is another than that of its bytes", None),
+    "detail": ("orders.by-customer-and-country.v2:0-11", "retention.ms"),
+    "documentation": ("The time in milliseconds that records are kept.", None),
+    "end_offset": (123_467_890, 0),
+    "end_offsets": (1_234_678_900, 0),
+    "entries": (123_456, 0),
+    "expires": ("2026-11-22T12:05:31Z", "2026-11-29T12:05:31Z"),
+    "file": ("00000000000000000000.timeindex", "00000000000000000000.log"),
+    "first_offset": (123_400_000, None),
+    "from": (0, 0),
+    "group": ("billing-service-eu-central-1-production", "billing"),
+    "groups": (12, 1),
+    "heard": ("1.6 s ago of 45.0 s", "waits (JoinGroup)"),
+    "host": ("2001:db8:85a3::8a2e:370:7334", "10.20.30.40"),
+    "in": ("7 days", "at the next check"),
+    "in_sync": ([1001, 1002, 1003], [1]),
+    "instance": ("billing-service-eu-central-1-production-0", None),
+    "kb_in_per_s": (123_456.7, 0.0),
+    "kb_out_per_s": (123_456.7, 0.0),
+    "key": (69, 1),
+    "lag": (11_101, None),
+    "last_commit": ("2.5 min ago", None),
+    "last_offset": (123_467_890, None),
+    "last_why": ("billing-7f3c from 10.20.30.40 did not heartbeat for 45 s", None),
+    "leader": (1001, 1),
+    "leader_epoch": (12, None),
+    "leads": (1234, 1),
+    "log_bytes": (12_345_678_901, 0),
+    "lost": (39_990, None),
+    "member": ("#12", "#1"),
+    "members": (12, 0),
+    "metadata": ("by hand, after the incident of Sunday", None),
+    "note": ("123500000 is after the end", None),
+    "number": ("#12", "#1"),
+    "offset": (123_456_789, 0),
+    "offsets": (1234, 1),
+    "ours": ("0-6", None),
+    "out_of_range": (1, 0),
+    "partition": (11, 0),
+    "partitions": (1200, 1),
+    "protocol_type": ("consumer", None),
+    "rack": ("eu-central-1a", None),
+    "read_per_s": (12_345.6, 0.0),
+    "rebalances": (123, 0),
+    "records": (123_456_789, 0),
+    "replicas": ([1001, 1002, 1003], [1]),
+    "requests_per_s": (12_345.6, 0.0),
+    "reread": (12_345, None),
+    "restores": ("topic", "setting"),
+    "segments": (123, 1),
+    "sentence": ("orders:3 stands at 123456789 for 12 min; #12 on 10.20.30.40 owns it", None),
+    "setting": ("group.initial.rebalance.delay.ms", "log.dirs"),
+    "settings": (12, 0),
+    "skipped": (12_345, None),
+    "source": ("broker's properties", "default"),
+    "start_offset": (123_400_000, 0),
+    "state": ("PreparingRebalance", "Empty"),
+    "to": (17, 1),
+    "topic": ("orders.by-customer-and-country.v2", "orders"),
+    "topics": (12, 1),
+    "type": ("consumer", "classic"),
+    "unknown": (3, 0),
+    "unread": (11_101, None),
+    "value": ("PLAINTEXT://0.0.0.0:9092,CONTROLLER://0.0.0.0:9093", "1"),
+    "verdict": ("OUT_OF_RANGE", "OK"),
+    "why": ("the group is Empty and committed it more than 7 days ago", None),
+    "written_per_s": (12_345.6, 0.0),
+}
+"""Field -> its value in a row with long names, and in a short one."""
+
+OWNED = (
+    [{"topic": "orders.by-customer-and-country.v2", "partitions": [0, 1, 2, 5]}],
+    [{"topic": "orders", "partitions": [0]}, {"topic": "events", "partitions": [3]}],
+)
+"""The partitions of a member."""
+
+UNREACHED = {
+    ("cli/top.py", "_drawn"): "the columns of `_print`, drawn live",
+    ("cli/pipeline/jobs.py", "show"): "needs Spark",
+    ("cli/pipeline/plans.py", "_steps"): "needs a plan that others have changed",
+}
+
+
+class WithHttp(Broker):
+    """A Muster whose HTTP listens, too."""
+
+    def _command(self) -> list[str]:
+        command = super()._command()
+        command[command.index("--http") + 1] = "127.0.0.1:0"
+        return command
+
+
+class Captured:
+    """The tables that commands make, each with the rows of `SAMPLES` at each width."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.places: set[tuple[str, str]] = set()
+
+    def laid_out(self, rows: Any, columns: Columns, *_: Any, **__: Any) -> Lines:
+        """Stands for `layout.laid_out`."""
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename.endswith("cli/output.py"):
+            frame = frame.f_back  # type: ignore[assignment]
+        place = Path(frame.f_code.co_filename).relative_to(CHECKOUT)
+        self.places.add((str(place), frame.f_code.co_name))
+        fields = [each.field if isinstance(each, Column) else each for each in columns]
+        samples = [{field: SAMPLES[field][number] for field in fields} for number in (0, 1)]
+        if {"instance", "heard"} & set(fields):
+            samples = [row | {"partitions": OWNED[number]} for number, row in enumerate(samples)]
+        for width in WIDTHS:
+            lines = layout.laid_out(samples, columns, width)
+            self.text.append(f"-- {width} columns " + "-" * (width - len(f"-- {width} columns ")))
+            self.text += [*lines.header, *lines.body]
+            self.text += [f"(too narrow for {', '.join(lines.left_out)})"] if lines.left_out else []
+            assert max(map(cell_len, [*lines.header, *lines.body])) <= width
+        return Lines([], [], [])
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A Muster with a topic, a group that has committed, and one with a member."""
+    broker = WithHttp(tmp_path_factory.mktemp("widths") / "data").start()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
+            run("topics", "create", "orders", "lost", "-p", "2")
+            run("produce", "orders", "-v", "x")
+            run("offsets", "set", "billing", "orders:0=0", "lost:0=0", "--execute")
+            run("backup", "create", str(broker.data.parent / "backup"))
+            run("topics", "delete", "lost", "--execute")
+            (broker.data.parent / "server.properties").write_text("log.retention.ms=1\n")
+        yield broker
+    finally:
+        broker.kill()
+
+
+def test_tables_at_each_width(shop: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_BOOTSTRAP", shop.bootstrap)
+    monkeypatch.setattr(group_member, "SESSION_TIMEOUT_MS", 60_000)
+    member = group_member.GroupMember(Cluster(shop.bootstrap), "live", ["orders"])
+    assert until("the member owns partitions", member.join)
+    captured = Captured()
+    monkeypatch.setattr(output, "laid_out", captured.laid_out)
+    monkeypatch.setattr("cli.groups.watch.laid_out", captured.laid_out)
+    folder = shop.data.parent
+    names = {
+        "BACKUP": folder / "backup",
+        "PROPERTIES": folder / "server.properties",
+        "DATA": shop.data,
+        "PARTITION": shop.data / "orders-0",
+    }
+    try:
+        for line in LINES.split("\n")[1:-1]:
+            captured.text += ["", f"$ muster {line}"]
+            before = len(captured.text)
+            with monkeypatch.context() as patch:
+                if line.startswith("groups watch"):
+                    patch.setattr("cli.clock.sleep", interrupt)
+                run(*(str(names.get(word, word)) for word in line.split()))
+            assert len(captured.text) > before, f"{line} makes a table"
+    finally:
+        member.leave()
+
+    assert captured.places | UNREACHED.keys() == places()
+    text = "\n".join(line.rstrip() for line in captured.text).lstrip("\n") + "\n"
+    if sessions.WRITES:
+        GOLDEN.write_text(text)
+    assert text == GOLDEN.read_text(), "MUSTER_GOLDEN=write writes the file anew"
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def places() -> set[tuple[str, str]]:
+    """The functions of `cli/` that make a table."""
+    found = set()
+    for path in sorted((CHECKOUT / "cli").rglob("*.py")):
+        if path.name == "output.py":
+            continue
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef) and any(
+                makes_a_table(each) for each in ast.walk(function)
+            ):
+                found.add((str(path.relative_to(CHECKOUT)), function.name))
+    return found
+
+
+def makes_a_table(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    name = ast.unparse(node.func)
+    return name in ("output.show", "output.show_table", "output.table", "laid_out")
