@@ -8,7 +8,7 @@ from typing import Any
 from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_names import check_named, named_groups
-from cli.client.group_reads import known_groups
+from cli.client.group_reads import CLASSIC, CONSUMER, known_groups
 from cli.groups.judging import Manner, Told
 from cli.groups.looking import OFFSETS, SORTED_BY, Look, for_people, looks
 from cli.groups.why import advice
@@ -27,6 +27,7 @@ from cli.options import (
 )
 from cli.sorting import Sort, Top, in_order
 
+_NOT_SHOWN = "Members of {0} groups are not shown here; Apache's kafka-{0}-groups tells of them"
 MEMBERS: Columns = ["member", "instance", "client", "host", "partitions"]
 
 
@@ -89,7 +90,8 @@ def _show(look: Look, wide: bool) -> None:
         output.say(line)
     output.say("")
     shown = group.members if wide else numbered(group.members, group.members)
-    output.show_table(shown, MEMBERS, "No members", wide=wide)
+    nobody = "No members" if group.kind in (CLASSIC, CONSUMER) else _NOT_SHOWN.format(group.kind)
+    output.show_table(shown, MEMBERS, nobody, wide=wide)
     output.say("")
     rows = for_people(offsets, group.members, wide)
     output.show_table(rows, [*OFFSETS, "metadata"], "No committed offsets", wide=wide)

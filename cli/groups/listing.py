@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from cli.client.cluster import Cluster
 from cli.client.group_names import STATES, states_named
 from cli.client.group_reads import CLASSIC, SHARE, groups_with_offsets
 from cli.client.group_reads import list_groups as all_of_them
+from cli.errors import CommandError
 from cli.groups.judging import Manner
 from cli.groups.looking import Look, looks
 from cli.layout import Columns
@@ -45,10 +47,7 @@ def list_groups(
     if patterns:
         names = set(chosen(patterns, [row["group"] for row in rows]).names)
         rows = [row for row in rows if row["group"] in names]
-    asked = [row["group"] for row in rows if row["type"] != SHARE]
-    known = groups_with_offsets(cluster, asked)
-    manner = Manner("groups list", http, timeout, partitions=False)
-    found = {look.group.group_id: look for look in looks(cluster, known, manner)}
+    found = _looked_at(cluster, rows, Manner("groups list", http, timeout, partitions=False))
     rows = [_row(row, found.get(row["group"])) for row in rows]
     rows.sort(key=lambda row: (_rank(row["verdict"]), row["group"]))
     rows = in_order(rows, sort, top, _COLUMNS)
@@ -56,6 +55,19 @@ def list_groups(
         rows = [_in_short(row) for row in rows]
     empty = "No such groups" if patterns or states else "No groups yet"
     output.show(rows, [*_COLUMNS, "sentence"], empty, json, wide=wide)
+
+
+def _looked_at(cluster: Cluster, rows: Sequence[output.Row], manner: Manner) -> dict[str, Look]:
+    """The groups that keep offsets; none where a broker does not tell: a list is still a list."""
+    try:
+        asked = [row["group"] for row in rows if row["type"] != SHARE]
+        found = looks(cluster, groups_with_offsets(cluster, asked), manner)
+    except CommandError as error:
+        if manner.http is not None:
+            raise
+        output.warn(f"without verdicts: {error}")
+        return {}
+    return {look.group.group_id: look for look in found}
 
 
 def _in_short(row: output.Row) -> output.Row:
@@ -72,7 +84,7 @@ def _rank(verdict: str | None) -> int:
 
 
 def _row(row: output.Row, look: Look | None) -> output.Row:
-    if look is None:  # of a kind that has no offsets
+    if look is None:
         told = {"verdict": None, "verdict_since_ms": None, "sentence": None}
         return {**row, "members": None, "lag": None, **told}
     lags = [max(0, each["lag"]) for each in look.offsets if each["lag"] is not None]

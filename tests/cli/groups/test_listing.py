@@ -1,0 +1,38 @@
+"""`muster groups list`: what is shown when a broker tells less."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.errors import CommandError
+from cli.groups import listing
+from tests.brokers import Broker
+from tests.cli.running import run
+from tests.interop.cluster import Cluster
+from tests.waiting import until
+
+
+@pytest.mark.interop
+def test_a_list_is_still_a_list_where_nobody_may_read_offsets(
+    at: Broker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Cluster(at.bootstrap).create_topic(name, 1)
+    line = ("offsets", "set", name, f"{name}:0=0", "--execute")
+    until("the group has an offset", lambda: run(*line).code == 0)
+
+    def refused(*_: object) -> None:
+        raise CommandError("offsets of group x: GROUP_AUTHORIZATION_FAILED")
+
+    monkeypatch.setattr(listing, "looks", refused)
+    ran = run("groups", "list", name, "--json")
+
+    assert ran.code == 0
+    assert "without verdicts: offsets of group x" in ran.err
+    [row] = ran.json
+    assert (row["state"], row["verdict"], row["lag"]) == ("Empty", None, None)
+
+
+@pytest.mark.interop
+def test_nothing_found_says_whether_there_are_groups_at_all(at: Broker) -> None:
+    assert run("groups", "list", "no-such-*").out == "No such groups\n"
+    assert run("groups", "list", "--state", "Dead").out == "No such groups\n"
