@@ -27,6 +27,8 @@ LOSSES = frozenset(
 )
 """Rebalances that count for FLAPPING. A group that grows has others: new members join, and
 cooperative assignors give partitions up in a rebalance of their own."""
+PAUSE_MS = 5_000
+"""The wall clock is ahead of the other by so much more than at the look before: a pause."""
 LOOK_UP_EVERY_MS = 30_000
 """So often the record at which a group that moves is late is looked up; one that stands, once."""
 
@@ -43,12 +45,17 @@ class GroupLooks:
         self._lags = lags
         self._journal = journal
         self._time = lags.time
+        self._last = self._time.now()
+        """When a look began last."""
+        self._resumed_ms = 0
+        """When the broker went on after its last pause, wall time."""
 
     def facts(
         self, hosted: HostedGroups, group: GroupView, lagging_ms: int
     ) -> Generator[int, None, GroupFacts]:
         """The facts about a group now, step by step; yields how much each step looked at."""
         now = self._time.now()
+        self._note_pause(now)
         read = self._all_read(hosted, group, lagging_ms, now)
         if read is not None:
             yield read
@@ -77,6 +84,21 @@ class GroupLooks:
                 yield len(block)
         self.progress.keep(group_id, looks, group.generation_id)
         return self._group(group, partitions, now)
+
+    def _note_pause(self, now: Now) -> None:
+        """While the broker, or its machine, stood, nobody could make progress (law 9)."""
+        last, self._last = self._last, now
+        if (now.wall_ms - last.wall_ms) - (now.mono_ms - last.mono_ms) >= PAUSE_MS:
+            self._resumed_ms = now.wall_ms
+
+    def _state_since(self, group: GroupView, now: Now) -> int:
+        """Since when it is in its state; from a start or a pause of the broker on at the earliest.
+
+        Its members need time to go on. A group without members is in its state whatever runs.
+        """
+        if group.state is State.EMPTY and group.protocol_type and group.state_timestamp_ms >= 0:
+            return min(group.state_timestamp_ms, now.wall_ms)
+        return max(self._resumed_ms, now.wall_ms - (now.mono_ms - group.state_since_ms))
 
     def _all_read(
         self, hosted: HostedGroups, group: GroupView, lagging_ms: int, now: Now
@@ -184,7 +206,7 @@ class GroupLooks:
         return GroupFacts(
             group=group.group_id,
             state=group.state.value,
-            state_since_ms=_state_since(group, now),
+            state_since_ms=self._state_since(group, now),
             protocol_type=group.protocol_type,
             members=members,
             partitions=partitions,
@@ -261,16 +283,6 @@ def _without_commit(found: _Topic, partition: int) -> PartitionFacts:
         owner=owner,
         has_grown=has_grown,
     )
-
-
-def _state_since(group: GroupView, now: Now) -> int:
-    """Since when it is in its state; a group with members has been since the broker loaded it.
-
-    Its members need time to come back after a start.
-    """
-    if group.state is State.EMPTY and group.state_timestamp_ms >= 0:
-        return min(group.state_timestamp_ms, now.wall_ms)
-    return now.wall_ms - (now.mono_ms - group.state_since_ms)
 
 
 def _awaits(group: GroupView, now: Now) -> AwaitedFacts | None:

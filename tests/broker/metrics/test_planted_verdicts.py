@@ -49,7 +49,11 @@ def what_stands_is_counted_from_the_last_move(patch: Patch) -> None:
 
 
 def a_new_owner_has_no_time(patch: Patch) -> None:
-    patch.setattr(group_facts, "_state_since", lambda group, now: 0)
+    patch.setattr(GroupLooks, "_state_since", lambda self, group, now: 0)
+
+
+def a_pause_is_not_noted(patch: Patch) -> None:
+    patch.setattr(GroupLooks, "_note_pause", lambda self, now: None)
 
 
 def records_below_the_start_are_no_loss(patch: Patch) -> None:
@@ -147,6 +151,7 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
         stories.test_an_idle_group_is_ok_for_as_long_as_it_likes,
     ),
     (a_new_owner_has_no_time, stories.test_members_have_time_to_come_back_after_a_restart),
+    (a_pause_is_not_noted, stories.test_a_pause_of_the_broker_stalls_nobody),
     (
         records_below_the_start_are_no_loss,
         stories.test_an_offset_above_the_end_and_one_below_the_start,

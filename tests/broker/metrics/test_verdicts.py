@@ -122,7 +122,12 @@ class Trial:
         return one, two
 
     async def commit(
-        self, offset: int, partition: int = 0, client: Client | None = None, **mine: Any
+        self,
+        offset: int,
+        partition: int = 0,
+        client: Client | None = None,
+        group: str = GROUP,
+        **mine: Any,
     ) -> int:
         rows = [
             {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
@@ -130,7 +135,7 @@ class Trial:
         reply = await (client or self.served.client).call(
             8,
             8,
-            group_id=GROUP,
+            group_id=group,
             generation_id_or_member_epoch=mine.get("generation_id", -1),
             member_id=mine.get("member_id", ""),
             topics=[{"name": "orders", "partitions": rows}],
@@ -162,10 +167,10 @@ class Trial:
         await self.broker.verdicts.judge_all()
         await self.broker.lags.times.settled()
 
-    def held(self) -> Held:
-        hosted = self.broker.groups.hosted_for(GROUP)
+    def held(self, group: str = GROUP) -> Held:
+        hosted = self.broker.groups.hosted_for(group)
         assert hosted is not None
-        return self.broker.verdicts.of(hosted, hosted.core.view.groups[GROUP])
+        return self.broker.verdicts.of(hosted, hosted.core.view.groups[group])
 
     @property
     def verdict(self) -> str:
@@ -552,6 +557,19 @@ async def test_members_have_time_to_come_back_after_a_restart(tmp_path: Path) ->
         )
         await trial.pass_s(25)
         assert trial.verdict == "LAGGING", "it has stood for long, and the broker runs for 25 s"
+        await trial.pass_s(10)
+        assert trial.verdict == "STALLED"
+
+
+async def test_a_pause_of_the_broker_stalls_nobody(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        await trial.join(0)
+        trial.produce(9)
+        await trial.commit(0, group="simple")
+        await trial.pass_s(10)
+        trial.served.time.wall_ms += 600_000  # the machine slept
+        await trial.pass_s(25)
+        assert (trial.verdict, trial.held("simple").verdict) == ("OK", "LAGGING")
         await trial.pass_s(10)
         assert trial.verdict == "STALLED"
 
