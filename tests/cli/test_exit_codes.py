@@ -1,0 +1,80 @@
+"""Each exit code of docs/command-line.md, from a process that ends with it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import CHECKOUT, COMMAND, Broker, free_port
+from tests.waiting import until
+
+pytestmark = pytest.mark.interop
+
+PAGE = (CHECKOUT / "docs" / "command-line.md").read_text()
+DOCUMENTED = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
+
+
+def process(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=CHECKOUT,
+    )
+
+
+def code_of(*words: str) -> int:
+    ended = process(*words)
+    _, told = ended.communicate(timeout=60)
+    assert "Traceback" not in told
+    return ended.returncode
+
+
+def signalled(number: int, broker: Broker) -> int:
+    """The exit code of a command that waits for its input when the signal comes."""
+    waiting = process("produce", "signalled", "-b", broker.bootstrap)
+    try:
+        assert until("it reads its input", lambda: reads(waiting))
+        waiting.send_signal(number)
+        waiting.wait(20)
+        assert waiting.stderr is not None
+        assert "Traceback" not in waiting.stderr.read()
+        return waiting.returncode
+    finally:
+        waiting.kill()
+        waiting.wait()
+
+
+def reads(running: subprocess.Popen[str]) -> bool:
+    """Whether the process waits in a read of its pipe."""
+    return "pipe" in Path(f"/proc/{running.pid}/wchan").read_text()
+
+
+CASES: dict[int, Callable[[Broker, Path], int]] = {
+    0: lambda broker, _: code_of("topics", "list", "-b", broker.bootstrap),
+    1: lambda broker, _: code_of("groups", "describe", "nobody", "-b", broker.bootstrap),
+    2: lambda *_: code_of("topics", "grow", "orders"),
+    3: lambda *_: code_of("topics", "list", "-b", f"127.0.0.1:{free_port()}"),
+    4: lambda _, file: code_of("config", "check", str(file)),
+    130: lambda broker, _: signalled(signal.SIGINT, broker),
+    143: lambda broker, _: signalled(signal.SIGTERM, broker),
+}
+
+
+def test_every_documented_code_is_tried() -> None:
+    assert CASES.keys() == DOCUMENTED
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_a_process_ends_with_the_code(code: int, broker: Broker, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.retention.ms=oops\n")
+    assert code_of("topics", "create", "signalled", "--if-not-exists", "-b", broker.bootstrap) == 0
+    assert CASES[code](broker, file) == code

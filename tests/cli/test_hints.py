@@ -1,0 +1,72 @@
+"""What errors and help say to do exists: each command that they name, with its options."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import errors
+from cli.main import command_of
+from cli.usage import commands
+from protocol.errors import NAMES
+from tests.brokers import CHECKOUT
+
+TREE = {" ".join(path): each for path, each in commands(command_of())}
+NAMED = re.compile(r"`muster ([^`{]+)[`{]")
+FILES = [*sorted((CHECKOUT / "cli").rglob("*.py")), CHECKOUT / "verdicts" / "wording.py"]
+
+FOREIGN = {"`muster topics alter`"}
+"""What others type, and is answered with our command for it."""
+
+
+def named_in(text: str) -> list[str]:
+    """The lines that a text tells people to type; a line of source may end in the middle."""
+    joined = re.sub(r'"\s*\n\s*f?"', "", text)
+    return [" ".join(line.split()) for line in NAMED.findall(joined)]
+
+
+def wrong_with(line: str) -> str | None:
+    """What is wrong with a line after `muster`; None where nothing is."""
+    words = line.split()
+    path = ""
+    while words and f"{path} {words[0]}".strip() in TREE:
+        path = f"{path} {words.pop(0)}".strip()
+    if not path:
+        return None if words[0].isupper() or words[0].startswith("-") else f"no command {words[0]}"
+    command: Any = TREE[path]
+    if hasattr(command, "commands") and words and not words[0].isupper() and words[0][0] != "-":
+        return f"{path} has no command {words[0]}"
+    known = {name for param in command.params for name in param.opts} | {"--help"}
+    absent = [
+        word for word in words if word.startswith("--") and word.partition("=")[0] not in known
+    ]
+    return f"{path} has no option {absent[0]}" if absent else None
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(CHECKOUT)) for path in FILES])
+def test_what_is_to_be_typed_exists(path: Path) -> None:
+    text = path.read_text()
+    wrong = {line: wrong_with(line) for line in named_in(text) if f"`muster {line}`" not in FOREIGN}
+    assert not {line: what for line, what in wrong.items() if what}
+
+
+def test_hints_are_of_errors_that_there_are() -> None:
+    assert errors._HINTS.keys() <= set(NAMES.values())
+    assert any(named_in(hint) for hint in errors._HINTS.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("groups list", None),
+        ("topics describe {topic}", None),
+        ("groups explain", "groups has no command explain"),
+        ("nothing", "no command nothing"),
+        ("configs get --everything", "configs get has no option --everything"),
+    ],
+)
+def test_a_wrong_hint_is_found(line: str, wrong: str | None) -> None:
+    assert wrong_with(line) == wrong
