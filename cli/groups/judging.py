@@ -14,6 +14,7 @@ from typing import NamedTuple
 from cli import clock, output
 from cli.client.cluster import Cluster, Value
 from cli.client.group_reads import Known
+from cli.client.lag import lag_of
 from cli.client.offsets_at import Bounds, Partition, offsets_at
 from cli.client.records_at import records_at
 from cli.errors import CommandError
@@ -61,6 +62,10 @@ class Told(NamedTuple):
         """0 for the worst; what is not known comes last but for OK."""
         return Verdict(self.verdict).rank if self.verdict else len(Verdict)
 
+    def now(self, verdict: str | None, since_ms: int | None, sentence: str | None) -> Told:
+        """The same with another verdict."""
+        return self._replace(verdict=verdict, since_ms=since_ms, sentence=sentence)
+
 
 class Manner(NamedTuple):
     """How a command wants groups judged."""
@@ -83,6 +88,14 @@ def judged(
         return {}
     api, why = _muster(cluster, manner)
     found = {} if api is None else _by_history(api, known, manner)
+    missed = {
+        group_id: known[group_id]
+        for group_id, told in found.items()
+        if told.verdict != Verdict.OUT_OF_RANGE and _is_outside(known[group_id], logs)
+    }
+    if missed:  # since the broker looked last; it is seen here as well as there
+        for group_id, told in _over_the_wire(cluster, missed, logs, manner).items():
+            found[group_id] = found[group_id].now(told.verdict, told.since_ms, told.sentence)
     rest = {group_id: each for group_id, each in known.items() if group_id not in found}
     if rest:
         found |= _over_the_wire(cluster, rest, logs, manner)
@@ -139,6 +152,12 @@ def _view(api: Api, group_id: str) -> Value | None:
 
 
 def _told(told: Told, view: Value) -> Told:
+    """What is said of a group that was asked for by itself, and so judged anew."""
+    if view["findings"]:
+        worst = view["findings"][0]
+        told = told.now(worst["verdict"], worst["since_ms"], worst["sentence"])
+    elif told.verdict != Verdict.OK:
+        told = told.now(Verdict.OK, None, "nothing is wrong any more")
     return told._replace(
         findings=view["findings"],
         more_findings=view["more_findings"],
@@ -152,6 +171,13 @@ def _told(told: Told, view: Value) -> Told:
 
 
 # ------------------------------------------------------------------------------------- the wire
+
+
+def _is_outside(known: Known, logs: Logs) -> bool:
+    """Whether an offset lies outside its log."""
+    return any(
+        lag_of(found.offset, logs.get(key)).out_of_range for key, found in known.committed.items()
+    )
 
 
 def _over_the_wire(

@@ -215,11 +215,26 @@ def test_the_http_of_another_cluster_is_no_answer(
     assert "name the same one with --bootstrap and --http" in ran.err
 
 
+@pytest.mark.interop
+def test_an_offset_outside_its_log_is_told_before_the_broker_looks_again(
+    muster: Broker, name: str
+) -> None:
+    Cluster(muster.bootstrap).create_topic(name, 1)
+    line = ("offsets", "set", name, f"{name}:0=7", "--force", "--execute")
+    until("the offset is committed", lambda: run(*line).code == 0)
+    found = row(run("groups", "list", "--json"), name)
+    [described] = run("groups", "describe", name, "--json").json
+
+    assert found["verdict"] == described["verdict"] == "OUT_OF_RANGE"
+    assert found["sentence"] == described["findings"][0]["sentence"]
+
+
 class Api:
     """A Muster's HTTP side with many groups of these verdicts."""
 
-    def __init__(self, verdicts: list[str]) -> None:
+    def __init__(self, verdicts: list[str], findings: list[dict[str, Any]] | None = None) -> None:
         self.verdicts = verdicts
+        self.findings = findings or []
         self.asked: list[str] = []
 
     def get(self, path: str) -> dict[str, Any]:
@@ -228,7 +243,7 @@ class Api:
             named = enumerate(self.verdicts)
             return {"groups": [{"group": f"g{n}", "verdict": each, **told} for n, each in named]}
         self.asked.append(path)
-        return {"findings": [], "more_findings": 0, "offsets": []}
+        return {"findings": self.findings, "more_findings": 0, "offsets": []}
 
 
 def told(api: Api) -> dict[str, Told]:
@@ -244,7 +259,7 @@ def test_of_many_groups_a_muster_is_asked_for_those_that_are_not_ok(
     api = Api(["OK", "LAGGING", "OK", "STALLED", "ABANDONED"])
     found = told(api)
 
-    assert [found[f"g{n}"].verdict for n in range(5)] == api.verdicts
+    assert [found[f"g{n}"].verdict for n in range(3)] == api.verdicts[:3]
     assert sorted(api.asked) == ["/api/groups/g3", "/api/groups/g4"]
 
 
@@ -253,3 +268,12 @@ def test_of_few_groups_it_is_asked_for_all() -> None:
     told(api)
 
     assert sorted(api.asked) == ["/api/groups/g0", "/api/groups/g1"]
+
+
+def test_a_group_that_is_asked_for_by_itself_is_judged_anew() -> None:
+    anew = {"verdict": "STALLED", "since_ms": 7, "sentence": "it stands"}
+    found = told(Api(["OK"], [anew]))["g0"]
+    well = told(Api(["LAGGING"]))["g0"]
+
+    assert (found.verdict, found.since_ms, found.sentence) == ("STALLED", 7, "it stands")
+    assert (well.verdict, well.sentence) == ("OK", "nothing is wrong any more")
