@@ -97,4 +97,4 @@ def _rendered(text: str) -> str:
     from markdown_it import MarkdownIt
 
     rendered: str = MarkdownIt("commonmark", {"html": False}).render(text)
-    return rendered
+    return rendered.replace("<pre>", '<pre tabindex="0">')  # so that keys scroll a long command

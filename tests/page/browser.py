@@ -30,12 +30,16 @@ class Browser:
     def open(
         self, place: str = "#/groups", *, size: tuple[int, int] = DESK, dark: bool = False
     ) -> None:
-        """Load the page anew at `place`, on a screen of `size` of a light or dark system."""
+        """Load the page anew at `place`, on a screen of `size` of a light or dark system.
+
+        A view of the page begins with #; what does not is another page.
+        """
         self.system(dark)
         self.screen(size)
         self.driver.get("about:blank")
         self.driver.get(f"http://{self.address}/{place}")
-        until("the page is live", lambda: self.text("#link") == "live")
+        if place.startswith("#"):
+            until("the page is live", lambda: self.text("#link") == "live")
         until("the view is drawn", lambda: self.find("main h1"))
 
     def screen(self, size: tuple[int, int]) -> None:

@@ -18,7 +18,8 @@ pytestmark = [
 ]
 
 TEAM = group_page("team")
-VIEWS = ("#/groups", TEAM, "#/groups/nobody", "#/topics", f"#/topics/{TOPIC}", "#/broker")
+RUNBOOK = "runbooks/MusterGroupStalled?group=team"
+VIEWS = ("#/groups", TEAM, "#/groups/nobody", "#/topics", f"#/topics/{TOPIC}", "#/broker", RUNBOOK)
 OPEN = "document.querySelectorAll('details').forEach((each) => { each.open = true })"
 
 
