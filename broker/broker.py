@@ -20,6 +20,7 @@ from broker.apis.services import Services
 from broker.apis.table import SERVED
 from broker.config.config import DEFAULT_BROKER_ID, Config
 from broker.config.listeners import parse_host_and_port
+from broker.cores.groups.journal_keeper import JournalKeeper
 from broker.cores.groups.log_lines import observe as write_line
 from broker.cores.groups.runtime import group_runtime
 from broker.cores.groups.settings import runtime_settings
@@ -60,7 +61,6 @@ from broker.topics.partition import PartitionServices
 from broker.topics.registry import OFFSETS_TOPIC, BadDirectory
 from broker.topics.topic_admin import TopicAdmin
 from broker.web.health import health
-from coordinator.journal import Journal
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 
@@ -100,8 +100,14 @@ class Broker:
         """Whose slice of long work is next."""
         self.worker = Worker(self.time)
         """The thread for pure work that takes long."""
-        self.journal = Journal()
-        """Why groups rebalanced; what /api shows."""
+        self.keeper = JournalKeeper(
+            self.time,
+            self.spawn,
+            self.fs,
+            self.directory,
+            config["group.journal.file.max.bytes"],
+        )
+        """Why groups rebalanced, and the file that says so to the next run."""
         self.http: Site | None = None
         self.stopped = asyncio.Event()
         """Set when the broker cannot go on, or was asked to stop."""
@@ -157,6 +163,7 @@ class Broker:
             self.registry.raise_producer_ids(highest)
             logger.info("topics found on disk were adopted", topics=len(found))
         self._make_parts()
+        self.keeper.read()
 
     def _make_parts(self) -> None:
         """Makes the parts that stand on the logs, each with all that it uses.
@@ -176,7 +183,7 @@ class Broker:
             Hooks(
                 observers=[
                     lambda event: self.metrics.observe(event, self.time.now()),
-                    lambda event: self.journal.observe(event, self.time.now()),
+                    self.keeper.observe,
                     write_line,
                     self._show,
                 ],
@@ -293,7 +300,7 @@ class Broker:
             self.config,
             self.groups,
             self.lags,
-            self.journal,
+            self.keeper.journal,
             self.slicer,
             self.internal_errors,
             self.time,
@@ -308,7 +315,7 @@ class Broker:
             logs=self.logs,
             server=self.server,
             totals=self.metrics,
-            journal=self.journal,
+            journal=self.keeper.journal,
             lags=self.lags,
             trends=self.trends,
             verdicts=self.verdicts,
@@ -361,6 +368,7 @@ class Broker:
             self.long_polls.stop,
             self.lags.times.stop,
             self.groups.life.save,
+            self.keeper.stop,
             self.groups.stop,
             self.server.close,
         ]

@@ -36,6 +36,8 @@ class Cause(StrEnum):
     EXPIRED = "expired"
     UNLOADED = "unloaded"
     DISCONNECTED = "disconnected"
+    UNKNOWN = "unknown"
+    """Of what only the log knows; never of an event."""
 
 
 @dataclass(slots=True)
@@ -197,6 +199,10 @@ class GroupRemoved:
 
     group_id: str
     cause: Cause
+
+
+LOADED_ID_CHARACTERS = 160
+"""Of the ids in a `LoadedGeneration`: there are as many as there are groups."""
 
 
 class LoadedGeneration(NamedTuple):

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable
 
 from coordinator.journal_entries import (
     Change,
+    Entry,
     Flapping,
     MovedBack,
     Note,
     Rebalance,
     Rejections,
+    Source,
     long_bytes,
 )
 from coordinator.returns import Returns
+from coordinator.unsaved import Unsaved
 
 _NOTES_KEPT = 64
 _MOVED_BACK_KEPT = 64
 _PENDING_KEPT = 32
 _GROUP_BYTES = 1500
+SAVED_AGAIN_MS = 60_000
+"""What happens again and again is written down no more often."""
 
 
 class GroupJournal:
@@ -26,11 +32,15 @@ class GroupJournal:
 
     __slots__ = (
         "_last_size",
+        "_moved_back_saved_ms",
+        "_noted",
         "_pending",
+        "_unsaved",
         "bytes",
         "changed",
         "count",
         "group_id",
+        "loads",
         "moved_back",
         "moved_back_count",
         "notes",
@@ -38,14 +48,19 @@ class GroupJournal:
         "rebalances",
         "rejected",
         "returns",
+        "seen",
     )
 
-    def __init__(self, group_id: str, rebalances_kept: int) -> None:
+    def __init__(self, group_id: str, rebalances_kept: int, unsaved: Unsaved | None = None) -> None:
         self.group_id = group_id
         self.bytes = _GROUP_BYTES + long_bytes(group_id)
         """Estimated."""
         self.count = 1
         """The number of the next rebalance."""
+        self.seen = 0
+        """How many began in this run of the broker."""
+        self.loads = 0
+        """The number of the last load whose generations are among the rebalances."""
         self.rebalances: deque[Rebalance] = deque(maxlen=rebalances_kept)
         self.open_rebalance: Rebalance | None = None
         """The last of ``rebalances``, while it has not ended."""
@@ -62,6 +77,14 @@ class GroupJournal:
         self._pending: list[Change] = []
         """Changes that a rebalance is about to follow."""
         self._last_size = 0
+        self._unsaved = unsaved
+        self._noted = 0
+        self._moved_back_saved_ms = 0
+
+    def save(self, key: Hashable, entry: Entry) -> None:
+        """Have an entry written down that is new or has changed."""
+        if self._unsaved is not None:
+            self._unsaved.mark(self.group_id, key, entry)
 
     def grow(self, size: int) -> None:
         """Count bytes that an entry has more."""
@@ -74,13 +97,28 @@ class GroupJournal:
 
     def open(self, rebalance: Rebalance) -> None:
         """A rebalance begins; it stays the last one."""
+        self.append(rebalance)
+        self.open_rebalance = rebalance
+        self.seen += 1
+        self.save(rebalance.number, rebalance)
+
+    def append(self, rebalance: Rebalance) -> None:
+        """Keep a rebalance behind the others."""
         if len(self.rebalances) == self.rebalances.maxlen:
             self.drop_oldest()
         self.rebalances.append(rebalance)
-        self.open_rebalance = rebalance
-        self.count += 1
+        self.count = rebalance.number + 1
         self._last_size = rebalance.size()
         self.bytes += self._last_size
+
+    def replace_rebalances(self, rebalances: list[Rebalance]) -> None:
+        """Keep these in place of those that there are, the oldest first."""
+        running = self.open_rebalance
+        while self.rebalances:
+            self.drop_oldest()
+        for each in rebalances:
+            self.append(each)
+        self.open_rebalance = running
 
     def close(self) -> None:
         """The running rebalance has ended."""
@@ -92,6 +130,7 @@ class GroupJournal:
         size = self.rebalances[-1].size()
         self.bytes += size - self._last_size
         self._last_size = size
+        self.save(self.rebalances[-1].number, self.rebalances[-1])
 
     def drop_oldest(self) -> None:
         """Forget the oldest rebalance."""
@@ -118,11 +157,20 @@ class GroupJournal:
             self.bytes -= self.notes[0].size()
         self.notes.append(note)
         self.bytes += note.size()
+        if note.source is Source.SEEN:
+            self._noted += 1
+            self.save(self._noted, note)
 
     def add_moved_back(self, moved: MovedBack) -> None:
         """Keep a commit that moved offsets back."""
-        self.moved_back_count += 1
+        self.moved_back_count = moved.number
         if len(self.moved_back) == self.moved_back.maxlen:
             self.bytes -= self.moved_back[0].size()
         self.moved_back.append(moved)
         self.bytes += moved.size()
+        if moved.source is Source.SEEN and (
+            moved.number <= _MOVED_BACK_KEPT
+            or moved.at_ms - self._moved_back_saved_ms >= SAVED_AGAIN_MS
+        ):
+            self._moved_back_saved_ms = moved.at_ms
+            self.save(moved.number, moved)

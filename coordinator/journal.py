@@ -1,102 +1,104 @@
 """Why groups rebalanced: a fold of the core's events into bounded rings, one set per group.
 
-``observe`` takes the events in order, each with the time at which it was emitted. Texts are the
-core's own; times are wall milliseconds where they are shown and monotonic where they are
-subtracted. Bounds: 64 rebalances a group and about 64 MiB for all; the group that has been quiet
-for longest is forgotten first. A group without events has no entry.
+``observe`` takes the events in order, each with the time at which it was emitted. Bounds: 64
+rebalances a group and about 64 MiB for all; the group that has been quiet for longest is forgotten
+first. A group without events has no entry. What is new goes to an `Unsaved`, from which it is
+written down, and ``restore`` takes over what an earlier run wrote.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from coordinator.calls import Now
 from coordinator.events import (
-    Assigned,
-    Cause,
-    CommitRejected,
     Event,
-    GenerationFormed,
-    GroupRemoved,
     LoadedGeneration,
-    MemberChanged,
-    MemberJoined,
-    MemberLeft,
-    OffsetsExpired,
-    OffsetsExpiring,
-    OffsetsMovedBack,
     ShardLoaded,
-    Transition,
 )
 from coordinator.group_journal import GroupJournal
 from coordinator.journal_entries import (
-    Change,
+    Entry,
     Flapping,
-    MovedBack,
-    Note,
     Rebalance,
-    Rejections,
-    kept_assigned,
-    kept_id,
-    kept_ids,
-    kept_sentence,
 )
+from coordinator.journal_folds import FOLDS
+from coordinator.restored import restore, with_generations
 from coordinator.returns import Returning
-from coordinator.states import State
+from coordinator.unsaved import Unsaved
 
 REBALANCES_KEPT = 64
 BYTES_KEPT = 64 << 20
-FLAPPING_CHANGES = 3
-FLAPPING_WITHIN_MS = 600_000
-"""A member flaps that has changed its topics or protocols so often within so long."""
-
-_CHANGES_KEPT = 32
-"""Of one rebalance; more are counted."""
-_FLAPPERS_KEPT = 64
 _HISTORIES_KEPT = 200
 _GENERATION_BYTES = 300
 _RESTORED_GROUP_BYTES = 200
-_SEPARATE = (Cause.STATIC_MEMBER_REPLACED,)
-_PREPARING = State.PREPARING_REBALANCE.value
-_AWAITING_SYNC = State.AWAITING_SYNC.value
 
 
 class Restored(NamedTuple):
     """What the log still held of a group when its partition was loaded."""
 
+    load: int
+    """The number of that load, from 1."""
     at_ms: int
     generations: Sequence[LoadedGeneration]
     """Oldest first; the last one is what the group was restored to."""
+
+
+class _History(NamedTuple):
+    """What one load found, and its estimated size."""
+
+    load: int
+    at: Now
+    generations: Mapping[str, Sequence[LoadedGeneration]]
+    size: int
 
 
 class Journal:
     """The journals of all groups of one broker."""
 
     def __init__(
-        self, rebalances_kept: int = REBALANCES_KEPT, bytes_kept: int = BYTES_KEPT
+        self,
+        rebalances_kept: int = REBALANCES_KEPT,
+        bytes_kept: int = BYTES_KEPT,
+        unsaved: Unsaved | None = None,
     ) -> None:
         self.bytes = 0
         """Estimated, all groups together."""
         self._rebalances_kept = rebalances_kept
         self._bytes_kept = bytes_kept
+        self._unsaved = unsaved
+        """Takes what is to be written down; None where nothing is."""
+        self._loads = 0
         self._groups: dict[str, GroupJournal] = {}
         """The one whose last event is longest ago first."""
-        self._histories: deque[tuple[Now, Mapping[str, Sequence[LoadedGeneration]], int]] = deque()
-        """Of each load: when, what, and its estimated size."""
+        self._histories: deque[_History] = deque()
 
     # ---------------------------------------------------------------------------------- reading
 
     def group(self, group_id: str) -> GroupJournal | None:
         """What is kept of a group; None where nothing happened, or it was too long ago."""
-        return self._groups.get(group_id)
+        journal = self._groups.get(group_id)
+        if journal is not None and journal.loads != self._loads:
+            self._take_generations(journal)
+        return journal
+
+    def rebalances(self, group_id: str) -> list[Rebalance]:
+        """The rebalances of a group, those that only the log knows of among them."""
+        journal = self.group(group_id)
+        if journal is not None:
+            return list(journal.rebalances)
+        restored = self.restored(group_id)
+        if restored is None:
+            return []
+        return with_generations([], restored.generations, restored.at_ms)
 
     def restored(self, group_id: str) -> Restored | None:
         """What the last load made of a group; None if it was not there, or it is forgotten."""
-        for now, generations, _ in reversed(self._histories):
+        for load, now, generations, _ in reversed(self._histories):
             if group_id in generations:
-                return Restored(now.wall_ms, generations[group_id])
+                return Restored(load, now.wall_ms, generations[group_id])
         return None
 
     def flapping(self, group_id: str) -> list[Flapping]:
@@ -120,35 +122,72 @@ class Journal:
         if isinstance(event, ShardLoaded):
             self._loaded(event, now)
             return
-        fold = _FOLDS.get(type(event))
+        fold = FOLDS.get(type(event))
         if fold is None:
             return
         group_id = event.group_id
-        journal = self._groups.pop(group_id, None)
-        if journal is None:
-            journal = GroupJournal(group_id, self._rebalances_kept)
-            self.bytes += journal.bytes
-        self._groups[group_id] = journal
+        journal = self._latest(group_id)
+        if journal.loads != self._loads:
+            self._take_generations(journal)
         before = journal.bytes
         fold(journal, event, now)
         self.bytes += journal.bytes - before
         if self.bytes > self._bytes_kept:
             self._shrink()
 
+    def restore(self, group_id: str, entry: Entry) -> None:
+        """Take over an entry that an earlier run wrote down; the oldest first."""
+        journal = self._latest(group_id)
+        before = journal.bytes
+        restore(journal, entry)
+        self.bytes += journal.bytes - before
+        if self.bytes > self._bytes_kept:
+            self._shrink()
+
+    def save_counts(self) -> None:
+        """Have what is counted written down as it is; for a stop."""
+        for journal in self._groups.values():
+            for code, rejections in journal.rejected.items():
+                if rejections.count > rejections.saved_count:
+                    rejections.saved(rejections.last_ms)
+                    journal.save(code, rejections)
+
+    def _latest(self, group_id: str) -> GroupJournal:
+        """The journal of a group to which something happens."""
+        journal = self._groups.pop(group_id, None)
+        if journal is None:
+            journal = GroupJournal(group_id, self._rebalances_kept, self._unsaved)
+            self.bytes += journal.bytes
+        self._groups[group_id] = journal
+        return journal
+
+    def _take_generations(self, journal: GroupJournal) -> None:
+        """Put what only the log knows of a group among its rebalances."""
+        before_loads, journal.loads = journal.loads, self._loads
+        restored = self.restored(journal.group_id)
+        if restored is not None and restored.load > before_loads:
+            known = list(journal.rebalances)
+            merged = with_generations(known, restored.generations, restored.at_ms)
+            if len(merged) > len(known):
+                before = journal.bytes
+                journal.replace_rebalances(merged)
+                self.bytes += journal.bytes - before
+
     def _loaded(self, event: ShardLoaded, now: Now) -> None:
         size = _GENERATION_BYTES * sum(map(len, event.generations.values()))
         size += _RESTORED_GROUP_BYTES * len(event.generations) + sum(map(len, event.generations))
-        self._histories.append((now, event.generations, size))
+        self._loads += 1
+        self._histories.append(_History(self._loads, now, event.generations, size))
         self.bytes += size
         if len(self._histories) > _HISTORIES_KEPT:
-            self.bytes -= self._histories.popleft()[2]
+            self.bytes -= self._histories.popleft().size
         if self.bytes > self._bytes_kept:
             self._shrink()
 
     def _shrink(self) -> None:
         """Forget the oldest: what was loaded, then quiet groups, then rebalances of the last."""
         while self.bytes > self._bytes_kept and self._histories:
-            self.bytes -= self._histories.popleft()[2]
+            self.bytes -= self._histories.popleft().size
         while self.bytes > self._bytes_kept and len(self._groups) > 1:
             self.bytes -= self._groups.pop(next(iter(self._groups))).bytes
         for journal in self._groups.values():
@@ -156,192 +195,3 @@ class Journal:
             while self.bytes + journal.bytes - before > self._bytes_kept and journal.rebalances:
                 journal.drop_oldest()
             self.bytes += journal.bytes - before
-
-
-# ------------------------------------------------------------------------------------ rebalances
-
-
-def _transition(journal: GroupJournal, event: Transition, now: Now) -> None:
-    current = journal.open_rebalance
-    if event.new_state == _PREPARING:
-        if current is not None:
-            _end(journal, current, "interrupted", now)
-        _begin(journal, event, now)
-        return
-    if current is None:
-        if event.cause in (Cause.DELETED, Cause.EXPIRED, Cause.UNLOADED):
-            text = kept_sentence(f"the group ended: {event.detail}")
-            journal.add_note(Note(now.wall_ms, str(event.cause), text))
-        return
-    if event.new_state == _AWAITING_SYNC:
-        current.phase = "sync"
-        current.join_ended_by = str(event.cause)
-        current.join_ms = now.mono_ms - current.began_mono_ms
-        current.sync_began_mono_ms = now.mono_ms
-        current.awaited = kept_ids(event.awaited)
-        current.until_ms = now.wall_ms + event.wait_ms
-    elif event.new_state == State.STABLE.value:
-        current.sync_ms = now.mono_ms - current.sync_began_mono_ms
-        _end(journal, current, "assigned", now)
-    elif event.new_state == State.EMPTY.value:
-        current.join_ended_by = str(event.cause)
-        current.join_ms = now.mono_ms - current.began_mono_ms
-        current.generation_id = event.generation_id
-        _end(journal, current, "nobody left", now)
-    else:
-        _end(journal, current, "unloaded", now)
-        text = kept_sentence(f"the group ended: {event.detail}")
-        journal.add_note(Note(now.wall_ms, str(event.cause), text))
-
-
-def _begin(journal: GroupJournal, event: Transition, now: Now) -> None:
-    rebalance = Rebalance(
-        journal.count,
-        now.wall_ms,
-        now.mono_ms,
-        event.cause,
-        kept_sentence(event.detail),
-        kept_id(event.member_id),
-        event.generation_id,
-        kept_ids(event.awaited),
-        now.wall_ms + event.wait_ms,
-    )
-    rebalance.from_empty = event.old_state == State.EMPTY.value
-    for change in journal.taken_changes():
-        if change.silent_ms >= 0 and change.member_id == rebalance.member_id:
-            rebalance.last_heard_ms = change.at_ms - change.silent_ms
-        rebalance.changes.append(change)
-    journal.open(rebalance)
-
-
-def _end(journal: GroupJournal, rebalance: Rebalance, outcome: str, now: Now) -> None:
-    rebalance.phase = "ended"
-    rebalance.outcome = outcome
-    rebalance.ended_ms = now.wall_ms
-    rebalance.awaited = () if outcome in ("assigned", "nobody left") else rebalance.awaited
-    journal.close()
-
-
-def _formed(journal: GroupJournal, event: GenerationFormed, now: Now) -> None:  # noqa: ARG001
-    current = journal.open_rebalance
-    if current is None:
-        return
-    current.generation_id = event.generation_id
-    current.protocol_name = event.protocol_name and kept_id(event.protocol_name)
-    current.leader = event.leader and kept_id(event.leader)
-    current.members = event.members
-    current.last_member = kept_id(event.last_member)
-    current.last_wait_ms = event.last_wait_ms
-
-
-def _assigned(journal: GroupJournal, event: Assigned, now: Now) -> None:  # noqa: ARG001
-    # Emitted right after the move to Stable, which ended the rebalance.
-    if journal.rebalances:
-        last = journal.rebalances[-1]
-        last.protocol_type = event.protocol_type and kept_id(event.protocol_type)
-        last.assigned = kept_assigned(event.members)
-        journal.measure_last()
-
-
-# --------------------------------------------------------------------------------------- members
-
-
-def _joined(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
-    if event.replaces:
-        return  # the member that it replaces says so
-    text = f"joined: {event.reason}" if event.reason else "joined"
-    _change(journal, Change.of(event, now, text), now)
-
-
-def _left(journal: GroupJournal, event: MemberLeft, now: Now) -> None:
-    if event.cause in _SEPARATE:
-        journal.add_note(Note(now.wall_ms, str(event.cause), kept_sentence(event.detail)))
-        return
-    _change(journal, Change.of(event, now, event.detail, event.silent_ms), now, is_out=True)
-
-
-def _change(journal: GroupJournal, change: Change, now: Now, *, is_out: bool = False) -> None:
-    if change.group_instance_id is None:
-        returns, who = journal.returns, (change.client_id, change.client_host, change.member_id)
-        before = returns.bytes
-        same = returns.left(*who, change.silent_ms, now) if is_out else returns.joined(*who, now)
-        journal.grow(returns.bytes - before)
-        if same is not None:
-            change = change._replace(same_client=same)
-    current = journal.open_rebalance
-    if current is None or current.phase != "join":
-        journal.keep_change(change)
-    elif len(current.changes) < _CHANGES_KEPT:
-        current.changes.append(change)
-        journal.grow_last(change.size())
-    else:
-        current.more_changes += 1
-
-
-def _changed(journal: GroupJournal, event: MemberChanged, now: Now) -> None:
-    member_id = kept_id(event.member_id)
-    flapper = journal.changed.pop(member_id, None)
-    if flapper is None:
-        flapper = Flapping(member_id, kept_id(event.client_id), event.client_host)
-        if len(journal.changed) >= _FLAPPERS_KEPT:
-            journal.grow(-journal.changed.pop(next(iter(journal.changed))).size())
-    else:
-        journal.grow(-flapper.size())
-    journal.changed[member_id] = flapper
-    flapper.changes += 1
-    flapper.last_ms = now.wall_ms
-    flapper.detail = kept_sentence(event.detail)
-    journal.grow(flapper.size())
-    flapper.recent_mono_ms.append(now.mono_ms)
-    recent = flapper.recent_mono_ms
-    flapper.flaps = (
-        len(recent) >= FLAPPING_CHANGES
-        and now.mono_ms - recent[-FLAPPING_CHANGES] <= FLAPPING_WITHIN_MS
-    )
-
-
-# --------------------------------------------------------------------------------------- offsets
-
-
-def _rejected(journal: GroupJournal, event: CommitRejected, now: Now) -> None:
-    known = journal.rejected.get(event.error_code)
-    if known is None:
-        known = journal.rejected[event.error_code] = Rejections()
-    else:
-        journal.grow(-known.size())
-    known.take(event, journal.group_id, now)
-    journal.grow(known.size())
-
-
-def _moved_back(journal: GroupJournal, event: OffsetsMovedBack, now: Now) -> None:
-    journal.add_moved_back(MovedBack.of(event, journal.group_id, now))
-
-
-def _expired(journal: GroupJournal, event: OffsetsExpired, now: Now) -> None:
-    text = f"{event.offsets} offsets were dropped: {event.cause}"
-    journal.add_note(Note(now.wall_ms, "offsets_dropped", text))
-
-
-def _expiring(journal: GroupJournal, event: OffsetsExpiring, now: Now) -> None:
-    hours = event.within_ms // 3_600_000
-    text = f"{event.offsets} offsets will expire within {hours} h: {event.detail}"
-    journal.add_note(Note(now.wall_ms, "offsets_expiring", text))
-
-
-def _removed(journal: GroupJournal, event: GroupRemoved, now: Now) -> None:
-    journal.add_note(Note(now.wall_ms, "group_removed", f"the group was forgotten: {event.cause}"))
-
-
-_FOLDS: dict[type, Callable[[GroupJournal, Any, Now], None]] = {
-    Transition: _transition,
-    GenerationFormed: _formed,
-    Assigned: _assigned,
-    MemberJoined: _joined,
-    MemberLeft: _left,
-    MemberChanged: _changed,
-    CommitRejected: _rejected,
-    OffsetsMovedBack: _moved_back,
-    OffsetsExpired: _expired,
-    OffsetsExpiring: _expiring,
-    GroupRemoved: _removed,
-}

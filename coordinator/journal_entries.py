@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from sys import getsizeof
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from coordinator.events import (
     OffsetsMovedBack,
     cut,
 )
-from coordinator.returns import SameClient
+from coordinator.returns import Returning, SameClient
 
 _ID_CHARACTERS = 512
 _SENTENCE_CHARACTERS = 2048
@@ -38,6 +39,17 @@ _NAME_BYTES = 60
 _REJECTION_BYTES = 400
 _USUAL_TEXT_BYTES = 100
 """Of each id; these are in the sizes above, and only what is longer is counted by itself."""
+
+
+class Source(StrEnum):
+    """How an entry is known."""
+
+    SEEN = "seen"
+    """This run of the broker saw it happen."""
+    KEPT = "kept"
+    """An earlier run did, and wrote it down."""
+    LOG = "log"
+    """The log holds what came of it, and nobody says why."""
 
 
 def kept_id(text: str) -> str:
@@ -136,7 +148,7 @@ class Rebalance:
     """One rebalance: from the move to PreparingRebalance to Stable, Empty or the next one."""
 
     number: int
-    """Counted per group since the broker started, from 1."""
+    """Counted per group, from 1."""
     began_ms: int
     began_mono_ms: int
     cause: Cause
@@ -154,7 +166,8 @@ class Rebalance:
     phase: str = "join"
     """"join", "sync" or "ended"."""
     outcome: str = ""
-    """"assigned", "nobody left", "interrupted" by the next rebalance, "unloaded"; "" before."""
+    """"assigned", "nobody left", "interrupted" by the next rebalance, "unloaded", "stopped" with
+    the broker; "" before."""
     ended_ms: int = 0
     join_ms: int = -1
     """Time in the join phase; -1 before its end."""
@@ -178,6 +191,7 @@ class Rebalance:
     """Members that came and went, those that caused it first."""
     more_changes: int = 0
     """How many more there were than are kept."""
+    source: Source = Source.SEEN
 
     def size(self) -> int:
         """Estimated bytes."""
@@ -203,6 +217,7 @@ class Note(NamedTuple):
     at_ms: int
     kind: str
     text: str
+    source: Source = Source.SEEN
 
     def size(self) -> int:
         """Estimated bytes."""
@@ -214,9 +229,12 @@ class MovedBack(NamedTuple):
 
     at_ms: int
     event: OffsetsMovedBack
+    number: int = 0
+    """Counted per group, from 1."""
+    source: Source = Source.SEEN
 
     @classmethod
-    def of(cls, event: OffsetsMovedBack, group_id: str, now: Now) -> MovedBack:
+    def of(cls, event: OffsetsMovedBack, group_id: str, number: int, now: Now) -> MovedBack:
         """The entry of an event; ``group_id`` is the journal's own."""
         kept = replace(
             event,
@@ -224,7 +242,7 @@ class MovedBack(NamedTuple):
             member_id=kept_id(event.member_id),
             client_id=kept_id(event.client_id),
         )
-        return cls(now.wall_ms, kept)
+        return cls(now.wall_ms, kept, number)
 
     def size(self) -> int:
         """Estimated bytes."""
@@ -240,11 +258,25 @@ class Rejections:
     count: int = 0
     last_ms: int = 0
     last: CommitRejected | None = None
+    source: Source = Source.SEEN
+    """SEEN as soon as one of them was."""
+    saved_count: int = 0
+    saved_ms: int = 0
+    """How many there were when they were written down last, and when that was."""
+
+    def is_due(self, now: Now, again_ms: int) -> bool:
+        """Whether they are to be written down: the 1st, 2nd, 4th ... and now and then."""
+        return self.count & (self.count - 1) == 0 or now.wall_ms - self.saved_ms >= again_ms
+
+    def saved(self, now_ms: int) -> None:
+        """They are written down as they are now."""
+        self.saved_count, self.saved_ms = self.count, now_ms
 
     def take(self, event: CommitRejected, group_id: str, now: Now) -> None:
         """One more; ``group_id`` is the journal's own."""
         self.count += 1
         self.last_ms = now.wall_ms
+        self.source = Source.SEEN
         self.last = replace(
             event,
             group_id=group_id,
@@ -275,7 +307,13 @@ class Flapping:
     flaps: bool = False
     """It did so again and again."""
     recent_mono_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
+    source: Source = Source.SEEN
+    """SEEN as soon as one of the changes was."""
 
     def size(self) -> int:
         """Estimated bytes."""
         return _FLAPPER_BYTES + long_bytes(self.member_id, self.client_id) + _words(self.detail)
+
+
+Entry = Rebalance | Note | MovedBack | Rejections | Flapping | Returning
+"""What is written down for the next run."""

@@ -60,6 +60,8 @@ class Returning:
     """From the last of the old id to the first of the new one."""
     recent_ms: list[int] = field(default_factory=list)
     """Wall times of the last returns, the latest last."""
+    is_kept: bool = False
+    """None of the returns was seen by this run of the broker."""
 
     def size(self) -> int:
         """Estimated bytes."""
@@ -96,6 +98,17 @@ class Returns:
         """``bytes``, counted anew."""
         size = sum([client.size() for client in self.clients.values()])
         return size + sum([seen.size(key) for key, seen in self._seen.items()])
+
+    def restore(self, client: Returning) -> None:
+        """Take over what was written down of a client."""
+        key = (client.client_id, client.client_host)
+        known = self.clients.pop(key, None)
+        if known is not None:
+            self.bytes -= known.size()
+        self.clients[key] = client
+        self.bytes += client.size()
+        if len(self.clients) > CLIENTS_KEPT:
+            self.bytes -= self.clients.pop(next(iter(self.clients))).size()
 
     def joined(self, client_id: str, host: str, member_id: str, now: Now) -> SameClient | None:
         """A member entered; the id that it had before, if it is a client that was out."""
@@ -166,6 +179,7 @@ class Returns:
                 self.bytes -= self.clients.pop(next(iter(self.clients))).size()
         self.clients[key] = client
         client.times += 1
+        client.is_kept = False
         client.last_ms = now.wall_ms
         client.member_id, client.before, client.away_ms = member_id, before, away_ms
         client.recent_ms = [*client.recent_ms[1 - TIMES_KEPT :], now.wall_ms]

@@ -33,7 +33,13 @@ from coordinator.commits import commit, fetch
 from coordinator.config import GroupConfig
 from coordinator.deadlines import Timer
 from coordinator.deletion import delete_group, offset_delete
-from coordinator.events import Cause, LoadedGeneration, ShardLoaded, cut
+from coordinator.events import (
+    LOADED_ID_CHARACTERS,
+    Cause,
+    LoadedGeneration,
+    ShardLoaded,
+    cut,
+)
 from coordinator.group import Group
 from coordinator.joining import join, pending_due, session_due, void
 from coordinator.membership import heartbeat, leave, sync
@@ -56,8 +62,6 @@ from protocol.errors import INVALID_GROUP_ID
 GENERATIONS_KEPT = 8
 """Of each group, while its partition is loaded: the journal begins with them."""
 
-_LOADED_ID_CHARACTERS = 160
-"""Of the ids in these: there are as many as there are groups."""
 _WOKEN_AT_ONCE = 1 << 30
 
 _Handler = Callable[[ShardState, Any, Now], Outcome]
@@ -337,8 +341,8 @@ def _generation(group: Group) -> LoadedGeneration:
     return LoadedGeneration(
         group.record_offset,
         group.generation_id,
-        group.protocol_name and cut(group.protocol_name, _LOADED_ID_CHARACTERS),
-        group.leader_id and cut(group.leader_id, _LOADED_ID_CHARACTERS),
+        group.protocol_name and cut(group.protocol_name, LOADED_ID_CHARACTERS),
+        group.leader_id and cut(group.leader_id, LOADED_ID_CHARACTERS),
         len(group.members),
         group.state_timestamp_ms,
     )

@@ -55,6 +55,15 @@ _MUSTER: Final = (
         " 0: not at all. Muster's own.",
     ),
     S(
+        "group.journal.file.max.bytes",
+        INT,
+        8 * 1024 * 1024,
+        "[0,...]",
+        "How much of the journal of groups is kept on disk, in groups.journal and"
+        " groups.journal.old, so that groups why tells of what was before a restart; at least"
+        " 64 KiB, or 0: nothing. Muster's own.",
+    ),
+    S(
         "group.offsets.fetch.counts.as.activity",
         BOOLEAN,
         False,

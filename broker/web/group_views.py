@@ -18,7 +18,7 @@ from coordinator.calls import Now
 from coordinator.events import AssignedMember
 from coordinator.group_journal import GroupJournal
 from coordinator.journal import Restored
-from coordinator.journal_entries import Change, Flapping, MovedBack, Rebalance
+from coordinator.journal_entries import Change, Flapping, MovedBack, Rebalance, Source
 from coordinator.read_only import GroupView, MemberView
 from coordinator.returns import ADVICE, Returning
 from coordinator.signs import awaited, silent_ms
@@ -45,7 +45,7 @@ def summary(
         "generation": group.generation_id,
         "members": len(group.members),
         "lag": sources.lags.records_of(hosted, group.group_id) if lag is None else lag,
-        "rebalances": 0 if journal is None else journal.count - 1,
+        "rebalances": 0 if journal is None else journal.seen,
         "last_rebalance_ms": None if last is None else last.began_ms,
         "last_why": None if last is None else last.detail,
         **verdict_of(sources, hosted, group),
@@ -117,7 +117,12 @@ def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -
         "restored": None if restored is None else _restored(restored),
         "rebalances": [],
         "notes": [
-            {"at_ms": note.at_ms, "kind": note.kind, "text": note.text}
+            {
+                "at_ms": note.at_ms,
+                "kind": note.kind,
+                "text": note.text,
+                "source": note.source.value,
+            }
             for note in ([] if journal is None else journal.notes)
         ],
         "rejected_commits": [] if journal is None else _rejected(journal),
@@ -134,14 +139,16 @@ def rebalances(
     sources: Sources, hosted: HostedGroups | None, group_id: str, last: int
 ) -> list[tuple[Rebalance, Callable[[], View]]]:
     """A group's last rebalances, the oldest first, each with what makes its view."""
-    journal = sources.journal.group(group_id)
-    if journal is None or not last:
+    entries = sources.journal.rebalances(group_id)
+    if not entries or not last:
         return []
+    journal = sources.journal.group(group_id)
+    running = None if journal is None else journal.open_rebalance
     group = None if hosted is None else hosted.core.view.groups.get(group_id)
     now = sources.time.now()
     return [
-        (each, partial(_rebalance, each, journal, group, now))
-        for each in list(journal.rebalances)[-last:]
+        (each, partial(_rebalance, each, group, now, is_running=each is running))
+        for each in entries[-last:]
     ]
 
 
@@ -246,14 +253,14 @@ def _sum_of_lags(rows: Iterator[View]) -> int:
 # --------------------------------------------------------------------------------------- journal
 
 
-def _rebalance(entry: Rebalance, journal: GroupJournal, group: GroupView | None, now: Now) -> View:
-    is_open = entry is journal.open_rebalance
+def _rebalance(entry: Rebalance, group: GroupView | None, now: Now, *, is_running: bool) -> View:
     missing = [{**_named(group, member_id), **_UNHEARD} for member_id in entry.awaited]
     until_ms = entry.until_ms
-    if is_open and group is not None and (waits := _awaits(group, now)) is not None:
+    if is_running and group is not None and (waits := _awaits(group, now)) is not None:
         missing, until_ms = waits["members"], waits["deadline_ms"]
     return {
         "number": entry.number,
+        "source": entry.source.value,
         "cause": str(entry.cause),
         "why": entry.detail,
         "member": entry.member_id or None,
@@ -334,6 +341,7 @@ def _rejected(journal: GroupJournal) -> list[View]:
                 "error": NAMES.get(code, str(code)),
                 "count": kept.count,
                 "last_ms": kept.last_ms,
+                "source": kept.source.value,
                 "last": {
                     "member": last.member_id or None,
                     "client": last.client_id,
@@ -349,6 +357,7 @@ def _moved_back(moved: MovedBack) -> View:
     event = moved.event
     return {
         "at_ms": moved.at_ms,
+        "source": moved.source.value,
         "member": event.member_id or None,
         "client": event.client_id,
         "host": event.client_host,
@@ -368,6 +377,7 @@ def _flapping(each: Flapping) -> View:
         "changes": each.changes,
         "last_ms": each.last_ms,
         "last": each.detail,
+        "source": each.source.value,
     }
 
 
@@ -380,6 +390,7 @@ def _returning(each: Returning) -> View:
         "member": each.member_id,
         "before": each.before,
         "away_ms": each.away_ms,
+        "source": (Source.KEPT if each.is_kept else Source.SEEN).value,
         "advice": ADVICE,
     }
 

@@ -30,6 +30,16 @@ _JOIN_ENDS = {
     "initial_delay_ended": "the initial delay ended",
     "nobody_left": "no member was left",
 }
+_NOT_ENDED = {
+    "interrupted": "another rebalance interrupted it",
+    "unloaded": "its partition was unloaded",
+    "stopped": "the broker stopped meanwhile",
+}
+_KEPT, _LOG = "  [kept]", "  [log]"
+_MARKS = {
+    _KEPT: "[kept]: written down before the broker's last start",
+    _LOG: "[log]: found in __consumer_offsets, which holds no causes",
+}
 
 
 def why(
@@ -67,7 +77,8 @@ def story(journal: Value) -> list[str]:
     since_ms = rebalances[0]["began_ms"] if rebalances else 0
     for note in journal["notes"]:
         if note["at_ms"] >= since_ms:
-            paragraphs.append((note["at_ms"], [f"{instant(note['at_ms'])}  {note['text']}"]))
+            line = f"{instant(note['at_ms'])}  {note['text']}{_mark(note)}"
+            paragraphs.append((note["at_ms"], [line]))
     for moved in journal["moved_back"]["last"]:
         if moved["at_ms"] >= since_ms:
             paragraphs.append((moved["at_ms"], [_moved(moved)]))
@@ -75,24 +86,33 @@ def story(journal: Value) -> list[str]:
         lines += paragraph
     if not paragraphs:
         lines.append("nothing has happened to the group since the broker started")
+    lines += _counted(journal)
+    lines += [text for mark, text in _MARKS.items() if any(line.endswith(mark) for line in lines)]
+    return lines
+
+
+def _counted(journal: Value) -> list[str]:
+    """What happened again and again."""
+    lines = []
     for rejected in journal["rejected_commits"]:
         example = rejected["last"]
         who = example["member"] or example["client"] or "somebody"
         lines.append(
             f"{output.counted(rejected['count'], 'commit')} refused with {rejected['error']}, the"
             f" last at {instant(rejected['last_ms'])}: {who} from {example['host']},"
-            f" {example['why']}"
+            f" {example['why']}{_mark(rejected)}"
         )
     for each in journal["flapping"]:
         lines.append(
             f"{each['member']} from {each['host']} keeps changing its metadata"
             f" ({output.counted(each['changes'], 'time')}), last: {each['last']}"
+            f"{_mark(each)}"
         )
     for each in journal["returning"]:
         lines.append(
             f"{each['client']} from {each['host']} came back under a new id"
             f" {output.counted(each['times'], 'time')}, last at {instant(each['last_ms'])}:"
-            f" {each['advice']}"
+            f" {each['advice']}{_mark(each)}"
         )
     return lines
 
@@ -109,6 +129,11 @@ def advice(finding: Value) -> list[str]:
     """What to do about a finding."""
     lines = [f"    {finding['advice']}"] if finding["advice"] else []
     return [*lines, f"    $ {finding['command']}"] if finding["command"] else lines
+
+
+def _mark(entry: Value) -> str:
+    """How an entry is known, where this run of the broker did not see it happen."""
+    return _KEPT if entry["source"] == "kept" else _LOG if entry["source"] == "log" else ""
 
 
 def some(names: Iterable[str]) -> str:
@@ -132,25 +157,24 @@ def partitions_of(owned: dict[str, list[int]] | None, size: int) -> str:
 
 
 def _restored(restored: Value) -> list[str]:
-    *earlier, last = restored["generations"]
-    line = (
+    last = restored["generations"][-1]
+    return [
         f"{instant(restored['at_ms'])}  the coordinator started and loaded the group from"
         f" offset {last['log_offset']} of its log: generation {last['generation']},"
         f" {output.counted(last['members'], 'member')}"
-    )
-    lines = [line]
-    if earlier:
-        numbers = ", ".join(f"{each['generation']} (at {each['log_offset']})" for each in earlier)
-        lines.append(f"    earlier generations in the log: {numbers}")
-    return lines
+    ]
 
 
 def _rebalance(entry: Value) -> list[str]:
+    if entry["source"] == "log":
+        led = f", led by {entry['leader']}" if entry["leader"] else ""
+        return [f"{instant(entry['began_ms'])}  {_generation(entry)}{led}{_LOG}"]
     heard = entry["last_heard_ms"]
     since = "" if heard is None else f", last heard at {instant(heard)}"
     lines = [f"{instant(entry['began_ms'])}  {entry['why']}{since}"]
     if entry["cause"] == "leader_rejoined" and entry["why"].endswith("rejoined"):
         lines[0] += ", with the same topics (clients do so when the partitions of a topic change)"
+    lines[0] += _mark(entry)
     if entry["phase"] != "ended":
         waits = "nobody" if not entry["awaited"] else some(map(name_of, entry["awaited"]))
         lines.append(f"    {entry['phase']} is running: it waits for {waits}")
@@ -179,7 +203,8 @@ def _rebalance(entry: Value) -> list[str]:
 def _changed(entry: Value, change: Value) -> list[str]:
     same = change["same_client"]
     if not _is_the_cause(entry, change):
-        who = f"{name_of(change)} from {change['host']} {change['what']}"
+        colon = ":" if change["what"].startswith("nothing") else ""  # "nothing was heard of it"
+        who = f"{name_of(change)} from {change['host']}{colon} {change['what']}"
         who += "" if same is None else f"; {same['words']}"
         return [f"    {instant(change['at_ms'])}  {who}"]
     return [] if same is None else [f"    {same['words']}"]
@@ -192,19 +217,21 @@ def _is_the_cause(entry: Value, change: Value) -> bool:
 def _outcome(entry: Value) -> str:
     if entry["outcome"] == "nobody left":
         return "    no member was left: the group is empty"
-    if entry["outcome"] in ("interrupted", "unloaded"):
-        then = "another rebalance interrupted it"
-        return f"    {then if entry['outcome'] == 'interrupted' else 'its partition was unloaded'}"
+    if entry["outcome"] in _NOT_ENDED:
+        return f"    {_NOT_ENDED[entry['outcome']]}"
     if entry["outcome"] != "assigned":
         return ""
     got = some(
         f"{name_of(each)} got {partitions_of(each['partitions'], each['assignment_bytes'])}"
         for each in entry["assigned"]
     )
-    return (
-        f"    generation {entry['generation']} ({entry['protocol']}),"
-        f" {output.counted(entry['members'], 'member')}: {got}"
-    )
+    return f"    {_generation(entry)}: {got}" if got else f"    {_generation(entry)}"
+
+
+def _generation(entry: Value) -> str:
+    protocol = f" ({entry['protocol']})" if entry["protocol"] else ""
+    members = output.counted(entry["members"], "member")
+    return f"generation {entry['generation']}{protocol}, {members}"
 
 
 def _moved(moved: Value) -> str:
@@ -213,5 +240,5 @@ def _moved(moved: Value) -> str:
     who = moved["member"] or moved["client"] or "somebody"
     return (
         f"{instant(moved['at_ms'])}  {who} from {moved['host']} moved {one['topic']}-"
-        f"{one['partition']} back from {one['from']} to {one['to']}{more}"
+        f"{one['partition']} back from {one['from']} to {one['to']}{more}{_mark(moved)}"
     )

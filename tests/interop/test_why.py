@@ -201,7 +201,34 @@ def test_a_restarted_coordinator_tells_what_it_restored_and_who_came_back_becaus
     assert restored[-1]["generation"] == generation
     assert restored[-1]["members"] == 2
     assert "the coordinator started and loaded the group from offset" in story
-    assert all(each["cause"] == "coordinator_restarted" for each in journal["rebalances"])
+    seen = [each for each in journal["rebalances"] if each["source"] == "seen"]
+    assert all(each["cause"] == "coordinator_restarted" for each in seen)
+
+
+def test_why_before_a_kill_is_why_after_it(seeing_alone: SeeingBroker, name: str) -> None:
+    broker = seeing_alone
+    cluster = Cluster(broker.bootstrap)
+    cluster.create_topic(name, PARTITIONS)
+    with Group("confluent", broker.bootstrap, name, topics=[name]) as group:
+        member = group.start("a")
+        group.start("b")
+        group.balanced(cluster, 3, 3)
+        member.leave()
+        group.balanced(cluster, 6)
+    waiting.until("nobody is left", lambda: broker.last(name)["outcome"] == "nobody left")
+    before = broker.journal(name)["rebalances"]
+    file = broker.data / "groups.journal"
+    waiting.until(
+        "all is written down", lambda: '"nobody left"' in file.read_text().splitlines()[-1]
+    )
+    broker.kill()
+    broker.start()
+    waiting.until("it is loaded", lambda: broker.journal(name)["state"] == "Empty")
+    after = broker.journal(name)["rebalances"]
+    assert {each["source"] for each in before} == {"seen"}
+    assert after == [{**each, "source": "kept"} for each in before]
+    story = broker.cli("groups", "why", name)
+    assert story.count("[kept]") == len(before) + 1
 
 
 def test_while_a_group_waits_its_journal_says_for_whom_and_until_when(

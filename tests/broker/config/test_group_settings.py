@@ -167,3 +167,15 @@ def test_protocols_that_are_not_served_are_refused_at_start(
 def test_the_protocol_that_is_served_is_taken(tmp_path: Path) -> None:
     name = "group.coordinator.rebalance.protocols"
     assert config(tmp_path, **{name: "classic"})[name] == "classic"
+
+
+async def test_so_much_of_the_journal_is_kept_on_disk_and_of_0_nothing(tmp_path: Path) -> None:
+    async with serving(tmp_path, {**NO_DELAY, "group.journal.file.max.bytes": 0}) as served:
+        await served.join()
+    assert not list(tmp_path.glob("groups.journal*"))
+    async with serving(tmp_path, {**NO_DELAY, "group.journal.file.max.bytes": 1}) as served:
+        for number in range(300):
+            await served.join(group_id=f"group-{number}")
+    sizes = [path.stat().st_size for path in tmp_path.glob("groups.journal*")]
+    assert len(sizes) == 2
+    assert max(sizes) <= 32 << 10, "two halves of the least there is"

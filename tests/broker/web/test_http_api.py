@@ -189,7 +189,7 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         preparing = await got(seen, f"/api/groups/{GROUP}")
         await came_back(seen)
         returning = await got(seen, "/api/groups/returns/journal")
-        entry = seen.broker.journal.group(GROUP)
+        entry = seen.broker.keeper.journal.group(GROUP)
         assert entry is not None
         entry.add_note(Note(1, "kind", "text"))
         journal = await got(seen, f"/api/groups/{GROUP}/journal")
@@ -262,7 +262,8 @@ async def test_a_restored_group_shows_the_generations_of_the_log(tmp_path: Path)
     assert restored["generations"][-1]["leader"] == member.member_id
     assert set(restored) == tables()["RESTORED"]
     assert set(restored["generations"][0]) == tables()["GENERATION"]
-    assert journal["rebalances"] == []
+    known = [(each["generation"], each["source"]) for each in journal["rebalances"]]
+    assert known == [(1, "kept"), (2, "kept")]
 
 
 async def test_a_group_that_prepares_shows_whom_it_waits_for_and_until_when(tmp_path: Path) -> None:

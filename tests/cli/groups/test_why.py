@@ -33,6 +33,7 @@ def member(name: str, **more: Any) -> dict[str, Any]:
 def rebalance(**more: Any) -> dict[str, Any]:
     return {
         "number": 1,
+        "source": "seen",
         "cause": "member_left",
         "why": "a-1 from /10.0.0.1 left: bye",
         "member": "a-1",
@@ -106,10 +107,12 @@ def test_who_came_and_went_meanwhile_is_told_but_not_the_cause_again() -> None:
     changes = [
         {"at_ms": NOW_MS, "what": "left: bye", "same_client": None, **member("a-1")},
         {"at_ms": NOW_MS + 1000, "what": "joined", "same_client": None, **member("c-3")},
+        {"at_ms": NOW_MS, "what": "nothing was heard", "same_client": None, **member("d-4")},
     ]
     lines = story(journal(rebalances=[rebalance(changes=changes, more_changes=4)]))
-    assert lines[2:4] == [
+    assert lines[2:5] == [
         f"    {instant(NOW_MS + 1000)}  c-3 from /10.0.0.1 joined",
+        f"    {instant(NOW_MS)}  d-4 from /10.0.0.1: nothing was heard",
         "    and 4 more joined or left",
     ]
 
@@ -120,7 +123,8 @@ def test_a_client_that_came_back_is_told_where_it_did_and_at_the_end_with_what_h
         {"at_ms": NOW_MS, "what": "joined", "same_client": same, **member("a-1")},
         {"at_ms": NOW_MS + 1000, "what": "joined", "same_client": same, **member("c-3")},
     ]
-    client = {"client": "a", "host": "/10.0.0.1", "times": 2, "last_ms": NOW_MS, "advice": "help"}
+    client = {"client": "a", "host": "/10.0.0.1", "times": 2, "last_ms": NOW_MS}
+    client |= {"advice": "help", "source": "seen"}
     lines = story(journal(rebalances=[rebalance(changes=changes)], returning=[client]))
     assert lines[2:4] == [
         "    the same client came back under a new id",
@@ -143,12 +147,13 @@ def test_what_is_no_rebalance_stands_where_it_happened() -> None:
                 ],
             },
             rebalances=[rebalance(last_heard_ms=NOW_MS - 10_000)],
-            notes=[{"at_ms": NOW_MS + 2000, "kind": "x", "text": "something happened"}],
+            notes=[{"at_ms": NOW_MS + 2000, "text": "something happened", "source": "kept"}],
             rejected_commits=[
                 {
                     "error": "ILLEGAL_GENERATION",
                     "count": 2,
                     "last_ms": NOW_MS,
+                    "source": "seen",
                     "last": {"member": "b-2", "client": "b", "host": "/10.0.0.1", "why": "late"},
                 }
             ],
@@ -157,6 +162,7 @@ def test_what_is_no_rebalance_stands_where_it_happened() -> None:
                 "last": [
                     {
                         "at_ms": NOW_MS + 3000,
+                        "source": "kept",
                         "member": None,
                         "client": "reset",
                         "host": "/10.0.0.9",
@@ -165,21 +171,46 @@ def test_what_is_no_rebalance_stands_where_it_happened() -> None:
                     }
                 ],
             },
-            flapping=[{**member("c-3"), "changes": 5, "last_ms": 1, "last": "offers other things"}],
+            flapping=[
+                {
+                    **member("c-3"),
+                    "changes": 5,
+                    "last_ms": 1,
+                    "last": "offers other things",
+                    "source": "seen",
+                }
+            ],
         )
     )
-    assert lines[1:3] == [
+    assert lines[1] == (
         f"{instant(NOW_MS - 1000)}  the coordinator started and loaded the group from offset 9"
-        " of its log: generation 7, 2 members",
-        "    earlier generations in the log: 6 (at 3)",
-    ]
-    assert lines[3].endswith(f"left: bye, last heard at {instant(NOW_MS - 10_000)}")
-    assert lines[6:] == [
-        f"{instant(NOW_MS + 2000)}  something happened",
-        f"{instant(NOW_MS + 3000)}  reset from /10.0.0.9 moved t-1 back from 9 to 0 and 1 more",
+        " of its log: generation 7, 2 members"
+    )
+    assert lines[2].endswith(f"left: bye, last heard at {instant(NOW_MS - 10_000)}")
+    assert lines[5:] == [
+        f"{instant(NOW_MS + 2000)}  something happened  [kept]",
+        f"{instant(NOW_MS + 3000)}  reset from /10.0.0.9 moved t-1 back from 9 to 0 and 1 more"
+        "  [kept]",
         f"2 commits refused with ILLEGAL_GENERATION, the last at {instant(NOW_MS)}:"
         " b-2 from /10.0.0.1, late",
         "c-3 from /10.0.0.1 keeps changing its metadata (5 times), last: offers other things",
+        "[kept]: written down before the broker's last start",
+    ]
+
+
+def test_what_an_earlier_run_wrote_down_and_what_only_the_log_knows_are_marked() -> None:
+    log = {"source": "log", "cause": "unknown", "assigned": [], "began_ms": NOW_MS - 60_000}
+    kept = rebalance(source="kept", outcome="stopped", began_ms=NOW_MS - 30_000)
+    lines = story(journal(rebalances=[rebalance(**log), kept, rebalance()]))
+    assert lines[1] == (
+        f"{instant(NOW_MS - 60_000)}  generation 2 (range), 1 member, led by b-2  [log]"
+    )
+    assert lines[2].endswith("a-1 from /10.0.0.1 left: bye  [kept]")
+    assert lines[4] == "    the broker stopped meanwhile"
+    assert lines[5].endswith("a-1 from /10.0.0.1 left: bye")
+    assert lines[-2:] == [
+        "[kept]: written down before the broker's last start",
+        "[log]: found in __consumer_offsets, which holds no causes",
     ]
 
 

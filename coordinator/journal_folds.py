@@ -1,0 +1,248 @@
+"""How each fact of the core changes the journal of its group.
+
+Texts are the core's own; times are wall milliseconds where they are shown and monotonic where they
+are subtracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinator.calls import Now
+from coordinator.events import (
+    Assigned,
+    Cause,
+    CommitRejected,
+    GenerationFormed,
+    GroupRemoved,
+    MemberChanged,
+    MemberJoined,
+    MemberLeft,
+    OffsetsExpired,
+    OffsetsExpiring,
+    OffsetsMovedBack,
+    Transition,
+)
+from coordinator.group_journal import SAVED_AGAIN_MS, GroupJournal
+from coordinator.journal_entries import (
+    Change,
+    Flapping,
+    MovedBack,
+    Note,
+    Rebalance,
+    Rejections,
+    Source,
+    kept_assigned,
+    kept_id,
+    kept_ids,
+    kept_sentence,
+)
+from coordinator.states import State
+
+FLAPPING_CHANGES = 3
+FLAPPING_WITHIN_MS = 600_000
+"""A member flaps that has changed its topics or protocols so often within so long."""
+
+_CHANGES_KEPT = 32
+"""Of one rebalance; more are counted."""
+_FLAPPERS_KEPT = 64
+_SEPARATE = (Cause.STATIC_MEMBER_REPLACED,)
+_PREPARING = State.PREPARING_REBALANCE.value
+_AWAITING_SYNC = State.AWAITING_SYNC.value
+
+
+# ------------------------------------------------------------------------------------ rebalances
+
+
+def _transition(journal: GroupJournal, event: Transition, now: Now) -> None:
+    current = journal.open_rebalance
+    if event.new_state == _PREPARING:
+        if current is not None:
+            _end(journal, current, "interrupted", now)
+        _begin(journal, event, now)
+        return
+    if current is None:
+        if event.cause in (Cause.DELETED, Cause.EXPIRED, Cause.UNLOADED):
+            text = kept_sentence(f"the group ended: {event.detail}")
+            journal.add_note(Note(now.wall_ms, str(event.cause), text))
+        return
+    if event.new_state == _AWAITING_SYNC:
+        current.phase = "sync"
+        current.join_ended_by = str(event.cause)
+        current.join_ms = now.mono_ms - current.began_mono_ms
+        current.sync_began_mono_ms = now.mono_ms
+        current.awaited = kept_ids(event.awaited)
+        current.until_ms = now.wall_ms + event.wait_ms
+    elif event.new_state == State.STABLE.value:
+        current.sync_ms = now.mono_ms - current.sync_began_mono_ms
+        _end(journal, current, "assigned", now)
+    elif event.new_state == State.EMPTY.value:
+        current.join_ended_by = str(event.cause)
+        current.join_ms = now.mono_ms - current.began_mono_ms
+        current.generation_id = event.generation_id
+        _end(journal, current, "nobody left", now)
+    else:
+        _end(journal, current, "unloaded", now)
+        text = kept_sentence(f"the group ended: {event.detail}")
+        journal.add_note(Note(now.wall_ms, str(event.cause), text))
+
+
+def _begin(journal: GroupJournal, event: Transition, now: Now) -> None:
+    rebalance = Rebalance(
+        journal.count,
+        now.wall_ms,
+        now.mono_ms,
+        event.cause,
+        kept_sentence(event.detail),
+        kept_id(event.member_id),
+        event.generation_id,
+        kept_ids(event.awaited),
+        now.wall_ms + event.wait_ms,
+    )
+    rebalance.from_empty = event.old_state == State.EMPTY.value
+    for change in journal.taken_changes():
+        if change.silent_ms >= 0 and change.member_id == rebalance.member_id:
+            rebalance.last_heard_ms = change.at_ms - change.silent_ms
+        rebalance.changes.append(change)
+    journal.open(rebalance)
+
+
+def _end(journal: GroupJournal, rebalance: Rebalance, outcome: str, now: Now) -> None:
+    rebalance.phase = "ended"
+    rebalance.outcome = outcome
+    rebalance.ended_ms = now.wall_ms
+    rebalance.awaited = () if outcome in ("assigned", "nobody left") else rebalance.awaited
+    journal.close()
+
+
+def _formed(journal: GroupJournal, event: GenerationFormed, now: Now) -> None:  # noqa: ARG001
+    current = journal.open_rebalance
+    if current is None:
+        return
+    current.generation_id = event.generation_id
+    current.protocol_name = event.protocol_name and kept_id(event.protocol_name)
+    current.leader = event.leader and kept_id(event.leader)
+    current.members = event.members
+    current.last_member = kept_id(event.last_member)
+    current.last_wait_ms = event.last_wait_ms
+
+
+def _assigned(journal: GroupJournal, event: Assigned, now: Now) -> None:  # noqa: ARG001
+    # Emitted right after the move to Stable, which ended the rebalance.
+    if journal.rebalances:
+        last = journal.rebalances[-1]
+        last.protocol_type = event.protocol_type and kept_id(event.protocol_type)
+        last.assigned = kept_assigned(event.members)
+        journal.measure_last()
+
+
+# --------------------------------------------------------------------------------------- members
+
+
+def _joined(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
+    if event.replaces:
+        return  # the member that it replaces says so
+    text = f"joined: {event.reason}" if event.reason else "joined"
+    _change(journal, Change.of(event, now, text), now)
+
+
+def _left(journal: GroupJournal, event: MemberLeft, now: Now) -> None:
+    if event.cause in _SEPARATE:
+        journal.add_note(Note(now.wall_ms, str(event.cause), kept_sentence(event.detail)))
+        return
+    _change(journal, Change.of(event, now, event.detail, event.silent_ms), now, is_out=True)
+
+
+def _change(journal: GroupJournal, change: Change, now: Now, *, is_out: bool = False) -> None:
+    if change.group_instance_id is None:
+        returns, who = journal.returns, (change.client_id, change.client_host, change.member_id)
+        before = returns.bytes
+        same = returns.left(*who, change.silent_ms, now) if is_out else returns.joined(*who, now)
+        journal.grow(returns.bytes - before)
+        if same is not None:
+            change = change._replace(same_client=same)
+            journal.save(who[:2], returns.clients[who[:2]])
+    current = journal.open_rebalance
+    if current is None or current.phase != "join":
+        journal.keep_change(change)
+    elif len(current.changes) < _CHANGES_KEPT:
+        current.changes.append(change)
+        journal.grow_last(change.size())
+    else:
+        current.more_changes += 1
+
+
+def _changed(journal: GroupJournal, event: MemberChanged, now: Now) -> None:
+    member_id = kept_id(event.member_id)
+    flapper = journal.changed.pop(member_id, None)
+    if flapper is None:
+        flapper = Flapping(member_id, kept_id(event.client_id), event.client_host)
+        if len(journal.changed) >= _FLAPPERS_KEPT:
+            journal.grow(-journal.changed.pop(next(iter(journal.changed))).size())
+    else:
+        journal.grow(-flapper.size())
+    journal.changed[member_id] = flapper
+    flapper.changes += 1
+    flapper.last_ms = now.wall_ms
+    flapper.detail = kept_sentence(event.detail)
+    flapper.source = Source.SEEN
+    journal.grow(flapper.size())
+    journal.save(member_id, flapper)
+    flapper.recent_mono_ms.append(now.mono_ms)
+    recent = flapper.recent_mono_ms
+    flapper.flaps = (
+        len(recent) >= FLAPPING_CHANGES
+        and now.mono_ms - recent[-FLAPPING_CHANGES] <= FLAPPING_WITHIN_MS
+    )
+
+
+# --------------------------------------------------------------------------------------- offsets
+
+
+def _rejected(journal: GroupJournal, event: CommitRejected, now: Now) -> None:
+    known = journal.rejected.get(event.error_code)
+    if known is None:
+        known = journal.rejected[event.error_code] = Rejections()
+    else:
+        journal.grow(-known.size())
+    known.take(event, journal.group_id, now)
+    journal.grow(known.size())
+    if known.is_due(now, SAVED_AGAIN_MS):
+        known.saved(now.wall_ms)
+        journal.save(event.error_code, known)
+
+
+def _moved_back(journal: GroupJournal, event: OffsetsMovedBack, now: Now) -> None:
+    number = journal.moved_back_count + 1
+    journal.add_moved_back(MovedBack.of(event, journal.group_id, number, now))
+
+
+def _expired(journal: GroupJournal, event: OffsetsExpired, now: Now) -> None:
+    text = f"{event.offsets} offsets were dropped: {event.cause}"
+    journal.add_note(Note(now.wall_ms, "offsets_dropped", text))
+
+
+def _expiring(journal: GroupJournal, event: OffsetsExpiring, now: Now) -> None:
+    hours = event.within_ms // 3_600_000
+    text = f"{event.offsets} offsets will expire within {hours} h: {event.detail}"
+    journal.add_note(Note(now.wall_ms, "offsets_expiring", text))
+
+
+def _removed(journal: GroupJournal, event: GroupRemoved, now: Now) -> None:
+    journal.add_note(Note(now.wall_ms, "group_removed", f"the group was forgotten: {event.cause}"))
+
+
+FOLDS: dict[type, Callable[[GroupJournal, Any, Now], None]] = {
+    Transition: _transition,
+    GenerationFormed: _formed,
+    Assigned: _assigned,
+    MemberJoined: _joined,
+    MemberLeft: _left,
+    MemberChanged: _changed,
+    CommitRejected: _rejected,
+    OffsetsMovedBack: _moved_back,
+    OffsetsExpired: _expired,
+    OffsetsExpiring: _expiring,
+    GroupRemoved: _removed,
+}

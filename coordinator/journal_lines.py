@@ -1,0 +1,201 @@
+"""The lines in which entries of the journal are written down: docs/groups-journal.md.
+
+A line is the CRC-32C of its JSON in eight hexadecimal digits, a space, the JSON, and a line feed.
+So what a crash tore or a disk damaged ends with the next line feed, and the lines behind it are
+read. The first line of a file names the version.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from typing import Any
+
+from coordinator.events import AssignedMember, Cause, CommitRejected, MovedOffset, OffsetsMovedBack
+from coordinator.journal_entries import (
+    Change,
+    Entry,
+    Flapping,
+    MovedBack,
+    Note,
+    Rebalance,
+    Rejections,
+)
+from coordinator.returns import Returning, SameClient
+from protocol.records.crc import crc32c
+
+VERSION = 1
+LINE_BYTES_MAX = 256 << 10
+"""What the members of a rebalance got is written down as far as it fits in such a line."""
+_NAMES_MAX = 100
+"""Of the members that a rebalance awaited when it was interrupted."""
+_CRC_DIGITS = 8
+
+Fields = dict[str, Any]
+Kept = tuple[str, Entry]
+"""An entry with its group."""
+
+_REBALANCE = (
+    "number", "began_ms", "detail", "member_id", "generation_before", "until_ms", "from_empty",
+    "phase", "outcome", "ended_ms", "join_ms", "join_ended_by", "sync_ms", "last_member",
+    "last_wait_ms", "last_heard_ms", "generation_id", "protocol_name", "protocol_type", "leader",
+    "members", "more_changes",
+)  # fmt: skip
+"""The fields of a `Rebalance` that are written as they are."""
+_RETURNING = (
+    "client_id", "client_host", "times", "last_ms", "member_id", "before", "away_ms", "recent_ms",
+)  # fmt: skip
+_FLAPPING = ("member_id", "client_id", "client_host", "changes", "last_ms", "detail", "flaps")
+_REJECTED = ("member_id", "error_code", "client_id", "client_host", "detail")
+
+
+class NotAnEntry(Exception):
+    """A line is damaged, or says what no entry is."""
+
+
+def header() -> bytes:
+    """The first line of a file."""
+    return _line({"muster_journal": VERSION})
+
+
+def version_of(line: bytes) -> int:
+    """The version that the first line of a file names. Raises NotAnEntry."""
+    version = _fields(line).get("muster_journal")
+    if not isinstance(version, int):
+        raise NotAnEntry("it names no version")
+    return version
+
+
+def line_of(group_id: str, entry: Entry) -> bytes:
+    """An entry as a line."""
+    return _line({"group": group_id, **_written(entry)})
+
+
+def entry_of(line: bytes) -> Kept:
+    """What a line, without its line feed, says. Raises NotAnEntry."""
+    fields = _fields(line)
+    try:
+        return fields["group"], _read(fields)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise NotAnEntry(f"it is no entry: {error!r}") from None
+
+
+def group_of(line: bytes) -> tuple[str, bool]:
+    """Of which group a line is, and whether it says that the group is gone. Raises NotAnEntry."""
+    fields = _fields(line)
+    is_gone = fields.get("kind") == "note" and fields.get("what") == "group_removed"
+    return str(fields.get("group")), is_gone
+
+
+def _line(fields: Fields) -> bytes:
+    body = json.dumps(fields, separators=(",", ":")).encode()
+    return b"%08x %b\n" % (crc32c(body), body)
+
+
+def _fields(line: bytes) -> Fields:
+    body = line[_CRC_DIGITS + 1 :]
+    if line[_CRC_DIGITS : _CRC_DIGITS + 1] != b" " or line[:_CRC_DIGITS] != b"%08x" % crc32c(body):
+        raise NotAnEntry("its checksum is another")
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise NotAnEntry("it is no JSON object")
+    return fields
+
+
+# ----------------------------------------------------------------------------------------- writing
+
+
+def _written(entry: Entry) -> Fields:
+    if isinstance(entry, Rebalance):
+        return {
+            "kind": "rebalance",
+            **{name: getattr(entry, name) for name in _REBALANCE},
+            "cause": str(entry.cause),
+            "awaited": entry.awaited[:_NAMES_MAX],
+            "changes": entry.changes,
+            "assigned": _assigned(entry),
+        }
+    if isinstance(entry, Note):
+        return {"kind": "note", "at_ms": entry.at_ms, "what": entry.kind, "text": entry.text}
+    if isinstance(entry, MovedBack):
+        event = entry.event
+        return {
+            "kind": "moved_back",
+            "number": entry.number,
+            "at_ms": entry.at_ms,
+            "member_id": event.member_id,
+            "client_id": event.client_id,
+            "client_host": event.client_host,
+            "offsets": event.offsets,
+            "examples": event.examples,
+        }
+    if isinstance(entry, Rejections):
+        last = {name: getattr(entry.last, name) for name in _REJECTED}
+        return {"kind": "rejected", "count": entry.count, "last_ms": entry.last_ms, **last}
+    if isinstance(entry, Flapping):
+        return {"kind": "flapping", **{name: getattr(entry, name) for name in _FLAPPING}}
+    return {"kind": "returning", **{name: getattr(entry, name) for name in _RETURNING}}
+
+
+def _assigned(entry: Rebalance) -> list[list[str | None]]:
+    rows: list[list[str | None]] = []
+    room = LINE_BYTES_MAX // 2
+    for member_id, instance, client_id, host, assignment in entry.assigned:
+        content = b64encode(assignment).decode()
+        room -= (
+            len(member_id) + len(instance or "") + len(client_id) + len(host) + len(content) + 32
+        )
+        if room < 0:
+            break
+        rows.append([member_id, instance, client_id, host, content])
+    return rows
+
+
+# ----------------------------------------------------------------------------------------- reading
+
+
+def _read(fields: Fields) -> Entry:
+    kind = fields["kind"]
+    if kind == "rebalance":
+        return _rebalance(fields)
+    if kind == "note":
+        return Note(fields["at_ms"], fields["what"], fields["text"])
+    if kind == "moved_back":
+        who = (fields["member_id"], fields["client_id"], fields["client_host"])
+        examples = tuple([MovedOffset(*each) for each in fields["examples"]])
+        event = OffsetsMovedBack(fields["group"], *who, fields["offsets"], examples)
+        return MovedBack(fields["at_ms"], event, fields["number"])
+    if kind == "rejected":
+        last = CommitRejected(fields["group"], **{name: fields[name] for name in _REJECTED})
+        return Rejections(fields["count"], fields["last_ms"], last)
+    if kind == "flapping":
+        return Flapping(**{name: fields[name] for name in _FLAPPING})
+    if kind == "returning":
+        return Returning(**{name: fields[name] for name in _RETURNING})
+    raise NotAnEntry(f"its kind is {kind}")
+
+
+def _rebalance(fields: Fields) -> Rebalance:
+    return Rebalance(
+        **{name: fields[name] for name in _REBALANCE},
+        began_mono_ms=0,
+        cause=Cause(fields["cause"]),
+        awaited=tuple(fields["awaited"]),
+        changes=[_change(row) for row in fields["changes"]],
+        assigned=tuple([_assigned_member(*row) for row in fields["assigned"]]),
+    )
+
+
+def _assigned_member(
+    member_id: str, instance: str | None, client_id: str, host: str, content: str
+) -> AssignedMember:
+    return AssignedMember(member_id, instance, client_id, host, b64decode(content))
+
+
+def _change(row: list[Any]) -> Change:
+    at_ms, member_id, instance, client_id, host, text, silent_ms, same = row
+    client = None if same is None else SameClient(*same)
+    return Change(at_ms, member_id, instance, client_id, host, text, silent_ms, client)

@@ -1,0 +1,249 @@
+"""Why before a restart is why after it; and a disk that takes no journal harms nothing else."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.cores.groups.journal_file import FILE
+from broker.cores.groups.journal_keeper import JournalKeeper
+from log.filesystem import OsFileSystem
+from log.os_file import OsFile
+from tests.broker.edge import eventually
+from tests.broker.seen import Seen, seeing
+from tests.broker.web.test_http_api import GROUP, Member, got
+from tests.simulated_files import SimulatedFiles
+
+TOLD = ("rebalances", "notes", "rejected_commits", "moved_back", "flapping", "returning")
+
+
+async def some_history(seen: Seen) -> None:
+    """A member that comes, commits, is refused, leaves, and comes back under a new id."""
+    member = await Member(seen).alone()
+    mine = {"member_id": member.member_id, "generation_id": member.generation}
+    for offset in (9, 3):
+        assert await seen.client.commit(GROUP, offset, **mine) == 0
+    assert await seen.client.commit(GROUP, 1) != 0
+    await member.leave("the consumer is being closed")
+    seen.pass_ms(2000)
+    again = await Member(seen).alone()
+    await again.lead(again.send_join(["orders", "u"]), {again.member_id: {"orders": [0]}})
+    seen.pass_ms(11_000)
+
+
+async def told(seen: Seen, group: str = GROUP) -> dict[str, Any]:
+    journal: dict[str, Any] = await got(seen, f"/api/groups/{group}/journal")
+    return {name: journal[name] for name in TOLD}
+
+
+def as_seen(value: Any) -> Any:
+    """The same as if this run had seen it."""
+    if isinstance(value, dict):
+        return {key: "seen" if key == "source" else as_seen(each) for key, each in value.items()}
+    return [as_seen(each) for each in value] if isinstance(value, list) else value
+
+
+def sources(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        own = {value["source"]} if "source" in value else set()
+        return own.union(*map(sources, value.values()))
+    return set().union(*map(sources, value)) if isinstance(value, list) else set()
+
+
+async def written(seen: Seen) -> None:
+    """All that has happened is in the file."""
+    keeper = seen.broker.keeper
+    await eventually(lambda: not keeper._unsaved and not keeper._due)
+
+
+async def test_after_a_stop_the_journal_goes_on_where_it_was(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await some_history(seen)
+        before = await told(seen)
+    assert len(before["rebalances"]) == 5
+    assert len(before["rejected_commits"]) == len(before["returning"]) == 1
+    assert before["moved_back"]["commits"] == 1
+    assert sources(before) == {"seen"}
+    async with seeing(tmp_path) as seen:
+        after = await told(seen)
+        summary = await got(seen, "/api/groups")
+    assert sources(after) == {"kept"}
+    assert as_seen(after) == before
+    assert summary["groups"][0]["rebalances"] == 0, "since the start"
+    assert summary["groups"][0]["last_why"] == before["rebalances"][-1]["why"]
+
+
+async def test_what_a_killed_process_left_is_the_same(tmp_path: Path) -> None:
+    async with seeing(tmp_path / "data") as seen:
+        await some_history(seen)
+        before = await told(seen)
+        await written(seen)
+        shutil.copytree(tmp_path / "data", tmp_path / "killed")
+    async with seeing(tmp_path / "killed") as seen:
+        after = await told(seen)
+        assert as_seen(after) == before
+        member = await Member(seen).alone()
+        more = await told(seen)
+    assert sources(after) == {"kept"}
+    numbers = [each["number"] for each in more["rebalances"]]
+    assert numbers == list(range(1, len(before["rebalances"]) + 2))
+    assert (more["rebalances"][-1]["source"], more["rebalances"][-1]["member"]) == (
+        "seen",
+        member.member_id,
+    )
+
+
+async def test_without_its_files_the_journal_begins_with_the_generations_of_the_log(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path) as seen:
+        await some_history(seen)
+        before = (await told(seen))["rebalances"]
+    (tmp_path / FILE).unlink()
+    async with seeing(tmp_path) as seen:
+        after = await got(seen, f"/api/groups/{GROUP}/journal")
+    assert [(each["source"], each["generation"]) for each in after["rebalances"]] == [
+        ("log", each["generation"]) for each in before
+    ]
+    assert [each["leader"] for each in after["rebalances"]] == [each["leader"] for each in before]
+    assert {each["cause"] for each in after["rebalances"]} == {"unknown"}
+    assert after["restored"]["generations"][-1]["generation"] == before[-1]["generation"]
+
+
+async def test_a_deleted_group_does_not_come_back(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await some_history(seen)
+        shard = seen.broker.groups.hosted_for(GROUP).core
+        (error,) = await deleted(seen)
+        assert error == 0
+        await eventually(lambda: GROUP not in shard.view.groups)
+        before = await told(seen)
+    assert before["notes"][-1]["kind"] == "group_removed"
+    async with seeing(tmp_path) as seen:
+        assert (await got(seen, "/api/groups"))["groups"] == []
+        assert (await seen.get(f"/api/groups/{GROUP}")).status_code == 404
+        journal = await got(seen, f"/api/groups/{GROUP}/journal")
+    assert (journal["state"], journal["restored"]) == (None, None)
+    assert as_seen({name: journal[name] for name in TOLD}) == before
+
+
+async def deleted(seen: Seen) -> list[int]:
+    from protocol.messages.delete_groups import API as DELETE_GROUPS
+
+    reply = await seen.client.call(DELETE_GROUPS.key, 2, groups_names=[GROUP])
+    return [each["error_code"] for each in reply["results"]]
+
+
+# -------------------------------------------------------------------------- disks that take none
+
+
+class NoJournal(OsFileSystem):
+    """A file system that refuses the journal's files, as long as it is told to."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__()
+        self.operation = operation
+        self.refuses = True
+
+    def open(self, path: str, create: bool = False) -> OsFile:
+        if "groups.journal" in path and self.refuses and self.operation == "open":
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return Refusing(path, create, self) if "groups.journal" in path else OsFile(path, create)
+
+
+class Refusing(OsFile):
+    """A file that takes nothing."""
+
+    def __init__(self, path: str, create: bool, fs: NoJournal) -> None:
+        super().__init__(path, create)
+        self.fs = fs
+
+    def write(self, position: int, data: Any) -> None:
+        if self.fs.refuses and self.fs.operation == "write":
+            super().write(position, bytes(data)[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+        super().write(position, data)
+
+
+@pytest.mark.parametrize("operation", ["open", "write"])
+async def test_a_disk_that_takes_no_journal_is_said_once_and_harms_nothing_else(
+    tmp_path: Path, operation: str
+) -> None:
+    fs = NoJournal(operation)
+    with capture_logs() as lines:
+        async with seeing(tmp_path, fs=fs) as seen:
+            await some_history(seen)
+            await written(seen)
+            before = await told(seen)
+            assert len(before["rebalances"]) == 5, "it is told all the same"
+    assert [line["event"] for line in lines if "journal" in line["event"]] == [
+        "the journal can't be written; what happens now is lost with the process"
+    ]
+    fs.refuses = False
+    async with seeing(tmp_path, fs=fs) as seen:
+        assert await seen.client.fetch(GROUP) == 3
+        assert sources((await told(seen))["rebalances"]) == {"log"}
+        await Member(seen).alone()
+        await written(seen)
+    async with seeing(tmp_path, fs=fs) as seen:
+        assert sources((await told(seen))["rebalances"]) == {"log", "kept"}
+
+
+async def test_a_damaged_file_stops_no_start(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await some_history(seen)
+    data = bytearray((tmp_path / FILE).read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 40] = bytes(40)
+    (tmp_path / FILE).write_bytes(data)
+    async with seeing(tmp_path) as seen:
+        rebalances = (await told(seen))["rebalances"]
+    assert "kept" in sources(rebalances)
+    assert [each["generation"] for each in rebalances] == [1, 2, 3, 4, 5]
+    (tmp_path / FILE).unlink()
+    (tmp_path / FILE).mkdir()
+    async with seeing(tmp_path) as seen:
+        assert sources((await told(seen))["rebalances"]) == {"log"}
+        await Member(seen).alone()
+
+
+async def test_a_second_process_has_no_part_in_the_file(tmp_path: Path) -> None:
+    from broker.broker import Broker
+    from log.errors import DirectoryLocked
+    from tests.broker.config.served import config
+
+    async with seeing(tmp_path) as seen:
+        await some_history(seen)
+        await written(seen)
+        size = (tmp_path / FILE).stat().st_size
+        with pytest.raises(DirectoryLocked):
+            Broker(config(tmp_path)).open()
+        assert (tmp_path / FILE).stat().st_size == size
+
+
+async def test_to_stop_waits_for_a_write_that_is_under_way_and_writes_the_rest() -> None:
+    from broker.loop.background import Background
+    from broker.loop.watchdog import Watchdog
+    from coordinator.events import Cause, OffsetsExpired
+    from tests.broker.hand_time import HandTime
+
+    fs, time = SimulatedFiles(), HandTime()
+    fs.make_directory("/data")
+    background = Background(time, Watchdog(time))
+    keeper = JournalKeeper(time, background.spawn, fs, "/data", 1 << 20)
+    for number in range(2000):
+        keeper.observe(OffsetsExpired(f"g{number}", 1, Cause.EXPIRED))
+    await eventually(lambda: keeper._writing is not None)
+    keeper.observe(OffsetsExpired("last", 1, Cause.EXPIRED))
+    await keeper.stop()
+    keeper.observe(OffsetsExpired("too late", 1, Cause.EXPIRED))
+    again = JournalKeeper(time, background.spawn, fs, "/data", 1 << 20)
+    again.read()
+    assert len(again.journal.groups()) == 2001
+    assert "last" in again.journal.groups()
+    await background.stop()

@@ -1,0 +1,140 @@
+"""Entries as lines: the page's example, every kind there and back, damage, and what is too long."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coordinator.events import (
+    AssignedMember,
+    Cause,
+    CommitRejected,
+    MovedOffset,
+    OffsetsMovedBack,
+)
+from coordinator.journal_entries import (
+    Change,
+    Entry,
+    Flapping,
+    MovedBack,
+    Note,
+    Rebalance,
+    Rejections,
+)
+from coordinator.journal_lines import (
+    LINE_BYTES_MAX,
+    VERSION,
+    NotAnEntry,
+    entry_of,
+    group_of,
+    header,
+    line_of,
+    version_of,
+)
+from coordinator.returns import Returning, SameClient
+
+PAGE = Path(__file__).parents[2] / "docs" / "groups-journal.md"
+NOON = 1_700_000_000_000
+
+
+def rebalance() -> Rebalance:
+    same = SameClient("app-0", "the same client came back")
+    entry = Rebalance(7, NOON, 0, Cause.MEMBER_JOINED, "ä joined", "app-1", 4, ("x", "y"), NOON + 9)
+    entry.phase, entry.outcome, entry.ended_ms = "ended", "assigned", NOON + 5
+    entry.join_ms, entry.sync_ms, entry.join_ended_by = 3, 2, "all_joined"
+    entry.generation_id, entry.protocol_name, entry.leader = 5, "range", "app-1"
+    entry.protocol_type, entry.members, entry.from_empty = "consumer", 1, True
+    entry.last_member, entry.last_wait_ms, entry.last_heard_ms = "app-1", 1, NOON - 4
+    entry.changes = [
+        Change(NOON, "app-1", None, "app", "/10.0.0.1", "joined", -1, same),
+        Change(NOON, "i-1", "i", "app", "/10.0.0.1", "left", 8),
+    ]
+    entry.more_changes = 2
+    entry.assigned = (AssignedMember("app-1", None, "app", "/10.0.0.1", b"\x00\xff"),)
+    return entry
+
+
+ENTRIES: list[Entry] = [
+    rebalance(),
+    Note(NOON, "group_removed", "line\nfeed and \udcff"),
+    MovedBack(
+        NOON,
+        OffsetsMovedBack("g", "", "reset", "/10.0.0.9", 2, (MovedOffset("t", 1, 2**62, 0),)),
+        3,
+    ),
+    Rejections(9, NOON, CommitRejected("g", "app-1", 22, "app", "/10.0.0.1", "late")),
+    Flapping("app-1", "app", "/10.0.0.1", 4, NOON, "other topics", True),
+    Returning("app", "/10.0.0.1", 2, NOON, "app-2", "app-1", 40, [NOON - 9, NOON]),
+]
+
+
+def test_the_worked_example_of_the_page() -> None:
+    text = PAGE.read_text().split("```text\n")[1].split("```")[0].encode()
+    first, second = text.splitlines(keepends=True)
+    assert first == header()
+    assert version_of(first[:-1]) == VERSION
+    words = "app at /10.0.0.1 took over i-1 from app at /10.0.0.2"
+    note = Note(NOON, "static_member_replaced", words)
+    assert second == line_of("billing", note)
+    assert entry_of(second[:-1]) == ("billing", note)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: type(entry).__name__)
+def test_every_kind_comes_back_as_it_was(entry: Entry) -> None:
+    line = line_of("g", entry)
+    assert line.count(b"\n") == 1
+    assert line.isascii()
+    assert entry_of(line[:-1]) == ("g", entry)
+    assert group_of(line[:-1]) == ("g", isinstance(entry, Note))
+    page = PAGE.read_text()
+    assert f"| `{line.split(b'kind')[1].split(b',')[0].decode()[3:-1]}` |" in page
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: type(entry).__name__)
+def test_a_line_that_was_changed_anywhere_is_no_entry(entry: Entry) -> None:
+    line = line_of("g", entry)[:-1]
+    for position in range(len(line)):
+        changed = bytearray(line)
+        changed[position] ^= 0x01
+        with pytest.raises(NotAnEntry):
+            entry_of(bytes(changed))
+        with pytest.raises(NotAnEntry):
+            entry_of(line[:position])
+
+
+def test_a_whole_line_that_says_something_else_is_no_entry() -> None:
+    """Of another version, say: every field in turn is missing, or is nothing of the kind."""
+    chance = random.Random(7)
+    from coordinator.journal_lines import _fields, _line
+
+    for entry in ENTRIES:
+        fields = _fields(line_of("g", entry)[:-1])
+        for name in fields:
+            rest = {key: value for key, value in fields.items() if key != name}
+            with pytest.raises(NotAnEntry):
+                entry_of(_line(rest)[:-1])
+            with suppress(NotAnEntry):
+                entry_of(_line({**fields, name: chance.choice([None, 7, "x", [[]]])})[:-1])
+    for body in (b"[]", b"7", b"{", b"[" * 100_000):
+        from protocol.records.crc import crc32c
+
+        with pytest.raises(NotAnEntry):
+            entry_of(b"%08x %b" % (crc32c(body), body))
+
+
+def test_of_a_large_group_as_many_assignments_are_written_as_fit() -> None:
+    members = tuple(
+        AssignedMember(f"app-{i}", None, "app", "/10.0.0.1", bytes(600)) for i in range(10_000)
+    )
+    entry = replace(rebalance(), assigned=members, members=10_000, awaited=("x" * 512,) * 10_000)
+    line = line_of("g", entry)
+    assert len(line) < LINE_BYTES_MAX
+    _, read = entry_of(line[:-1])
+    assert isinstance(read, Rebalance)
+    assert 100 < len(read.assigned) < 10_000
+    assert read.assigned == members[: len(read.assigned)]
+    assert read.members == 10_000

@@ -1,0 +1,284 @@
+"""A journal that goes on from what an earlier run wrote down and from what the log holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.calls import Now
+from coordinator.events import Cause, LoadedGeneration, OffsetsMovedBack, ShardLoaded, Transition
+from coordinator.group_journal import GroupJournal
+from coordinator.journal import Journal
+from coordinator.journal_entries import Entry, Note, Rebalance, Source
+from coordinator.journal_lines import entry_of, line_of
+from coordinator.unsaved import UNSAVED_MAX, Unsaved
+from tests.coordinator.calls_for_tests import commit, heartbeat, join, leave
+from tests.coordinator.test_journal import Told, flap, flapper, offsets, reloaded
+
+DAY_MS = 86_400_000
+
+
+class Writing(Told):
+    """A shard whose journal is written down, line after line."""
+
+    def __init__(self, **settings: int) -> None:
+        self.unsaved = Unsaved()
+        self.lines: list[bytes] = []
+        super().__init__(Journal(unsaved=self.unsaved), **settings)
+
+    def write(self) -> None:
+        """What is done a tenth of a second after something happened."""
+        for group_id, entry in self.unsaved.take(1000):
+            self.lines.append(line_of(group_id, entry)[:-1])
+
+    def take(self, outcome: Any) -> Any:
+        super_outcome = super().take(outcome)
+        self.write()
+        return super_outcome
+
+    def next_run(self) -> Journal:
+        """The journal of a run that reads the lines."""
+        journal = Journal(unsaved=Unsaved())
+        for line in self.lines:
+            journal.restore(*entry_of(line))
+        return journal
+
+
+def told_of(journal: Journal) -> GroupJournal:
+    entry = journal.group("g")
+    assert entry is not None
+    return entry
+
+
+def loaded(*generations: LoadedGeneration, at_ms: int = DAY_MS) -> tuple[ShardLoaded, Now]:
+    return ShardLoaded(1, {"g": generations}), Now(0, at_ms)
+
+
+def generation(number: int, leader: str | None, at_ms: int, members: int = 1) -> LoadedGeneration:
+    protocol = "range" if members else None
+    return LoadedGeneration(number, number, protocol, leader, members, at_ms)
+
+
+def test_the_next_run_knows_what_the_last_one_did_and_says_so() -> None:
+    told = Writing()
+    a, b = told.form("a", "b")
+    told.handle(leave("bye", b))
+    told.handle(join("again", a))
+    told.handle(commit(1, a, 7))
+    told.handle(commit(2, a, 8))
+    told.handle(leave("bye a", a))
+    told.handle(commit(3, topics=offsets((0, 50))))
+    told.handle(commit(4, topics=offsets((0, 40))))
+    before, after = told.entry, told_of(told.next_run())
+
+    assert [each.number for each in after.rebalances] == [1, 2, 3, 4]
+    for was, now in zip(before.rebalances, after.rebalances, strict=True):
+        assert now.source is Source.KEPT
+        now.source, now.began_mono_ms = was.source, was.began_mono_ms
+        now.sync_began_mono_ms = was.sync_began_mono_ms
+        assert now == was
+    assert [each._replace(source=Source.SEEN) for each in after.moved_back] == list(
+        before.moved_back
+    )
+    assert {code: each.count for code, each in after.rejected.items()} == {22: 2}
+    assert (after.count, after.seen, after.moved_back_count) == (before.count, 0, 1)
+
+
+def test_a_rebalance_that_ran_when_the_process_died_stopped_with_it() -> None:
+    told = Writing()
+    told.form("a", "b")
+    told.handle(join("n", fresh_id="n"))
+    after = told_of(told.next_run())
+    last = after.rebalances[-1]
+    assert (last.phase, last.outcome, last.source) == ("ended", "stopped", Source.KEPT)
+    assert after.open_rebalance is None
+
+
+def test_numbers_go_on_and_what_happens_now_is_seen() -> None:
+    told = Writing()
+    told.form("a")
+    journal = told.next_run()
+    event = Transition("g", "Stable", "PreparingRebalance", 1, Cause.MEMBER_LEFT, "x")
+    journal.observe(event, Now(0, DAY_MS))
+    numbers = [(each.number, each.source) for each in told_of(journal).rebalances]
+    assert numbers == [(1, Source.KEPT), (2, Source.SEEN)]
+    assert told_of(journal).seen == 1
+
+
+def test_a_flapping_and_a_returning_client_are_known_to_the_next_run() -> None:
+    told = Writing()
+    told.shard, told.log = flapper().shard, flapper().log
+    for number in range(3):
+        flap(told, ["u", "t"] if number % 2 == 0 else ["t", "u"], number)
+    told.handle(leave("bye", "c-b"))
+    told.handle(join("back", client_id="c", fresh_id="again"))
+    journal = told.next_run()
+    (flapping,) = journal.flapping("g")
+    assert (flapping.member_id, flapping.changes, flapping.source) == ("c-b", 3, Source.KEPT)
+    (returning,) = journal.returning("g")
+    assert (returning.times, returning.before, returning.is_kept) == (1, "c-b", True)
+
+
+def test_refusals_are_counted_on_and_are_seen_from_the_next_one() -> None:
+    told = Writing()
+    (a,) = told.form("a")
+    for number in range(8):
+        told.handle(commit(number, a, 7))
+    journal = told.next_run()
+    assert told_of(journal).rejected[22].source is Source.KEPT
+    event = told.entry.rejected[22].last
+    assert event is not None
+    journal.observe(event, Now(0, DAY_MS))
+    assert told_of(journal).rejected[22].count == 9
+    assert told_of(journal).rejected[22].source is Source.SEEN
+
+
+# -------------------------------------------------------------------------- what is written when
+
+
+def test_what_repeats_is_written_now_and_then() -> None:
+    told = Writing()
+    (a,) = told.form("a")
+    lines = len(told.lines)
+    for number in range(1000):
+        told.mono_ms += 10
+        told.handle(commit(number, a, 7))
+        told.handle(heartbeat(f"h{number}", a))
+    assert len(told.lines) - lines == 10, "the 1st, 2nd, 4th ... 512th"
+    told.mono_ms += 60_000
+    told.handle(commit("later", a, 7))
+    assert len(told.lines) - lines <= 15
+    told.handle(commit("one more", a, 7))
+    told.journal.save_counts()
+    told.write()
+    kept = told_of(told.next_run()).rejected
+    assert {code: each.count for code, each in kept.items()} == {
+        code: each.count for code, each in told.entry.rejected.items()
+    }
+
+
+def test_commits_that_move_back_all_the_time_are_written_once_a_minute_after_64() -> None:
+    unsaved = Unsaved()
+    journal = Journal(unsaved=unsaved)
+    for number in range(200):
+        event = OffsetsMovedBack("g", "", "c", "/h", 1, ())
+        journal.observe(event, Now(number * 1000, DAY_MS + number * 1000))
+    assert len(unsaved) == 64 + 2
+    assert told_of(journal).moved_back_count == 200
+
+
+def test_an_entry_that_changes_before_it_is_taken_is_taken_once_as_it_is_then() -> None:
+    unsaved = Unsaved()
+    told = Told(Journal(unsaved=unsaved))
+    told.form("a")
+    ((group_id, entry),) = unsaved.take(10)
+    assert isinstance(entry, Rebalance)
+    assert (group_id, entry.outcome, entry.generation_id) == ("g", "assigned", 1)
+    assert entry is not told.last
+    assert not unsaved.take(10)
+
+
+def test_what_nobody_takes_is_bounded_and_counted() -> None:
+    unsaved = Unsaved()
+    note: Entry = Note(1, "kind", "text")
+    for number in range(UNSAVED_MAX + 7):
+        unsaved.mark("g", number, note)
+    assert (len(unsaved), unsaved.lost) == (UNSAVED_MAX, 7)
+    unsaved.mark("g", 0, note)
+    assert unsaved.lost == 7, "it was there already"
+
+
+# ----------------------------------------------------------------------------------------- the log
+
+
+def test_without_a_file_the_generations_of_the_log_are_the_history() -> None:
+    told = Told()
+    (a,) = told.form("a")
+    told.handle(join("again", a))
+    told.handle(leave("bye", a))
+    journal = reloaded(told).journal
+    entries = journal.rebalances("g")
+    assert [(each.number, each.generation_id, each.source) for each in entries] == [
+        (1, 1, Source.LOG),
+        (2, 3, Source.LOG),
+    ]
+    assert {each.cause for each in entries} == {Cause.UNKNOWN}
+    assert (entries[0].leader, entries[0].members, entries[0].outcome) == (a, 1, "assigned")
+    assert (entries[-1].members, entries[-1].outcome) == (0, "nobody left")
+    assert journal.group("g") is None, "to read is to change nothing"
+    journal.observe(
+        Transition("g", "Empty", "PreparingRebalance", 3, Cause.MEMBER_JOINED, "x"), Now(0, DAY_MS)
+    )
+    numbers = [each.number for each in journal.rebalances("g")]
+    assert numbers == list(range(1, len(entries) + 2))
+    assert journal.rebalances("g")[-1].source is Source.SEEN
+
+
+def test_generations_of_which_something_is_written_down_are_not_told_twice() -> None:
+    told = Writing()
+    a, _ = told.form("a", "b")
+    told.handle(join("again", a))
+    journal = told.next_run()
+    again = reloaded(told)
+    for event in [ShardLoaded(1, {"g": again.journal.restored("g").generations})]:  # type: ignore[union-attr]
+        journal.observe(event, again.now)
+    sources = {each.source for each in journal.rebalances("g")}
+    assert sources == {Source.KEPT}
+
+
+def test_what_is_missing_of_the_file_is_filled_from_the_log_in_its_place() -> None:
+    journal = Journal()
+    kept = Rebalance(5, 3000, 0, Cause.MEMBER_LEFT, "b left", "b", 2, (), 3000)
+    kept.phase, kept.outcome, kept.ended_ms, kept.generation_id = "ended", "assigned", 3100, 3
+    kept.leader = "a"
+    journal.restore("g", kept)
+    journal.observe(
+        *loaded(
+            generation(2, "a", 2000), generation(3, "a", 3100), generation(4, "a", 4000),
+        )
+    )  # fmt: skip
+    entries = journal.rebalances("g")
+    assert [(each.generation_id, each.source) for each in entries] == [
+        (2, Source.LOG),
+        (3, Source.KEPT),
+        (4, Source.LOG),
+    ]
+    numbers = [each.number for each in entries]
+    assert numbers == sorted(set(numbers))
+    assert told_of(journal).count == numbers[-1] + 1
+
+
+def test_the_log_says_how_a_rebalance_ended_that_was_written_down_as_running() -> None:
+    journal = Journal()
+    running = Rebalance(5, 3000, 0, Cause.MEMBER_LEFT, "b left", "b", 2, ("a",), 9000)
+    journal.restore("g", running)
+    journal.observe(*loaded(generation(3, "a", 3200)))
+    (entry,) = journal.rebalances("g")
+    assert (entry.outcome, entry.generation_id, entry.leader) == ("assigned", 3, "a")
+    assert (entry.detail, entry.ended_ms, entry.source) == ("b left", 3200, Source.KEPT)
+
+
+def test_another_load_adds_nothing_that_was_forgotten_meanwhile_and_ends_nothing() -> None:
+    journal = Journal(rebalances_kept=2)
+    journal.observe(*loaded(generation(1, "a", 1000)))
+    for number in range(1, 4):
+        before = Transition("g", "Stable", "PreparingRebalance", number, Cause.MEMBER_LEFT, "x")
+        journal.observe(before, Now(number, DAY_MS + number))
+    running = told_of(journal).open_rebalance
+    assert running is not None
+    journal.observe(ShardLoaded(1, {"other": [generation(1, "z", 5)]}), Now(9, DAY_MS + 9))
+    assert told_of(journal).open_rebalance is running
+    assert [each.source for each in told_of(journal).rebalances] == [Source.SEEN] * 2
+
+
+def test_sizes_are_the_same_however_a_journal_came_to_be() -> None:
+    told = Writing()
+    told.form("a", "b", "c")
+    for number in range(5):
+        told.handle(join(f"n{number}", fresh_id=f"n{number}"))
+        told.handle(leave(f"l{number}", f"c-n{number}"))
+    journal = told.next_run()
+    journal.observe(*loaded(generation(77, "z", 5)))
+    entry = told_of(journal)
+    rebalances = sum(each.size() for each in entry.rebalances)
+    assert entry.bytes == GroupJournal("g", 3).bytes + rebalances + entry.returns.size()
+    assert journal.bytes > entry.bytes, "and the load"
