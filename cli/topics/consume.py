@@ -34,8 +34,7 @@ class Ending(NamedTuple):
 TopicsAndPartitions = Annotated[
     list[str],
     typer.Argument(
-        metavar="TOPIC[:0-1,5]",
-        help="Topics, or some of their partitions; patterns too, such as 'test-*'.",
+        metavar="TOPIC", help="Topics, or partitions of them, such as orders:0-1,5 or 'test-*'."
     ),
 ]
 GroupToJoin = Annotated[

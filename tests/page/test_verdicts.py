@@ -176,7 +176,7 @@ def test_a_record_is_shown_as_json_text_and_hex(browser: Browser, broker: PageBr
     assert hexed.startswith("0000  7b 22 74 6f 74 61 6c 22 3a 20")
     commands = [shlex.split(each.text) for each in browser.find("#look code")]
     at = ["--bootstrap", broker.bootstrap]
-    where = ["--partition", "1", "--offset", "0", "--max-messages", "1", LETTERS]
+    where = ["--offset", "0", "--max", "1", f"{LETTERS}:1"]
     assert commands[0] == ["muster", "consume", *at, *where]
     past = [*at, "--topic", f"{LETTERS}:1", "--to-offset", "1", "reader-0"]
     assert ["muster", "groups", "reset", *past] in commands

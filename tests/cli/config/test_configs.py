@@ -45,7 +45,7 @@ def orders(muster: Muster, name: str) -> Iterator[str]:
     """A topic of its own."""
     muster("topics", "create", name, "-c", "retention.ms=86400000")
     yield name
-    muster("topics", "delete", name)
+    muster("topics", "delete", name, "--execute")
 
 
 def test_what_is_not_at_its_default_is_shown(muster: Muster, as_json: Muster, orders: str) -> None:
