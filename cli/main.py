@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cli.errors import INTERRUPTED, REFUSED, TERMINATED, USAGE, CommandError
 from cli.names import safe
 from cli.streams import NobodyReads, discard, prepare
-from cli.usage import tidy
+from cli.usage import commands, tidy
 
 if TYPE_CHECKING:
     import typer
@@ -130,12 +130,8 @@ def _every_command() -> list[str]:
     """Those that there are, as ``groups reset`` or ``top``."""
     import typer
 
-    found = []
-    tree: Any = typer.main.get_command(_app(list(_COMMANDS)))
-    for name, command in tree.commands.items():
-        below = getattr(command, "commands", None)
-        found += [name] if below is None else [f"{name} {each}" for each in below]
-    return found
+    tree = commands(typer.main.get_command(_app(list(_COMMANDS))))
+    return [" ".join(path) for path, each in tree if not hasattr(each, "commands")]
 
 
 def _app(names: Collection[str]) -> typer.Typer:

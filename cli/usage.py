@@ -21,6 +21,7 @@ def tidy(command: Any) -> Any:
     import typer
 
     for _, each in commands(command):
+        each.help = _flowing(each.help or "")
         context = typer.Context(each)
         for param in [*each.params, each.get_help_option(context)]:
             if param.param_type_name == "argument":
@@ -31,6 +32,11 @@ def tidy(command: Any) -> Any:
                 choices = param.display_type(context).strip("<>")
                 param.metavar = choices if "|" in choices else "TEXT"
     return command
+
+
+def _flowing(text: str) -> str:
+    """The text without the line ends of its source, which help would keep."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _tidy_argument(param: Any) -> None:

@@ -55,10 +55,14 @@ TopicOption = Annotated[
 ]
 NoTopics = Annotated[bool, typer.Option("--no-topics", help="Read no topics: no lag in seconds.")]
 Since = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help="Only records since then (UTC).")
+    str | None,
+    typer.Option(
+        "--since", metavar="TIME", help="Only records since then (UTC unless it has a zone)."
+    ),
 ]
 Until = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Only records before (UTC).")
+    str | None,
+    typer.Option("--until", metavar="TIME", help="Only records before (UTC unless it has a zone)."),
 ]
 Partitions = Annotated[
     str | None,

@@ -50,7 +50,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         cluster = Cluster(broker.bootstrap)
         member = GroupMember(cluster, "billing", ["orders"])
         member.join()
-        assert member.commit({("orders", 0): 3})
+        assert member.commit({("orders", 0): 2 * HOURS})
         member.leave()
         cluster.close()
         yield broker
@@ -68,6 +68,9 @@ def commands(shop: Broker) -> list[list[str]]:
         ["groups", "why", "billing", *at],
         ["offsets", "expiring", "--within", "8d", *at],
         ["logs", "dump", segment, "--records"],
+        ["consume", "orders", "--timestamps", "--from-beginning", "--until-end", *at],
+        ["consume", "orders", "-f", "%I\\n", "--from-beginning", "--until-end", *at],
+        ["topics", "trim", "orders", "--before", "2026-01-31T12:00:00", "--dry-run", *at],
         [*reset, "--to-datetime", "2026-01-31T12:00:00"],
         [*reset, "--to-datetime", "2026-01-31T13:00:00+01:00"],
     ]
