@@ -43,9 +43,20 @@ TYPE = """
     })();
 """
 
-MARK = "document.querySelector('[data-key=team-0003]').lastChild.append('*')"
-THE_MARKED = "return document.querySelector('[data-key=team-0003]').innerText"
-IS_READ = "return document.querySelector('[data-key=team-0001]').innerText.includes('read')"
+KEPT = """
+    const done = arguments[0];
+    const field = document.querySelector('input[type=search]');
+    const row = () => document.querySelector('[data-key=team-0003]');
+    const type = (value) => new Promise((drawn) => {
+        field.value = value;
+        field.dispatchEvent(new Event('input', { bubbles: true }));
+        requestAnimationFrame(() => requestAnimationFrame(drawn));
+    });
+    const before = row();
+    before.lastChild.append('*');
+    type('nothing').then(() => row() === null && type('')).then(
+        () => done(row() === before && row().innerText.endsWith('*')), () => done(false));
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -93,8 +104,6 @@ def test_only_what_is_shown_is_drawn_and_the_worst_of_it_first(
     browser.driver.back()
     until("as before", lambda: len(rows(browser, "Consumer groups")) == SHOWN)
 
-    # A row that has not changed is not made again: what was put into it stays.
-    browser.ask(MARK)
-    commit(broker, "team-0001", 10)
-    until("the other row", lambda: browser.ask(IS_READ))
-    assert str(browser.ask(THE_MARKED)).endswith("*")
+    # A row that has not changed is not made again when it comes back: what was put into it stays.
+    # An update may change it meanwhile, so the second try counts as well.
+    until("the row is kept", lambda: browser.driver.execute_async_script(KEPT), 10)

@@ -27,14 +27,16 @@ export function morph(old, fresh) {
   if (fresh.of !== undefined && old.of === fresh.of) return old;
   settle(fresh);
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) {
-    old.replaceWith(whole(fresh));
-    return fresh;
+    const shown = whole(fresh);
+    old.replaceWith(shown);
+    return shown;
   }
   if (old.nodeType === Node.TEXT_NODE) {
     if (old.data !== fresh.data) old.data = fresh.data;
     return old;
   }
   old.of = fresh.of;
+  if (old.of) made.set(old.of, old);
   if (old.dataset && ("held" in old.dataset || ("own" in old.dataset && "own" in fresh.dataset))) return old;
   for (const { name } of [...old.attributes]) {
     if (!fresh.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) {
@@ -64,16 +66,23 @@ function settle(element) {
   return element;
 }
 
-// An element to insert: with its children, or the one that was there before.
+// The element that was made of the same thing before and is shown nowhere now; else this one.
+function kept(element) {
+  const before = element.of && made.get(element.of);
+  if (before && before.of === element.of && !before.isConnected) return before;
+  settle(element);
+  if (element.of) made.set(element.of, element);
+  return element;
+}
+
+// A node to insert, with all that is deferred in it.
 function whole(node) {
   if (node.nodeType !== Node.ELEMENT_NODE) return node;
-  const known = node.of && made.get(node.of);
-  if (known && !known.isConnected) return known;
-  for (const each of [node, ...node.querySelectorAll("tr")]) {
-    settle(each);
-    if (each.of) made.set(each.of, each);
+  for (const row of node.querySelectorAll("tr")) {
+    const shown = kept(row);
+    if (shown !== row) row.replaceWith(shown);
   }
-  return node;
+  return kept(node);
 }
 
 function morphChildren(parent, wanted) {
