@@ -54,7 +54,7 @@ class Peek:
             return refused(
                 403,
                 f"topic {topic} is internal: its records are not shown here;"
-                " muster logs shows what its files hold",
+                " muster logs dump shows what its files hold",
             )
         entry = self._sources.logs.topics.get(topic)
         if entry is None:
