@@ -20,6 +20,7 @@ from cli.client.cluster import Cluster, Connection
 from cli.client.configs import BROKER_RESOURCE, Entry, Resource, describe
 from cli.clock import Deadline
 from cli.errors import REFUSED, UNREACHABLE, USAGE, CommandError
+from cli.names import with_plain_hosts
 
 Value = dict[str, Any]
 
@@ -212,7 +213,7 @@ class Api:
     def get(self, path: str, **query: Any) -> Any:
         """The JSON at a path; CommandError when the answer is an error or not Muster's."""
         self._make_sure()
-        return self._json(path, query, self._deadline)
+        return with_plain_hosts(self._json(path, query, self._deadline))
 
     def text(self, path: str) -> str:
         """The text at a path, such as /metrics."""

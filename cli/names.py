@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,10 @@ from cli.errors import USAGE, CommandError
 MOST_PARTITIONS = 100_000
 """More than a topic has: a range that is longer is a slip."""
 
+_SLASH = re.compile(
+    r"(?<![\w.:/-])/(?=\d{1,3}(?:\.\d{1,3}){3}(?![\w/])|[0-9a-fA-F]*:[0-9a-fA-F:.]+(?![\w/]))"
+)
+"""The slash before an address, where it begins a word."""
 Owned = list[dict[str, Any]]
 """Partitions as JSON has them: ``[{"topic": "orders", "partitions": [0, 1]}]``."""
 
@@ -85,6 +90,17 @@ def _is_number(text: str) -> bool:
 def plain_host(host: str) -> str:
     """A client's host as its address alone: Java writes ``/127.0.0.1`` or ``name/127.0.0.1``."""
     return host.rpartition("/")[2]
+
+
+def with_plain_hosts(value: Any) -> Any:
+    """A JSON value in which no host, in a field or a sentence, has the slash that Java writes."""
+    if isinstance(value, str):
+        return _SLASH.sub("", value) if "/" in value else value
+    if isinstance(value, dict):
+        return {field: with_plain_hosts(each) for field, each in value.items()}
+    if isinstance(value, list):
+        return [with_plain_hosts(each) for each in value]
+    return value
 
 
 def numbered(

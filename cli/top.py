@@ -55,7 +55,7 @@ _TABLES: dict[str, Columns] = {
         "members",
         "lag",
         Column("read_per_s", "READ/S"),
-        "rebalances",
+        Column("rebalances", "REBAL."),
     ],
     "topics": ["topic", "partitions", Column("written_per_s", "WRITTEN/S"), "end_offsets"],
     "clients": [

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,47 +16,15 @@ import pytest
 from rich.cells import cell_len
 
 from cli import layout, output
-from cli.client import group_member
-from cli.client.cluster import Cluster
 from cli.layout import Column, Columns, Lines
-from tests.brokers import CHECKOUT, Broker
+from tests.brokers import CHECKOUT
 from tests.cli import sessions
-from tests.cli.running import run
-from tests.waiting import until
+from tests.cli.shop import LINES, open_shop
 
 pytestmark = pytest.mark.interop
 
 GOLDEN = sessions.GOLDEN / "widths.txt"
 WIDTHS = (60, 80, 120)
-
-LINES = """
-topics list --groups
-topics describe orders --groups
-topics delete orders
-topics trim orders --to-end
-groups list
-groups describe live
-groups members live billing
-groups lag
-groups lag billing live
-groups evict live #1
-groups reset billing --topic orders --to-latest
-groups delete billing
-groups watch
-groups watch live
-offsets get billing
-offsets expiring --within 30d
-configs get --broker 1
-configs set --topic orders retention.ms=1000 --dry-run
-cluster
-cluster --apis
-top --once --every 0.05
-backup show BACKUP
-backup restore BACKUP
-config check PROPERTIES
-logs dump DATA
-logs dump PARTITION
-"""
 
 SAMPLES: dict[str, tuple[Any, Any]] = {
     "address": ("kafka-1.eu-central.internal.example.org:9092", "127.0.0.1:9092"),
@@ -155,15 +122,6 @@ UNREACHED = {
 }
 
 
-class WithHttp(Broker):
-    """A Muster whose HTTP listens, too."""
-
-    def _command(self) -> list[str]:
-        command = super()._command()
-        command[command.index("--http") + 1] = "127.0.0.1:0"
-        return command
-
-
 class Captured:
     """The tables that commands make, each with the rows of `SAMPLES` at each width."""
 
@@ -191,60 +149,22 @@ class Captured:
         return Lines([], [], [])
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A Muster with a topic, a group that has committed, and one with a member."""
-    broker = WithHttp(tmp_path_factory.mktemp("widths") / "data").start()
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
-            run("topics", "create", "orders", "lost", "-p", "2")
-            run("produce", "orders", "-v", "x")
-            run("offsets", "set", "billing", "orders:0=0", "lost:0=0", "--execute")
-            run("backup", "create", str(broker.data.parent / "backup"))
-            run("topics", "delete", "lost", "--execute")
-            (broker.data.parent / "server.properties").write_text("log.retention.ms=1\n")
-        yield broker
-    finally:
-        broker.kill()
-
-
-def test_tables_at_each_width(shop: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MUSTER_BOOTSTRAP", shop.bootstrap)
-    monkeypatch.setattr(group_member, "SESSION_TIMEOUT_MS", 60_000)
-    member = group_member.GroupMember(Cluster(shop.bootstrap), "live", ["orders"])
-    assert until("the member owns partitions", member.join)
+def test_tables_at_each_width(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     captured = Captured()
-    monkeypatch.setattr(output, "laid_out", captured.laid_out)
-    monkeypatch.setattr("cli.groups.watch.laid_out", captured.laid_out)
-    folder = shop.data.parent
-    names = {
-        "BACKUP": folder / "backup",
-        "PROPERTIES": folder / "server.properties",
-        "DATA": shop.data,
-        "PARTITION": shop.data / "orders-0",
-    }
-    try:
-        for line in LINES.split("\n")[1:-1]:
+    with open_shop(tmp_path) as shop:
+        monkeypatch.setattr(output, "laid_out", captured.laid_out)
+        monkeypatch.setattr("cli.groups.watch.laid_out", captured.laid_out)
+        for line in LINES:
             captured.text += ["", f"$ muster {line}"]
             before = len(captured.text)
-            with monkeypatch.context() as patch:
-                if line.startswith("groups watch"):
-                    patch.setattr("cli.clock.sleep", interrupt)
-                run(*(str(names.get(word, word)) for word in line.split()))
+            shop.run(line)
             assert len(captured.text) > before, f"{line} makes a table"
-    finally:
-        member.leave()
 
     assert captured.places | UNREACHED.keys() == places()
     text = "\n".join(line.rstrip() for line in captured.text).lstrip("\n") + "\n"
     if sessions.WRITES:
         GOLDEN.write_text(text)
     assert text == GOLDEN.read_text(), "MUSTER_GOLDEN=write writes the file anew"
-
-
-def interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def places() -> set[tuple[str, str]]:

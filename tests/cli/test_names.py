@@ -16,6 +16,7 @@ from cli.names import (
     partitions_text,
     plain_host,
     safe,
+    with_plain_hosts,
 )
 
 
@@ -59,6 +60,19 @@ def test_partitions_by_topic_are_lists_in_json() -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "/127.0.0.1", "client.example/127.0.0.1"])
 def test_a_host_is_its_address(host: str) -> None:
     assert plain_host(host) == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("/10.0.0.1", "10.0.0.1"),
+        ("app-1 from /10.0.0.1 joined, /::1 left", "app-1 from 10.0.0.1 joined, ::1 left"),
+        ("/0:0:0:0:0:0:0:1", "0:0:0:0:0:0:0:1"),
+        ("http://10.0.0.1/x and /var/log, 1/2", "http://10.0.0.1/x and /var/log, 1/2"),
+    ],
+)
+def test_sentences_have_plain_hosts(text: str, plain: str) -> None:
+    assert with_plain_hosts({"why": [text, 7]}) == {"why": [plain, 7]}
 
 
 def test_members_are_numbered_in_their_order() -> None:

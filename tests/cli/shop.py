@@ -1,0 +1,102 @@
+"""A small shop on a Muster, and a line of every command that shows something of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cli.client import group_member
+from cli.client.cluster import Cluster
+from tests.brokers import Broker
+from tests.cli.running import Ran, run
+from tests.waiting import until
+
+LINES = """
+topics list --groups
+topics describe orders --groups
+topics delete orders
+topics trim orders --to-end
+groups list
+groups describe live
+groups members live billing
+groups lag
+groups lag billing live
+groups evict live #1
+groups reset billing --topic orders --to-latest
+groups delete billing
+groups watch
+groups watch live
+offsets get billing
+offsets expiring --within 30d
+configs get --broker 1
+configs set --topic orders retention.ms=1000 --dry-run
+cluster
+cluster --apis
+top --once --every 0.05
+backup show BACKUP
+backup restore BACKUP
+config check PROPERTIES
+logs dump DATA
+logs dump PARTITION
+""".strip().splitlines()
+
+
+class WithHttp(Broker):
+    """A Muster whose HTTP listens, too."""
+
+    def _command(self) -> list[str]:
+        command = super()._command()
+        command[command.index("--http") + 1] = "127.0.0.1:0"
+        return command
+
+
+class Shop:
+    """The broker, and `muster` beside it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        folder = broker.data.parent
+        self._names = {
+            "BACKUP": folder / "backup",
+            "PROPERTIES": folder / "server.properties",
+            "DATA": broker.data,
+            "PARTITION": broker.data / "orders-0",
+        }
+
+    def run(self, line: str, *more: str) -> Ran:
+        """Run one of `LINES`; what follows something is ended after its first view."""
+        words = [str(self._names.get(word, word)) for word in line.split()]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MUSTER_BOOTSTRAP", self.broker.bootstrap)
+            if line.startswith("groups watch"):
+                patch.setattr("cli.clock.sleep", _interrupt)
+            return run(*words, *more)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def open_shop(folder: Path) -> Iterator[Shop]:
+    """A Muster with a topic, the group `billing` that has committed, and `live` with a member."""
+    broker = WithHttp(folder / "data").start()
+    shop = Shop(broker)
+    (folder / "server.properties").write_text("log.retention.ms=1\n")
+    try:
+        shop.run("topics create orders lost -p 2")
+        shop.run("produce orders -v x")
+        shop.run("offsets set billing orders:0=0 lost:0=0 --execute")
+        shop.run("backup create BACKUP")
+        shop.run("topics delete lost --execute")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(group_member, "SESSION_TIMEOUT_MS", 60_000)
+            member = group_member.GroupMember(Cluster(broker.bootstrap), "live", ["orders"])
+            assert until("the member owns partitions", member.join)
+        yield shop
+        member.leave()
+    finally:
+        broker.kill()

@@ -1,0 +1,102 @@
+"""JSON of every command: lists and numbers, no strings to take apart."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cli.shop import LINES, Shop, open_shop
+
+pytestmark = pytest.mark.interop
+
+MORE = [
+    "topics create fresh",
+    "topics grow orders -p 3",
+    "produce orders -v x -k y",
+    "consume orders --from-beginning -n 1",
+    "groups why live",
+    "groups reset billing --topic orders:0 --to-latest --execute",
+    "offsets set billing orders:0=0 --dry-run",
+    "offsets delete billing --topic orders --dry-run",
+    "config check PROPERTIES",
+]
+FREE_TEXT = {
+    "value", "text", "sentence", "advice", "why", "detail", "documentation", "note", "error",
+    "command", "last_why", "key", "before", "after", "synonyms",
+}  # fmt: skip
+"""Fields whose value is a sentence, or what somebody else has written."""
+TO_PARSE = {
+    "partitions of a topic": re.compile(r"[\w.-]+:\d+(-\d+)?(,\d+(-\d+)?)*"),
+    "a list of numbers": re.compile(r"\d+(, ?\d+)+"),
+    "a number": re.compile(r"-?\d+(\.\d+)?"),
+    "a host with Java's slash": re.compile(r".*/[\d.]+(:\d+)?"),
+    "truth": re.compile(r"yes|no|true|false"),
+    "nothing": re.compile(r"-|"),
+}
+ADDRESSES = {"address", "coordinator"}
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    with open_shop(tmp_path_factory.mktemp("json")) as made:
+        yield made
+
+
+def strings(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each string of a JSON value, with the fields that lead to it."""
+    if isinstance(value, dict):
+        for field, each in value.items():
+            yield from strings(each, *path, field)
+    elif isinstance(value, list):
+        for each in value:
+            yield from strings(each, *path)
+    elif isinstance(value, str):
+        yield path, value
+
+
+def to_parse(value: Any) -> list[str]:
+    """The strings of a value that a program would have to take apart."""
+    found = []
+    for path, text in strings(value):
+        if FREE_TEXT & set(path) or ADDRESSES & set(path[-1:]):
+            continue
+        found += [
+            f"{'.'.join(path)}: {text!r} is {what}"
+            for what, form in TO_PARSE.items()
+            if form.fullmatch(text)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("line", [*LINES, *MORE])
+def test_json_has_no_strings_to_parse(line: str, shop: Shop) -> None:
+    ran = shop.run(line, "--json")
+    assert ran.out, ran.err
+    for part in parts_of(ran.out):
+        assert not to_parse(part)
+
+
+def parts_of(out: str) -> list[Any]:
+    """One value, or one of each line."""
+    try:
+        return [json.loads(out)]
+    except ValueError:
+        return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"members": [{"partitions": ["orders:0,1"]}]},
+        {"replicas": "1, 2"},
+        {"lag": "7"},
+        {"host": "/127.0.0.1"},
+        [{"internal": "yes"}],
+    ],
+)
+def test_a_string_to_parse_is_found(value: Any) -> None:
+    assert len(to_parse(value)) == 1
