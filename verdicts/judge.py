@@ -236,6 +236,8 @@ class _Rules:
         thresholds = self.thresholds
         if not self._stands(each, min(thresholds.dead_letter_ms, thresholds.stalled_ms)):
             return Verdict.OK
+        if each.owner is None:
+            return self._of_nobodys(each)
         since_ms = each.stands_since_ms or 0
         place = (each.owner, each.topic)
         others = self._others
@@ -247,6 +249,19 @@ class _Rules:
         if others.catching_up.get(each.owner, 0) > since_ms:
             return Verdict.OK  # its owner works through a backlog, partition by partition
         return Verdict.STALLED if self._stands(each, thresholds.stalled_ms) else Verdict.OK
+
+    def _of_nobodys(self, each: PartitionFacts) -> Verdict:
+        """The same where clients assign partitions to themselves, or somebody sets offsets by hand.
+
+        That leaves one commit; a client that reads goes on committing.
+        """
+        stalled_ms, dead_letter_ms = self.thresholds.stalled_ms, self.thresholds.dead_letter_ms
+        since_ms = each.stands_since_ms or 0
+        read_to_ms = self._others.read_to.get((None, each.topic), 0)
+        if read_to_ms > since_ms + dead_letter_ms and self._stands(each, dead_letter_ms):
+            return Verdict.DEAD_LETTER
+        goes_on = self._is_committed_again(each) and self._stands(each, stalled_ms)
+        return Verdict.STALLED if goes_on else Verdict.OK
 
     @cached_property
     def _others(self) -> _Others:
@@ -303,8 +318,8 @@ class _Others:
             place = (each.owner, each.topic)
             if each.unread:
                 self.unread[place] += 1
-            if each.moved_ms is None or (each.unread and stands(each)):
-                continue
+            if each.moved_ms is None or each.above or (each.unread and stands(each)):
+                continue  # it does not move, or a client of it reads nothing
             _raise(self.moved, each.topic, each.moved_ms)
             oldest_ms = each.unread_since_ms or 0
             _raise(

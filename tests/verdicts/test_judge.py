@@ -164,9 +164,12 @@ TABLE = [
      stable(at(0, 5, 9, stands=58, moved=59, oldest=59), at(1, 5, 900, moved=5, oldest=59)),
      "OK", "899 records to read, nothing is late"),
     ("the same of clients that assign to themselves",
-     simple(at(0, 5, 9, stands=31, moved=40), at(1, 9, 9, moved=5)),
-     "DEAD_LETTER", "orders:0 has stood at 5 since 2026-11-22T12:05:00Z with 4 unread records,"
+     simple(at(0, 5, 9, stands=40, moved=41), at(1, 9, 9, moved=5)),
+     "DEAD_LETTER", "orders:0 has stood at 5 since 2026-11-22T12:04:51Z with 4 unread records,"
      " while other partitions of orders move"),
+    ("somebody set offsets by hand",
+     simple(at(0, 5, 9, stands=40, moved=40), at(1, 9, 9, moved=35)),
+     "OK", "4 records to read, nothing is late; the group has no members"),
 
     # ---- flapping
     ("under a new id", stable(at(0, 9, 9), returns=[returns(3)]),
@@ -343,6 +346,12 @@ def test_the_worst_comes_first_and_each_partition_has_its_own() -> None:
     ]
     assert judgement.worst.partition == 3, "48 records are lost in it"
     assert len(list(judgement.first(2))) == 2
+
+
+def test_a_partition_that_is_above_its_end_is_no_neighbour_that_moves() -> None:
+    judgement = judged(stable(at(0, 5, 9, stands=40, moved=40), at(1, 10, 9, moved=5)))
+
+    assert judgement.of_partition("orders", 0) is Verdict.STALLED
 
 
 def test_thresholds_decide() -> None:
