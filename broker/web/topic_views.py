@@ -68,6 +68,7 @@ def readers(sources: Sources, topic: str) -> Iterator[View | None]:
             yield {
                 "group": group.group_id,
                 "state": group.state.value,
+                "verdict": sources.verdicts.of(hosted, group).verdict,
                 "members": len(group.members),
                 "partitions": partitions,
                 "lag": lag,

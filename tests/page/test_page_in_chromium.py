@@ -223,7 +223,7 @@ def test_topics_and_the_broker(browser: Browser, broker: PageBroker) -> None:
     browser.open(f"#/topics/{TOPIC}")
     assert len(rows(browser, "Partitions")) == PARTITIONS
     readers = rows(browser, "Groups that read this topic")
-    assert "readers Empty 0 1 9" in readers
+    assert "readers OK Empty 0 1 9" in readers
     Feed(broker.bootstrap, TOPIC, PARTITIONS).send(4)
     until("11 records", lambda: rows(browser, "Partitions")[0].startswith("0 0 11 11"), 5)
     browser.open("#/broker")
@@ -256,6 +256,28 @@ def test_a_broker_that_is_gone_is_told_and_found_again(chromium: Browser, tmp_pa
         until("it says so", lambda: "not reached" in chromium.text("#link"), 10)
         other.start()
         until("it is live again", lambda: chromium.text("#link") == "live", 15)
+    finally:
+        chromium.address = held
+        other.kill()
+        chromium.complaints()
+
+
+def test_what_an_earlier_run_saw_is_marked(chromium: Browser, tmp_path: Path) -> None:
+    other = PageBroker(tmp_path / "data")
+    other.start()
+    held, chromium.address = chromium.address, other.http
+    try:
+        Cluster(other.bootstrap).create_topic(TOPIC, 1)
+        with Group("confluent", other.bootstrap, "early", topics=[TOPIC]) as group:
+            group.start("bird")
+            settled(group, other, 1)
+            chromium.open(group_page("early"))
+            until("it joined", lambda: "A member joined" in chromium.text(".story"))
+            assert "earlier run" not in chromium.text(".story")
+        other.stop()
+        other.start()
+        chromium.open(group_page("early"))
+        until("it is kept", lambda: "seen by an earlier run" in chromium.text(".story"))
     finally:
         chromium.address = held
         other.kill()

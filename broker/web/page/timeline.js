@@ -105,10 +105,13 @@ function phases(each, members) {
   if (each.phase === "join") words.push("joining now");
   if (each.phase === "sync") words.push("syncing now");
   if (each.outcome === "assigned") words.push(`generation ${each.generation}, ${plural(each.members, "member")}`);
-  else if (each.outcome) words.push(each.outcome === "interrupted" ? "interrupted by the next one" : each.outcome);
+  else if (each.outcome) words.push({ interrupted: "interrupted by the next one", stopped: "the broker stopped" }[each.outcome] ?? each.outcome);
   if (each.awaited.length && each.phase !== "ended") words.push(["waits for ", each.awaited.slice(0, 4).map((one, i) => [i ? ", " : "", members.name(one)])]);
   return words.map((part, i) => [i ? " · " : "", part]);
 }
+
+// Of what this run of the broker has not seen itself.
+const SOURCES = { kept: "seen by an earlier run", log: "from the log" };
 
 const got = (member) => Object.entries(member.partitions || {}).filter(([, numbers]) => numbers.length)
   .map(([topic, numbers]) => `${topic}:${ranges(numbers)}`).join(" ") || "nothing";
@@ -129,7 +132,8 @@ function entry(each, longest, members) {
     h("details", null,
       h("summary", null,
         h("span", { class: "at" }, when(each.began_ms), h("small", null, ticking("ago", each.began_ms))),
-        h("span", { class: "told" }, h("b", null, CAUSES[each.cause] || each.cause.replaceAll("_", " ")), h("span", { class: "why", title: each.why }, shortIds(each.why)), h("small", null, phases(each, members))),
+        h("span", { class: "told" }, h("b", null, CAUSES[each.cause] || each.cause.replaceAll("_", " ")),
+          SOURCES[each.source] ? [" ", h("span", { class: "tag" }, SOURCES[each.source])] : null, h("span", { class: "why", title: each.why }, shortIds(each.why)), h("small", null, phases(each, members))),
         bars(each, longest)),
       detail.length ? [h("ul", null, detail), ids(members, [...each.changes, ...assigned])] : nothing("Nothing more is known of it.")));
 }

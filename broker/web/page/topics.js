@@ -2,6 +2,7 @@
 import { brief, bytes, count, groupLink, h, nothing, now, plural, stateBadge, topicLink } from "./dom.js";
 import { place } from "./place.js";
 import { inOrder, matching, search, table } from "./table.js";
+import { badge, rank, worstFirst } from "./verdicts.js";
 
 // Records a second between the last two looks, by name; `seen` holds what the last look had.
 function rateOf(seen, name, value) {
@@ -64,6 +65,7 @@ export function topicsView() {
 
 const READERS = [
   { title: "Group", by: "group", kind: "name", of: (each) => each.group, cell: (each) => h("a", { href: groupLink(each.group) }, each.group || "(no name)") },
+  { title: "Verdict", by: "verdict", kind: "still", of: (each) => rank(each.verdict), cell: (each) => badge(each.verdict) },
   { title: "State", by: "state", kind: "still", of: (each) => each.state, cell: (each) => stateBadge(each.state) },
   number("Members", "members", (each) => each.members, (each) => count(each.members)),
   number("Partitions", "partitions", (each) => each.partitions, (each) => count(each.partitions)),
@@ -92,14 +94,14 @@ export function topicView() {
     if (!head.exists) return [crumbs, h("h1", null, head.topic), nothing("There is no such topic.")];
     const partitions = watch.rows("partition").map((each) => ({ ...each, rate: rateOf(seen, each.partition, each.log_end_offset) }));
     inOrder(partitions, (each) => [each.poisoned || each.unreadable ? 0 : 1, each.partition]);
-    const readers = watch.rows("group").sort((a, b) => b.lag - a.lag || (a.group < b.group ? -1 : 1));
+    const readers = worstFirst(watch.rows("group"), (each) => each.group);
     return [
       crumbs,
       h("div", { class: "title" }, h("h1", null, head.topic),
         h("p", { class: "sub" }, `${plural(head.partitions, "partition")}, ${brief(head.records)} records, ${bytes(head.size_bytes)}, cleanup ${head.cleanup_policy}`)),
       h("h2", null, "Read by"),
       readers.length
-        ? table({ name: "readers", caption: "Groups that read this topic", columns: READERS, rows: readers, key: (each) => each.group, standing: "-lag" })
+        ? table({ name: "readers", caption: "Groups that read this topic", columns: READERS, rows: readers, key: (each) => each.group, standing: "verdict" })
         : nothing("No group has committed an offset here."),
       h("h2", null, "Partitions"),
       table({ name: "partitions", caption: "Partitions", columns: PARTITIONS, rows: partitions, key: (each) => each.partition, standing: "partition" }),
