@@ -19,7 +19,7 @@ from tests.waiting import until
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 PICTURES = (
-    ("groups", "#/groups", (1180, 830), False),
+    ("groups", "#/groups", (1180, 900), False),
     ("group", "#/groups/billing", (1180, 1010), False),
     ("look", "#/groups/billing", (1180, 800), False),
     ("members", "#/groups/billing", (1180, 830), True),
@@ -71,7 +71,7 @@ def main() -> None:
 def take(browser: Browser, path: Path) -> None:
     """A picture of what is shown, in 256 colours: a third of what the browser writes."""
     shown = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
-    few = shown.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few = shown.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=4, dither=Image.Dither.NONE)
     few.save(path, optimize=True)
 
 
