@@ -68,7 +68,8 @@ def create(
     settings = dict(name_and_value("--config ", text) for text in config or ())
     cluster = Cluster(bootstrap, timeout_s=timeout)
     asked = [NewTopic(topic, partitions, replication_factor, settings) for topic in topics]
-    codes = {topic["name"]: topic for topic in create_topics(cluster, asked)}
+    answered = {topic["name"]: topic for topic in create_topics(cluster, asked)}
+    codes = {name: answered[name] for name in topics}
     there = [n for n in codes if if_not_exists and codes[n]["error_code"] == TOPIC_ALREADY_EXISTS]
     errors = {
         name: refused(f"topic {name}", answer["error_code"], answer["error_message"])

@@ -99,4 +99,4 @@ def _delete(cluster: Cluster, names: Sequence[str]) -> dict[str, CommandError | 
         for each in answer["responses"]
     }
     settled(cluster, {name: 0 for name, error in result.items() if error is None})
-    return result
+    return {name: result[name] for name in names}
