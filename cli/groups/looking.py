@@ -63,19 +63,18 @@ def looks(cluster: Cluster, known: Mapping[str, Known], manner: Manner) -> list[
 
 def _offsets(known: Known, logs: Logs, told: Told) -> list[output.Row]:
     """A row for each partition that has an offset or an owner."""
+    unasked = Judged(Verdict.OK) if told.verdict == Verdict.OK else Judged()
     return [
-        _offset(known, key[0], key[1], logs, told.partitions.get(key))
+        _offset(known, key[0], key[1], logs, told.partitions.get(key, unasked))
         for key in sorted({*known.committed, *known.group.owners})
     ]
 
 
-def _offset(
-    known: Known, topic: str, partition: int, logs: Logs, said: Judged | None
-) -> output.Row:
+def _offset(known: Known, topic: str, partition: int, logs: Logs, said: Judged) -> output.Row:
     key = topic, partition
     found, log = known.committed.get(key), logs.get(key)
     lag = lag_of(None if found is None else found.offset, log)
-    verdict, seconds, committed_ms = said or Judged()
+    verdict, seconds, committed_ms = said
     return {
         "topic": topic,
         "partition": partition,

@@ -12,8 +12,9 @@ from confluent_kafka import Producer
 
 from cli.client import group_member
 from cli.client.cluster import Cluster as Commands
-from cli.client.group_reads import Group, Known
-from cli.groups import judging
+from cli.client.group_reads import Committed, Group, Known
+from cli.client.offsets_at import Bounds
+from cli.groups import judging, looking
 from cli.groups.judging import Manner, Told
 from tests.brokers import Broker, free_port
 from tests.cli.running import Ran, run
@@ -277,3 +278,14 @@ def test_a_group_that_is_asked_for_by_itself_is_judged_anew() -> None:
 
     assert (found.verdict, found.since_ms, found.sentence) == ("STALLED", 7, "it stands")
     assert (well.verdict, well.sentence) == ("OK", "nothing is wrong any more")
+
+
+def test_partitions_of_a_group_that_is_ok_are_ok_unasked() -> None:
+    group = Group("g", "classic", "Stable", "consumer", "range", "", [], {})
+    known = Known(group, {("t", 0): Committed(5)})
+    logs = {("t", 0): Bounds(0, 9)}
+    [well] = looking._offsets(known, logs, Told("OK"))
+    [unknown] = looking._offsets(known, logs, Told("LAGGING"))
+
+    assert (well["verdict"], well["lag"]) == ("OK", 4)
+    assert unknown["verdict"] is None
