@@ -40,12 +40,18 @@ class CommandError(Exception):
         self.exit_code = exit_code
 
 
-def refused(what: str, error_code: int, message: str | None = None) -> CommandError:
-    """Return the error for a broker's refusal of ``what``, with what to do where that is known."""
+def refused(
+    what: str, error_code: int, message: str | None = None, meant: str | None = None
+) -> CommandError:
+    """Return the error for a broker's refusal of ``what``, with what to do where that is known.
+
+    ``meant`` is a name that is there, and much like the one that is not.
+    """
     name = NAMES.get(error_code, f"error {error_code}")
     sentence = f"{what}: {message.rstrip('.')} ({name})" if message else f"{what}: {name}"
     hint = _HINTS.get(name)
-    return CommandError(f"{sentence}; {hint}" if hint else sentence)
+    sentence = f"{sentence}; {hint}" if hint else sentence
+    return CommandError(f"{sentence}; did you mean {meant}?" if meant else sentence)
 
 
 def check(what: str, answer: Mapping[str, Any], *fine: int) -> None:

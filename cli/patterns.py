@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -17,6 +18,12 @@ class Chosen(NamedTuple):
 def is_pattern(text: str) -> bool:
     """Whether ``text`` stands for many names: ``*``, ``?`` and ``[ab]`` as in a shell."""
     return any(sign in text for sign in "*?[")
+
+
+def nearest(missing: Sequence[str], known: Collection[str]) -> str | None:
+    """The known name that is most like the first missing one, where one is."""
+    plain = [name for name in missing if not is_pattern(name)]
+    return next(iter(get_close_matches(plain[0], known, 1, 0.75)), None) if plain else None
 
 
 def chosen(wanted: Sequence[str], known: Collection[str], hidden: Collection[str] = ()) -> Chosen:

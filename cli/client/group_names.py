@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cli.client.cluster import Cluster
 from cli.client.group_reads import GONE_STATES, SHARE, list_groups
 from cli.errors import USAGE, CommandError, refused
-from cli.patterns import chosen, is_pattern
+from cli.patterns import chosen, is_pattern, nearest
 from protocol.errors import GROUP_ID_NOT_FOUND
 
 STATES = (
@@ -51,7 +51,8 @@ def named_groups(
         parts = [f"group {plain}" if plain else "", f"groups like {patterns}" if patterns else ""]
         nothing = f"; nothing was {done}" if done else ""
         what = " and ".join(filter(None, parts))
-        raise refused(what, GROUP_ID_NOT_FOUND, f"not there{nothing}")
+        meant = nearest(missing, [row["group"] for row in rows])
+        raise refused(what, GROUP_ID_NOT_FOUND, f"not there{nothing}", meant)
     return names
 
 

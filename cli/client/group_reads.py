@@ -14,6 +14,7 @@ from cli.client.cluster import Cluster, Connection, Value
 from cli.client.offsets_at import Partition
 from cli.errors import CommandError, check, refused
 from cli.names import owned, plain_host
+from cli.patterns import nearest
 from protocol.consumer_protocol import assigned_partitions
 from protocol.errors import GROUP_ID_NOT_FOUND, ProtocolError
 
@@ -312,7 +313,8 @@ def known_groups(
     missing = [name for name, known in found.items() if not known.exists]
     if missing and not new_ones:
         named = "group" if len(missing) == 1 else "groups"
-        raise refused(f"{named} {', '.join(missing)}", GROUP_ID_NOT_FOUND, note)
+        meant = nearest(missing, [row["group"] for row in list_groups(cluster)])
+        raise refused(f"{named} {', '.join(missing)}", GROUP_ID_NOT_FOUND, note, meant)
     for name, known in found.items():
         if known.group.kind == SHARE:
             raise CommandError(

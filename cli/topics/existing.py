@@ -9,7 +9,7 @@ from cli.client.offsets_at import Partition
 from cli.errors import refused
 from cli.names import parse_partitions
 from cli.offsets.changes import no_partition
-from cli.patterns import chosen, is_pattern
+from cli.patterns import chosen, is_pattern, nearest
 from protocol.errors import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -37,7 +37,8 @@ def existing(
         parts = [f"topic {plain}" if plain else "", f"topics like {patterns}" if patterns else ""]
         nothing = f"; nothing was {done}" if done and len(wanted) > 1 else ""
         what = " and ".join(filter(None, parts))
-        raise refused(what, UNKNOWN_TOPIC_OR_PARTITION, f"not there{nothing}")
+        meant = nearest(missing, found)
+        raise refused(what, UNKNOWN_TOPIC_OR_PARTITION, f"not there{nothing}", meant)
     return {**answer, "topics": [found[name] for name in names]}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.patterns import chosen, is_pattern
+from cli.patterns import chosen, is_pattern, nearest
 
 KNOWN = ["orders", "test-a", "test-b", "tests", "[odd]", "__hidden"]
 
@@ -37,3 +37,11 @@ def test_a_plain_name_is_no_pattern() -> None:
         True,
         True,
     ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "meant"),
+    [(["bilin"], "billing"), (["b*", "oders"], "orders"), (["x"], None), (["b*"], None)],
+)
+def test_a_typo_is_met_with_the_name_that_is_like_it(missing: list[str], meant: str | None) -> None:
+    assert nearest(missing, ["billing", "orders", "archive"]) == meant
