@@ -82,13 +82,10 @@ def report(
 ) -> None:
     """Say of each name what became of it. CommandError where one failed: its own if it is alone."""
     failed = {name: error for name, error in errors.items() if error is not None}
-    for name in errors if not json else ():
-        if name not in failed:
-            output.say(f"{done.capitalize()} {noun} {name}")
     if len(errors) == 1 and failed:
         raise next(iter(failed.values()))
-    for error in failed.values():
-        output.warn(str(error))
+    for name, error in errors.items() if not json else ():
+        output.say(f"Not {done}: {error}" if error else f"{done.capitalize()} {noun} {name}")
     if failed:
         some = output.counted(len(errors) - len(failed), noun)
         raise CommandError(f"{some} of {len(errors)} {done}; not {done}: {', '.join(failed)}")

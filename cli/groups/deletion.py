@@ -12,7 +12,7 @@ from cli.client.group_reads import Known, batches, known_groups
 from cli.errors import CommandError, refused
 from cli.offsets.changes import Change, agreed, refuse_members
 from cli.options import BOOTSTRAP, TIMEOUT_S, AllGroups, Bootstrap, Json, SomeGroups, Timeout
-from cli.plans import DryRun, Execute, show_json
+from cli.plans import DryRun, Execute, report, show_json
 
 _DONE = "deleted"
 
@@ -40,20 +40,11 @@ def delete(
     if not agreed(rows, what, dry_run, execute, json, done=_DONE):
         return
     errors = _delete(cluster, list(known))
-    for group_id, error in errors.items():
-        if error is not None:
-            output.warn(str(error))
-        elif not json:
-            output.say(f"Deleted group {group_id}")
     if json:
         told = {name: None if error is None else str(error) for name, error in errors.items()}
         ends = {name: {"deleted": text is None, "error": text} for name, text in told.items()}
         show_json([{**row, **ends[row["group"]]} for row in rows], True)
-    kept = [group_id for group_id, error in errors.items() if error is not None]
-    if kept:
-        raise CommandError(
-            f"{len(errors) - len(kept)} of {what} deleted; not deleted: {', '.join(kept)}"
-        )
+    report(errors, "group", _DONE, json=json)
 
 
 def _rows(known: Mapping[str, Known]) -> list[output.Row]:

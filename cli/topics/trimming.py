@@ -239,7 +239,7 @@ def _finish(
         output.say(f"Trimmed {where}: {records} deleted")
     failed = [row for row in rows if row["error"]]
     for row in failed if not plan.json else ():
-        output.warn(row["error"])
+        output.say(f"Not trimmed: {row['error']}")
     if failed:
         trimmed = output.counted(len(going) - len(failed), "partition")
         where = " ".join(map(_name, failed))

@@ -83,8 +83,8 @@ def test_each_group_that_was_deleted_is_named_and_each_that_was_not(
 
     assert ran.code == REFUSED
     assert f"Deleted group {groups[0]}" in ran.out
-    assert f"group {groups[1]}: GROUP_ID_NOT_FOUND" in ran.err
-    assert f"1 of 2 groups deleted; not deleted: {groups[1]}" in ran.err
+    assert f"Not deleted: group {groups[1]}: GROUP_ID_NOT_FOUND" in ran.out
+    assert f"1 group of 2 deleted; not deleted: {groups[1]}" in ran.err
     assert left(name) == []
 
 

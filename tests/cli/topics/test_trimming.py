@@ -152,8 +152,7 @@ def test_a_partition_that_is_refused_is_named_beside_those_that_are_trimmed(
     ran = run("topics", "trim", orders, "--to-end", "--execute")
 
     assert ran.code == 1
-    assert ran.out.endswith(f"Trimmed {orders}:1: 5 records deleted\n")
-    assert ran.err == (
-        f"muster: {orders}:0: POLICY_VIOLATION\n"
-        f"muster: 1 partition of 2 trimmed; not trimmed: {orders}:0\n"
+    assert ran.out.endswith(
+        f"Trimmed {orders}:1: 5 records deleted\nNot trimmed: {orders}:0: POLICY_VIOLATION\n"
     )
+    assert ran.err == f"muster: 1 partition of 2 trimmed; not trimmed: {orders}:0\n"
