@@ -87,6 +87,8 @@ LINES = {
 }
 """A line of each command that runs. Those of `pipeline` have none: they need Spark to run."""
 
+BESIDE = ("muster: left out: ", "muster: not judged: ", "muster: topic ")
+"""Sentences that stand beside a result, or one for each of several names."""
 ENDLESS = {"groups watch", "consume", "top"}
 
 
@@ -165,15 +167,16 @@ def fault(path: str, words: list[str]) -> str | None:
         return None if path in ENDLESS else "it was interrupted"
     except Exception as error:  # noqa: BLE001 - that is what is looked for
         return f"it raises {type(error).__name__}: {str(error)[:200]}"
-    lines = [line for line in ran.err.splitlines() if not line.startswith("muster: left out:")]
+    lines = ran.err.splitlines()
+    ends = [line for line in lines if not line.startswith(BESIDE)] or lines[:1]
     if ran.code not in CODES:
         return f"its exit code is {ran.code}"
     if "Traceback" in ran.err:
         return "it prints a traceback"
     if any(not line.startswith("muster: ") for line in lines):
         return f"it prints what is no sentence of ours: {lines[:2]}"
-    if ran.code not in (0, 130) and len(lines) != 1 and "Usage:" not in ran.out:
-        return f"it prints {len(lines)} sentences with exit code {ran.code}: {lines[:3]}"
+    if ran.code not in (0, 130) and len(ends) != 1 and "Usage:" not in ran.out:
+        return f"it ends with {len(ends)} sentences and exit code {ran.code}: {ends[:3]}"
     return None
 
 
