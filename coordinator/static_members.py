@@ -14,6 +14,7 @@ from coordinator.outcome import JoinReply, SyncReply
 from coordinator.rebalance import complete_if_joined, members_for_leader, prepare
 from coordinator.states import State
 from coordinator.step import Step
+from coordinator.wording import plain_host
 from protocol.consumer_protocol import CONSUMER, subscribed_topics
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
@@ -69,8 +70,8 @@ def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -
     step.answer_sync(group, old, SyncReply(FENCED_INSTANCE_ID))
     group.replace(old, new)
     detail = (
-        f"{new.client_id} at {new.client_host} took over {old.group_instance_id}"
-        f" from {old.client_id} at {old.client_host}"
+        f"{new.client_id} at {plain_host(new.client_host)} took over {old.group_instance_id}"
+        f" from {old.client_id} at {plain_host(old.client_host)}"
     )
     step.emit_left(group, old, Cause.STATIC_MEMBER_REPLACED, detail)
     step.events.append(
@@ -92,7 +93,7 @@ def _park(step: Step, group: Group, new: Member, call: JoinGroup) -> None:
 
 
 def _rebalance(step: Step, group: Group, new: Member, call: JoinGroup, why: str) -> None:
-    detail = f"static member {new.group_instance_id} from {new.client_host} {why}"
+    detail = f"static member {new.group_instance_id} from {plain_host(new.client_host)} {why}"
     prepare(step, group, Cause.STATIC_MEMBER_REPLACED, detail, new.member_id)
     _park(step, group, new, call)
 

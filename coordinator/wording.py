@@ -30,7 +30,12 @@ def named(member: Member) -> str:
     """A member, and where it is from."""
     instance = member.group_instance_id
     name = member.member_id if instance is None else f"{instance} ({member.member_id})"
-    return f"{name} from {member.client_host}"
+    return f"{name} from {plain_host(member.client_host)}"
+
+
+def plain_host(host: str) -> str:
+    """An address as people write it: Kafka puts a slash, or a name and a slash, before it."""
+    return host.rpartition("/")[2]
 
 
 def change_of(protocol_type: str | None, old: Protocols, new: Protocols) -> Change | None:

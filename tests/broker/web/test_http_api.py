@@ -378,7 +378,7 @@ async def test_the_journal_of_a_deleted_group_is_still_there(tmp_path: Path) -> 
         assert (await seen.get(f"/api/groups/{GROUP}")).status_code == 404
         journal = await got(seen, f"/api/groups/{GROUP}/journal")
     assert journal["state"] is None
-    assert journal["rebalances"][-1]["why"].endswith(" from /127.0.0.1 left: done for today")
+    assert journal["rebalances"][-1]["why"].endswith(" from 127.0.0.1 left: done for today")
     assert journal["rebalances"][-1]["outcome"] == "nobody left"
     assert "group_removed" in [note["kind"] for note in journal["notes"]]
 
