@@ -70,6 +70,8 @@ class TopicLife(Client):
         self._stage = self._create
         self._surely_new = True
         """No offset of a life before may be there."""
+        self._surely_deleted = True
+        """Its deletion has ended: one whose answer was lost may still be at work."""
 
     def power_fails(self) -> None:
         """Where offsets are not flushed, neither are their deletions: what is there may be old."""
@@ -121,6 +123,7 @@ class TopicLife(Client):
         """It may have been deleted by a request whose answer was lost."""
         code = answer["responses"][0]["error_code"]
         if code in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
+            self._surely_deleted = code == NONE
             self._stage = self._look_for_topic
 
     def _look_for_topic(self) -> None:
@@ -148,7 +151,10 @@ class TopicLife(Client):
             if self.world.drops_offsets_later():
                 return
             offsets = {each["committed_offset"] for each in partitions}
+            if offsets != {-1} and not self._surely_deleted:
+                return  # it looks again
             assert offsets == {-1}, f"of {self.name}, which was deleted, {offsets} are left"
+            self._surely_deleted = True
             self.lives += then == self._create
             self._stage = then
 
