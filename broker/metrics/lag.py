@@ -109,10 +109,15 @@ class Lags:
 
     # -- what is asked
 
-    def records_of(self, hosted: HostedGroups, group_id: str) -> int:
-        """Records that a group has not read: the sum over its committed offsets."""
-        offsets = hosted.core.view.offsets
-        return sum([self._records(each) for each in offsets.fetch_all(group_id)])
+    def records_of(self, hosted: HostedGroups, group: GroupView) -> int | None:
+        """Records that a group has not read: the sum over its committed offsets.
+
+        None where its members have committed nothing: from where on they read is theirs to know.
+        """
+        fetched = hosted.core.view.offsets.fetch_all(group.group_id)
+        if not fetched and group.members:
+            return None
+        return sum([self._records(each) for each in fetched])
 
     def in_topic(self, hosted: HostedGroups, group_id: str, topic: str) -> tuple[int, int] | None:
         """(partitions committed, records of lag) of a group in one topic; None if it has none."""

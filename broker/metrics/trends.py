@@ -118,7 +118,7 @@ class Trends:
         seen: set[str] = set()
         for hosted in readable(self._groups):
             for group in list(hosted.core.view.groups.values()):
-                lag = self._lags.records_of(hosted, group.group_id)
+                lag = self._lags.records_of(hosted, group) or 0
                 members += len(group.members)
                 total += lag
                 ring = self.lags.get(group.group_id)

@@ -44,7 +44,7 @@ def summary(
         "protocol": group.protocol_name,
         "generation": group.generation_id,
         "members": len(group.members),
-        "lag": sources.lags.records_of(hosted, group.group_id) if lag is None else lag,
+        "lag": sources.lags.records_of(hosted, group) if lag is None else lag,
         "rebalances": 0 if journal is None else journal.seen,
         "last_rebalance_ms": None if last is None else last.began_ms,
         "last_why": None if last is None else last.detail,
@@ -76,15 +76,14 @@ def group_view(
     if hosted is None or group is None or judgement is None:
         return None
     now = sources.time.now()
-    offsets = list(offset_rows(sources, hosted, group_id, judgement))
     return {
         **group_head(sources, hosted, group),
         **verdict_of(sources, hosted, group),
         **findings_of(judgement),
         "members": [member_view(group, member, now) for member in group.members.values()],
         "pending_members": list(group.pending),
-        "lag": _sum_of_lags(iter(offsets)),
-        "offsets": offsets,
+        "lag": sources.lags.records_of(hosted, group),
+        "offsets": list(offset_rows(sources, hosted, group_id, judgement)),
         "flapping": [_flapping(each) for each in sources.journal.flapping(group_id)],
     }
 
@@ -244,10 +243,6 @@ def _owned(protocol_type: str | None, assignment: bytes) -> View:
         except ProtocolError:
             partitions = None
     return {"partitions": partitions, "assignment_bytes": len(assignment)}
-
-
-def _sum_of_lags(rows: Iterator[View]) -> int:
-    return sum(max(0, row["lag"] or 0) for row in rows)
 
 
 # --------------------------------------------------------------------------------------- journal

@@ -114,7 +114,7 @@ class Groups(Source):
         stale = self._stale = self._stale or {}
         for hosted in readable(sources.groups):
             for group in list(hosted.core.view.groups.values()):
-                lag = sources.lags.records_of(hosted, group.group_id)
+                lag = sources.lags.records_of(hosted, group)
                 stamp = (lag, trends.taken)
                 found = before.get(group.group_id)
                 if lag and (found is None or found[0] != stamp):
@@ -138,7 +138,9 @@ class Groups(Source):
                 make = partial(self._row, hosted, group, lag, since_ms)
                 yield Row("group", group.group_id, token, make)
 
-    def _row(self, hosted: HostedGroups, group: GroupView, lag: int, since_ms: int | None) -> View:
+    def _row(
+        self, hosted: HostedGroups, group: GroupView, lag: int | None, since_ms: int | None
+    ) -> View:
         row = summary(self.sources, hosted, group, lag)
         row["unread_since_ms"] = since_ms
         row["trend"] = self.sources.trends.of_group(group.group_id)
@@ -196,7 +198,7 @@ class OneGroup(Source):
                 _without_spans(awaited["awaits"]["members"])
             head |= awaited | verdict_of(self.sources, *found) | findings_of(self._judgement)
             head["state_since_ms"] = _steady(awaited["state_since_ms"])
-            head["lag"] = self.sources.lags.records_of(found[0], self.group_id)
+            head["lag"] = self.sources.lags.records_of(*found)
             head["pending_members"] = list(found[1].pending)
             head["trend"] = self.sources.trends.of_group(self.group_id)
         return head

@@ -50,7 +50,9 @@ function memberRows(rows, offsets, head) {
   return rows.map((row) => {
     const its = owned(row).map((each) => byPartition.get(each)).filter(Boolean);
     const verdicts = [...its, ...(named.get(row.member) ?? [])].map((each) => each.verdict);
-    return { ...row, lag: its.reduce((sum, each) => sum + Math.max(0, each.lag || 0), 0), verdict: worst(verdicts) ?? "OK" };
+    const known = its.filter((each) => each.lag !== null);
+    const lag = its.length && !known.length ? null : known.reduce((sum, each) => sum + Math.max(0, each.lag), 0);
+    return { ...row, lag, verdict: worst(verdicts) ?? "OK" };
   }).sort((a, b) => rank(a.verdict) - rank(b.verdict));
 }
 
@@ -158,7 +160,7 @@ export function groupView() {
       h("div", { class: "tiles" },
         h("section", { class: "tile wide" }, h("h2", null, "Records behind"), h("p", { class: "big" }, brief(head.lag)),
           h("p", { class: "faint" }, Number.isFinite(oldest) ? ["the oldest for ", ticking("for", oldest)] : "\u00a0"),
-          sparkline([...head.trend, head.lag], { width: 420, height: 48, label: `lag over ten minutes, now ${head.lag}` }))),
+          sparkline([...head.trend, head.lag ?? 0], { width: 420, height: 48, label: `lag over ten minutes, now ${head.lag ?? "not known"}` }))),
       h("h2", null, "Rebalances"),
       story(rebalances, journal, members),
       h("h2", null, "Members"),

@@ -21,9 +21,9 @@ const COLUMNS = [
   { title: "Lag", by: "lag", kind: "number", of: (each) => each.lag, down: true,
     cell: (each) => h("span", { title: count(each.lag) }, brief(each.lag)) },
   { title: "Unread for", by: "unread", kind: "number", of: (each) => each.unread_since_ms,
-    cell: (each) => (each.unread_since_ms ? ticking("for", each.unread_since_ms) : faint(each.lag || !isFine(each.verdict) ? "–" : "read")) },
+    cell: (each) => (each.unread_since_ms ? ticking("for", each.unread_since_ms) : faint(each.lag === 0 && isFine(each.verdict) ? "read" : "–")) },
   { title: "10 minutes", kind: "chart",
-    cell: (each) => sparkline([...each.trend, each.lag], { label: `lag of ${each.group}, now ${each.lag}` }) },
+    cell: (each) => sparkline([...each.trend, each.lag ?? 0], { label: `lag of ${each.group}, now ${each.lag ?? "not known"}` }) },
   { title: "Last rebalance", by: "last", kind: "words last", of: (each) => each.last_rebalance_ms, down: true,
     cell: (each) => (each.last_why
       ? [ticking("ago", each.last_rebalance_ms), " ", h("span", { class: "why", title: each.last_why }, shortIds(each.last_why))]

@@ -330,6 +330,25 @@ async def test_what_is_wrong_with_a_group_is_said_partition_by_partition(tmp_pat
     assert (group["more_findings"], journal["more_findings"]) == (0, 0)
 
 
+async def test_the_lag_of_members_that_have_committed_nothing_is_not_known(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        partition_of(seen.broker, "orders").append(batch(b"v"), seen.time.wall_ms)
+        member = await Member(seen).alone()
+        before = [
+            await got(seen, f"/api/groups/{GROUP}"),
+            *(await got(seen, "/api/groups"))["groups"],
+        ]
+        mine = {"member_id": member.member_id, "generation_id": member.generation}
+        await seen.client.commit(GROUP, 1, **mine)
+        after = [
+            await got(seen, f"/api/groups/{GROUP}"),
+            *(await got(seen, "/api/groups"))["groups"],
+        ]
+
+    assert [each["lag"] for each in before] == [None, None]
+    assert [each["lag"] for each in after] == [0, 0]
+
+
 async def test_of_many_findings_the_worst_are_shown_and_the_others_counted(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.broker.topics.create("wide", 40, {})
