@@ -11,14 +11,17 @@ from coordinator.events import seconds
 from coordinator.read_only import GroupView, MemberView
 from coordinator.states import State
 
+_LATELY_MS = 15_000
+_REBALANCING = (State.PREPARING_REBALANCE, State.AWAITING_SYNC)
+
 
 class Sign(StrEnum):
     """What a member does that its group waits for."""
 
     HEARTBEATS = "heartbeats"
-    """It was heard of since the group began to wait."""
+    """`is_heard` says so."""
     SILENT = "silent"
-    """It was not."""
+    """It does not."""
     NEW = "new"
     """It has been given an id and has not joined with it yet."""
     GONE = "gone"
@@ -41,6 +44,19 @@ def silent_ms(member: MemberView, now: Now) -> int | None:
     return max(0, now.mono_ms - member.session.due_ms + member.session_timeout_ms)
 
 
+def is_heard(group: GroupView, member: MemberView, now: Now) -> bool:
+    """Whether a member is alive by what is heard of it: lately, and since its group began to wait.
+
+    A client heartbeats every 3 s by default, and three times within its session timeout.
+    """
+    silent = silent_ms(member, now)
+    if silent is None:
+        return True
+    if silent > min(member.session_timeout_ms / 2, _LATELY_MS):
+        return False
+    return group.state not in _REBALANCING or now.mono_ms - silent > group.state_since_ms
+
+
 def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
     """What a member does that the group waits for now."""
     member = group.members.get(member_id)
@@ -50,7 +66,7 @@ def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
         return Awaited(Sign.GONE, None, "it is not in the group any more")
     silent = silent_ms(member, now)
     omits = "rejoin" if group.state is State.PREPARING_REBALANCE else "sync"
-    if silent is None or now.mono_ms - silent > group.state_since_ms:
+    if silent is None or is_heard(group, member, now):
         ago = "" if silent is None else f", {seconds(silent)} ago,"
         return Awaited(Sign.HEARTBEATS, silent, f"it still heartbeats{ago} but does not {omits}")
     left_ms = max(0, member.session_timeout_ms - silent)

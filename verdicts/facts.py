@@ -25,6 +25,8 @@ class MemberFacts(NamedTuple):
     host: str | None = None
     silent_ms: int | None = None
     """How long nothing has been heard of it; None also while a request of it waits."""
+    is_heard: bool = True
+    """By that it is alive; who gathers the facts has the rule."""
     session_timeout_ms: int | None = None
 
 

@@ -14,7 +14,6 @@ from verdicts.findings import Finding, Mark
 from verdicts.names import Verdict
 
 _NAMED_TOPICS = 3
-_LATELY_MS = 15_000
 
 
 def finding(mark: Mark, facts: GroupFacts) -> Finding:
@@ -247,7 +246,7 @@ def _sign(member: MemberFacts, omits: str) -> str:
     silent_ms = member.silent_ms
     if silent_ms is None:
         return f"it does not {omits}"
-    if _was_heard_lately(member):
+    if member.is_heard:
         return f"it still heartbeats, {span(silent_ms)} ago, but does not {omits}"
     return _silent(member, silent_ms)
 
@@ -260,16 +259,9 @@ def _alive(member: MemberFacts, first: PartitionFacts) -> str:
         return "goes on committing the same offset"
     if silent_ms is None:
         return "reads nothing"
-    if _was_heard_lately(member):
+    if member.is_heard:
         return f"is alive, heard {span(silent_ms)} ago"
     return f"is silent: {_silent(member, silent_ms)}"
-
-
-def _was_heard_lately(member: MemberFacts) -> bool:
-    """A client heartbeats every 3 s by default, and three times within its session timeout."""
-    if member.silent_ms is None or member.session_timeout_ms is None:
-        return True
-    return member.silent_ms <= min(member.session_timeout_ms / 2, _LATELY_MS)
 
 
 def _silent(member: MemberFacts, silent_ms: int) -> str:

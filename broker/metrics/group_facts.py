@@ -18,7 +18,7 @@ from coordinator.events import Cause
 from coordinator.group_journal import GroupJournal
 from coordinator.journal import Journal
 from coordinator.read_only import GroupView, MemberView
-from coordinator.signs import silent_ms
+from coordinator.signs import is_heard, silent_ms
 from coordinator.states import State
 from verdicts.facts import AwaitedFacts, GroupFacts, MemberFacts, PartitionFacts, ReturnFacts
 
@@ -202,7 +202,7 @@ class GroupLooks:
         returns = () if journal is None else self._returns(journal, now)
         members: Sequence[MemberFacts] = ()
         if partitions or awaits is not None or returns:
-            members = [_member(each, now) for each in group.members.values()]
+            members = [_member(group, each, now) for each in group.members.values()]
         return GroupFacts(
             group=group.group_id,
             state=group.state.value,
@@ -230,13 +230,14 @@ class GroupLooks:
         return found
 
 
-def _member(member: MemberView, now: Now) -> MemberFacts:
+def _member(group: GroupView, member: MemberView, now: Now) -> MemberFacts:
     return MemberFacts(
         member.member_id,
         member.group_instance_id,
         member.client_id,
         member.client_host,
         silent_ms(member, now),
+        is_heard(group, member, now),
         member.session_timeout_ms,
     )
 

@@ -164,6 +164,16 @@ def test_of_one_that_was_not_heard_of_since_it_is_told_for_how_long_and_until_wh
     assert found.words == "nothing was heard of it for 2.5 s; its session ends in 7.5 s"
 
 
+def test_one_that_was_heard_of_since_and_then_no_more_is_silent() -> None:
+    driver, a = preparing()
+    driver.mono_ms += 2000
+    driver.handle(heartbeat("beat", a, 2))
+    driver.mono_ms += 5001
+    found = awaited(driver.shard.view.groups["g"], a, driver.now)
+    assert (found.sign, found.silent_ms) == (Sign.SILENT, 5001)
+    assert found.words == "nothing was heard of it for 5.0 s; its session ends in 5.0 s"
+
+
 def test_of_one_that_was_given_an_id_and_of_one_that_is_gone() -> None:
     driver, _ = preparing()
     driver.handle(join("m", member_id_required=True))

@@ -27,7 +27,8 @@ def member(name: str = "m1", silent_s: float | None = 1.6, **fields: Any) -> Mem
     """A member with a session timeout of 45 s."""
     silent_ms = None if silent_s is None else round(silent_s * 1000)
     fields = {"client": "app", "host": "/10.0.0.7", "session_timeout_ms": 45_000, **fields}
-    return MemberFacts(name, silent_ms=silent_ms, **fields)
+    is_heard = silent_s is None or silent_s < 15
+    return MemberFacts(name, silent_ms=silent_ms, is_heard=is_heard, **fields)
 
 
 def at(
