@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from cli.client.cluster import Cluster, Connection
+from cli.client.cluster import Cluster, Connection, is_port
 from cli.client.configs import BROKER_RESOURCE, Entry, Resource, describe
 from cli.clock import Deadline
 from cli.errors import REFUSED, UNREACHABLE, USAGE, CommandError
@@ -138,7 +138,7 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
     told = settings[_ADVERTISED]["value"] if _ADVERTISED in settings else wanted
     there = f"{what} needs Muster's HTTP, and the Muster at {broker.address}"
     host, _, port = told.rpartition(":")
-    if not port.isdigit():
+    if not is_port(port):
         why = f"{wanted} was taken when it started" if wanted != told else f"{_LISTENER} is {told}"
         raise CommandError(
             f"{there} serves none ({why}); start it with `muster serve --http HOST:PORT`",
@@ -276,7 +276,7 @@ class Api:
 
 def _host_and_port(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
-    if not colon or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65536:
+    if not colon or not is_port(port):
         raise CommandError(f"--http {address}: write it as HOST:PORT", USAGE)
     return host.strip("[]"), int(port)
 

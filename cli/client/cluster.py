@@ -34,9 +34,15 @@ def parse_address(text: str) -> tuple[str, int]:
     if not colon or text.endswith("]"):
         host, port = text.strip(), "9092"
     host = host.strip("[]")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise CommandError(f"--bootstrap {text}: write it as HOST:PORT, such as 127.0.0.1:9092", 2)
+    if not host or not is_port(port):
+        sentence = f"--bootstrap {text:.100}: write it as HOST:PORT, such as 127.0.0.1:9092"
+        raise CommandError(sentence, USAGE)
     return host, int(port)
+
+
+def is_port(text: str) -> bool:
+    """Whether it is a port: ``int`` alone takes neither ``²``, a digit too, nor 5,000 digits."""
+    return text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 65536
 
 
 class Connection:

@@ -38,7 +38,10 @@ def test_addresses() -> None:
     assert parse_address("[::1]") == ("::1", 9092)
 
 
-@pytest.mark.parametrize("text", ["", ":9092", "host:port", "host:0", "host:70000"])
+@pytest.mark.parametrize(
+    "text",
+    ["", ":9092", "host:port", "host:0", "host:70000", "host:²", "host:" + "9" * 5000],
+)
 def test_addresses_that_are_none(text: str) -> None:
     with pytest.raises(CommandError, match="HOST:PORT"):
         parse_address(text)
