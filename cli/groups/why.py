@@ -239,6 +239,6 @@ def _moved(moved: Value) -> str:
     more = f" and {moved['offsets'] - 1} more" if moved["offsets"] > 1 else ""
     who = moved["member"] or moved["client"] or "somebody"
     return (
-        f"{instant(moved['at_ms'])}  {who} from {moved['host']} moved {one['topic']}-"
+        f"{instant(moved['at_ms'])}  {who} from {moved['host']} moved {one['topic']}:"
         f"{one['partition']} back from {one['from']} to {one['to']}{more}{_mark(moved)}"
     )

@@ -45,7 +45,7 @@ class Key(NamedTuple):
         return self.topic, self.partition
 
     def __str__(self) -> str:
-        return f"{self.group}, {self.topic}-{self.partition}"
+        return f"{self.group}, {self.topic}:{self.partition}"
 
 
 Log = tuple[str, int]
@@ -110,7 +110,7 @@ def step(
             reread, skipped = max(0, there - then), max(0, then - there)
         if not bounds.first <= after.offset <= bounds.end:
             notes.append(
-                f"outside {key.topic}-{key.partition}, which has offsets"
+                f"outside {key.topic}:{key.partition}, which has offsets"
                 f" {bounds.first} to {bounds.end}"
             )
     return Step(key, before, after, reread, skipped, "; ".join(notes) or None)

@@ -88,7 +88,7 @@ def end_offsets(view: ClusterView, topics: Sequence[str]) -> dict[str, dict[int,
         for partition, leader in view.leaders[topic].items():
             if leader not in view.brokers:
                 raise PipelineError(
-                    f"{topic}-{partition} has no leader now: try again when its brokers are back"
+                    f"{topic}:{partition} has no leader now: try again when its brokers are back"
                 )
             by_leader.setdefault(leader, {}).setdefault(topic, []).append(partition)
     ends: dict[str, dict[int, int]] = {topic: {} for topic in topics}
@@ -99,7 +99,7 @@ def end_offsets(view: ClusterView, topics: Sequence[str]) -> dict[str, dict[int,
             for found in topic["partitions"]:
                 if found["error_code"]:
                     raise PipelineError(
-                        f"the end of {topic['name']}-{found['partition_index']} is not known:"
+                        f"the end of {topic['name']}:{found['partition_index']} is not known:"
                         f" {NAMES.get(found['error_code'], found['error_code'])}"
                     )
                 ends[topic["name"]][found["partition_index"]] = found["offset"]

@@ -46,9 +46,9 @@ def plan_of(*steps: Step) -> Plan:
         (40, 90, 0, 50, None),
         (None, 40, None, None, None),
         (90, None, None, None, None),
-        (90, 4, 80, 0, "outside orders-0, which has offsets 10 to 100"),
+        (90, 4, 80, 0, "outside orders:0, which has offsets 10 to 100"),
         (120, 90, 10, 0, None),
-        (90, 120, 0, 10, "outside orders-0, which has offsets 10 to 100"),
+        (90, 120, 0, 10, "outside orders:0, which has offsets 10 to 100"),
     ],
 )
 def test_a_step_counts_the_records_that_the_log_still_has(
@@ -261,5 +261,5 @@ def test_only_what_differs_is_committed_and_what_can_not_be_is_told() -> None:
     [moved] = made.steps
     assert moved == Step(KEY, Position(20), Position(17, "mine"), 3, 0, "40 at the source")
     assert made.same == 1
-    assert made.left == ("billing, gone-0: the target has no such partition",)
+    assert made.left == ("billing, gone:0: the target has no such partition",)
     assert replicate.plan_replication({}, {}, {}).steps == ()

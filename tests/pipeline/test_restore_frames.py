@@ -161,8 +161,8 @@ def test_what_the_history_does_not_know_stays_unless_told_otherwise() -> None:
     made = plan_restore(was, now, BOUNDS)
     assert made.steps == ()
     assert [sentence.partition(":")[0] for sentence in made.left] == [
-        "billing, orders-1",
-        "billing, orders-2",
+        "billing, orders:1",
+        "billing, orders:2",
     ]
     deleted = plan_restore(was, now, BOUNDS, delete_unknown=True)
     assert [(s.key, s.after) for s in deleted.steps] == [(unknown, None), (unseen, None)]
@@ -172,7 +172,7 @@ def test_what_lies_outside_its_log_is_noted_or_moved_inside() -> None:
     bounds = {KEY.log: Bounds(50, 100)}
     [noted] = plan_restore({KEY: then(40)}, {KEY: Position(90)}, bounds).steps
     assert (noted.after, noted.reread) == (Position(40), 40)
-    assert noted.note == "outside orders-0, which has offsets 50 to 100"
+    assert noted.note == "outside orders:0, which has offsets 50 to 100"
     [moved] = plan_restore({KEY: then(40)}, {KEY: Position(90)}, bounds, clamp=True).steps
     assert (moved.after, moved.note) == (Position(50), "40 then, moved to the log's nearer end")
 
@@ -180,7 +180,7 @@ def test_what_lies_outside_its_log_is_noted_or_moved_inside() -> None:
 def test_a_partition_that_is_gone_is_told_and_left() -> None:
     made = plan_restore({KEY: then(40)}, {}, {})
     assert made.steps == ()
-    assert made.left == ("billing, orders-0: left out at 40, the cluster has no such partition",)
+    assert made.left == ("billing, orders:0: left out at 40, the cluster has no such partition",)
 
 
 def test_a_time_before_everything_is_refused() -> None:

@@ -189,7 +189,7 @@ def test_what_is_no_rebalance_stands_where_it_happened() -> None:
     assert lines[2].endswith(f"left: bye, last heard at {instant(NOW_MS - 10_000)}")
     assert lines[5:] == [
         f"{instant(NOW_MS + 2000)}  something happened  [kept]",
-        f"{instant(NOW_MS + 3000)}  reset from /10.0.0.9 moved t-1 back from 9 to 0 and 1 more"
+        f"{instant(NOW_MS + 3000)}  reset from /10.0.0.9 moved t:1 back from 9 to 0 and 1 more"
         "  [kept]",
         f"2 commits refused with ILLEGAL_GENERATION, the last at {instant(NOW_MS)}:"
         " b-2 from /10.0.0.1, late",

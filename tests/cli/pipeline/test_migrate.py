@@ -120,14 +120,14 @@ def test_an_offset_goes_backwards_only_when_told_to_and_undo_puts_all_back(scene
 
     left = scene.migrate(*source, scene.name, "--execute", "--plan", "first.json")
     assert left.code == 0
-    assert f"{scene.name}, {scene.name}-0: stays at 90, past 41 at the source" in left.err
+    assert f"{scene.name}, {scene.name}:0: stays at 90, past 41 at the source" in left.err
     assert scene.new() == {0: 90, 1: 7}
 
     told = scene.migrate(*source, "--backwards", "--execute", "--plan", "back.json", "--json")
     assert told.code == 0
     assert told.json["executed"] is True
     assert [(c["before"], c["after"], c["note"]) for c in told.json["changes"]] == [
-        (90, 41, f"goes backwards; outside {scene.name}-0, which has offsets 0 to 0")
+        (90, 41, f"goes backwards; outside {scene.name}:0, which has offsets 0 to 0")
     ]
     assert scene.new() == {0: 41, 1: 7}
 
