@@ -72,14 +72,14 @@ def show_table(
         say(empty)
         return
     if title:
-        say(safe(title))
+        say(title)
     fits = sys.stdout.isatty() and not wide
     lines = laid_out(rows, columns, terminal_width() if fits else None, every_column=bool(wide))
     if sys.stdout.isatty():
         Console(highlight=False).print(_styled(lines, header_alone=True), soft_wrap=True)
     else:
-        say("\n".join(lines.header))
-    say("\n".join(lines.body))
+        _print(lines.header)
+    _print(lines.body)
     if lines.left_out:
         say(_left_out(lines, "a wider terminal or a pipe" if wide is None else "--wide"))
 
@@ -142,5 +142,10 @@ def warn(sentence: str) -> None:
 
 
 def say(sentence: str) -> None:
-    """Print one plain line."""
-    write(f"{sentence}\n")
+    """Print one plain line, in which what a terminal would obey is escaped."""
+    _print([safe(sentence)])
+
+
+def _print(lines: Iterable[str]) -> None:
+    """Print lines that are safe already."""
+    write("\n".join(lines) + "\n")

@@ -15,6 +15,7 @@ import typer
 
 from cli import output
 from cli.errors import USAGE, CommandError
+from cli.names import safe
 from cli.times import instant
 
 DryRun = Annotated[
@@ -68,7 +69,7 @@ class Plan(NamedTuple):
                 " or --dry-run to preview",
                 USAGE,
             )
-        return typer.confirm(question, default=False)
+        return typer.confirm(safe(question), default=False)
 
 
 def show_json(rows: Sequence[output.Row], executed: bool, as_of_ms: int | None = None) -> None:

@@ -322,7 +322,8 @@ def _shown(view: Value) -> Value:
 
 
 def _print(view: Value, wide: bool) -> None:
-    output.say(_head(view))
+    for line in _head(view).splitlines():
+        output.say(line)
     shown = _shown(view)
     for name, columns in _TABLES.items():
         output.say("")

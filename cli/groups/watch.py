@@ -206,7 +206,7 @@ def _one(view: Value, width: int | None) -> list[Text]:
     return [
         *(Text(safe(line)) for line in lines),
         _table(numbered(rows, rows), _MEMBERS, width) if rows else Text("No members"),
-        *(Text(line) for line in journal),
+        *(Text(safe(line)) for line in journal),
     ]
 
 

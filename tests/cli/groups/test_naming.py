@@ -138,3 +138,16 @@ def test_a_share_group_is_told_to_be_one(at: Broker, name: str) -> None:
 
 def test_states_are_spelled_as_anybody_spells_them() -> None:
     assert states_named([state.lower() for state in STATES]) == list(STATES)
+
+
+@pytest.mark.interop
+def test_a_name_that_a_terminal_would_obey_is_escaped_in_every_line(at: Broker, name: str) -> None:
+    group = f"\x1b[31m{name}\n"
+    Cluster(at.bootstrap).create_topic(name, 1)
+    line = ("offsets", "set", group, f"{name}:0=0", "--execute")
+    until("the group has offsets", lambda: run(*line).code == 0)
+
+    for words in (("groups", "describe", group), ("groups", "delete", group, "--execute")):
+        ran = run(*words)
+        assert f"\\x1b[31m{name}\\n" in ran.out
+        assert "\x1b" not in ran.out
