@@ -160,7 +160,7 @@ def test_what_the_history_does_not_know_stays_unless_told_otherwise() -> None:
     now = {KEY: Position(40), unknown: Position(9), unseen: Position(8)}
     made = plan_restore(was, now, BOUNDS)
     assert made.steps == ()
-    assert [sentence.partition(":")[0] for sentence in made.left] == [
+    assert [sentence.partition(": ")[0] for sentence in made.left] == [
         "billing, orders:1",
         "billing, orders:2",
     ]
