@@ -140,12 +140,15 @@ class _Rules:
 
     def _returns_allowed(self, returned: ReturnFacts) -> int:
         """Members that look like one client come back once each when they are restarted in turn."""
-        alike = sum(
-            each.client == returned.client and each.host == returned.host
-            for each in self.facts.members
-        )
         least = self.thresholds.flapping_returns
-        return max(least, 2 * alike) if returned.has_new_id else least
+        if not returned.has_new_id:
+            return least
+        return max(least, 2 * self._members_of[returned.client, returned.host])
+
+    @cached_property
+    def _members_of(self) -> Counter[tuple[str | None, str | None]]:
+        """How many members each client has, by client id and host."""
+        return Counter([(each.client, each.host) for each in self.facts.members])
 
     # -- reading
 

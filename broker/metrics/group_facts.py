@@ -1,7 +1,7 @@
 """The facts by which a group is judged, gathered from its shard, the logs, and what is remembered.
 
-A look at a group goes in steps of at most BLOCK partitions or one member, so that its caller can
-give others their turn between two of them.
+A look at a group goes in steps of at most BLOCK partitions or members, or the assignment of one, so
+that its caller can give others their turn between two of them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class GroupLooks:
         read = self._all_read(hosted, group, lagging_ms, now)
         if read is not None:
             yield read
-            return self._group(group, [], now)._replace(all_read=read)
+            facts = yield from self._group(group, [], now)
+            return facts._replace(all_read=read)
         owners = yield from self._owners(group)
         partitions: list[PartitionFacts] = []
         looks: dict[str, Look] = {}
@@ -83,7 +84,7 @@ class GroupLooks:
                 partitions += [_without_commit(found, partition) for partition in block]
                 yield len(block)
         self.progress.keep(group_id, looks, group.generation_id)
-        return self._group(group, partitions, now)
+        return (yield from self._group(group, partitions, now))
 
     def _note_pause(self, now: Now) -> None:
         """While the broker, or its machine, stood, nobody could make progress (law 9)."""
@@ -193,16 +194,21 @@ class GroupLooks:
 
     def _group(
         self, group: GroupView, partitions: Sequence[PartitionFacts], now: Now
-    ) -> GroupFacts:
+    ) -> Generator[int, None, GroupFacts]:
+        """What is known of it beside its partitions, step by step."""
         journal = self._journal.group(group.group_id)
         losses = [
             each for each in (() if journal is None else journal.rebalances) if each.cause in LOSSES
         ]
         awaits = _awaits(group, now)
         returns = () if journal is None else self._returns(journal, now)
-        members: Sequence[MemberFacts] = ()
+        members: list[MemberFacts] = []
         if partitions or awaits is not None or returns:
-            members = [_member(group, each, now) for each in group.members.values()]
+            there = list(group.members.values())
+            for first in range(0, len(there), BLOCK):
+                block = there[first : first + BLOCK]
+                members += [_member(group, each, now) for each in block]
+                yield len(block)
         return GroupFacts(
             group=group.group_id,
             state=group.state.value,

@@ -621,6 +621,22 @@ async def test_no_step_looks_at_more_than_a_block(tmp_path: Path) -> None:
             assert sum(steps) >= count
 
 
+async def test_a_step_takes_a_block_of_members(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with trial_of(tmp_path) as trial:
+        await trial.join(0)
+        trial.produce(5)
+        hosted = trial.broker.groups.hosted_for(GROUP)
+        assert hosted is not None
+        group = hosted.core.view.groups[GROUP]
+        [one] = group.members.values()
+        with monkeypatch.context() as patch:
+            patch.setattr(group, "members", {f"m-{each}": one for each in range(3 * BLOCK)})
+            steps = list(trial.broker.verdicts.looks.facts(hosted, group, 60_000))
+        assert steps.count(BLOCK) == 3
+
+
 async def test_a_large_group_is_judged_in_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
