@@ -34,14 +34,14 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_new(path: Path, text: str, option: str) -> None:
-    """Write a file that must not be there yet, down to the disk; ``option`` names it."""
+    """Write a file that must not be there yet, down to the disk; ``option`` is what names it."""
     try:
         with path.open("x") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
-        raise CommandError(f"{path} exists already: name another with {option}", USAGE) from None
+        raise CommandError(f"{path} exists already: choose another {option}", USAGE) from None
     except OSError as error:
         raise not_written(path, error) from None
 

@@ -56,7 +56,7 @@ def show(file: File, edited: Edited = False, json: Json = False) -> None:
         output.show_json(_summary(backup))
         return
     when = instant(backup.taken_ms, to_the_ms=True)
-    output.say(f"{_counted(backup)}, saved from cluster {_named(backup)}, as of {when}")
+    output.say_folded(f"{_counted(backup)}, saved from cluster {_named(backup)}, as of {when}")
     rows: list[output.Row] = [
         {"topic": t.topic, "partitions": t.partitions, "settings": len(t.configs)}
         for t in backup.topics
@@ -99,17 +99,18 @@ def restore(
         columns = ["restores", "detail", "before", "after"]
         columns += ["note"] if any(row["note"] for row in rows) else []
         output.show_table(rows, columns, "Nothing to restore", going.title if rows else "")
-    if not rows or not going.goes_on(f"Restore {output.counted(len(rows), 'thing')}?"):
+    what = (
+        f"{output.counted(len(made.topics), 'topic')},"
+        f" {output.counted(sum(len(c.operations) for c in made.settings), 'setting')},"
+        f" {output.counted(len(made.offsets), 'offset')}"
+    )
+    if not rows or not going.goes_on(f"Restore {what}?"):
         return
     carry_out(cluster, made)
     if json:
         _show_json(backup, made, executed=True)
     else:
-        output.say(
-            f"Restored {output.counted(len(made.topics), 'topic')},"
-            f" {output.counted(sum(len(c.operations) for c in made.settings), 'setting')},"
-            f" {output.counted(len(made.offsets), 'offset')}"
-        )
+        output.say(f"Restored {what}")
 
 
 def _show_json(backup: Backup, made: Comparison, *, executed: bool) -> None:

@@ -68,7 +68,7 @@ def test_lost_offsets_and_settings_come_back(
     before = state(muster, group, name)
 
     assert "Wrote " in muster("backup", "create", file).out
-    assert "exists already" in muster("backup", "create", file, code=2).err
+    assert "exists already: choose another FILE" in muster("backup", "create", file, code=2).err
 
     muster("groups", "delete", group, "--execute")
     muster("configs", "set", "--topic", name, "--delete", "retention.ms")
@@ -77,7 +77,8 @@ def test_lost_offsets_and_settings_come_back(
     assert "nothing was restored: add --execute" in plan.err
     assert "GROUP_ID_NOT_FOUND" in muster("offsets", "get", group, code=1).err
 
-    muster("backup", "restore", file, "--execute")
+    done = muster("backup", "restore", file, "--execute")
+    assert "Restored 0 topics, 1 setting, 2 offsets" in done.out
     assert state(muster, group, name) == before
     assert "Nothing to restore" in muster("backup", "restore", file, "--execute").out
 
