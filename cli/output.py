@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from textwrap import wrap
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -144,6 +145,24 @@ def warn(sentence: str) -> None:
 def say(sentence: str) -> None:
     """Print one plain line, in which what a terminal would obey is escaped."""
     _print([safe(sentence)])
+
+
+def say_folded(sentence: str) -> None:
+    """Print a sentence, on a terminal folded between its words; a command to copy stays whole."""
+    text = safe(sentence)
+    if not sys.stdout.isatty() or text.lstrip().startswith("$ "):
+        _print([text])
+        return
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    _print(
+        wrap(
+            text,
+            terminal_width(),
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    )
 
 
 def _print(lines: Iterable[str]) -> None:

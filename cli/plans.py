@@ -57,7 +57,7 @@ class Plan(NamedTuple):
     def say_as_of(self, what: str) -> None:
         """Print the instant that the plan goes by: what was typed may have been meant otherwise."""
         if self.as_of_ms is not None:
-            output.say(f"{what} as of {instant(self.as_of_ms, to_the_ms=True)}")
+            output.say_folded(f"{what} as of {instant(self.as_of_ms, to_the_ms=True)}")
 
     def goes_on(self, question: str) -> bool:
         """Whether to do what was shown; ``question`` is put to a person at a terminal."""

@@ -87,7 +87,7 @@ def _show(look: Look, wide: bool) -> None:
         f"  coordinator {group.coordinator}"
     )
     for line in headline(told):
-        output.say(line)
+        output.say_folded(line)
     output.say("")
     shown = group.members if wide else numbered(group.members, group.members)
     nobody = "No members" if group.kind in (CLASSIC, CONSUMER) else _NOT_SHOWN.format(group.kind)

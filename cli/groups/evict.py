@@ -117,7 +117,7 @@ def _named(member: output.Row) -> str:
 def _show(group: Group, chosen: Sequence[output.Row], title: str, wide: bool) -> None:
     output.say(f"{group.group_id}  {group.state}  members {len(group.members)}")
     output.show_table(chosen, _COLUMNS, "", title, wide=wide)
-    output.say(_THEN.format(them="them" if len(chosen) > 1 else "it"))
+    output.say_folded(_THEN.format(them="them" if len(chosen) > 1 else "it"))
 
 
 def _show_json(group: str, rows: Sequence[output.Row], executed: bool) -> None:

@@ -59,7 +59,7 @@ def why(
         output.show_json(journal)
         return
     for line in story(journal):
-        output.say(line)
+        output.say_folded(line)
 
 
 def story(journal: Value) -> list[str]:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from cli import output
 from cli.layout import Column, laid_out, shortened, shown
 
 ROWS = [
@@ -127,3 +128,29 @@ def test_a_shortened_name_fits_and_keeps_its_ends(text: str, width: int) -> None
     if cut != text and width > 4 and text.isascii():
         assert text.endswith(cut.rpartition("…")[2])
         assert text.startswith(cut.partition("…")[0])
+
+
+@pytest.mark.parametrize(
+    ("on_terminal", "printed"),
+    [
+        (
+            True,
+            "    see the retention of\n      orders\n    $ muster groups reset g --to-latest\n",
+        ),
+        (False, "    see the retention of orders\n    $ muster groups reset g --to-latest\n"),
+    ],
+)
+def test_sentences_are_folded_on_a_terminal_and_commands_to_copy_never(
+    on_terminal: bool,
+    printed: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: on_terminal)
+    monkeypatch.setenv("COLUMNS", "24")
+    for line in (
+        "    see the retention of orders",
+        "    $ muster groups reset g --to-latest",
+    ):
+        output.say_folded(line)
+    assert capsys.readouterr().out == printed
