@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli import output, streams
-from cli.backup.file import Backup, from_text, to_text
+from cli.backup.file import Backup, from_text, of_groups, to_text
 from cli.backup.restoring import Comparison, carry_out, compare
 from cli.backup.taking import take
 from cli.client.cluster import Cluster
@@ -76,6 +76,15 @@ def restore(
         bool,
         typer.Option("--outside-logs", help="Restore offsets for which the log has no record too."),
     ] = False,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group",
+            "-g",
+            metavar="GROUP",
+            help="Of the groups restore only this one; * stands for anything; repeatable.",
+        ),
+    ] = None,
     edited: Edited = False,
     dry_run: DryRun = False,
     execute: Execute = False,
@@ -85,6 +94,8 @@ def restore(
 ) -> None:
     """Bring back what is missing or other than in a backup; shows the plan first."""
     backup = _read(file, edited)
+    if group:
+        backup = of_groups(backup, group)
     going = Plan(dry_run, execute, json, "restored", backup.taken_ms).checked()
     cluster = Cluster(bootstrap, timeout_s=timeout)
     made = compare(cluster, backup, outside_logs=outside_logs)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cli.errors import USAGE, CommandError
 from cli.offsets import files as offset_files
+from cli.patterns import chosen, nearest
 from cli.times import instant
 
 VERSION = 1
@@ -40,6 +41,16 @@ class Backup:
     brokers: dict[int | None, dict[str, str]] = field(default_factory=dict)
     """Settings changed at run time, by broker; None for those of every broker."""
     groups: offset_files.Groups = field(default_factory=dict)
+
+
+def of_groups(backup: Backup, wanted: Sequence[str]) -> Backup:
+    """The backup with these groups alone; CommandError for one that it does not have."""
+    names, missing = chosen(wanted, backup.groups)
+    if missing:
+        like = nearest(missing, backup.groups)
+        meant = "" if like is None else f"; did you mean {like}?"
+        raise CommandError(f"the backup has no group {missing[0]}{meant}")
+    return replace(backup, groups={name: backup.groups[name] for name in names})
 
 
 def to_text(backup: Backup) -> str:

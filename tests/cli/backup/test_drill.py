@@ -115,16 +115,20 @@ def test_a_group_with_members_is_not_overwritten(
     asked.create_topic(name, 1)
     Feed(cluster.bootstrap, name, 1).send(5)
     muster("offsets", "set", name, f"{name}:0=2", "--execute")
+    other = f"{name}-other"
+    muster("offsets", "set", other, f"{name}:0=4", "--execute")
     muster("backup", "create", file)
     muster("offsets", "set", name, f"{name}:0=3", "--execute")
+    muster("groups", "delete", other, "--execute")
 
     with Group("confluent", cluster.bootstrap, name, topics=[name]) as group:
         group.start("a")
         group.balanced(asked, 1)
         refused = muster("backup", "restore", file, "--execute", code=1)
+        muster("backup", "restore", file, "--group", other, "--execute")
     assert "NON_EMPTY_GROUP" in refused.err
-    [row] = muster("offsets", "get", name, "--json").json
-    assert row["offset"] == 3
+    offsets = {each: muster("offsets", "get", each, "--json").json for each in (name, other)}
+    assert [[row["offset"] for row in rows] for rows in offsets.values()] == [[3], [4]]
 
 
 def test_a_backup_is_shown_without_a_broker(muster: Muster, name: str, tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cli.backup.file import Backup, SavedTopic, from_text, to_text
+from cli.backup.file import Backup, SavedTopic, from_text, of_groups, to_text
 from cli.client.group_reads import Committed
 from cli.errors import CommandError
 from cli.offsets import files as offset_files
@@ -25,6 +26,14 @@ BACKUP = Backup(
 
 def test_a_backup_is_read_as_it_was_written() -> None:
     assert from_text(to_text(BACKUP), "f") == BACKUP
+
+
+def test_groups_of_a_backup_are_taken_by_name() -> None:
+    more = replace(BACKUP, groups=BACKUP.groups | {"mail": {}, "mailer": {}})
+    assert of_groups(more, ["billing"]) == BACKUP
+    assert list(of_groups(more, ["mail*"]).groups) == ["mail", "mailer"]
+    with pytest.raises(CommandError, match=r"no group biling; did you mean billing\?"):
+        of_groups(more, ["biling"])
 
 
 def test_offsets_import_reads_a_backup() -> None:
