@@ -102,10 +102,13 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
         sentence += _sign(known, "sync" if is_sync else "rejoin")
     if len(awaits.members) > 1:
         sentence += f" (one of {len(awaits.members)} that are awaited)"
-    advice = (
-        "see what that process does: its poll loop stands; evict it, and the others go on without"
-        " it"
-    )
+    if known is None:  # what is not a member yet can't be evicted
+        advice = "its client went away before it had joined; the group waits no longer than that"
+        return sentence, advice, command("groups why", facts.group)
+    process = "see what that process does: its poll loop stands"
+    if not known.is_heard:
+        process = "see whether that process lives and reaches the broker"
+    advice = f"{process}; evict it, and the others go on without it"
     return sentence, advice, _evict(facts, known, mark.member_id)
 
 

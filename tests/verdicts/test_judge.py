@@ -267,6 +267,7 @@ COMMANDS = [
         joining("m2", for_s=10, members=(member("m2", instance="a b"),)),
         "muster groups evict billing --instance='a b' --execute",
     ),
+    (joining("m7", for_s=20, members=TWO), "muster groups why billing"),
     (stable(at(0, 5, 9, stands=31)), "muster groups evict billing m1 --execute"),
     (
         stable(at(0, 5, 9, stands=31, moved=40), at(1, 9, 9, moved=5)),
@@ -289,6 +290,21 @@ COMMANDS = [
         "muster groups evict --execute -- -all m2",
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "advice"),
+    [
+        (2, "see what that process does: its poll loop stands; evict it"),
+        (30, "see whether that process lives and reaches the broker; evict it"),
+    ],
+)
+def test_a_loop_is_said_to_stand_only_of_a_member_that_heartbeats(
+    silent_s: float, advice: str
+) -> None:
+    facts = joining("m2", for_s=20, members=(member(), member("m2", silent_s=silent_s)))
+
+    assert (judged(facts).worst.advice or "").startswith(advice)
 
 
 @pytest.mark.parametrize(("facts", "command"), COMMANDS)
