@@ -241,7 +241,7 @@ def named(member: MemberFacts) -> str:
     name = member.member
     if member.instance is not None:
         name = f"{member.instance} ({member.member})"
-    return name if member.host is None else f"{name} on {member.host.removeprefix('/')}"
+    return name if member.host is None else f"{name} on {member.host.rpartition('/')[2]}"
 
 
 def _sign(member: MemberFacts, omits: str) -> str:

@@ -322,6 +322,12 @@ def test_a_group_of_no_members_may_be_reset_at_once_and_others_are_stopped_befor
     assert judged(stable(outside)).worst.advice.endswith("with the members of the group stopped")
 
 
+@pytest.mark.parametrize("host", ["10.0.0.7", "/10.0.0.7", "node-7/10.0.0.7"])
+def test_hosts_have_one_spelling_in_sentences(host: str) -> None:
+    facts = stable(at(0, 5, 9, stands=40), members=(member(host=host),))
+    assert "m1 on 10.0.0.7 owns it" in judged(facts).worst.sentence
+
+
 def test_a_finding_names_whom_and_what_it_is_about() -> None:
     worst = judged(stable(at(0, 5, 9, stands=31))).worst
 
