@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from cli.client.cluster import Cluster, Connection, is_port
 from cli.client.configs import BROKER_RESOURCE, Entry, Resource, describe
 from cli.clock import Deadline
 from cli.errors import REFUSED, UNREACHABLE, USAGE, CommandError
 from cli.names import with_plain_hosts
+from cli.patterns import nearest
 
 Value = dict[str, Any]
 
@@ -236,8 +237,19 @@ class Api:
         if status == 200 and isinstance(value, dict):
             return value
         if isinstance(value, dict) and isinstance(value.get("error"), str):
-            raise CommandError(_HINT.sub(_as_commands, value["error"]), REFUSED)
+            raise self._refused(value["error"], path, deadline)
         raise self._no_muster(status)
+
+    def _refused(self, sentence: str, path: str, deadline: Deadline) -> CommandError:
+        """The error for what is not there, with the name that was meant where one is alike."""
+        told = _HINT.sub(_as_commands, sentence)
+        hint = _HINT.search(sentence)
+        if hint is not None:
+            nouns, name = hint[1], unquote(path.split("/")[3])
+            rows = self._json(f"/api/{nouns}", {}, deadline)[nouns]
+            meant = nearest([name], [row[nouns.removesuffix("s")] for row in rows])
+            told += f"; did you mean {meant}?" if meant else ""
+        return CommandError(told, REFUSED)
 
     def _no_muster(self, status: int) -> CommandError:
         return CommandError(

@@ -14,6 +14,7 @@ from typing import Any
 
 from cli import clock
 from cli.errors import UNREACHABLE, USAGE, CommandError, refused
+from cli.patterns import nearest
 from protocol import errors, headers
 from protocol.messages import BY_NAME
 from protocol.schema import Api
@@ -248,8 +249,18 @@ class Cluster:
         answer = self.metadata(topics)
         for topic in answer["topics"]:
             if topic["error_code"] and topics is not None:
-                raise refused(f"topic {topic['name']}", topic["error_code"])
+                raise self.refused_topic(topic)
         return self.leaders_in(answer)
+
+    def refused_topic(self, topic: Value) -> CommandError:
+        """The error for a topic of an answer to Metadata, with one that is there and much like it.
+
+        All topics are asked for then.
+        """
+        name = topic["name"]
+        there = {each["name"] for each in self.metadata(None)["topics"]}
+        meant = None if name in there else nearest([name], there)
+        return refused(f"topic {name}", topic["error_code"], meant=meant)
 
     def leaders_in(self, answer: Value) -> dict[tuple[str, int], Connection]:
         """The same from an answer to Metadata; nothing of a topic that has an error there."""

@@ -46,7 +46,7 @@ class Producer:
         answer = self.cluster.metadata([self.topic])
         [found] = answer["topics"]
         if found["error_code"]:
-            raise refused(f"topic {self.topic}", found["error_code"])
+            raise self.cluster.refused_topic(found)
         self._partitions = sorted(each["partition_index"] for each in found["partitions"])
         self._leaders = {p: leader for (_, p), leader in self.cluster.leaders_in(answer).items()}
 

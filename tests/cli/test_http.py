@@ -320,6 +320,7 @@ def test_of_two_musters_with_a_group_of_one_name_the_one_that_was_named_answers(
         off = [run(*words, "-b", silent.bootstrap) for words in COMMANDS]
         given = run("groups", "why", "billing", "-b", theirs.bootstrap, "--http", their_http)
         none = run("groups", "why", "nobody", "-b", ours.bootstrap)
+        slip = run("groups", "why", "biling", "-b", ours.bootstrap)
 
     assert [len(rows) for rows in listed] == [1, 2]
     assert [[row["lag"] for row in rows] for rows in lags] == [[1], [0]]
@@ -332,6 +333,7 @@ def test_of_two_musters_with_a_group_of_one_name_the_one_that_was_named_answers(
     assert none.err == (
         "muster: group nobody: there is none; `muster groups list` shows all groups\n"
     )
+    assert slip.err.endswith("shows all groups; did you mean billing?\n")
 
 
 def theirs_http(broker: Broker) -> str:

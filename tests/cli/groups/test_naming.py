@@ -151,3 +151,12 @@ def test_a_name_that_a_terminal_would_obey_is_escaped_in_every_line(at: Broker, 
         ran = run(*words)
         assert f"\\x1b[31m{name}\\n" in ran.out
         assert "\x1b" not in ran.out
+
+
+@pytest.mark.interop
+@pytest.mark.usefixtures("groups")
+def test_a_topic_that_is_misspelled_is_told_with_the_one_that_was_meant(name: str) -> None:
+    for words in (("produce", f"{name}x", "-v", "1"), ("topics", "grow", f"{name}x", "-p", "9")):
+        ran = run(*words)
+        assert (ran.code, ran.out) == (REFUSED, "")
+        assert ran.err.endswith(f"; did you mean {name}?\n")
