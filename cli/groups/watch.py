@@ -191,7 +191,7 @@ def _table(rows: Sequence[Value], columns: Columns, width: int | None) -> Text:
 def _one(view: Value, width: int | None) -> list[Text]:
     lines = [
         f"{safe(view['group'])}  {view['state']}  generation {view['generation']}"
-        f"  lag {view['lag']}  {view['verdict']}"
+        f"  lag {'-' if view['lag'] is None else view['lag']}  {view['verdict']}"
     ]
     lines += told(view["findings"][:_FINDINGS])
     members = view["members"]
