@@ -26,6 +26,14 @@ def nearest(missing: Sequence[str], known: Collection[str]) -> str | None:
     return next(iter(get_close_matches(plain[0], known, 1, 0.75)), None) if plain else None
 
 
+def spelled(missing: Sequence[str], noun: str) -> str:
+    """What is not there, for an error: ``group a, b and groups like x*``."""
+    plain = ", ".join(name for name in missing if not is_pattern(name))
+    patterns = ", ".join(name for name in missing if is_pattern(name))
+    parts = [f"{noun} {plain}" if plain else "", f"{noun}s like {patterns}" if patterns else ""]
+    return " and ".join(filter(None, parts))
+
+
 def chosen(wanted: Sequence[str], known: Collection[str], hidden: Collection[str] = ()) -> Chosen:
     """The known names that are wanted; a pattern chooses none that is ``hidden``.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cli.client.cluster import Cluster
 from cli.client.group_reads import GONE_STATES, SHARE, list_groups
 from cli.errors import USAGE, CommandError, refused
-from cli.patterns import chosen, is_pattern, nearest
+from cli.patterns import chosen, is_pattern, nearest, spelled
 from protocol.errors import GROUP_ID_NOT_FOUND
 
 STATES = (
@@ -46,13 +46,9 @@ def named_groups(
         ]
     names, missing = chosen(wanted or (), [row["group"] for row in rows])
     if missing:
-        plain = ", ".join(name for name in missing if not is_pattern(name))
-        patterns = ", ".join(name for name in missing if is_pattern(name))
-        parts = [f"group {plain}" if plain else "", f"groups like {patterns}" if patterns else ""]
         nothing = f"; nothing was {done}" if done else ""
-        what = " and ".join(filter(None, parts))
         meant = nearest(missing, [row["group"] for row in rows])
-        raise refused(what, GROUP_ID_NOT_FOUND, f"not there{nothing}", meant)
+        raise refused(spelled(missing, "group"), GROUP_ID_NOT_FOUND, f"not there{nothing}", meant)
     return names
 
 

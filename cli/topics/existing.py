@@ -9,7 +9,7 @@ from cli.client.offsets_at import Partition
 from cli.errors import refused
 from cli.names import parse_partitions
 from cli.offsets.changes import no_partition
-from cli.patterns import chosen, is_pattern, nearest
+from cli.patterns import chosen, nearest, spelled
 from protocol.errors import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -32,12 +32,8 @@ def existing(
     hidden = () if internal else [name for name, topic in found.items() if topic["is_internal"]]
     names, missing = chosen(wanted, found, hidden)
     if missing and not fine:
-        plain = ", ".join(name for name in missing if not is_pattern(name))
-        patterns = ", ".join(name for name in missing if is_pattern(name))
-        parts = [f"topic {plain}" if plain else "", f"topics like {patterns}" if patterns else ""]
         nothing = f"; nothing was {done}" if done and len(wanted) > 1 else ""
-        what = " and ".join(filter(None, parts))
-        meant = nearest(missing, found)
+        what, meant = spelled(missing, "topic"), nearest(missing, found)
         raise refused(what, UNKNOWN_TOPIC_OR_PARTITION, f"not there{nothing}", meant)
     return {**answer, "topics": [found[name] for name in names]}
 

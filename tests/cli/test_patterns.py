@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.patterns import chosen, is_pattern, nearest
+from cli.patterns import chosen, is_pattern, nearest, spelled
 
 KNOWN = ["orders", "test-a", "test-b", "tests", "[odd]", "__hidden"]
 
@@ -45,3 +45,8 @@ def test_a_plain_name_is_no_pattern() -> None:
 )
 def test_a_typo_is_met_with_the_name_that_is_like_it(missing: list[str], meant: str | None) -> None:
     assert nearest(missing, ["billing", "orders", "archive"]) == meant
+
+
+def test_what_is_not_there_is_said_names_first() -> None:
+    assert spelled(["a", "x*", "b"], "group") == "group a, b and groups like x*"
+    assert spelled(["x*", "y?"], "topic") == "topics like x*, y?"
