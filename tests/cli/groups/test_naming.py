@@ -118,6 +118,7 @@ def test_a_share_group_is_told_to_be_one(at: Broker, name: str) -> None:
         )
         return answer["error_code"] == 0
 
+    run("offsets", "get", name)  # whoever asks for a coordinator first has its topic made
     until("a share group has a member", joined)
     rows = {row["group"]: row for row in run("groups", "list", "--json").json}
     assert rows[name]["type"] == "share"
