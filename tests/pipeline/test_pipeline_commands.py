@@ -63,7 +63,7 @@ def test_following_takes_everything(words: list[str], says: str) -> None:
         (["commits", "--source", "kafka://x", "--out", "OUT"], 1, "is not an address"),
         (["commits", "--source", "HISTORY", "--out", "FILE"], 1, "is a file: name a folder"),
         (["commits", "--source", "HISTORY", "--out", "OUT", "--since", "noon"], 2, "--since noon"),
-        (["commits", "--source", "HISTORY", "--out", "OUT", "--partitions", "x"], 2, "0,1,5-7"),
+        (["commits", "--source", "HISTORY", "--out", "OUT", "--partitions", "x"], 2, "as 0-1,5"),
         (["commits", "--source", "HISTORY", "--out", "OUT", "--conf", "x=1"], 2, "spark.NAME"),
         (["restore", "--at", "2026-01-01"], 2, "name the groups"),
         (["restore", "g"], 2, "name the time"),
