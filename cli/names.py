@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cli.errors import USAGE, CommandError
+from verdicts.spelling import ranges
 
 MOST_PARTITIONS = 100_000
 """More than a topic has: a range that is longer is a slip."""
@@ -33,17 +34,6 @@ def safe(text: str) -> str:
 
 
 # ---------------------------------------------------------------------------------- partitions
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """Partitions of one topic: ``0-1,5``."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 def partitions_text(topic: str, numbers: Iterable[int]) -> str:
@@ -85,11 +75,6 @@ def _is_number(text: str) -> bool:
 
 
 # --------------------------------------------------------------------------- hosts and members
-
-
-def plain_host(host: str) -> str:
-    """A client's host as its address alone: Java writes ``/127.0.0.1`` or ``name/127.0.0.1``."""
-    return host.rpartition("/")[2]
 
 
 def with_plain_hosts(value: Any) -> Any:

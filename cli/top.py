@@ -24,7 +24,6 @@ from cli import clock, output
 from cli.errors import CommandError
 from cli.http import Api, api_at, group_path
 from cli.layout import Column, Columns
-from cli.names import plain_host
 from cli.options import (
     BOOTSTRAP,
     INT32,
@@ -40,6 +39,7 @@ from cli.options import (
 from cli.streams import follow
 from cli.times import instant
 from verdicts.names import Verdict
+from verdicts.spelling import plain_host
 
 Value = dict[str, Any]
 Partition = tuple[str, str]

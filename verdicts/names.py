@@ -31,4 +31,9 @@ class Verdict(StrEnum):
         return _RANKS[self]
 
 
+def rank_of(verdict: str | None) -> int:
+    """0 for the worst; what is not known comes last."""
+    return Verdict(verdict).rank if verdict else len(Verdict)
+
+
 _RANKS = {verdict: rank for rank, verdict in enumerate(Verdict)}

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from verdicts.facts import EMPTY, GroupFacts, MemberFacts, PartitionFacts
 from verdicts.findings import Finding, Mark
 from verdicts.names import Verdict
+from verdicts.spelling import plain_host, ranges
 
 _NAMED_TOPICS = 3
 
@@ -241,7 +242,7 @@ def named(member: MemberFacts) -> str:
     name = member.member
     if member.instance is not None:
         name = f"{member.instance} ({member.member})"
-    return name if member.host is None else f"{name} on {member.host.rpartition('/')[2]}"
+    return name if member.host is None else f"{name} on {plain_host(member.host)}"
 
 
 def _sign(member: MemberFacts, omits: str) -> str:
@@ -289,21 +290,11 @@ def spelled(partitions: Iterable[PartitionFacts]) -> str:
     topics: dict[str, list[int]] = {}
     for each in partitions:
         topics.setdefault(each.topic, []).append(each.partition)
-    listed = [f"{topic}:{_ranges(numbers)}" for topic, numbers in sorted(topics.items())]
+    listed = [f"{topic}:{ranges(numbers)}" for topic, numbers in sorted(topics.items())]
     more = len(listed) - _NAMED_TOPICS
     if more > 0:
         return f"{' '.join(listed[:_NAMED_TOPICS])} and {_count(more, 'more topic')}"
     return " ".join(listed)
-
-
-def _ranges(numbers: Iterable[int]) -> str:
-    found: list[list[int]] = []
-    for number in sorted(numbers):
-        if found and number <= found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return ",".join([str(low) if low == high else f"{low}-{high}" for low, high in found])
 
 
 def _stands(each: PartitionFacts, subject: str) -> str:

@@ -211,12 +211,19 @@ _UNHEARD: View = {"sign": None, "last_heard_ms": None, "words": None}
 
 
 def _named(group: GroupView | None, member_id: str) -> View:
+    """A member by its id, which may have gone."""
     member = None if group is None else group.members.get(member_id)
+    if member is None:
+        return {"member": member_id, "instance": None, "client": None, "host": None}
+    return _who(member)
+
+
+def _who(member: MemberView | Change | AssignedMember) -> View:
     return {
-        "member": member_id,
-        "instance": None if member is None else member.group_instance_id,
-        "client": None if member is None else member.client_id,
-        "host": None if member is None else member.client_host,
+        "member": member.member_id,
+        "instance": member.group_instance_id,
+        "client": member.client_id,
+        "host": member.client_host,
     }
 
 
@@ -286,10 +293,7 @@ def _rebalance(entry: Rebalance, group: GroupView | None, now: Now, *, is_runnin
 def _change(change: Change) -> View:
     return {
         "at_ms": change.at_ms,
-        "member": change.member_id,
-        "instance": change.group_instance_id,
-        "client": change.client_id,
-        "host": change.client_host,
+        **_who(change),
         "what": change.text,
         "same_client": (
             None
@@ -301,10 +305,7 @@ def _change(change: Change) -> View:
 
 def _assigned(protocol_type: str | None, member: AssignedMember) -> View:
     return {
-        "member": member.member_id,
-        "instance": member.group_instance_id,
-        "client": member.client_id,
-        "host": member.client_host,
+        **_who(member),
         **_owned(protocol_type, member.assignment),
     }
 

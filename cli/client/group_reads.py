@@ -13,10 +13,11 @@ from cli.client.at_once import Call, at_once
 from cli.client.cluster import Cluster, Connection, Value
 from cli.client.offsets_at import Partition
 from cli.errors import CommandError, check, refused
-from cli.names import owned, plain_host
+from cli.names import owned
 from cli.patterns import nearest
 from protocol.consumer_protocol import assigned_partitions
 from protocol.errors import GROUP_ID_NOT_FOUND, ProtocolError
+from verdicts.spelling import plain_host
 
 CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 """Kinds of groups, as ListGroups has them; `streams` is another one."""
@@ -225,15 +226,10 @@ def _assigned(assignment: bytes) -> dict[str, list[int]]:
 # ------------------------------------------------------------------------------------ offsets
 
 
-def committed_of(cluster: Cluster, group_id: str) -> Offsets:
-    """All that a group has committed; nothing for one that is not there."""
-    return committed_of_groups(cluster, cluster.coordinators([group_id]))[group_id]
-
-
 def committed_of_groups(
     cluster: Cluster, coordinators: Mapping[str, Connection]
 ) -> dict[str, Offsets]:
-    """What the groups of these coordinators have committed, as `committed_of` has each."""
+    """All that these groups have committed; nothing for one that is not there."""
     asked: list[tuple[Connection, list[str]]] = []
     for coordinator in dict.fromkeys(coordinators.values()):
         version = coordinator.version_of("OffsetFetch")

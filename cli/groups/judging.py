@@ -22,7 +22,7 @@ from cli.http import Api, find_api, group_path
 from verdicts.facts import GroupFacts, MemberFacts, PartitionFacts
 from verdicts.findings import Finding
 from verdicts.judge import NEEDS_HISTORY, Judgement, judge
-from verdicts.names import Verdict
+from verdicts.names import Verdict, rank_of
 from verdicts.thresholds import Thresholds
 
 MOST_ASKED = 100
@@ -59,8 +59,8 @@ class Told(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """0 for the worst; what is not known comes last but for OK."""
-        return Verdict(self.verdict).rank if self.verdict else len(Verdict)
+        """0 for the worst; what is not known comes last."""
+        return rank_of(self.verdict)
 
     def now(self, verdict: str | None, since_ms: int | None, sentence: str | None) -> Told:
         """The same with another verdict."""

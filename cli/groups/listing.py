@@ -19,7 +19,7 @@ from cli.layout import Columns
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Http, Json, SomeGroups, Timeout, Wide
 from cli.patterns import chosen
 from cli.sorting import Sort, Top, in_order
-from verdicts.names import Verdict
+from verdicts.names import Verdict, rank_of
 
 _COLUMNS: Columns = ["group", "verdict", "state", "members", "lag", "type", "protocol_type"]
 
@@ -49,7 +49,7 @@ def list_groups(
         rows = [row for row in rows if row["group"] in names]
     found = _looked_at(cluster, rows, Manner("groups list", http, timeout, partitions=False))
     rows = [_row(row, found.get(row["group"])) for row in rows]
-    rows.sort(key=lambda row: (_rank(row["verdict"]), row["group"]))
+    rows.sort(key=lambda row: (rank_of(row["verdict"]), row["group"]))
     rows = in_order(rows, sort, top, _COLUMNS)
     if not (json or wide):
         rows = [_in_short(row) for row in rows]
@@ -77,10 +77,6 @@ def _in_short(row: output.Row) -> output.Row:
     if row["verdict"] == Verdict.OK:
         short["sentence"] = None
     return {**row, **short}
-
-
-def _rank(verdict: str | None) -> int:
-    return Verdict(verdict).rank if verdict else len(Verdict)
 
 
 def _row(row: output.Row, look: Look | None) -> output.Row:

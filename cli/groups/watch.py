@@ -16,11 +16,12 @@ from cli.errors import CommandError
 from cli.groups.why import name_of, some, story, told
 from cli.http import Api, api_at, group_path
 from cli.layout import Column, Columns, laid_out
-from cli.names import numbered, owned, plain_host, safe
+from cli.names import numbered, owned, safe
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Every, Http, Json, Timeout
 from cli.streams import follow
 from cli.times import instant, span
 from verdicts.names import Verdict
+from verdicts.spelling import plain_host
 
 Value = dict[str, Any]
 

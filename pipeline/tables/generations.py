@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline.contract import GROUP, GROUP_TOMBSTONE, conform, of_kind
+from pipeline.tables.commits import person
 from pipeline.tables.moments import grouped_at, seconds_between
 from pipeline.tables.schemas import (
     CHURN,
@@ -189,7 +190,7 @@ def _member_changes(found: DataFrame) -> DataFrame:
     Who is in the first generation seen has joined in it only if it is the group's first.
     """
     there = found.select(*LIFE, "nth", "generation", F.explode("members").alias("member")).select(
-        "*", _identity(F.col("member")).alias("who"), _person(F.col("member")).alias("person")
+        "*", _identity(F.col("member")).alias("who"), person(F.col("member")).alias("person")
     )
     stay = Window.partitionBy(*LIFE, "who").orderBy("nth")
     there = there.withColumn("_before", F.lag("nth").over(stay)).withColumn(
@@ -257,10 +258,6 @@ def _identity(member: Column) -> Column:
     return F.when(instance.isNotNull(), F.concat(F.lit("i:"), instance)).otherwise(
         F.concat(F.lit("m:"), member["member_id"])
     )
-
-
-def _person(member: Column) -> Column:
-    return F.struct(*[member[name].alias(name) for name in PERSON.fieldNames()])
 
 
 def _member(member: Column) -> Column:

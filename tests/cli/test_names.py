@@ -14,10 +14,10 @@ from cli.names import (
     owned,
     parse_partitions,
     partitions_text,
-    plain_host,
     safe,
     with_plain_hosts,
 )
+from verdicts.spelling import plain_host
 
 
 @pytest.mark.parametrize(
