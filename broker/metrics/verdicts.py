@@ -94,10 +94,11 @@ class Verdicts:
     async def judge_all(self) -> float:
         """Judge every group; returns how long that held the loop, in slices."""
         slices = self._slicer.work("verdicts")
+        thresholds = self.thresholds()
         seen: set[str] = set()
         for hosted in readable(self._groups):
             for group in list(hosted.core.view.groups.values()):
-                await self.judged(hosted, group, slices)
+                await self._judged(hosted, group, slices, thresholds)
                 seen.add(group.group_id)
                 if slices.over:
                     await slices.pause()
@@ -109,7 +110,11 @@ class Verdicts:
 
     async def judged(self, hosted: HostedGroups, group: GroupView, slices: Slices) -> Judgement:
         """Judge one group now."""
-        thresholds = self.thresholds()
+        return await self._judged(hosted, group, slices, self.thresholds())
+
+    async def _judged(
+        self, hosted: HostedGroups, group: GroupView, slices: Slices, thresholds: Thresholds
+    ) -> Judgement:
         steps = self.looks.facts(hosted, group, thresholds.lagging_ms)
         while True:
             try:
