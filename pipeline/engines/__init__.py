@@ -1,0 +1,1 @@
+"""What runs the tables' SQL: DuckDB for what one machine holds, Spark for more."""

@@ -1,0 +1,165 @@
+"""The few words in which DuckDB's SQL and Spark's differ.
+
+All else in `pipeline/sql` is what both understand. Functions that one of them lacks are macros
+there (`duck.py`) under the other's name: `unix_millis`, `timestamp_millis`, `try_subtract`,
+`try_divide`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Dialect(Protocol):
+    """How an engine spells what has no common spelling."""
+
+    def struct(self, **fields: str) -> str:
+        """A struct of named expressions: ``d.struct(kind="kind", at="e.written_at")``."""
+
+    def unnest(self, array: str, alias: str, column: str) -> str:
+        """What follows a table in FROM, one row for each element: ``, LATERAL ...``; no row for an
+        empty or null array. The element is ``alias.column``.
+        """
+
+    def transform(self, array: str, name: str, expression: str) -> str:
+        """Each element, called ``name``, through an expression."""
+
+    def filter(self, array: str, name: str, condition: str) -> str:
+        """Those elements, called ``name``, that meet a condition."""
+
+    def collect(self, value: str, condition: str | None = None) -> str:
+        """Aggregate: the sorted array of values that are not null; empty for none."""
+
+    def distinct(self, array: str) -> str:
+        """The sorted array of its distinct elements."""
+
+    def contains(self, array: str, value: str) -> str:
+        """Whether a value is in an array; false for a null array."""
+
+    def size(self, array: str) -> str:
+        """How many elements an array has; null for a null one."""
+
+    def bytes(self, text: str) -> str:
+        """How many bytes a text has in UTF-8."""
+
+    def last(self, value: str, over: str) -> str:
+        """Window: the last value that is not null."""
+
+    def minutes(self, first: str, last: str) -> str:
+        """The array of minutes from one timestamp to another, both with it."""
+
+    def day(self, at: str) -> str:
+        """The date of a timestamp in UTC."""
+
+    def text(self, value: str) -> str:
+        """A string literal."""
+
+
+class Ansi:
+    """What both spell alike."""
+
+    def text(self, value: str) -> str:
+        """See Dialect."""
+        return "'" + value.replace("'", "''") + "'"
+
+    def day(self, at: str) -> str:
+        """Sessions have the zone UTC."""
+        return f"CAST({at} AS DATE)"
+
+
+class DuckDialect(Ansi):
+    """DuckDB's."""
+
+    def struct(self, **fields: str) -> str:
+        """See Dialect."""
+        return "struct_pack(" + ", ".join(f"{k} := {v}" for k, v in fields.items()) + ")"
+
+    def unnest(self, array: str, alias: str, column: str) -> str:
+        """See Dialect."""
+        return f", unnest({array}) AS {alias}({column})"
+
+    def transform(self, array: str, name: str, expression: str) -> str:
+        """See Dialect."""
+        return f"list_transform({array}, lambda {name}: {expression})"
+
+    def filter(self, array: str, name: str, condition: str) -> str:
+        """See Dialect."""
+        return f"list_filter({array}, lambda {name}: {condition})"
+
+    def collect(self, value: str, condition: str | None = None) -> str:
+        """See Dialect."""
+        also = f" AND ({condition})" if condition else ""
+        return f"coalesce(list_sort(list({value}) FILTER (({value}) IS NOT NULL{also})), [])"
+
+    def distinct(self, array: str) -> str:
+        """See Dialect."""
+        return f"list_sort(list_distinct({array}))"
+
+    def contains(self, array: str, value: str) -> str:
+        """See Dialect."""
+        return f"coalesce(list_contains({array}, {value}), false)"
+
+    def size(self, array: str) -> str:
+        """See Dialect."""
+        return f"CAST(len({array}) AS INT)"
+
+    def bytes(self, text: str) -> str:
+        """See Dialect."""
+        return f"strlen({text})"
+
+    def last(self, value: str, over: str) -> str:
+        """See Dialect."""
+        return f"last_value({value} IGNORE NULLS) OVER ({over})"
+
+    def minutes(self, first: str, last: str) -> str:
+        """See Dialect."""
+        return f"generate_series({first}, {last}, INTERVAL 1 MINUTE)"
+
+
+class SparkDialect(Ansi):
+    """Spark's."""
+
+    def struct(self, **fields: str) -> str:
+        """See Dialect."""
+        return "named_struct(" + ", ".join(f"'{k}', {v}" for k, v in fields.items()) + ")"
+
+    def unnest(self, array: str, alias: str, column: str) -> str:
+        """See Dialect."""
+        return f" LATERAL VIEW explode({array}) {alias} AS {column}"
+
+    def transform(self, array: str, name: str, expression: str) -> str:
+        """See Dialect."""
+        return f"transform({array}, {name} -> {expression})"
+
+    def filter(self, array: str, name: str, condition: str) -> str:
+        """See Dialect."""
+        return f"filter({array}, {name} -> {condition})"
+
+    def collect(self, value: str, condition: str | None = None) -> str:
+        """See Dialect."""
+        only = f" FILTER (WHERE {condition})" if condition else ""
+        return f"sort_array(collect_list({value}){only})"
+
+    def distinct(self, array: str) -> str:
+        """See Dialect."""
+        return f"sort_array(array_distinct({array}))"
+
+    def contains(self, array: str, value: str) -> str:
+        """See Dialect."""
+        return f"coalesce(array_contains({array}, {value}), false)"
+
+    def size(self, array: str) -> str:
+        """See Dialect."""
+        return f"CASE WHEN {array} IS NOT NULL THEN size({array}) END"
+
+    def bytes(self, text: str) -> str:
+        """See Dialect."""
+        return f"octet_length({text})"
+
+    def last(self, value: str, over: str) -> str:
+        """See Dialect."""
+        return f"last_value({value}, true) OVER ({over})"
+
+    def minutes(self, first: str, last: str) -> str:
+        """See Dialect."""
+        return f"sequence({first}, {last}, INTERVAL 1 MINUTE)"

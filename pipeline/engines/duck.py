@@ -1,0 +1,120 @@
+"""DuckDB: a history of some millions of records on one machine, without Java, memory bounded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.engines.dialect import DuckDialect
+from pipeline.engines.engine import Part, cast
+
+MEMORY = "2GB"
+_MACROS = (
+    "unix_millis(t) AS epoch_ms(t)",
+    "timestamp_millis(ms) AS make_timestamptz((ms) * 1000)",
+    "try_subtract(a, b) AS TRY((a) - (b))",
+    "try_divide(a, b) AS CASE WHEN (b) <> 0 THEN (a) / (b) END",
+)
+
+
+class DuckEngine:
+    """A session in this process, with a folder for what memory does not hold."""
+
+    def __init__(self, scratch: str) -> None:
+        self.dialect = DuckDialect()
+        self._scratch = scratch
+        self._db = duckdb.connect(os.path.join(scratch, "session.duckdb"))
+        self._db.execute("SET TimeZone = 'UTC'")
+        self._db.execute(f"SET memory_limit = '{MEMORY}'")
+        self._db.execute("SET preserve_insertion_order = false")
+        self._db.execute("SET default_null_order = 'NULLS_FIRST_ON_ASC_LAST_ON_DESC'")  # Spark's
+        self._db.execute(f"SET temp_directory = {self.dialect.text(scratch)}")
+        for macro in _MACROS:
+            self._db.execute(f"CREATE MACRO {macro}")
+
+    @property
+    def name(self) -> str:
+        """See Engine."""
+        return f"DuckDB {duckdb.__version__}"
+
+    def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
+        """See Engine."""
+        rows = (batch for part in parts for batch in part.read())
+        reader = pa.RecordBatchReader.from_batches(schema, rows)
+        self._drop(name)
+        self._db.register("_reading", reader)
+        self._db.execute(f"CREATE TABLE {name} AS SELECT * FROM _reading")
+        self._db.unregister("_reading")
+
+    def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
+        """See Engine."""
+        raise NotImplementedError
+
+    def define(self, name: str, sql: str, *, keep: bool) -> None:
+        """See Engine."""
+        self._drop(name)
+        self._db.execute(f"CREATE {'TABLE' if keep else 'VIEW'} {name} AS {sql}")
+
+    def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
+        """See Engine."""
+        os.makedirs(folder)
+        query = cast(sql, {field.name: type_of(field.type) for field in schema})
+        if by is None:
+            file = os.path.join(folder, "part-0.parquet")
+            self._db.execute(f"COPY ({query}) TO {self.dialect.text(file)} (FORMAT parquet)")
+            return
+        self._db.execute(
+            f"COPY ({query}) TO {self.dialect.text(folder)}"
+            f" (FORMAT parquet, PARTITION_BY ({by}), OVERWRITE_OR_IGNORE)"
+        )
+        if not os.listdir(folder):
+            empty = schema.remove(schema.get_field_index(by)).empty_table()
+            pq.write_table(empty, os.path.join(folder, "part-0.parquet"))
+
+    def ask(self, sql: str) -> list[dict[str, Any]]:
+        """See Engine."""
+        found: list[dict[str, Any]] = self._db.sql(sql).to_arrow_table().to_pylist()
+        return found
+
+    def arrow(self, sql: str) -> Iterable[pa.RecordBatch]:
+        """See Engine."""
+        batches: Iterable[pa.RecordBatch] = self._db.sql(sql).to_arrow_reader()
+        return batches
+
+    def close(self) -> None:
+        """End the session."""
+        self._db.close()
+
+    def _drop(self, name: str) -> None:
+        for row in self._db.execute(
+            "SELECT table_type FROM information_schema.tables WHERE table_name = ?", [name]
+        ).fetchall():
+            self._db.execute(f"DROP {'VIEW' if row[0] == 'VIEW' else 'TABLE'} {name}")
+
+
+def type_of(kind: pa.DataType) -> str:
+    """DuckDB's name of an Arrow type."""
+    if pa.types.is_list(kind):
+        return f"{type_of(kind.value_type)}[]"
+    if pa.types.is_struct(kind):
+        fields = ", ".join(f"{field.name} {type_of(field.type)}" for field in kind)
+        return f"STRUCT({fields})"
+    return _TYPES[str(kind)]
+
+
+_TYPES = {
+    "string": "VARCHAR",
+    "binary": "BLOB",
+    "bool": "BOOLEAN",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "double": "DOUBLE",
+    "date32[day]": "DATE",
+    "timestamp[us, tz=UTC]": "TIMESTAMPTZ",
+}

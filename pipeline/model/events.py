@@ -1,0 +1,170 @@
+"""The contract between sources and tables: the columns of the history, and of topics' stretches.
+
+Every source gives `EVENTS`: one row for each record of `__consumer_offsets`, in the log's order
+within a partition. Times are timestamps in UTC, cut to milliseconds as Kafka keeps them; one that
+Kafka writes as -1 is null. (`log_partition`, `log_offset`) is a row's identity: a log holds each
+offset once, so that a row read twice is known as one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+COMMIT: Final = "commit"
+"""An offset was committed: at once, or by a transaction where `producer_id` is set."""
+COMMIT_TOMBSTONE: Final = "commit_tombstone"
+"""An offset was deleted or expired."""
+GROUP: Final = "group"
+"""A classic group's metadata: a generation, or an empty group."""
+GROUP_TOMBSTONE: Final = "group_tombstone"
+"""A classic group was deleted, had nothing left, or became one of another kind."""
+MARKER: Final = "transaction_marker"
+"""A transaction of `producer_id` ended in this partition; `marker` says how."""
+UNKNOWN: Final = "unknown"
+"""A record with a key of an unknown type; kept as `raw_key` and `raw_value`."""
+DAMAGED: Final = "damaged"
+"""Bytes that could not be read; `damage` says where and why. They go to quarantine."""
+
+TOMBSTONE: Final = "_tombstone"
+"""What the kind of a deleted record ends in."""
+RECORD_KINDS: Final[dict[int, str]] = {
+    3: "consumer_group_epoch",
+    4: "consumer_group_topics",
+    5: "consumer_group_member",
+    6: "consumer_group_target",
+    7: "consumer_group_target_member",
+    8: "consumer_group_current_member",
+    10: "share_group_member",
+    11: "share_group_epoch",
+    12: "share_group_target",
+    13: "share_group_target_member",
+    14: "share_group_current_member",
+    15: "share_group_topics",
+    16: "consumer_group_pattern",
+    17: "streams_group_epoch",
+    19: "streams_group_member",
+    20: "streams_group_target",
+    21: "streams_group_target_member",
+    22: "streams_group_current_member",
+    23: "streams_group_topology",
+}
+"""By the type in their key, the records of KIP-848, KIP-932 and KIP-1071 groups. A record without a
+value is of the same kind with `TOMBSTONE` behind it."""
+KINDS: Final = (
+    COMMIT,
+    COMMIT_TOMBSTONE,
+    GROUP,
+    GROUP_TOMBSTONE,
+    MARKER,
+    UNKNOWN,
+    DAMAGED,
+    *[kind + end for kind in RECORD_KINDS.values() for end in ("", TOMBSTONE)],
+)
+COMMITTED: Final = "commit"
+ABORTED: Final = "abort"
+"""What `marker` says of a transaction's end."""
+
+AT: Final = pa.timestamp("us", "UTC")
+
+ASSIGNMENT: Final = pa.list_(
+    pa.struct(
+        [
+            ("topic", pa.string()),
+            ("topic_id", pa.string()),
+            ("partitions", pa.list_(pa.int32())),
+        ]
+    )
+)
+"""`topic_id` is Kafka's text of a UUID, null in classic groups; `topic` is null where a record has
+the id alone and its name is not known."""
+
+MEMBERS: Final = pa.list_(
+    pa.struct(
+        [
+            ("member_id", pa.string()),
+            ("group_instance_id", pa.string()),
+            ("client_id", pa.string()),
+            ("client_host", pa.string()),
+            ("rebalance_timeout_ms", pa.int32()),
+            ("session_timeout_ms", pa.int32()),
+            ("subscription", pa.list_(pa.string())),
+            ("assignment", ASSIGNMENT),
+        ]
+    )
+)
+"""Subscription and assignment are null where a classic group's protocol type is not `consumer`."""
+
+DAMAGE: Final = pa.struct(
+    [("file", pa.string()), ("position", pa.int64()), ("reason", pa.string())]
+)
+"""File and byte position of a segment; both null for what came over the wire."""
+
+
+def _needed(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+EVENTS: Final = pa.schema(
+    [
+        _needed("log_partition", pa.int32()),
+        _needed("log_offset", pa.int64()),
+        ("written_at", AT),
+        _needed("kind", pa.string()),
+        ("value_version", pa.int16()),
+        ("group_id", pa.string()),
+        # of a commit or its tombstone
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("committed_offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("metadata", pa.string()),
+        ("commit_at", AT),
+        ("expire_at", AT),
+        # of what a transaction wrote, and of its marker
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("marker", pa.string()),
+        # of a group
+        ("protocol_type", pa.string()),
+        ("generation", pa.int32()),
+        ("protocol", pa.string()),
+        ("leader", pa.string()),
+        ("state_at", AT),
+        ("member_id", pa.string()),
+        ("members", MEMBERS),
+        ("details", pa.string()),
+        # of what is not understood
+        ("raw_key", pa.binary()),
+        ("raw_value", pa.binary()),
+        ("damage", DAMAGE),
+    ]
+)
+"""One record of `__consumer_offsets`. `written_at` is the record's timestamp, `commit_at` the
+value's; `leader_epoch` is null when unset; a damaged row has the offset where reading stopped.
+
+A record of the newer kinds of groups has its epoch as `generation` (that of the group, the target
+or the member), its member as `member_id` and as the one element of `members` (names of a member
+record; assignment of a target or current one), `protocol_type` as in `GROUP_TYPES`, the assignor
+as `protocol`, and the whole value as JSON in `details`."""
+
+GROUP_TYPES: Final = ("consumer", "share", "streams")
+
+STRETCHES: Final = pa.schema(
+    [
+        _needed("topic", pa.string()),
+        _needed("partition", pa.int32()),
+        _needed("base_offset", pa.int64()),
+        _needed("last_offset", pa.int64()),
+        ("first_at", AT),
+        ("last_at", AT),
+        ("size_bytes", pa.int64()),
+    ]
+)
+"""How offsets and time belong together in an ordinary topic. A stretch is one batch in a file; over
+the wire it is what lies between two offsets whose times a broker told, or a follower saw.
+
+`first_at` is the time of the record at `base_offset`; `last_at` is that of the record at
+`last_offset`, or not before it. A row with `last_offset` = `base_offset` - 1 says that the
+log ended there at `last_at`."""

@@ -1,0 +1,71 @@
+"""Which relations and tables there are, what each is made of, and which jobs make which tables.
+
+A relation is read by others and is not written; a table is. Both are one SQL query over EVENTS,
+STRETCHES and what comes before them here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from pipeline.engines.dialect import Dialect
+from pipeline.model.params import Params
+from pipeline.model.tables import COMMITS, RATES, TRANSACTIONAL_COMMITS
+from pipeline.sql import offsets, times
+
+EVENTS: Final = "events"
+STRETCHES: Final = "stretches"
+
+Query = Callable[[Dialect, Params], str]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Something that others are made of."""
+
+    name: str
+    sql: Query
+    needs: tuple[str, ...]
+    """Relations and tables that its query names."""
+    keep: bool = True
+    """Compute it once where several read it."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of the store."""
+
+    name: str
+    sql: Query
+    schema: pa.Schema
+    needs: tuple[str, ...]
+    by: str | None = None
+    """The column that lays its files out in folders."""
+
+
+RELATIONS: Final[dict[str, Relation]] = {
+    each.name: each
+    for each in (
+        Relation("offset_records", offsets.offset_records, (EVENTS,)),
+        Relation("offset_changes", offsets.offset_changes, ("offset_records",)),
+        Relation("offset_times", times.offset_times, ("offset_changes", STRETCHES)),
+    )
+}
+
+TABLES: Final[dict[str, Table]] = {
+    each.name: each
+    for each in (
+        Table("commits", offsets.commits, COMMITS, ("offset_changes", "offset_times"), "day"),
+        Table(
+            "transactional_commits",
+            offsets.transactional_commits,
+            TRANSACTIONAL_COMMITS,
+            ("offset_records",),
+        ),
+        Table("rates", offsets.rates, RATES, ("commits",), "day"),
+    )
+}

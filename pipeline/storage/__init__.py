@@ -1,0 +1,1 @@
+"""Where tables are kept: folders here and on object storage, in several formats, and archives."""
