@@ -68,7 +68,7 @@ def run_job(data: str, out: str) -> None:
     from pipeline.jobs import Options
     from pipeline.jobs import run_job as run
     from pipeline.session import open_session
-    from pipeline.sources.open import open_source
+    from pipeline.spark_open import open_source
     from pipeline.store import Store
 
     spark = open_session("local[2]")

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pipeline.catalog import TABLES, Inputs, Job
 from pipeline.contract import DAMAGED, UNKNOWN, of_kind
 from pipeline.direct import DirectTable, direct_table
-from pipeline.sources.source import Source
+from pipeline.spark_source import Source
 
 
 class History:

@@ -21,7 +21,7 @@ from pipeline.contract import DAMAGED, conform, of_kind
 from pipeline.direct import DirectTable
 from pipeline.history import History
 from pipeline.report.page import make_report
-from pipeline.sources.source import Source
+from pipeline.spark_source import Source
 from pipeline.store import Store
 from pipeline.tables.figures import Figure, figures_of
 from pipeline.tables.schemas import QUARANTINE

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pipeline.contract import DAMAGED, UNKNOWN, conform, of_kind
 from pipeline.names import named
 from pipeline.sources.segments import SharedTask
-from pipeline.sources.source import Source
+from pipeline.spark_source import Source
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pipeline.errors import PipelineError
 from pipeline.jobs import QUARANTINED, quarantine
 from pipeline.sources import wire
 from pipeline.sources.broker import addresses_of
-from pipeline.sources.open import EVENTS_TABLE, BrokerSource
+from pipeline.spark_open import EVENTS_TABLE, BrokerSource
 from pipeline.store import Store
 
 CHECKPOINT: Final = "_events_checkpoint"

@@ -18,7 +18,7 @@ from pipeline.errors import PipelineError
 from pipeline.jobs import Options, Step, run_job
 from pipeline.session import open_session
 from pipeline.sources.broker import addresses_of
-from pipeline.sources.open import open_source
+from pipeline.spark_open import open_source
 from pipeline.store import Store
 from pipeline.stream import RECORDS_PER_BATCH, TRIGGER_S, finish, follow
 

@@ -170,7 +170,7 @@ def run_in(
     from pipeline.catalog import JOBS
     from pipeline.jobs import run_job
     from pipeline.selection import SelectedSource
-    from pipeline.sources.open import open_source
+    from pipeline.spark_open import open_source
     from pipeline.store import Store
 
     job, store = JOBS[name], Store(spark, wanted.out)

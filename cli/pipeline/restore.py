@@ -133,7 +133,7 @@ def restore(
 def _planned(spark: SparkSession, asked: Asked, target: KafkaTarget) -> Plan:
     """The plan of a restore; warns of what it leaves as it is."""
     from pipeline.repairs.restore import as_of, collected, plan_restore
-    from pipeline.sources.open import open_source
+    from pipeline.spark_open import open_source
 
     opened = open_source(spark, asked.source)
     _check_cluster(opened.cluster_id, target, asked.other_cluster)

@@ -1,37 +1,51 @@
-"""What a job needs of the place where a history is read."""
+"""What a run needs of the place where a history is read: pieces that any engine can read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from pyspark.sql import DataFrame
-
-from pipeline.sources.segments import SharedTask
+from pipeline.engines.engine import Part
 
 
 class Source(Protocol):
-    """Where a history is read."""
+    """Where a history is read; opened once for a run. Nothing of it depends on an engine.
 
-    def events(self) -> DataFrame:
-        """EVENTS."""
-
-    def chained(self) -> DataFrame | None:
-        """The same history as CHAINED; None where that is not cheaper than a sort."""
-
-    def tasks(self) -> Sequence[SharedTask] | None:
-        """The same as tasks that read whole partitions in order; None where it is not in files."""
-
-    def batches(self, topics: Sequence[str] | None = None) -> DataFrame | None:
-        """BATCHES of these topics, of all ordinary ones without a name; None where none are kept.
-
-        PipelineError for a topic that is not there.
-        """
-
-
-class ClusterSource(Source, Protocol):
-    """The whole history of a cluster."""
+    Events come as parts, or as Parquet files where the history was written as such: exactly one of
+    `event_parts` and `event_files` gives something that is not None. Stretches likewise, but both
+    are None where nothing is known of the topics' own records.
+    """
 
     where: str
+    """As it was given."""
     cluster_id: str | None
     """None where it is not known."""
+
+    def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part] | None:
+        """EVENTS of these partitions of `__consumer_offsets`, of all for None.
+
+        PipelineError for a partition that is not there.
+        """
+
+    def event_files(self) -> Sequence[str] | None:
+        """The Parquet files of EVENTS, or folders of them laid out by a column."""
+
+    def stretch_parts(self, topics: Collection[str]) -> Sequence[Part] | None:
+        """STRETCHES of these topics; one that is not there any more has none."""
+
+    def stretch_files(self) -> Sequence[str] | None:
+        """The Parquet files of STRETCHES."""
+
+    def topics(self) -> Collection[str]:
+        """The ordinary topics whose records' times it can tell."""
+
+    def records_estimate(self) -> int | None:
+        """About how many records of `__consumer_offsets` there are; None where it can't say."""
+
+    def end_ms(self) -> int | None:
+        """Until when the history is whole: of a broker its opening, of an archive what it was read
+        to. None where that is the last record's time.
+        """
+
+    def moved_bytes(self) -> int:
+        """What came over the wire until now for what was asked; 0 for files."""

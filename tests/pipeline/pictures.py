@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from pipeline.catalog import JOBS
 from pipeline.jobs import Options, run_job
 from pipeline.session import open_session
-from pipeline.sources.open import open_source
+from pipeline.spark_open import open_source
 from pipeline.store import Store
 from tests.interop.cluster import Cluster
 from tests.page.browser import browsing

@@ -17,8 +17,8 @@ from pipeline.contract import BATCHES, COMMIT, COMMIT_TOMBSTONE, GROUP
 from pipeline.selection import SelectedSource, Selection
 from pipeline.sources.chain import Chain
 from pipeline.sources.event_rows import KIND, NONE, ROW
-from pipeline.sources.open import open_source
 from pipeline.sources.segments import CHAIN_BYTES, chains_of, plan, read_chain, shared
+from pipeline.spark_open import open_source
 from pipeline.tables.commits import commits
 from pipeline.tables.schemas import COMMITS
 from tests.pipeline.conftest import Frame, at

@@ -23,9 +23,9 @@ from pipeline.errors import PipelineError
 from pipeline.history import History
 from pipeline.jobs import Options, Summary, run_job
 from pipeline.selection import SelectedSource, Selection
-from pipeline.sources.open import open_source
 from pipeline.sources.segments import SegmentTask, SharedTask, chain_tasks, chains_of, plan
-from pipeline.sources.source import Source
+from pipeline.spark_open import open_source
+from pipeline.spark_source import Source
 from pipeline.store import Store
 from tests.cli.running import run
 from tests.pipeline.conftest import Frame

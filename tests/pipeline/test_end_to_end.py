@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.catalog import JOBS, TABLES
 from pipeline.jobs import Options, run_job
-from pipeline.sources.open import open_source
+from pipeline.spark_open import open_source
 from pipeline.store import Store
 from tests.brokers import Broker, running
 from tests.cli.running import run

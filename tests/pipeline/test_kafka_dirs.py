@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.sources.open import open_source
+from pipeline.spark_open import open_source
 from tests.pipeline.small_logs import KAFKA_DIR_NAMES, expected, unpacked
 
 pytestmark = pytest.mark.pipeline

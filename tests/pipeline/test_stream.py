@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.errors import PipelineError
-from pipeline.sources.open import open_source
+from pipeline.spark_open import open_source
 from pipeline.store import Store
 from pipeline.stream import batch_writer, finish, follow
 from tests import waiting

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pipeline.contract import BATCHES, EVENTS
 from pipeline.errors import PipelineError
 from pipeline.session import OFFSETS_BY_CONSUMER
-from pipeline.sources.open import open_source
-from pipeline.sources.source import ClusterSource
+from pipeline.spark_open import open_source
+from pipeline.spark_source import ClusterSource
 from tests.brokers import KIND, Broker, free_port
 from tests.interop.cluster import Cluster
 

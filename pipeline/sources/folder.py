@@ -1,0 +1,159 @@
+"""A history in folders of segments: a broker's data folders, or partitions' folders, or copies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from pipeline.engines.engine import Part
+from pipeline.errors import PipelineError
+from pipeline.model.events import EVENTS, STRETCHES
+from pipeline.sources.segment_files import (
+    OFFSETS_TOPIC,
+    Segment,
+    cluster_id_of,
+    partition_folders,
+    segments_of,
+)
+
+PART_BYTES: Final = 8 << 20
+"""Neighbouring segments share a part up to so many bytes: a part costs more than a few of them."""
+RECORD_BYTES: Final = 60
+"""Of a stored commit, about: some 100 bytes plain, and less where batches are compressed."""
+
+
+@dataclass(frozen=True)
+class EventSegments:
+    """A part: EVENTS of segments, one after the other."""
+
+    segments: tuple[Segment, ...]
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """See Part. What cannot be read of a segment is rows too."""
+        return _rows_of(self.segments, "offsets", EVENTS)
+
+
+@dataclass(frozen=True)
+class StretchSegments:
+    """A part: STRETCHES of segments, one a batch."""
+
+    segments: tuple[Segment, ...]
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """See Part."""
+        return _rows_of(self.segments, "batches", STRETCHES)
+
+
+class FolderSource:
+    """Folders of segments."""
+
+    def __init__(self, where: str) -> None:
+        """PipelineError where there is no partition of `__consumer_offsets`."""
+        self.where = where
+        self.cluster_id = cluster_id_of(where)
+        self._folders = partition_folders(where)
+        self._log = sorted(p for topic, p in self._folders if topic == OFFSETS_TOPIC)
+        if not self._log:
+            raise PipelineError(
+                f"{where} has no partition of {OFFSETS_TOPIC}: name a broker's data folder, or a"
+                f" partition's folder such as {OFFSETS_TOPIC}-0"
+            )
+
+    def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part]:
+        """See Source."""
+        absent = sorted(set(partitions or ()) - set(self._log))
+        if absent:
+            raise PipelineError(
+                f"{self.where} has no partition {', '.join(map(str, absent))} of {OFFSETS_TOPIC}"
+            )
+        wanted = self._log if partitions is None else sorted(set(partitions))
+        segments = [each for number in wanted for each in self._segments(OFFSETS_TOPIC, number)]
+        return [EventSegments(part) for part in in_parts(segments)]
+
+    def event_files(self) -> None:
+        """They are segments."""
+
+    def stretch_parts(self, topics: Collection[str]) -> Sequence[Part] | None:
+        """See Source."""
+        if not self.topics():
+            return None
+        segments = [
+            each
+            for topic, number in sorted(self._folders)
+            if topic in topics
+            for each in self._segments(topic, number)
+        ]
+        return [StretchSegments(part) for part in in_parts(segments)]
+
+    def stretch_files(self) -> None:
+        """They are segments."""
+
+    def topics(self) -> Collection[str]:
+        """See Source."""
+        return {topic for topic, _ in self._folders if not topic.startswith("__")}
+
+    def records_estimate(self) -> int:
+        """See Source."""
+        segments = [each for number in self._log for each in self._segments(OFFSETS_TOPIC, number)]
+        return sum(_size_of(each) or 0 for each in segments) // RECORD_BYTES
+
+    def end_ms(self) -> None:
+        """The last record's time."""
+
+    def moved_bytes(self) -> int:
+        """Nothing comes over the wire."""
+        return 0
+
+    def _segments(self, topic: str, partition: int) -> list[Segment]:
+        return segments_of(topic, partition, self._folders[topic, partition])
+
+
+def in_parts(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
+    """Segments one by one, or neighbours that are no larger together; no empty files."""
+    parts: list[list[Segment]] = []
+    room = 0
+    for segment in segments:
+        size = _size_of(segment)
+        if size == 0:
+            continue
+        if not parts or size is None or size > room:
+            parts.append([])
+            room = PART_BYTES
+        parts[-1].append(segment)
+        room -= size or 0
+    return [tuple(part) for part in parts]
+
+
+def _size_of(segment: Segment) -> int | None:
+    """Its bytes; None when it can't be looked at, which its reader reports."""
+    try:
+        return os.stat(segment.file).st_size
+    except OSError:
+        return None
+
+
+def _rows_of(segments: Sequence[Segment], what: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    from pipeline.sources.segments import read_segment
+
+    for segment in segments:
+        for batch in read_segment(segment, what):
+            yield _conformed(batch, schema)
+
+
+def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows with exactly the columns of a schema; those that are not there are null."""
+    there = {"last_at" if name == "max_at" else name: name for name in batch.schema.names}
+    columns = []
+    for field in schema:
+        if field.name not in there:
+            columns.append(pa.nulls(len(batch), field.type))
+            continue
+        column = batch.column(there[field.name])
+        if column.type != field.type:
+            column = pa.array(column.to_pylist(), field.type)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
