@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.types import StructType
 
-from pipeline.contract import COMMIT, COMMIT_TOMBSTONE, GROUP, GROUP_TOMBSTONE
+from pipeline.model.events import (
+    COMMIT,
+    COMMIT_TOMBSTONE,
+    DAMAGED,
+    GROUP,
+    GROUP_TOMBSTONE,
+    MARKER,
+    TOMBSTONE,
+    UNKNOWN,
+)
 from tests.pipeline.conftest import at
 
 EPOCH_S = at(0).timestamp()
@@ -20,19 +31,33 @@ class History:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
-    def _add(self, seconds: float, kind: str, group: str, **columns: Any) -> History:
+    def add(self, seconds: float, kind: str, group: str | None, **columns: Any) -> History:
+        """Any event."""
         row = {"log_partition": 0, "log_offset": len(self.rows), "written_at": at(seconds)}
         self.rows.append({**row, "kind": kind, "group_id": group, **columns})
         return self
 
+    def marker(self, seconds: float, producer_id: int, ends: str) -> History:
+        """The end of a transaction: COMMITTED or ABORTED."""
+        return self.add(seconds, MARKER, None, producer_id=producer_id, marker=ends)
+
+    def unknown(self, seconds: float, group: str | None, key: bytes | None = b"\0\x63") -> History:
+        """A record of a kind that nobody knows yet."""
+        return self.add(seconds, UNKNOWN, group, raw_key=key, raw_value=b"four")
+
+    def damaged(self, seconds: float) -> History:
+        """Records that could not be read."""
+        why = {"file": "0.log", "position": 7, "reason": "its checksum is wrong"}
+        return self.add(seconds, DAMAGED, None, damage=why)
+
     def commit(self, seconds: float, group: str, offset: int, **columns: Any) -> History:
         place = {"topic": "orders", "partition": 0, "committed_offset": offset, "metadata": ""}
-        return self._add(seconds, COMMIT, group, commit_at=at(seconds), **{**place, **columns})
+        return self.add(seconds, COMMIT, group, commit_at=at(seconds), **{**place, **columns})
 
     def forget(self, seconds: float, group: str, **columns: Any) -> History:
         """A tombstone of one offset."""
         place = {"topic": "orders", "partition": 0}
-        return self._add(seconds, COMMIT_TOMBSTONE, group, **{**place, **columns})
+        return self.add(seconds, COMMIT_TOMBSTONE, group, **{**place, **columns})
 
     def generation(
         self, seconds: float, group: str, number: int, *members: dict[str, Any], **columns: Any
@@ -45,11 +70,77 @@ class History:
             "leader": members[0]["member_id"] if members else None,
             "state_at": at(seconds),
         }
-        return self._add(seconds, GROUP, group, **{**row, **columns})
+        return self.add(seconds, GROUP, group, **{**row, **columns})
 
     def delete(self, seconds: float, group: str) -> History:
         """A tombstone of the group."""
-        return self._add(seconds, GROUP_TOMBSTONE, group)
+        return self.add(seconds, GROUP_TOMBSTONE, group)
+
+
+class ModernGroup:
+    """Writes the records of a KIP-848, KIP-932 or KIP-1071 group into a history."""
+
+    def __init__(self, history: History, group: str, kind: str = "consumer") -> None:
+        self._history = history
+        self._group = group
+        self._kind = kind
+
+    def member(self, seconds: float, name: str, **columns: Any) -> None:
+        """Type 5: a member's names. ``regex`` and ``assignor`` are of the record."""
+        details = json.dumps({"subscribed_topic_regex": columns.pop("regex", "")})
+        assignor = columns.pop("assignor", None)
+        row = {**member(name), "assignment": None, **columns}
+        self._member(seconds, "member", name, members=[row], details=details, protocol=assignor)
+
+    def epoch(self, seconds: float, number: int) -> None:
+        """Type 3: an epoch of the group."""
+        self.add(seconds, "epoch", generation=number)
+
+    def target(self, seconds: float, name: str, *partitions: int, **place: Any) -> None:
+        """Type 7: what a member shall have."""
+        self._member(seconds, "target_member", name, members=[_holder(name, partitions, place)])
+
+    def targeted(self, seconds: float, number: int) -> None:
+        """Type 6: the epoch of the target."""
+        self.add(seconds, "target", generation=number)
+
+    def current(
+        self, seconds: float, name: str, *partitions: int, epoch: int = 2, state: int = 0
+    ) -> None:
+        """Type 8: what a member has; ``state`` 1 while it gives others up."""
+        holder = _holder(name, partitions, {})
+        details = json.dumps({"member_epoch": epoch, "state": state})
+        columns = {"members": [holder], "generation": epoch, "details": details}
+        self._member(seconds, "current_member", name, **columns)
+
+    def pattern(self, seconds: float, regex: str, *topics: str) -> None:
+        """Type 16: the topics that match a regular expression."""
+        details = json.dumps({"regular_expression": regex, "topics": topics})
+        self.add(seconds, "pattern", details=details)
+
+    def gone(self, seconds: float, *names: str) -> None:
+        """Types 8, 7 and 5, tombstones: members left."""
+        for name in names:
+            for kind in ("current_member", "target_member", "member"):
+                self._member(seconds, kind + TOMBSTONE, name)
+
+    def deleted(self, seconds: float, *names: str) -> None:
+        """Tombstones of all members and of the group, in Kafka's order."""
+        for kind in ("current_member", "target_member"):
+            for name in names:
+                self._member(seconds, kind + TOMBSTONE, name)
+        self.add(seconds, "target" + TOMBSTONE)
+        for name in names:
+            self._member(seconds, "member" + TOMBSTONE, name)
+        self.add(seconds, "epoch" + TOMBSTONE)
+
+    def add(self, seconds: float, kind: str, **columns: Any) -> None:
+        """Any record of the group."""
+        whole = f"{self._kind}_group_{kind}"
+        self._history.add(seconds, whole, self._group, protocol_type=self._kind, **columns)
+
+    def _member(self, seconds: float, kind: str, name: str, **columns: Any) -> None:
+        self.add(seconds, kind, member_id=name, **columns)
 
 
 def member(name: str, *partitions: int, topic: str = "orders", **columns: Any) -> dict[str, Any]:
@@ -64,6 +155,11 @@ def member(name: str, *partitions: int, topic: str = "orders", **columns: Any) -
         "assignment": [{"topic": topic, "partitions": list(partitions)}],
         **columns,
     }
+
+
+def _holder(name: str, partitions: Sequence[int], place: dict[str, Any]) -> dict[str, Any]:
+    held = {"topic": "orders", "topic_id": "T1", "partitions": list(partitions), **place}
+    return {"member_id": name, "assignment": [held] if partitions else []}
 
 
 def batch(seconds: float, base: int, last: int, **columns: Any) -> dict[str, Any]:

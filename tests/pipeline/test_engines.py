@@ -11,56 +11,46 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.engines.duck import DuckEngine
-from pipeline.engines.engine import Engine, Rows
+from pipeline.engines.engine import Engine
 from pipeline.engines.spark import SparkEngine
-from pipeline.model.events import COMMIT, EVENTS, MARKER, STRETCHES
+from pipeline.model.events import ABORTED, COMMITTED
 from pipeline.model.params import Params
 from pipeline.run.catalog import RELATIONS, TABLES
-from tests.pipeline.conftest import at
+from tests.pipeline.history import History
+from tests.pipeline.relations import feed, ms, stretch
 
 pytestmark = pytest.mark.pipeline
 
 
-def rows_of(schema: pa.Schema, rows: list[dict[str, Any]]) -> Rows:
-    nothing = dict.fromkeys(schema.names)
-    return Rows(pa.Table.from_pylist([{**nothing, **row} for row in rows], schema=schema))
-
-
 def history() -> list[dict[str, Any]]:
     """Plain commits, and transactions that committed, aborted, were overtaken, and are open."""
-    rows: list[dict[str, Any]] = []
-
-    def add(kind: str, **columns: Any) -> None:
-        number = len(rows)
-        row = {"log_partition": 0, "log_offset": number, "written_at": at(number), "kind": kind}
-        rows.append({**row, **columns})
+    history = History()
 
     def commit(offset: int, producer_id: int | None = None) -> None:
-        place = {"group_id": "g", "topic": "t", "partition": 0, "metadata": ""}
-        add(COMMIT, committed_offset=offset, producer_id=producer_id, **place)
+        history.commit(len(history.rows), "g", offset, producer_id=producer_id)
+
+    def end(producer_id: int, how: str) -> None:
+        history.marker(len(history.rows), producer_id, how)
 
     commit(10)
     commit(150, 1)
-    add(MARKER, producer_id=1, marker="abort")
+    end(1, ABORTED)
     commit(20)
     commit(5, 1)
-    add(MARKER, producer_id=1, marker="abort")
+    end(1, ABORTED)
     commit(30, 2)
     commit(25)
-    add(MARKER, producer_id=2, marker="commit")
+    end(2, COMMITTED)
     commit(40, 2)
-    add(MARKER, producer_id=2, marker="commit")
+    end(2, COMMITTED)
     commit(50, 3)
-    return rows
+    return history.rows
 
 
 def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
     """All tables as they are read back, in the order of their rows' text."""
-    stretch = {"topic": "t", "partition": 0, "base_offset": 0, "last_offset": 99,
-               "first_at": at(-100), "last_at": at(-1), "size_bytes": 1}  # fmt: skip
-    engine.read("events", [rows_of(EVENTS, history())], EVENTS)
-    engine.read("stretches", [rows_of(STRETCHES, [stretch])], STRETCHES)
-    params = Params(as_of_ms=round(at(100).timestamp() * 1000))
+    feed(engine, history(), [stretch(-100, 0, 99, last_s=-1)])
+    params = Params(as_of_ms=ms(100))
     for relation in RELATIONS.values():
         engine.define(relation.name, relation.sql(engine.dialect, params), keep=relation.keep)
     found = {}

@@ -1,0 +1,104 @@
+"""Relations and tables of a small history, made by the light engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.engines.duck import DuckEngine, type_of
+from pipeline.engines.engine import Engine, Rows, cast
+from pipeline.model.events import EVENTS, STRETCHES
+from pipeline.model.params import OFFSETS_RETENTION, Params
+from pipeline.run import catalog
+from tests.pipeline.conftest import at
+
+EPOCH_S = at(0).timestamp()
+
+
+class Relations:
+    """What a history gives: each relation and table is made when it is asked for."""
+
+    def __init__(
+        self,
+        folder: Path,
+        events: Sequence[dict[str, Any]],
+        stretches: Sequence[dict[str, Any]] = (),
+        *,
+        as_of: float = 1e6,
+        since: float | None = None,
+        retention: timedelta = OFFSETS_RETENTION,
+    ) -> None:
+        """Times in seconds after 2026-01-01 00:00 UTC; nothing may be later than ``as_of``."""
+        self._engine = DuckEngine(str(folder))
+        self._made: set[str] = {catalog.EVENTS, catalog.STRETCHES}
+        self._params = Params(
+            as_of_ms=ms(as_of),
+            since_ms=None if since is None else ms(since),
+            offsets_retention_ms=round(retention.total_seconds() * 1000),
+        )
+        feed(self._engine, events, stretches)
+
+    def rows(self, name: str, *columns: str, by: str = "log_offset") -> list[tuple[Any, ...]]:
+        """These columns of a relation or a table, in an order; times as seconds after 2026."""
+        self._make(name)
+        asked = ", ".join(f'"{column}"' for column in columns)
+        found = self._engine.ask(f"SELECT {asked} FROM {name} ORDER BY {by}")
+        return [tuple(plain(value) for value in row.values()) for row in found]
+
+    def _make(self, name: str) -> None:
+        if name in self._made:
+            return
+        self._made.add(name)
+        relation = catalog.RELATIONS.get(name) or catalog.TABLES[name]
+        for needed in relation.needs:
+            self._make(needed)
+        query = relation.sql(self._engine.dialect, self._params)
+        if isinstance(relation, catalog.Table):
+            query = cast(query, {field.name: type_of(field.type) for field in relation.schema})
+        self._engine.define(name, query, keep=True)
+
+
+def feed(
+    engine: Engine, events: Sequence[dict[str, Any]], stretches: Sequence[dict[str, Any]]
+) -> None:
+    """Give an engine its two first relations; columns that a row leaves out are null."""
+    engine.read(catalog.EVENTS, [rows_of(EVENTS, events)], EVENTS)
+    engine.read(catalog.STRETCHES, [rows_of(STRETCHES, stretches)], STRETCHES)
+
+
+def rows_of(schema: pa.Schema, rows: Iterable[dict[str, Any]]) -> Rows:
+    """Rows as a part of a source."""
+    whole = []
+    for row in rows:
+        assert set(row) <= set(schema.names), set(row) - set(schema.names)
+        whole.append({**dict.fromkeys(schema.names), **row})
+    return Rows(pa.Table.from_pylist(whole, schema=schema))
+
+
+def stretch(seconds: float, base: int, last: int, **columns: Any) -> dict[str, Any]:
+    """A stretch of orders, partition 0, whose records have one time unless ``last_s`` is given."""
+    row = {"topic": "orders", "partition": 0, "base_offset": base, "last_offset": last}
+    when = {"first_at": at(seconds), "last_at": at(columns.pop("last_s", seconds))}
+    return {**row, **when, "size_bytes": 100 * (last - base + 1), **columns}
+
+
+def ms(seconds: float) -> int:
+    """Of a time in seconds after 2026-01-01 00:00 UTC."""
+    return round((EPOCH_S + seconds) * 1000)
+
+
+def plain(value: Any) -> Any:
+    """Times as seconds after 2026-01-01, rows as tuples."""
+    if isinstance(value, datetime):
+        return round(value.timestamp() - EPOCH_S, 3)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return tuple(plain(each) for each in value.values())
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return value
