@@ -12,97 +12,31 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
     IntegerType,
     LongType,
-    ShortType,
     StringType,
     StructField,
     StructType,
     TimestampType,
 )
 
-COMMIT: Final = "commit"
-"""An offset was committed."""
-COMMIT_TOMBSTONE: Final = "commit_tombstone"
-"""An offset was deleted or expired."""
-GROUP: Final = "group"
-"""A group's metadata: a generation, or an empty group."""
-GROUP_TOMBSTONE: Final = "group_tombstone"
-"""A group was deleted, or had nothing left."""
-UNKNOWN: Final = "unknown"
-"""A record with a key of an unknown type; kept as `raw_key` and `raw_value`."""
-DAMAGED: Final = "damaged"
-"""Bytes that could not be read; `damage` says where and why. They go to quarantine."""
-KINDS: Final = (COMMIT, COMMIT_TOMBSTONE, GROUP, GROUP_TOMBSTONE, UNKNOWN, DAMAGED)
+from pipeline.model import events
+
+COMMIT: Final = events.COMMIT
+COMMIT_TOMBSTONE: Final = events.COMMIT_TOMBSTONE
+GROUP: Final = events.GROUP
+GROUP_TOMBSTONE: Final = events.GROUP_TOMBSTONE
+UNKNOWN: Final = events.UNKNOWN
+DAMAGED: Final = events.DAMAGED
 
 
 def _field(name: str, kind: object, nullable: bool = True) -> StructField:
     return StructField(name, kind, nullable)  # type: ignore[arg-type]
 
 
-ASSIGNMENT: Final = ArrayType(
-    StructType([_field("topic", StringType()), _field("partitions", ArrayType(IntegerType()))])
-)
-
-MEMBERS: Final = ArrayType(
-    StructType(
-        [
-            _field("member_id", StringType()),
-            _field("group_instance_id", StringType()),
-            _field("client_id", StringType()),
-            _field("client_host", StringType()),
-            _field("rebalance_timeout_ms", IntegerType()),
-            _field("session_timeout_ms", IntegerType()),
-            _field("subscription", ArrayType(StringType())),
-            _field("assignment", ASSIGNMENT),
-        ]
-    )
-)
-"""Subscription and assignment are null where the group's protocol type is not `consumer`."""
-
-DAMAGE: Final = StructType(
-    [
-        _field("file", StringType()),
-        _field("position", LongType()),
-        _field("reason", StringType()),
-    ]
-)
-"""File and byte position of a segment; both null for what came over the wire."""
-
-EVENTS: Final = StructType(
-    [
-        _field("log_partition", IntegerType(), False),
-        _field("log_offset", LongType(), False),
-        _field("written_at", TimestampType()),
-        _field("kind", StringType(), False),
-        _field("value_version", ShortType()),
-        _field("group_id", StringType()),
-        # of a commit or its tombstone
-        _field("topic", StringType()),
-        _field("partition", IntegerType()),
-        _field("committed_offset", LongType()),
-        _field("leader_epoch", IntegerType()),
-        _field("metadata", StringType()),
-        _field("commit_at", TimestampType()),
-        _field("expire_at", TimestampType()),
-        # of a group
-        _field("protocol_type", StringType()),
-        _field("generation", IntegerType()),
-        _field("protocol", StringType()),
-        _field("leader", StringType()),
-        _field("state_at", TimestampType()),
-        _field("members", MEMBERS),
-        # of what is not understood
-        _field("raw_key", BinaryType()),
-        _field("raw_value", BinaryType()),
-        _field("damage", DAMAGE),
-    ]
-)
-"""One record of `__consumer_offsets`. `written_at` is the record's timestamp, `commit_at` the
-value's; `leader_epoch` is null when unset; a damaged row has the offset where reading stopped."""
+EVENTS: Final = from_arrow_schema(events.EVENTS)
 
 CHAINED: Final = StructType(
     [
@@ -144,23 +78,7 @@ BATCHES: Final = StructType(
 """One batch (or, over the wire, one stretch of records) of an ordinary topic: how offsets and time
 belong together. `first_at` is the first record's timestamp, `max_at` the greatest."""
 
-SEGMENT_RECORDS: Final = StructType(
-    [
-        _field("key", BinaryType()),
-        _field("value", BinaryType()),
-        _field("topic", StringType()),
-        _field("partition", IntegerType()),
-        _field("offset", LongType()),
-        _field("timestamp", TimestampType()),
-        _field("timestampType", IntegerType()),
-        _field(
-            "headers",
-            ArrayType(StructType([_field("key", StringType()), _field("value", BinaryType())])),
-        ),
-        _field("damage", DAMAGE),
-    ]
-)
-"""Records of any topic's segments, with the columns of Spark's Kafka connector and `damage`."""
+SEGMENT_RECORDS: Final = from_arrow_schema(events.SEGMENT_RECORDS)
 
 
 def conform(frame: DataFrame, schema: StructType) -> DataFrame:

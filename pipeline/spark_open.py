@@ -109,7 +109,9 @@ class FolderSource:
         for topic in wanted:
             if topic not in there:
                 raise PipelineError(f"{self.where} has no topic {topic}")
-        return self._read("batches", ",".join(wanted)) if wanted else None
+        if not wanted:
+            return None
+        return self._read("stretches", ",".join(wanted)).withColumnRenamed("last_at", "max_at")
 
     def _read(self, what: str, topic: str) -> DataFrame:
         reader = self._spark.read.format(FORMAT).option("as", what).option("topic", topic)

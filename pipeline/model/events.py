@@ -23,7 +23,8 @@ GROUP_TOMBSTONE: Final = "group_tombstone"
 MARKER: Final = "transaction_marker"
 """A transaction of `producer_id` ended in this partition; `marker` says how."""
 UNKNOWN: Final = "unknown"
-"""A record with a key of an unknown type; kept as `raw_key` and `raw_value`."""
+"""A record whose key's type or whose value's version is not known: kept as `raw_key` and
+`raw_value`, with its group where the key tells it."""
 DAMAGED: Final = "damaged"
 """Bytes that could not be read; `damage` says where and why. They go to quarantine."""
 
@@ -168,3 +169,18 @@ the wire it is what lies between two offsets whose times a broker told, or a fol
 `first_at` is the time of the record at `base_offset`; `last_at` is that of the record at
 `last_offset`, or not before it. A row with `last_offset` = `base_offset` - 1 says that the
 log ended there at `last_at`."""
+
+SEGMENT_RECORDS: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", AT),
+        ("timestampType", pa.int32()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("damage", DAMAGE),
+    ]
+)
+"""Records of any topic's segments, with the columns of Spark's Kafka connector and `damage`."""

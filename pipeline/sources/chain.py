@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipeline.contract import COMMIT, COMMIT_TOMBSTONE
-from pipeline.sources.event_rows import KIND, NONE, has_time
+from pipeline.contract import CHAINED, COMMIT, COMMIT_TOMBSTONE
+from pipeline.sources.event_rows import KIND, NONE
+from pipeline.sources.log_times import has_time
 
 _COMMIT, _TOMBSTONE = KIND[COMMIT], KIND[COMMIT_TOMBSTONE]
 _PARTITION_BITS = 32
@@ -22,6 +24,8 @@ _PARTITION_BITS = 32
 
 class Chain:
     """The last commit of each key so far."""
+
+    schema = to_arrow_schema(CHAINED)
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], int] = {}

@@ -2,8 +2,8 @@
 
 A batch of magic 2 is read as bytes: neighbours that differ in their numbers alone, as the offsets
 of one commit do, are read as a table (numpy), the rest record by record. Messages of magic 0 and 1
-go through their own reader. Control batches are markers of transactions and give no rows; offsets
-of a transaction are rows whether it was committed or aborted, as the wire gives them too.
+go through their own reader. What a transaction wrote has its producer; its marker, the record of a
+control batch, is a row too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from offsets.plain_record import (
     VALUE_HEAD,
     VALUE_HEAD_FROM_END,
 )
-from pipeline.contract import COMMIT
+from pipeline.model.events import COMMIT
 from pipeline.sources.event_rows import KIND, NONE, ROW, EventRows, pack_row
 from protocol.buffer import Buffer
 from protocol.records.batch import LOG_APPEND_BIT, BatchHeader, section_of
@@ -70,17 +70,21 @@ def add_entry(
     before the place of the error stay.
     """
     validate_stored(buffer, header)
-    if header.is_control and header.magic == 2:
-        return
     first, behind = offsets
+    rows.producer_id, rows.producer_epoch = NONE, NONE
+    if header.magic == 2 and header.is_transactional:
+        rows.producer_id, rows.producer_epoch = header.producer_id, header.producer_epoch
+    if header.magic == 2 and header.is_control:
+        for record in stored_records(buffer, header):
+            if first <= record.offset < behind:
+                rows.add_marker(record.offset, record.timestamp, record.key, record.value)
+        return
     if header.magic == 2 and header.base_offset >= first and header.last_offset < behind:
         _add_section(rows, section_of(buffer, header), header)
         return
-    append_time = header.magic == 2 and header.attributes & LOG_APPEND_BIT
     for record in stored_records(buffer, header):
         if first <= record.offset < behind:
-            time = header.max_timestamp if append_time else record.timestamp
-            rows.add_record(record.offset, time, record.key, record.value)
+            rows.add_record(record.offset, record.timestamp, record.key, record.value)
 
 
 def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
@@ -204,7 +208,10 @@ def _add_stretch(
     if not count:
         return 0
     records = np.frombuffer(section, shape.record, count, end)
-    row = pack_row(0, written_ms, 0, 0, NONE, rows.log_partition, 0, 0, 0, 0, 0, 3, _COMMIT)
+    row = pack_row(
+        0, written_ms, 0, 0, NONE, rows.producer_id, rows.log_partition, 0, 0, 0, 0, 0, 3,
+        rows.producer_epoch, _COMMIT,
+    )  # fmt: skip
     made = np.frombuffer(bytearray(row * count), ROW)
     made["log_offset"] = _deltas(records, places.key_at - places.delta_at) + base_offset
     made["group"], made["topic"] = groups, topics

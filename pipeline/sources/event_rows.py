@@ -13,38 +13,43 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from offsets.record_reader import names_of
 from offsets.record_values import (
     KEY_GROUP,
     KEY_OFFSET,
     KEY_OFFSET_LEGACY,
+    NEWEST_VALUE_VERSION,
     Malformed,
     read_group_value,
     read_offset_value,
 )
-from offsets.runs import GroupMember, GroupValue
-from pipeline.contract import (
-    CHAINED,
+from pipeline.model.events import (
+    ABORTED,
     COMMIT,
     COMMIT_TOMBSTONE,
+    COMMITTED,
     DAMAGED,
     EVENTS,
     GROUP,
     GROUP_TOMBSTONE,
     KINDS,
+    MARKER,
+    RECORD_KINDS,
+    TOMBSTONE,
     UNKNOWN,
 )
-from protocol.consumer_protocol import assigned_partitions, subscribed_topics
-from protocol.errors import ProtocolError
+from pipeline.sources import group_records
+from pipeline.sources.group_records import TopicNames
+from pipeline.sources.log_times import NO_TIME, times
+from pipeline.sources.plain_values import layout_of
+from protocol.records.batch import ABORT as ABORT_MARKER
+from protocol.records.batch import COMMIT as COMMIT_MARKER
 
-EVENTS_ARROW: Final[pa.Schema] = to_arrow_schema(EVENTS)
-CHAINED_ARROW: Final[pa.Schema] = to_arrow_schema(CHAINED)
 ROWS_AT_ONCE: Final = 32_768
 """Rows of one Arrow batch, about: some 8 MiB while they are built."""
 
-NONE: Final = -1
+NONE: Final = NO_TIME
 """In a row: no string, no number, no time; no such number is ever kept."""
 ROW: Final = np.dtype(
     [
@@ -53,6 +58,7 @@ ROW: Final = np.dtype(
         ("committed_offset", "<i8"),
         ("commit_ms", "<i8"),
         ("expire_ms", "<i8"),
+        ("producer_id", "<i8"),
         ("log_partition", "<i4"),
         ("group", "<i4"),
         ("topic", "<i4"),
@@ -60,22 +66,29 @@ ROW: Final = np.dtype(
         ("partition", "<i4"),
         ("leader_epoch", "<i4"),
         ("value_version", "<i2"),
+        ("producer_epoch", "<i2"),
         ("kind", "<i1"),
     ]
 )
-pack_row: Final = struct.Struct("<qqqqqiiiiiihb").pack
-assert ROW.itemsize == struct.calcsize("<qqqqqiiiiiihb")
+pack_row: Final = struct.Struct("<qqqqqqiiiiiihhb").pack
+assert ROW.itemsize == struct.calcsize("<qqqqqqiiiiiihhb")
 
 KIND: Final = {kind: number for number, kind in enumerate(KINDS)}
 _COMMIT: Final = KIND[COMMIT]
-_plain_value = struct.Struct(">qi2xq")  # behind the version 3: offset, epoch, no metadata, time
-_PLAIN_VALUE_BYTES = 24
-_TIME_MAX_MS = (1 << 63) // 1000 - 1
-_CONSUMER = "consumer"
+_OLD_KEYS = (KEY_OFFSET, KEY_OFFSET_LEGACY, KEY_GROUP)
+_OLD_VERSIONS = range(NEWEST_VALUE_VERSION + 1)
+_MARKERS = {COMMIT_MARKER: COMMITTED, ABORT_MARKER: ABORTED}
+_marker_key = struct.Struct(">hh")
+_STATE_COLUMNS = (
+    "protocol_type", "generation", "protocol", "leader", "state_at", "member_id", "members",
+    "details",
+)  # fmt: skip
 
 
 class Chain(Protocol):
     """Knows the commit before each."""
+
+    schema: pa.Schema
 
     def previous(
         self, rows: NDArray[Any], strings: Sequence[str]
@@ -86,9 +99,11 @@ class Chain(Protocol):
 class EventRows:
     """Rows since the last ``take``, in the order in which they were added."""
 
-    def __init__(self, log_partition: int = 0) -> None:
+    def __init__(self, log_partition: int = 0, topic_names: TopicNames | None = None) -> None:
         self.log_partition = log_partition
-        """Of the rows that are added next."""
+        self.producer_id = self.producer_epoch = NONE
+        """Of the rows that are added next; a producer where a transaction writes them."""
+        self._topic_names = topic_names or {}
         self.packed: bytearray
         """Rows of `ROW`."""
         self.look = 64
@@ -99,7 +114,8 @@ class EventRows:
         self.packed = bytearray()
         self._strings: dict[str, int] = {"": 0}
         self._names: dict[bytes, tuple[int, int]] = {}
-        self._groups: list[tuple[int, GroupValue]] = []
+        self._states: list[tuple[int, dict[str, Any]]] = []
+        self._markers: list[tuple[int, str]] = []
         self._raw: list[tuple[int, bytes | None, bytes | None]] = []
         self._damage: list[tuple[int, dict[str, Any]]] = []
 
@@ -128,20 +144,35 @@ class EventRows:
         self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None
     ) -> None:
         """One record; one that cannot be understood becomes a damaged row with its bytes."""
-        if value is not None and len(value) == _PLAIN_VALUE_BYTES and value[:2] == b"\0\3":
+        layout = value and layout_of(value)
+        if layout and value:
             places = key and self.names(key[:-4])
-            if key and places and value[14:16] == b"\0\0":
-                offset, epoch, commit_ms = _plain_value.unpack_from(value, 2)
+            if key and places:
+                offset, epoch, commit_ms = layout.numbers.unpack_from(value)
                 self.packed += pack_row(
-                    log_offset, written_ms, offset, commit_ms, NONE, self.log_partition,
-                    places[0], places[1], 0, int.from_bytes(key[-4:], "big", signed=True), epoch,
-                    3, _COMMIT,
+                    log_offset, written_ms, offset, commit_ms, NONE, self.producer_id,
+                    self.log_partition, places[0], places[1], 0,
+                    int.from_bytes(key[-4:], "big", signed=True), epoch, layout.version,
+                    self.producer_epoch, _COMMIT,
                 )  # fmt: skip
                 return
         try:
             self._add(log_offset, written_ms, key, value)
         except Malformed as error:
             self.add_damage(log_offset, None, None, str(error), written_ms, key, value)
+
+    def add_marker(
+        self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None
+    ) -> None:
+        """A control record; one that ends no transaction is not known."""
+        marker = None
+        if key is not None and len(key) >= _marker_key.size:
+            marker = _MARKERS.get(_marker_key.unpack_from(key)[1])
+        if marker is None:
+            self._add_raw(UNKNOWN, log_offset, written_ms, key, value)
+            return
+        self._markers.append((len(self), marker))
+        self._append(MARKER, log_offset, written_ms)
 
     def add_damage(
         self,
@@ -155,8 +186,7 @@ class EventRows:
     ) -> None:
         """Bytes that could not be read, from ``position`` of ``file``; a single record with key."""
         self._damage.append((len(self), {"file": file, "position": position, "reason": reason}))
-        self._raw.append((len(self), key, value))
-        self._append(DAMAGED, log_offset, written_ms)
+        self._add_raw(DAMAGED, log_offset, written_ms, key, value)
 
     def place_damage(self, first_row: int, file: str, position: int) -> None:
         """Say of what was damaged since ``first_row`` where its batch is."""
@@ -166,14 +196,14 @@ class EventRows:
             damage.update(file=file, position=position)
 
     def take(self, chain: Chain | None = None) -> pa.RecordBatch:
-        """All rows as a batch of `EVENTS`, of `CHAINED` with a chain; then none are left."""
+        """All rows as a batch of `EVENTS`, of the chain's schema with one; then none are left."""
         rows = np.frombuffer(bytes(self.packed), ROW)
-        columns, schema = self._columns(rows), EVENTS_ARROW
+        columns, schema = self._columns(rows), EVENTS
         if chain is not None:
             offsets, times_ms, known = chain.previous(rows, list(self._strings))
             columns["previous_offset"] = pa.array(offsets, mask=~known)
             columns["previous_at"] = times(times_ms)
-            schema = CHAINED_ARROW
+            schema = chain.schema
         self._clear()
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
@@ -183,33 +213,79 @@ class EventRows:
         if key is None or len(key) < 2:
             raise Malformed("its key is missing or shorter than its type")
         key_type = int.from_bytes(key[:2], "big", signed=True)
-        version = None
-        if value is not None and len(value) >= 2:
-            version = int.from_bytes(value[:2], "big", signed=True)
-        if key_type in (KEY_OFFSET, KEY_OFFSET_LEGACY):
-            places = self.names(key[:-4])
-            if places is None:
-                raise Malformed("its key is of an offset and is not a group, a topic, a partition")
-            partition = int.from_bytes(key[-4:], "big", signed=True)
-            if value is None:
-                self._append(COMMIT_TOMBSTONE, log_offset, written_ms, *places, partition)
-                return
-            stored = read_offset_value(value)
-            self.packed += pack_row(
-                log_offset, written_ms, stored.offset, stored.commit_timestamp_ms,
-                stored.expire_timestamp_ms, self.log_partition, places[0], places[1],
-                self._place(stored.metadata), partition, stored.leader_epoch, version, _COMMIT,
-            )  # fmt: skip
+        if value is not None and len(value) < 2:
+            raise Malformed(f"a value of {len(value)} bytes has no version")
+        version = None if value is None else int.from_bytes(value[:2], "big", signed=True)
+        if key_type in RECORD_KINDS:
+            self._add_state(key_type, log_offset, written_ms, key, value, version)
+        elif key_type not in _OLD_KEYS or (version or 0) not in _OLD_VERSIONS:
+            self._add_raw(UNKNOWN, log_offset, written_ms, key, value, version)
         elif key_type == KEY_GROUP:
             group = self._place(_group_of(key))
             if value is None:
                 self._append(GROUP_TOMBSTONE, log_offset, written_ms, group)
                 return
-            self._groups.append((len(self), read_group_value(value)))
+            self._states.append((len(self), group_records.classic_columns(read_group_value(value))))
             self._append(GROUP, log_offset, written_ms, group, version=version)
         else:
-            self._raw.append((len(self), key, value))
-            self._append(UNKNOWN, log_offset, written_ms, version=version)
+            self._add_offset(log_offset, written_ms, key, value, version)
+
+    def _add_offset(
+        self, log_offset: int, written_ms: int, key: bytes, value: bytes | None, version: int | None
+    ) -> None:
+        places = self.names(key[:-4])
+        if places is None:
+            raise Malformed("its key is of an offset and is not a group, a topic, a partition")
+        partition = int.from_bytes(key[-4:], "big", signed=True)
+        if value is None:
+            self._append(COMMIT_TOMBSTONE, log_offset, written_ms, *places, partition)
+            return
+        stored = read_offset_value(value)
+        self.packed += pack_row(
+            log_offset, written_ms, stored.offset, stored.commit_timestamp_ms,
+            stored.expire_timestamp_ms, self.producer_id, self.log_partition, places[0],
+            places[1], self._place(stored.metadata), partition, stored.leader_epoch, version,
+            self.producer_epoch, _COMMIT,
+        )  # fmt: skip
+
+    def _add_state(
+        self,
+        key_type: int,
+        log_offset: int,
+        written_ms: int,
+        key: bytes,
+        value: bytes | None,
+        version: int | None,
+    ) -> None:
+        """A record of a KIP-848, KIP-932 or KIP-1071 group."""
+        kind = RECORD_KINDS[key_type]
+        if value is None:
+            columns = group_records.key_columns(key_type, key)
+            kind += TOMBSTONE
+        elif version is not None and group_records.knows_version(key_type, version):
+            columns = group_records.columns(key_type, key, value, self._topic_names)
+        else:
+            self._add_raw(UNKNOWN, log_offset, written_ms, key, value, version)
+            return
+        self._states.append((len(self), columns))
+        self._append(
+            kind, log_offset, written_ms, self._place(columns["group_id"]), version=version
+        )
+
+    def _add_raw(
+        self,
+        kind: str,
+        log_offset: int,
+        written_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        version: int | None = None,
+    ) -> None:
+        """What is not understood, with its group where the key lets it be read."""
+        group = _first_string(key) if kind == UNKNOWN and key else None
+        self._raw.append((len(self), key, value))
+        place = NONE if group is None else self._place(group)
+        self._append(kind, log_offset, written_ms, place, version=version)
 
     def _append(
         self,
@@ -222,8 +298,9 @@ class EventRows:
         version: int | None = None,
     ) -> None:
         self.packed += pack_row(
-            log_offset, written_ms, NONE, NONE, NONE, self.log_partition, group, topic, NONE,
-            partition, NONE, NONE if version is None else version, KIND[kind],
+            log_offset, written_ms, NONE, NONE, NONE, self.producer_id, self.log_partition, group,
+            topic, NONE, partition, NONE, NONE if version is None else version,
+            self.producer_epoch, KIND[kind],
         )  # fmt: skip
 
     def _place(self, text: str) -> int:
@@ -240,6 +317,8 @@ class EventRows:
             "partition": _masked(rows["partition"], ~of_offset),
             "committed_offset": _masked(rows["committed_offset"], ~is_commit),
             "leader_epoch": _masked(rows["leader_epoch"], rows["leader_epoch"] < 0),
+            "producer_id": _masked(rows["producer_id"], rows["producer_id"] == NONE),
+            "producer_epoch": _masked(rows["producer_epoch"], rows["producer_id"] == NONE),
             "value_version": _masked(rows["value_version"], rows["value_version"] == NONE),
             "group_id": _taken(strings, rows["group"]),
             "topic": _taken(strings, rows["topic"]),
@@ -248,36 +327,18 @@ class EventRows:
             "commit_at": times(rows["commit_ms"]),
             "expire_at": times(rows["expire_ms"]),
         }
-        groups = [_group_fields(value) for _, value in self._groups]
-        at = [row for row, _ in self._groups]
-        for name in ("protocol_type", "generation", "protocol", "leader", "state_at", "members"):
-            columns[name] = _sparse(name, len(rows), at, [group[name] for group in groups])
+        at = [row for row, _ in self._states]
+        for name in _STATE_COLUMNS:
+            states = [state.get(name) for _, state in self._states]
+            columns[name] = _sparse(name, len(rows), at, states)
+        at = [row for row, _ in self._markers]
+        columns["marker"] = _sparse("marker", len(rows), at, [m for _, m in self._markers])
         at = [row for row, _, _ in self._raw]
         columns["raw_key"] = _sparse("raw_key", len(rows), at, [raw[1] for raw in self._raw])
         columns["raw_value"] = _sparse("raw_value", len(rows), at, [raw[2] for raw in self._raw])
         at = [row for row, _ in self._damage]
         columns["damage"] = _sparse("damage", len(rows), at, [d for _, d in self._damage])
         return columns
-
-
-def times(column: NDArray[Any]) -> pa.Array:
-    """Milliseconds to timestamps: -1, and what no timestamp can hold, is null."""
-    return pa.array(column * 1000, pa.int64(), mask=~has_time(column)).cast(
-        pa.timestamp("us", "UTC")
-    )
-
-
-def has_time(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which milliseconds are a time that a timestamp can hold."""
-    known: NDArray[np.bool_] = (
-        (column != NONE) & (column >= -_TIME_MAX_MS) & (column <= _TIME_MAX_MS)
-    )
-    return known
-
-
-def time_or_none(ms: int) -> int | None:
-    """Microseconds as `times` gives them, of one time."""
-    return None if ms == NONE or abs(ms) > _TIME_MAX_MS else ms * 1000
 
 
 def _masked(column: NDArray[Any], mask: NDArray[Any]) -> pa.Array:
@@ -291,12 +352,23 @@ def _taken(values: pa.Array, places: NDArray[Any]) -> pa.Array:
 
 def _sparse(name: str, count: int, at: Sequence[int], values: list[Any]) -> pa.Array:
     """A column that has values at the rows ``at`` and is null elsewhere."""
-    kind = EVENTS_ARROW.field(name).type
+    kind = EVENTS.field(name).type
     if not at:
         return pa.nulls(count, kind)
     places = np.full(count, NONE, np.int32)
     places[np.asarray(at)] = np.arange(len(at), dtype=np.int32)
     return _taken(pa.array(values, kind), places)
+
+
+def _first_string(key: bytes) -> str | None:
+    """The text behind a key's type, by which keys of all known types begin; None if it is none."""
+    end = 4 + int.from_bytes(key[2:4], "big", signed=True)
+    if not 4 <= end <= len(key):
+        return None
+    try:
+        return key[4:end].decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _group_of(key: bytes) -> str:
@@ -307,40 +379,3 @@ def _group_of(key: bytes) -> str:
         return key[4:].decode()
     except UnicodeDecodeError as error:
         raise Malformed(f"a group id is not UTF-8: {error}") from None
-
-
-def _group_fields(value: GroupValue) -> dict[str, Any]:
-    consumers = value.protocol_type == _CONSUMER
-    return {
-        "protocol_type": value.protocol_type,
-        "generation": value.generation_id,
-        "protocol": value.protocol_name,
-        "leader": value.leader,
-        "state_at": time_or_none(value.state_timestamp_ms),
-        "members": [_member_fields(member, consumers) for member in value.members],
-    }
-
-
-def _member_fields(member: GroupMember, consumers: bool) -> dict[str, Any]:
-    """Subscription and assignment are the members' own bytes: null when they are of no consumer."""
-    subscription: list[str] | None = None
-    assignment: list[dict[str, Any]] | None = None
-    if consumers:
-        try:
-            subscription = subscribed_topics(member.subscription)
-            assignment = [
-                {"topic": topic, "partitions": partitions}
-                for topic, partitions in assigned_partitions(member.assignment).items()
-            ]
-        except (ProtocolError, struct.error):
-            pass
-    return {
-        "member_id": member.member_id,
-        "group_instance_id": member.group_instance_id,
-        "client_id": member.client_id,
-        "client_host": member.client_host,
-        "rebalance_timeout_ms": member.rebalance_timeout_ms,
-        "session_timeout_ms": member.session_timeout_ms,
-        "subscription": subscription,
-        "assignment": assignment,
-    }

@@ -11,14 +11,16 @@ import pyarrow as pa
 
 from pipeline.engines.engine import Part
 from pipeline.errors import PipelineError
-from pipeline.model.events import EVENTS, STRETCHES
+from pipeline.sources.group_records import TopicNames
 from pipeline.sources.segment_files import (
     OFFSETS_TOPIC,
     Segment,
     cluster_id_of,
     partition_folders,
     segments_of,
+    topic_names,
 )
+from pipeline.sources.segment_rows import OffsetRows, StretchRows, read_segment
 
 PART_BYTES: Final = 8 << 20
 """Neighbouring segments share a part up to so many bytes: a part costs more than a few of them."""
@@ -31,10 +33,12 @@ class EventSegments:
     """A part: EVENTS of segments, one after the other."""
 
     segments: tuple[Segment, ...]
+    names: TopicNames
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """See Part. What cannot be read of a segment is rows too."""
-        return _rows_of(self.segments, "offsets", EVENTS)
+        for segment in self.segments:
+            yield from read_segment(segment, OffsetRows(segment, self.names))
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class StretchSegments:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """See Part."""
-        return _rows_of(self.segments, "batches", STRETCHES)
+        for segment in self.segments:
+            yield from read_segment(segment, StretchRows(segment))
 
 
 class FolderSource:
@@ -72,7 +77,8 @@ class FolderSource:
             )
         wanted = self._log if partitions is None else sorted(set(partitions))
         segments = [each for number in wanted for each in self._segments(OFFSETS_TOPIC, number)]
-        return [EventSegments(part) for part in in_parts(segments)]
+        names = topic_names(self._folders)
+        return [EventSegments(part, names) for part in in_parts(segments)]
 
     def event_files(self) -> None:
         """They are segments."""
@@ -134,26 +140,3 @@ def _size_of(segment: Segment) -> int | None:
         return os.stat(segment.file).st_size
     except OSError:
         return None
-
-
-def _rows_of(segments: Sequence[Segment], what: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    from pipeline.sources.segments import read_segment
-
-    for segment in segments:
-        for batch in read_segment(segment, what):
-            yield _conformed(batch, schema)
-
-
-def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows with exactly the columns of a schema; those that are not there are null."""
-    there = {"last_at" if name == "max_at" else name: name for name in batch.schema.names}
-    columns = []
-    for field in schema:
-        if field.name not in there:
-            columns.append(pa.nulls(len(batch), field.type))
-            continue
-        column = batch.column(there[field.name])
-        if column.type != field.type:
-            column = pa.array(column.to_pylist(), field.type)
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import PipelineError
@@ -23,6 +23,7 @@ _SWAP = ".swap"
 _PARTITION_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 _SEGMENT = re.compile(r"\d{20}\.log")
 _META = "meta.properties"
+_PARTITION_META = "partition.metadata"
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def cluster_id_of(path: str) -> str | None:
     found: dict[str, str] = {}
     for folder in folders_of(path):
         for place in (folder, os.path.dirname(folder)):
-            cluster = _cluster_in(os.path.join(place, _META))
+            cluster = _value_of("cluster.id", os.path.join(place, _META), "=")
             if cluster:
                 found[cluster] = place
                 break
@@ -142,6 +143,20 @@ def cluster_id_of(path: str) -> str | None:
         each = " and ".join(f"{place} is of cluster {cluster}" for cluster, place in found.items())
         raise PipelineError(f"{each}: read one cluster at a time")
     return next(iter(found), None)
+
+
+def topic_names(folders: Mapping[tuple[str, int], str]) -> dict[str, str]:
+    """Topics by the ids that `partition.metadata` has, of folders as `partition_folders` gives."""
+    found: dict[str, str] = {}
+    named: set[str] = set()
+    for (topic, _), folder in folders.items():
+        if topic in named:
+            continue
+        topic_id = _value_of("topic_id", os.path.join(folder, _PARTITION_META), ":")
+        if topic_id:
+            found[topic_id] = topic
+            named.add(topic)
+    return found
 
 
 def open_segment(segment: Segment) -> int:
@@ -167,12 +182,13 @@ def _end_of(file: str, base: int) -> int:
         os.close(descriptor)
 
 
-def _cluster_in(file: str) -> str | None:
+def _value_of(wanted: str, file: str, between: str) -> str | None:
+    """What a file of names and values has under a name; None without it or the file."""
     try:
         with open(file, encoding="utf-8", errors="replace") as lines:
             for line in lines:
-                name, _, value = line.partition("=")
-                if name.strip() == "cluster.id" and value.strip():
+                name, _, value = line.partition(between)
+                if name.strip() == wanted and value.strip():
                     return value.strip()
     except OSError:
         return None

@@ -1,27 +1,27 @@
-"""What a segment's entries become: events of the offsets log, records of any topic, or batches."""
+"""What a segment's entries become: events of the offsets log, stretches, or any topic's records."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+import os
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipeline.contract import BATCHES, SEGMENT_RECORDS
 from pipeline.errors import PipelineError
-from pipeline.sources.chain import Chain
-from pipeline.sources.decode import add_entry
-from pipeline.sources.event_rows import ROWS_AT_ONCE, EventRows, time_or_none, times
-from pipeline.sources.segment_files import Segment
-from pipeline.sources.segment_reader import Entry
+from pipeline.model.events import SEGMENT_RECORDS, STRETCHES
+from pipeline.sources.decode import ALL_OFFSETS, add_entry
+from pipeline.sources.event_rows import ROWS_AT_ONCE, EventRows
+from pipeline.sources.group_records import TopicNames
+from pipeline.sources.log_times import time_or_none, times
+from pipeline.sources.segment_files import Segment, open_segment
+from pipeline.sources.segment_reader import Damage, Entry, SegmentFile
 from protocol.records.batch import LOG_APPEND_BIT, LOG_APPEND_TIME
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.section import NO_TIMESTAMP
 from protocol.records.stored import UNKNOWN_COUNT, stored_records, validate_stored
 
-RECORDS_ARROW: Final[pa.Schema] = to_arrow_schema(SEGMENT_RECORDS)
-BATCHES_ARROW: Final[pa.Schema] = to_arrow_schema(BATCHES)
 _BYTES_AT_ONCE = 8 << 20
 _NO_TIMESTAMP_TYPE = -1
 
@@ -53,9 +53,9 @@ class SegmentRows(Protocol):
 class OffsetRows:
     """Rows of `EVENTS`."""
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: Segment, names: TopicNames | None = None) -> None:
         self._file = segment.file
-        self._rows = EventRows(segment.partition)
+        self._rows = EventRows(segment.partition, names)
 
     def add(self, entry: Entry, offsets: Offsets) -> None:
         """Decode its records; what of it cannot be read is a damaged row."""
@@ -83,18 +83,6 @@ class OffsetRows:
     def take(self) -> pa.RecordBatch:
         """A batch of `EVENTS`."""
         return self._rows.take()
-
-
-class ChainedRows(OffsetRows):
-    """Rows of `CHAINED`, of a partition whose segments come one after the other."""
-
-    def __init__(self, segment: Segment, chain: Chain) -> None:
-        super().__init__(segment)
-        self._chain = chain
-
-    def take(self) -> pa.RecordBatch:
-        """A batch of `CHAINED`."""
-        return self._rows.take(self._chain)
 
 
 def _unread_offset(rows: EventRows, first: int, entry: Entry) -> int:
@@ -173,7 +161,7 @@ class RecordRows:
             "damage": damage,
         }
         self._rows, self._bytes = [], 0
-        return _batch(columns, RECORDS_ARROW)
+        return _batch(columns, SEGMENT_RECORDS)
 
 
 def _header(key: str, value: bytes | None) -> dict[str, Any]:
@@ -182,8 +170,11 @@ def _header(key: str, value: bytes | None) -> dict[str, Any]:
             "value": value}  # fmt: skip
 
 
-class BatchRows:
-    """Rows of `BATCHES`, from the headers alone: no checksum is made, no record decoded."""
+class StretchRows:
+    """Rows of `STRETCHES`, one a batch, from the headers alone.
+
+    No checksum is made, no record decoded.
+    """
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
@@ -223,7 +214,7 @@ class BatchRows:
         return len(self._rows) >= ROWS_AT_ONCE
 
     def take(self) -> pa.RecordBatch:
-        """A batch of `BATCHES`."""
+        """A batch of `STRETCHES`."""
         base, last, first, greatest, size = np.array(self._rows, np.int64).T
         count = len(self._rows)
         columns = {
@@ -232,11 +223,43 @@ class BatchRows:
             "base_offset": base,
             "last_offset": last,
             "first_at": times(first),
-            "max_at": times(greatest),
+            "last_at": times(greatest),
             "size_bytes": size,
         }
         self._rows = []
-        return _batch(columns, BATCHES_ARROW)
+        return _batch(columns, STRETCHES)
+
+
+def read_segment(
+    segment: Segment, rows: SegmentRows, offsets: Offsets = ALL_OFFSETS
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one segment; what cannot be read of it is rows too, not an error."""
+    first, behind = offsets
+    try:
+        descriptor = open_segment(segment)
+    except OSError as error:
+        rows.damaged(segment.base_offset, None, f"the segment cannot be opened: {error.strerror}")
+        yield rows.take()
+        return
+    try:
+        file = SegmentFile(descriptor, segment.base_offset, segment.behind)
+        for entry in file.entries():
+            if isinstance(entry, Damage):
+                rows.damaged(entry.offset, entry.position, entry.reason)
+            elif entry.header.last_offset < first:
+                continue
+            elif entry.header.base_offset >= behind:
+                if entry.header.record_count != UNKNOWN_COUNT:
+                    break
+                rows.add(entry, offsets)  # a wrapper's base offset is that of its last message
+            else:
+                rows.add(entry, offsets)
+            if rows.full:
+                yield rows.take()
+    finally:
+        os.close(descriptor)
+    if rows.waiting:
+        yield rows.take()
 
 
 def _batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:

@@ -5,10 +5,10 @@ Small segments share a task.
 Options: ``path`` (a data folder, several with commas between them, or a partition's folder),
 ``topic`` (`__consumer_offsets`; several with commas, `*` for all but Kafka's own), ``partitions``
 (such as `0,3`), ``start_offset`` (from it on), ``end_offset`` (before it) and ``as``: `records`
-(`SEGMENT_RECORDS`, the default), `offsets` (`EVENTS`), `batches` (`BATCHES`, from batch headers
-alone) or `chained` (`CHAINED`: each commit with the one before it, found without a sort by reading
-a partition's segments in one task; small partitions share one). Spark 4.0.0 hands no filters to a
-Python data source, so what is not to be read is said by options.
+(`SEGMENT_RECORDS`, the default), `offsets` (`EVENTS`), `stretches` (`STRETCHES`, from batch
+headers alone) or `chained` (`CHAINED`: each commit with the one before it, found without a sort by
+reading a partition's segments in one task; small partitions share one). Spark 4.0.0 hands no
+filters to a Python data source, so what is not to be read is said by options.
 """
 
 from __future__ import annotations
@@ -19,30 +19,28 @@ from itertools import groupby
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from pipeline.contract import BATCHES, CHAINED, EVENTS, SEGMENT_RECORDS
+from pipeline.contract import CHAINED, EVENTS, SEGMENT_RECORDS
 from pipeline.errors import PipelineError
+from pipeline.model.events import STRETCHES
 from pipeline.sources.chain import Chain
 from pipeline.sources.decode import ALL_OFFSETS
 from pipeline.sources.segment_files import (
     OFFSETS_TOPIC,
     Segment,
     choose,
-    open_segment,
     partition_folders,
     segments_of,
 )
-from pipeline.sources.segment_reader import Damage, SegmentFile
 from pipeline.sources.segment_rows import (
-    BatchRows,
-    ChainedRows,
     OffsetRows,
     Offsets,
     RecordRows,
-    SegmentRows,
+    StretchRows,
+    read_segment,
 )
-from protocol.records.stored import UNKNOWN_COUNT
 
 FORMAT = "kafka_segments"
 ANY_TOPIC = "*"
@@ -54,14 +52,26 @@ _CHAINED = "chained"
 _SCHEMAS = {
     "records": SEGMENT_RECORDS,
     "offsets": EVENTS,
-    "batches": BATCHES,
+    "stretches": from_arrow_schema(STRETCHES),
     _CHAINED: CHAINED,
 }
-_ROWS: dict[str, type[RecordRows] | type[OffsetRows] | type[BatchRows]] = {
+_ROWS: dict[str, type[RecordRows] | type[OffsetRows] | type[StretchRows]] = {
     "records": RecordRows,
     "offsets": OffsetRows,
-    "batches": BatchRows,
+    "stretches": StretchRows,
 }
+
+
+class ChainedRows(OffsetRows):
+    """Rows of `CHAINED`, of a partition whose segments come one after the other."""
+
+    def __init__(self, segment: Segment, chain: Chain) -> None:
+        super().__init__(segment)
+        self._chain = chain
+
+    def take(self) -> pa.RecordBatch:
+        """A batch of `CHAINED`."""
+        return self._rows.take(self._chain)
 
 
 class SegmentTask(InputPartition):
@@ -123,7 +133,8 @@ class SegmentsReader(DataSourceReader):
                 yield from read_chain(segments)
             else:
                 for task in segments:
-                    yield from read_segment(task.segment, self.what, task.offsets)
+                    rows = _ROWS[self.what](task.segment)
+                    yield from read_segment(task.segment, rows, task.offsets)
 
 
 def plan(options: Mapping[str, str]) -> list[SegmentTask]:
@@ -185,43 +196,7 @@ def read_chain(segments: Sequence[SegmentTask]) -> Iterator[pa.RecordBatch]:
     """The rows of one partition, its segments in order, as `CHAINED`."""
     chain = Chain()
     for task in segments:
-        yield from _read(task.segment, ChainedRows(task.segment, chain), task.offsets)
-
-
-def read_segment(
-    segment: Segment, what: str = "offsets", offsets: Offsets = ALL_OFFSETS
-) -> Iterator[pa.RecordBatch]:
-    """The rows of one segment; what cannot be read of it is rows too, not an error."""
-    return _read(segment, _ROWS[what](segment), offsets)
-
-
-def _read(segment: Segment, rows: SegmentRows, offsets: Offsets) -> Iterator[pa.RecordBatch]:
-    first, behind = offsets
-    try:
-        descriptor = open_segment(segment)
-    except OSError as error:
-        rows.damaged(segment.base_offset, None, f"the segment cannot be opened: {error.strerror}")
-        yield rows.take()
-        return
-    try:
-        file = SegmentFile(descriptor, segment.base_offset, segment.behind)
-        for entry in file.entries():
-            if isinstance(entry, Damage):
-                rows.damaged(entry.offset, entry.position, entry.reason)
-            elif entry.header.last_offset < first:
-                continue
-            elif entry.header.base_offset >= behind:
-                if entry.header.record_count != UNKNOWN_COUNT:
-                    break
-                rows.add(entry, offsets)  # a wrapper's base offset is that of its last message
-            else:
-                rows.add(entry, offsets)
-            if rows.full:
-                yield rows.take()
-    finally:
-        os.close(descriptor)
-    if rows.waiting:
-        yield rows.take()
+        yield from read_segment(task.segment, ChainedRows(task.segment, chain), task.offsets)
 
 
 def _size_of(segment: Segment) -> int | None:

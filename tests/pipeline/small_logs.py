@@ -10,7 +10,7 @@ from typing import Any
 
 from offsets.record_codec import run_records
 from offsets.runs import GroupMember, GroupRun, GroupValue, OffsetRun, Run
-from pipeline.sources.segments import plan, read_segment
+from pipeline.sources.segments import SegmentsReader
 from protocol.consumer_protocol import encode_assignment, encode_subscription
 from protocol.records.batch import assemble_batch
 
@@ -79,10 +79,11 @@ def write_segment(
 
 def rows_of(data: Path, what: str = "offsets", **options: str) -> list[dict[str, Any]]:
     """The rows of a folder, read in this process as the tasks of a job read them."""
+    reader = SegmentsReader({"path": str(data), "as": what, **options})
     return [
         row
-        for task in plan({"path": str(data), **options})
-        for batch in read_segment(task.segment, what, task.offsets)
+        for task in reader.partitions()
+        for batch in reader.read(task)
         for row in batch.to_pylist()
     ]
 

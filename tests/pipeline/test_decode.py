@@ -74,9 +74,9 @@ def test_a_generation() -> None:
         "rebalance_timeout_ms": 300_000,
         "session_timeout_ms": 30_000,
         "subscription": ["t"],
-        "assignment": [{"topic": "t", "partitions": [0, 2]}],
+        "assignment": [{"topic": "t", "topic_id": None, "partitions": [0, 2]}],
     }
-    assert second["assignment"] == [{"topic": "t", "partitions": [1]}]
+    assert second["assignment"] == [{"topic": "t", "topic_id": None, "partitions": [1]}]
 
 
 def test_members_of_no_consumer_keep_their_bytes_to_themselves() -> None:
@@ -153,23 +153,38 @@ def test_every_version_of_a_group(version: int) -> None:
     }
 
 
-def test_a_kind_that_is_not_known_is_kept() -> None:
-    key, value = b"\0\3\0\1g", b"\0\0\1\2\3"
-    assert one_row(key, value) == {
-        "kind": "unknown", "value_version": 0, "raw_key": key, "raw_value": value
-    }  # fmt: skip
-    assert one_row(key, None) == {"kind": "unknown", "raw_key": key}
+@pytest.mark.parametrize(
+    ("key", "value", "group"),
+    [
+        (b"\0\x63\0\1g", b"\0\0\1\2\3", "g"),
+        (b"\0\x63\0\1g", None, "g"),
+        (b"\0\x63\0\7g", b"\0\0", None),
+        (b"\0\x63\0\1\xff", b"\0\0", None),
+        (KEY, b"\0\5" + bytes(22), "g"),
+        (GROUP_KEY, b"\0\11", "g"),
+        (b"\0\3\0\1g", b"\0\1\0", "g"),
+    ],
+)
+def test_what_a_newer_kafka_wrote_is_kept_with_its_group(
+    key: bytes, value: bytes | None, group: str | None
+) -> None:
+    row = one_row(key, value)
+    assert row.pop("kind") == "unknown"
+    version = row.pop("value_version", None)
+    assert version == (None if value is None else int.from_bytes(value[:2], "big"))
+    told = {"group_id": group, "raw_key": key, "raw_value": value}
+    assert row == {name: each for name, each in told.items() if each is not None}
 
 
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        (KEY, b"\0\5" + bytes(22), "value version 5 is unknown"),
         (KEY, b"\0\3" + bytes(3), "a field of 8 bytes"),
         (KEY, b"", "a value of 0 bytes"),
         (KEY[:-5], b"\0\3" + bytes(22), "its key is of an offset"),
         (GROUP_KEY + b"!", None, "a group key of 6 bytes"),
-        (GROUP_KEY, b"\0\11", "value version 9 is unknown"),
+        (b"\0\3\0\1g", b"\0\0\1", "ConsumerGroupMetadataValue"),
+        (b"\0\5\0\1g", None, "ConsumerGroupMemberMetadataKey"),
         (b"\0\2\0\1\xff", None, "not UTF-8"),
         (None, b"x", "its key is missing"),
     ],
@@ -185,7 +200,7 @@ def test_what_cannot_be_understood_is_kept_with_the_reason(
 
 def test_one_bad_record_hurts_no_other() -> None:
     records = [Record(i, NOON, KEY, b"\0\3" + bytes(22)) for i in range(3)]
-    records[1] = records[1]._replace(value=b"\0\x63")
+    records[1] = records[1]._replace(value=b"\0\3\0")
     assert [row["kind"] for row in rows_of(encode_batch(records))] == [
         "commit", "damaged", "commit"
     ]  # fmt: skip
@@ -286,15 +301,45 @@ def test_times_that_no_clock_can_show_are_null() -> None:
     assert "commit_at" not in row
 
 
-def test_transactions_give_their_offsets_and_no_marker() -> None:
+@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize(("outcome", "marker"), [(0, "abort"), (1, "commit")])
+def test_a_transaction_gives_its_offsets_with_their_producer_and_its_marker(
+    outcome: int, marker: str, count: int
+) -> None:
     value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
-    data = encode_batch(
-        [Record(0, NOON, KEY, value)], producer_id=1, producer_epoch=0, is_transactional=True
-    )
-    marker = encode_end_transaction(
-        0, base_offset=1, timestamp=NOON, producer_id=1, producer_epoch=0, coordinator_epoch=0
-    )
-    assert [row["kind"] for row in rows_of(data + marker)] == ["commit"]
+    records = [Record(i, NOON, KEY[:-4] + struct.pack(">i", i), value) for i in range(count)]
+    data = encode_batch(records, producer_id=71, producer_epoch=5, is_transactional=True)
+    data += encode_end_transaction(
+        outcome, base_offset=count, timestamp=NOON + 9, producer_id=71, producer_epoch=5,
+        coordinator_epoch=0,
+    )  # fmt: skip
+    data += batch_of(count + 1, commit("g", "t", range(count)))
+    rows = rows_of(data)
+    own, [ended], plain = rows[:count], rows[count : count + 1], rows[count + 1 :]
+    assert {(r["kind"], r["producer_id"], r["producer_epoch"]) for r in own} == {("commit", 71, 5)}
+    assert ended == {
+        "log_partition": 3,
+        "log_offset": count,
+        "written_at": AT_NOON + timedelta(milliseconds=9),
+        "kind": "transaction_marker",
+        "producer_id": 71,
+        "producer_epoch": 5,
+        "marker": marker,
+    }
+    assert len(plain) == count
+    assert not any("producer_id" in r or "producer_epoch" in r for r in plain)
+
+
+def test_an_idempotent_producer_is_no_transaction() -> None:
+    value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
+    [row] = rows_of(encode_batch([Record(0, NOON, KEY, value)], producer_id=1, producer_epoch=0))
+    assert "producer_id" not in row
+
+
+def test_a_control_record_that_ends_no_transaction_is_not_known() -> None:
+    data = encode_batch([Record(4, NOON, b"\0\0\0\2", b"\0\0")], is_control=True)
+    [row] = rows_of(data)
+    assert (row["kind"], row["raw_key"]) == ("unknown", b"\0\0\0\2")
 
 
 def test_only_the_offsets_that_are_asked_for() -> None:

@@ -12,7 +12,8 @@ import pytest
 from pipeline.errors import PipelineError
 from pipeline.sources import segment_reader
 from pipeline.sources.segment_files import cluster_id_of, partition_folders
-from pipeline.sources.segments import SegmentsReader, plan, read_segment
+from pipeline.sources.segment_rows import OffsetRows, StretchRows, read_segment
+from pipeline.sources.segments import SegmentsReader, plan
 from protocol.records import message_set
 from protocol.records.batch import HEADER_BYTES, LOG_APPEND_TIME, assemble_batch, encode_batch
 from protocol.records.section import Record
@@ -189,15 +190,16 @@ def test_leftovers_are_taken_as_kafka_takes_them(tmp_path: Path) -> None:
 def test_a_segment_deleted_after_the_plan_is_read_under_its_other_name(tmp_path: Path) -> None:
     file = write_segment(tmp_path, 0, *batches(1))
     [task] = plan({"path": str(tmp_path)})
+    segment = task.segment
     file.rename(f"{file}.deleted")
-    assert sum(batch.num_rows for batch in read_segment(task.segment)) == 10
+    assert sum(batch.num_rows for batch in read_segment(segment, OffsetRows(segment))) == 10
     os.remove(f"{file}.deleted")
-    [batch] = read_segment(task.segment)
+    [batch] = read_segment(segment, OffsetRows(segment))
     [row] = batch.to_pylist()
     assert (row["kind"], row["log_offset"], row["damage"]["position"]) == ("damaged", 0, None)
     assert "No such file" in row["damage"]["reason"]
     with pytest.raises(PipelineError, match="cannot be opened"):
-        list(read_segment(task.segment, "batches"))
+        list(read_segment(segment, StretchRows(segment)))
 
 
 def test_an_empty_segment_gives_nothing(tmp_path: Path) -> None:
@@ -237,13 +239,13 @@ def test_batches_are_told_from_their_headers(tmp_path: Path) -> None:
     batch = encode_batch([Record(i, NOON + i, b"k", b"v") for i in range(5, 9)])
     old = message_set.encode([Record(i, NOON + i, b"k", b"v") for i in range(9, 12)], 1, 1)
     write_segment(tmp_path, 5, batch, old, topic="t", partition=2)
-    first, second = rows_of(tmp_path, "batches", topic="*")
+    first, second = rows_of(tmp_path, "stretches", topic="*")
     assert (first["topic"], first["partition"]) == ("t", 2)
     spans = [(r["base_offset"], r["last_offset"], r["size_bytes"]) for r in (first, second)]
     assert spans == [(5, 8, len(batch)), (9, 11, len(old))]
-    assert [round(first[n].timestamp() * 1000) - NOON for n in ("first_at", "max_at")] == [5, 8]
+    assert [round(first[n].timestamp() * 1000) - NOON for n in ("first_at", "last_at")] == [5, 8]
     assert second["first_at"] is None, "it is known only when the wrapper is opened"
-    assert round(second["max_at"].timestamp() * 1000) - NOON == 11
+    assert round(second["last_at"].timestamp() * 1000) - NOON == 11
 
 
 def test_clear_words_for_what_cannot_be_read(

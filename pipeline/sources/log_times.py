@@ -1,0 +1,32 @@
+"""Milliseconds as Kafka writes times, to timestamps; what Kafka means by none is null."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+NO_TIME: Final = -1
+_TIME_MAX_MS = (1 << 63) // 1000 - 1
+
+
+def times(column: NDArray[Any]) -> pa.Array:
+    """Milliseconds to timestamps: -1, and what no timestamp can hold, is null."""
+    return pa.array(column * 1000, pa.int64(), mask=~has_time(column)).cast(
+        pa.timestamp("us", "UTC")
+    )
+
+
+def has_time(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which milliseconds are a time that a timestamp can hold."""
+    known: NDArray[np.bool_] = (
+        (column != NO_TIME) & (column >= -_TIME_MAX_MS) & (column <= _TIME_MAX_MS)
+    )
+    return known
+
+
+def time_or_none(ms: int) -> int | None:
+    """Microseconds as `times` gives them, of one time."""
+    return None if ms == NO_TIME or abs(ms) > _TIME_MAX_MS else ms * 1000
