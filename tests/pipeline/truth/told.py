@@ -1,0 +1,227 @@
+"""What the clients of a history were told, written down while it happened.
+
+Times are milliseconds of this machine's clock, which the broker reads too: what a broker wrote
+between a question and its answer has a time from `before_ms` to `after_ms`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
+SUPERSEDED = "superseded"
+"""Committed by its transaction, and something newer than it was held already."""
+
+Place = tuple[str, str, int]
+"""Group, topic, partition."""
+
+
+@dataclass
+class Span:
+    """From a question to its answer."""
+
+    before_ms: int = 0
+    after_ms: int = 0
+
+    def holds(self, at_ms: float) -> bool:
+        """Whether a time lies in it."""
+        return self.before_ms <= at_ms <= self.after_ms
+
+
+@dataclass
+class Commit(Span):
+    """An acknowledged commit of one partition, or (without an offset) its deletion."""
+
+    group: str = ""
+    topic: str = ""
+    partition: int = 0
+    offset: int | None = None
+    metadata: str = ""
+    transaction: int | None = None
+    """The number of the transaction that wrote it."""
+    by: str | None = None
+    """The client id of the member that sent it; None from outside the group."""
+
+    @property
+    def place(self) -> Place:
+        """Where it counts."""
+        return self.group, self.topic, self.partition
+
+
+@dataclass
+class Transaction(Span):
+    """A transaction that wrote offsets; the span is that of its end."""
+
+    number: int = 0
+    producer_id: int | None = None
+    """None where the client does not tell it."""
+    outcome: str = OPEN
+
+
+@dataclass
+class Person:
+    """A member, as it knows itself or as a broker describes it."""
+
+    member_id: str
+    client_id: str
+    instance: str | None = None
+    held: dict[str, list[int]] = field(default_factory=dict)
+
+
+@dataclass
+class Generation(Span):
+    """A group's generation or epoch, with the members that a broker told of."""
+
+    group: str = ""
+    kind: str = "classic"
+    """classic, consumer, share, streams."""
+    number: int = 0
+    members: list[Person] = field(default_factory=list)
+
+
+@dataclass
+class Deletion(Span):
+    """A group was deleted, and whatever it had committed."""
+
+    group: str = ""
+
+
+@dataclass
+class Record:
+    """A record of an ordinary topic, acknowledged."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+Fact = Commit | Transaction | Generation | Deletion
+
+
+@dataclass
+class Told:
+    """The whole log: facts in the order in which they were told, group by group."""
+
+    facts: list[Fact] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    committed: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By group and `topic:partition`, what the broker answered to OffsetFetch at the end."""
+    ends: dict[str, int] = field(default_factory=dict)
+    """By `topic:partition`, the end of its log at the end."""
+    alive: dict[str, str] = field(default_factory=dict)
+    """Groups at the end, and the state that the broker lists."""
+    marks: dict[str, int] = field(default_factory=dict)
+    """Moments that tests ask about, in milliseconds."""
+    until_ms: int = 0
+    """When all was over."""
+
+    def mark(self, name: str) -> None:
+        """Remember a moment: what was told before it is older, what is told later is younger."""
+        self.marks[name] = now_ms()
+        while now_ms() == self.marks[name]:
+            pass
+
+    @contextmanager
+    def span(self, *facts: Span) -> Iterator[None]:
+        """Take the time of a question around it, and write down what it was about."""
+        before = now_ms()
+        yield
+        after = now_ms()
+        for fact in facts:
+            fact.before_ms, fact.after_ms = before, after
+            assert isinstance(fact, Fact)
+            self.facts.append(fact)
+
+    def of(self, kind: type[Any], group: str | None = None) -> list[Any]:
+        """The facts of a kind, of a group or of all."""
+        return [
+            fact
+            for fact in self.facts
+            if isinstance(fact, kind) and (group is None or getattr(fact, "group", None) == group)
+        ]
+
+    def held(self) -> dict[Place, list[Commit]]:
+        """By place the commits and deletions that took effect, in the order in which they did.
+
+        Each has the span of its effect: a transaction's that of its end.
+        """
+        held: dict[Place, list[Commit]] = {}
+        newest: dict[Place, int] = {}
+        pending: dict[int, dict[Place, tuple[int, Commit]]] = {}
+        for number, fact in enumerate(self.facts):
+            match fact:
+                case Commit(transaction=None):
+                    held.setdefault(fact.place, []).append(fact)
+                    newest[fact.place] = number
+                case Commit():
+                    pending.setdefault(fact.transaction or 0, {})[fact.place] = number, fact
+                case Transaction(outcome="committed"):
+                    for place, (written, commit) in pending.pop(fact.number, {}).items():
+                        if written > newest.get(place, -1):
+                            there = Commit(**asdict(commit))
+                            there.before_ms, there.after_ms = fact.before_ms, fact.after_ms
+                            held.setdefault(place, []).append(there)
+                            newest[place] = written
+                case Deletion():
+                    for place, commits in held.items():
+                        if place[0] == fact.group and commits[-1].offset is not None:
+                            gone = Commit(fact.before_ms, fact.after_ms, *place)
+                            commits.append(gone)
+                            newest[place] = number
+        return held
+
+    def outcomes(self) -> list[tuple[Commit, str]]:
+        """Each commit in a transaction, with what became of it."""
+        ends = {each.number: each.outcome for each in self.of(Transaction)}
+        taken = {
+            (commit.transaction, commit.place, commit.offset)
+            for commits in self.held().values()
+            for commit in commits
+        }
+        found = []
+        for commit in self.of(Commit):
+            if commit.transaction is None:
+                continue
+            outcome = ends.get(commit.transaction, OPEN)
+            if outcome == COMMITTED and (
+                (commit.transaction, commit.place, commit.offset) not in taken
+            ):
+                outcome = SUPERSEDED
+            found.append((commit, outcome))
+        return found
+
+    def write(self, file: Path) -> None:
+        """As JSON."""
+        value = asdict(self)
+        value["facts"] = [{"fact": type(each).__name__, **asdict(each)} for each in self.facts]
+        file.write_text(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+    @classmethod
+    def read(cls, file: Path) -> Told:
+        """What `write` wrote."""
+        value = json.loads(file.read_text())
+        value["facts"] = [_fact(each) for each in value["facts"]]
+        value["records"] = [Record(**each) for each in value["records"]]
+        return cls(**value)
+
+
+def _fact(value: dict[str, Any]) -> Fact:
+    kinds: dict[str, type[Fact]] = {
+        kind.__name__: kind for kind in (Commit, Transaction, Generation, Deletion)
+    }
+    kind = kinds[value.pop("fact")]
+    if kind is Generation:
+        value["members"] = [Person(**each) for each in value["members"]]
+    return kind(**value)
+
+
+def now_ms() -> int:
+    """The clock that all of a history's clients and brokers share."""
+    return time.time_ns() // 1_000_000
