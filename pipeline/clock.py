@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from datetime import UTC, datetime
 
@@ -14,3 +15,13 @@ def now() -> datetime:
 def fresh_id() -> str:
     """A new random id."""
     return uuid.uuid4().hex
+
+
+def monotonic_s() -> float:
+    """Seconds since some moment: for what waits."""
+    return time.monotonic()
+
+
+def sleep(seconds: float) -> None:
+    """Wait."""
+    time.sleep(seconds)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline import connector
 from pipeline.contract import BATCHES, EVENTS, conform
 from pipeline.errors import PipelineError
-from pipeline.sources import wire
 from pipeline.sources.broker import (
     Address,
     addresses_of,
@@ -61,7 +61,7 @@ class BrokerSource:
 
     def events(self) -> DataFrame:
         """Every record of the offsets topic that was there at the opening."""
-        return wire.events_of(wire.read_topics(self._spark, self.bootstrap, self._ends))
+        return connector.events_of(connector.read_topics(self._spark, self.bootstrap, self._ends))
 
     def chained(self) -> None:
         """Spark sorts."""
@@ -71,14 +71,14 @@ class BrokerSource:
 
     def batches(self, topics: Sequence[str] | None = None) -> DataFrame:
         """A row for each minute of each partition."""
-        wanted = wire.ordinary(self._view.leaders) if topics is None else list(topics)
+        wanted = connector.ordinary(self._view.leaders) if topics is None else list(topics)
         for topic in wanted:
             if topic not in self._view.leaders:
                 raise PipelineError(f"{self.where} has no topic {topic}")
         ends = end_offsets(self._view, wanted)
         if not any(end for found in ends.values() for end in found.values()):
             return self._spark.createDataFrame([], BATCHES)
-        return wire.batches_of(wire.read_topics(self._spark, self.bootstrap, ends))
+        return connector.batches_of(connector.read_topics(self._spark, self.bootstrap, ends))
 
 
 class FolderSource:
@@ -105,7 +105,7 @@ class FolderSource:
     def batches(self, topics: Sequence[str] | None = None) -> DataFrame | None:
         """A row for each batch; None where no ordinary topic is there, as in an archive."""
         there = {topic for topic, _ in partition_folders(self.where)}
-        wanted = wire.ordinary(there) if topics is None else list(topics)
+        wanted = connector.ordinary(there) if topics is None else list(topics)
         for topic in wanted:
             if topic not in there:
                 raise PipelineError(f"{self.where} has no topic {topic}")

@@ -15,9 +15,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pipeline import connector
 from pipeline.errors import PipelineError
 from pipeline.jobs import QUARANTINED, quarantine
-from pipeline.sources import wire
 from pipeline.sources.broker import addresses_of
 from pipeline.spark_open import EVENTS_TABLE, BrokerSource
 from pipeline.store import Store
@@ -49,8 +49,10 @@ def follow(
     source = BrokerSource(spark, where, addresses)
     _check(store)
     store.belong_to(source.cluster_id)
-    rows = wire.follow_offsets(spark, source.bootstrap, source.log_partitions, records_per_batch)
-    writer = wire.events_of(rows).writeStream.queryName(f"events of {where}")
+    rows = connector.follow_offsets(
+        spark, source.bootstrap, source.log_partitions, records_per_batch
+    )
+    writer = connector.events_of(rows).writeStream.queryName(f"events of {where}")
     writer = writer.option("checkpointLocation", store.path(CHECKPOINT))
     if available_now:
         writer = writer.trigger(availableNow=True)

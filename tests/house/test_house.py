@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("protocol", "verdicts", "offsets", "coordinator", "log", "broker", "cli", "pipeline")
+ROOMS = (
+    "protocol", "verdicts", "client", "offsets", "coordinator", "log", "broker", "cli", "pipeline"
+)  # fmt: skip
 MODULE_LINES = 400
 FUNCTION_LINES = 60
 

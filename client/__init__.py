@@ -1,0 +1,1 @@
+"""A blocking Kafka client over protocol/, with TLS and SASL: for cli/ and pipeline/."""

@@ -1,0 +1,207 @@
+"""One blocking connection to one broker of any Kafka since 0.10.
+
+A version is chosen per call: the newest that the broker, our tables and the caller's cap share.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from client.errors import ClientError, NoBroker, Unreachable
+from client.security import PLAINTEXT, Security
+from protocol import errors, headers
+from protocol.messages import BY_NAME
+from protocol.schema import Api
+
+Value = dict[str, Any]
+Address = tuple[str, int]
+
+VERSION_CAPS: Mapping[str, int] = {
+    "Fetch": 12,
+    "Metadata": 12,
+    "OffsetCommit": 9,
+    "OffsetFetch": 9,
+    "Produce": 12,
+}
+"""The newest version that names topics: above it they have ids alone."""
+MAX_RESPONSE_BYTES = 256 << 20
+_CHUNK_BYTES = 1 << 20
+
+
+class Sent(NamedTuple):
+    """A request that is under way."""
+
+    api: Api
+    version: int
+    correlation_id: int
+    timeout_s: float
+
+
+class Connection:
+    """Requests are answered in their order: who sends several receives them so.
+
+    Raises ClientError and its kinds, NoBroker where nobody listens.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        timeout_s: float,
+        security: Security = PLAINTEXT,
+        left_s: Callable[[], float] | None = None,
+    ) -> None:
+        """``left_s`` says how much of the time for connecting is left."""
+        self.host = host
+        self.port = port
+        self.address = name_of((host, port))
+        self.client_id = client_id
+        self.timeout_s = timeout_s
+        self.security = security
+        self.moved_bytes = 0
+        """Of requests and answers, with their lengths."""
+        left = left_s or (lambda: timeout_s)
+        self._correlation_id = 0
+        self._received = bytearray()
+        """Bytes of an answer that is not whole yet: Ctrl-C may come in the middle of one."""
+        self._socket = self._connect(left)
+        try:
+            self.ranges = self._versions(left())
+            """Least and greatest version by API key, as the broker answered."""
+            security.authenticate(self, left)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _connect(self, left: Callable[[], float]) -> socket.socket:
+        try:
+            plain = socket.create_connection((self.host, self.port), left())
+        except (OSError, UnicodeError) as error:  # a name may be none that IDNA allows
+            reason = getattr(error, "strerror", None) or str(error)
+            raise NoBroker(f"no broker answers at {self.address} ({reason})") from error
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            plain.settimeout(left())
+            return self.security.wrap(plain, self.host, self.address)
+        except BaseException:
+            plain.close()
+            raise
+
+    def _versions(self, timeout_s: float) -> dict[int, tuple[int, int]]:
+        answer = self.receive(self.send("ApiVersions", {}, timeout_s, 0))
+        if answer["error_code"] != errors.NONE:
+            name = errors.NAMES.get(answer["error_code"], answer["error_code"])
+            raise ClientError(f"versions of {self.address}: {name}")
+        return {k["api_key"]: (k["min_version"], k["max_version"]) for k in answer["api_keys"]}
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the broker runs on this machine."""
+        return bool(self._socket.getpeername()[0] == self._socket.getsockname()[0])
+
+    def supports(self, name: str, version: int) -> bool:
+        """Return whether the broker serves this version of an API."""
+        least, most = self.ranges.get(BY_NAME[name].key, (0, -1))
+        return least <= version <= most
+
+    def version_of(self, name: str) -> int:
+        """Return the version to use for an API; ClientError when broker and client share none."""
+        api = BY_NAME[name]
+        least, most = self.ranges.get(api.key, (0, -1))
+        chosen = min(most, api.versions[-1], VERSION_CAPS.get(name, most))
+        if chosen < least:
+            raise ClientError(f"the broker at {self.address} does not serve {name} to this client")
+        return chosen
+
+    def call(
+        self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
+    ) -> Value:
+        """Send one request, of the newest version unless one is named; its decoded answer."""
+        return self.receive(self.send(name, value, timeout_s, version))
+
+    def send(
+        self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
+    ) -> Sent:
+        """Send one request without waiting for its answer, which `receive` gives."""
+        api = BY_NAME[name]
+        version = self.version_of(name) if version is None else version
+        self._correlation_id += 1
+        sent = Sent(api, version, self._correlation_id, timeout_s or self.timeout_s)
+        head = headers.encode_request_header(api.key, version, sent.correlation_id, self.client_id)
+        try:
+            body = api.encode_request(version, value)
+        except errors.ProtocolError as error:  # a name above 32767 bytes, or one that is not UTF-8
+            raise ClientError(f"this can't be asked of a broker: {error}") from None
+        try:
+            self._socket.settimeout(sent.timeout_s)
+            self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+        except OSError as error:
+            raise self._lost(sent, error) from error
+        self.moved_bytes += 4 + len(head) + len(body)
+        return sent
+
+    def receive(self, sent: Sent) -> Value:
+        """Wait for the answer to a request."""
+        try:
+            self._socket.settimeout(sent.timeout_s)
+            frame = self._read_frame()
+            while 0 < int.from_bytes(frame[:4]) < sent.correlation_id:
+                frame = self._read_frame()  # what came first answers a call that was given up
+        except OSError as error:
+            raise self._lost(sent, error) from error
+        expected = headers.response_header(sent.api.key, sent.version, sent.correlation_id)
+        if frame[: len(expected)] != expected:
+            raise Unreachable(f"{self.address} answered another request")
+        try:
+            return sent.api.decode_response(sent.version, frame, len(expected))
+        except errors.ProtocolError as error:
+            raise Unreachable(
+                f"{self.address} answers {sent.api.name} as no Kafka does: {error}"
+            ) from None
+
+    def _lost(self, sent: Sent, error: OSError) -> Unreachable:
+        if isinstance(error, TimeoutError):
+            return Unreachable(
+                f"the broker at {self.address} did not answer {sent.api.name} in"
+                f" {sent.timeout_s:g} s"
+            )
+        return Unreachable(
+            f"the broker at {self.address} closed the connection during {sent.api.name}"
+            f"{self.security.advice}"
+        )
+
+    def _read_frame(self) -> bytes:
+        """The next whole answer, without its length."""
+        self._receive(4)
+        size = int.from_bytes(self._received[:4], signed=True)
+        if not 4 <= size <= MAX_RESPONSE_BYTES:
+            raise Unreachable(
+                f"{self.address} does not speak Kafka's protocol{self.security.advice}"
+            )
+        self._receive(4 + size)
+        frame = bytes(self._received[4 : 4 + size])
+        del self._received[: 4 + size]
+        self.moved_bytes += 4 + size
+        return frame
+
+    def _receive(self, size: int) -> None:
+        """Have at least ``size`` bytes of what the broker sends."""
+        while len(self._received) < size:
+            chunk = self._socket.recv(min(size - len(self._received), _CHUNK_BYTES))
+            if not chunk:
+                raise ConnectionResetError("end of stream")
+            self._received += chunk
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+def name_of(address: Address) -> str:
+    """HOST:PORT, an IPv6 address in brackets."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

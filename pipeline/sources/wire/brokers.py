@@ -1,0 +1,223 @@
+"""The brokers of a cluster: who leads what, a connection to each, and every byte counted."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final
+
+from client.connection import Address, Connection, Value, name_of
+from client.errors import ClientError, NoBroker
+from client.errors import Unreachable as NoAnswer
+from client.security import PLAINTEXT, Security
+from pipeline import clock
+from pipeline.errors import PipelineError, Unreachable
+from protocol import errors
+
+CLIENT_ID: Final = "muster-pipeline"
+TIMEOUT_S: Final = 30.0
+RETRY_S: Final = 0.1
+MOVED: Final = frozenset(
+    {
+        errors.UNKNOWN_TOPIC_OR_PARTITION,
+        errors.LEADER_NOT_AVAILABLE,
+        errors.NOT_LEADER_OR_FOLLOWER,
+        errors.REQUEST_TIMED_OUT,
+        errors.BROKER_NOT_AVAILABLE,
+        errors.REPLICA_NOT_AVAILABLE,
+        errors.NETWORK_EXCEPTION,
+        errors.KAFKA_STORAGE_ERROR,
+        errors.FENCED_LEADER_EPOCH,
+        errors.UNKNOWN_LEADER_EPOCH,
+        errors.OFFSET_NOT_AVAILABLE,
+    }
+)
+"""Error codes of a partition that another broker serves soon, or the same one."""
+_NO_ID: Final = bytes(16)
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How a cluster is reached; picklable."""
+
+    addresses: tuple[Address, ...]
+    security: Security = PLAINTEXT
+    timeout_s: float = TIMEOUT_S
+    """How long one answer may take, and how long a partition may go without a leader."""
+
+
+@dataclass
+class View:
+    """The cluster as a broker told of it."""
+
+    cluster_id: str | None = None
+    brokers: dict[int, Address] = field(default_factory=dict)
+    leaders: dict[Partition, int] = field(default_factory=dict)
+    """The node that leads each partition; -1 without one."""
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    """Names of topics by Kafka's text of their ids; empty before Kafka 2.8."""
+
+    def partitions(self, topic: str) -> list[int]:
+        """In order; none of a topic that is not there."""
+        return sorted(number for name, number in self.leaders if name == topic)
+
+
+class Brokers:
+    """Connections of one reader. PipelineError where the cluster can't be asked."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.reach = reach
+        self.view = View()
+        self._connections: dict[Address, Connection] = {}
+        self._closed_bytes = 0
+
+    def __enter__(self) -> Brokers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def moved_bytes(self) -> int:
+        """Of all requests and answers until now."""
+        return self._closed_bytes + sum(each.moved_bytes for each in self._connections.values())
+
+    def look(self, topics: Sequence[str] | None) -> View:
+        """Ask the first broker that answers for these topics, all for None; the view is theirs.
+
+        Unreachable when none answers.
+        """
+        failure: PipelineError | None = None
+        for address in dict.fromkeys([*self.reach.addresses, *self.view.brokers.values()]):
+            try:
+                self.view = self._view_of(self._connect(address), topics)
+                return self.view
+            except ClientError as error:
+                self.drop(address)
+                failure = failure or sentence(error)
+        raise failure or PipelineError("no address of a broker was given")
+
+    def leader(self, partition: Partition) -> Connection | None:
+        """The connection to a partition's leader; None while nobody leads it or it is away."""
+        address = self.view.brokers.get(self.view.leaders.get(partition, -1))
+        if address is None:
+            return None
+        try:
+            return self._connect(address)
+        except NoAnswer:
+            return None
+
+    def drop(self, address: Address) -> None:
+        """Close the connection to a broker that failed; the next look makes another."""
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            self._closed_bytes += connection.moved_bytes
+            connection.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        for address in list(self._connections):
+            self.drop(address)
+
+    def _connect(self, address: Address) -> Connection:
+        if address not in self._connections:
+            reach = self.reach
+            self._connections[address] = Connection(
+                *address, CLIENT_ID, reach.timeout_s, reach.security
+            )
+        return self._connections[address]
+
+    def _view_of(self, connection: Connection, topics: Sequence[str] | None) -> View:
+        asked: list[Value] | None = None
+        if topics is not None:
+            asked = [{"topic_id": _NO_ID, "name": name} for name in topics]
+        elif connection.version_of("Metadata") == 0:
+            asked = []
+        answer = connection.call("Metadata", {"topics": asked, "allow_auto_topic_creation": False})
+        return View(
+            answer["cluster_id"],
+            {each["node_id"]: (each["host"], each["port"]) for each in answer["brokers"]},
+            {
+                (topic["name"], each["partition_index"]): each["leader_id"]
+                for topic in answer["topics"]
+                for each in topic["partitions"]
+            },
+            {
+                text_of(topic["topic_id"]): topic["name"]
+                for topic in answer["topics"]
+                if topic["topic_id"] != _NO_ID
+            },
+        )
+
+
+class Patience:
+    """How long something that must come right may take; progress begins it anew."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._ends_s = clock.monotonic_s() + seconds
+
+    def renew(self, more_s: float = 0.0) -> None:
+        """Something came; what was asked to be waited for is no delay."""
+        self._ends_s = clock.monotonic_s() + self._seconds + more_s
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over."""
+        return clock.monotonic_s() > self._ends_s
+
+
+def text_of(topic_id: bytes) -> str:
+    """Kafka's text of a topic id."""
+    import base64
+
+    return base64.urlsafe_b64encode(uuid.UUID(bytes=topic_id).bytes).decode().rstrip("=")
+
+
+def sentence(error: ClientError) -> PipelineError:
+    """What the pipeline raises for what a connection says."""
+    if isinstance(error, NoBroker):
+        return Unreachable(f"{error}: start one with `muster serve`, or name another with --source")
+    return Unreachable(str(error)) if isinstance(error, NoAnswer) else PipelineError(str(error))
+
+
+def refusal(partition: Partition, code: int) -> PipelineError:
+    """What to say of a partition that a broker refuses."""
+    name = errors.NAMES.get(code, f"error {code}")
+    text = f"{partition[0]}:{partition[1]}: {name}"
+    if code == errors.TOPIC_AUTHORIZATION_FAILED:
+        text += f"; the client needs the ACLs Describe and Read on the topic {partition[0]}"
+    return PipelineError(text)
+
+
+def grouped(partitions: Iterable[tuple[Partition, Value]]) -> list[tuple[str, list[Value]]]:
+    """Entries of a request by their topics, in the order of their first."""
+    topics: dict[str, list[Value]] = {}
+    for (topic, _), entry in partitions:
+        topics.setdefault(topic, []).append(entry)
+    return list(topics.items())
+
+
+def bootstrap_of(addresses: Iterable[Address]) -> str:
+    """What Kafka's clients call `bootstrap.servers`."""
+    return ",".join(map(name_of, addresses))
+
+
+def described(view: View, partitions: Iterable[Partition], seconds: float) -> str:
+    """Which partitions nobody leads, for a sentence."""
+    first = min(partitions)
+    node = view.leaders.get(first, -1)
+    who = "has no leader" if node not in view.brokers else f"is led by broker {node}"
+    return f"{first[0]}:{first[1]} {who}, and nobody served it in {seconds:g} s"
+
+
+Leaders = Mapping[Partition, Connection]

@@ -1,0 +1,261 @@
+"""`__consumer_offsets` as its record batches, markers and open transactions included.
+
+What a reader with `read_uncommitted` gets from the log's start to the high watermark, decoded by
+the same code as segments. One Fetch asks a broker for many partitions; the next is sent before the
+answer is decoded, to every broker at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from client.connection import Connection, Sent, Value
+from client.errors import ClientError
+from client.errors import Unreachable as NoAnswer
+from pipeline import clock
+from pipeline.errors import Unreachable
+from pipeline.sources.decode import add_entry
+from pipeline.sources.event_rows import ROWS_AT_ONCE, EventRows
+from pipeline.sources.segment_files import OFFSETS_TOPIC
+from pipeline.sources.wire.brokers import (
+    MOVED,
+    RETRY_S,
+    Brokers,
+    Patience,
+    Reach,
+    described,
+    refusal,
+    sentence,
+)
+from pipeline.sources.wire.listing import EARLIEST, LATEST, list_offsets
+from protocol import errors
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.stored import iter_stored
+
+ANSWER_BYTES: Final = 16 << 20
+"""Of one Fetch; a batch that is larger comes whole (KIP-74)."""
+PARTITION_BYTES: Final = 4 << 20
+PARTITIONS_AT_ONCE: Final = 200
+_READ_UNCOMMITTED: Final = 0
+
+
+@dataclass
+class Stretch:
+    """Offsets of a partition of the log that are still to be read."""
+
+    partition: int
+    position: int
+    end: int
+    """Behind the last."""
+
+
+@dataclass
+class LogPart:
+    """A part: EVENTS of some partitions, from their first offset to before their end."""
+
+    reach: Reach
+    stretches: tuple[tuple[int, int, int], ...]
+    """Partition, first offset, and the one behind the last."""
+    moved_bytes: int = field(default=0, compare=False)
+    """What reading it took."""
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """See Part. Unreachable, PipelineError."""
+        with Brokers(self.reach) as brokers:
+            try:
+                yield from LogReader(brokers, [Stretch(*each) for each in self.stretches]).rows()
+            finally:
+                self.moved_bytes = brokers.moved_bytes
+
+
+class _Taken(NamedTuple):
+    """Records of a partition that came, and which of their offsets are wanted."""
+
+    partition: int
+    records: bytes
+    offsets: tuple[int, int]
+
+
+class LogReader:
+    """Reads stretches of the log to their ends, however leaders move."""
+
+    def __init__(self, brokers: Brokers, stretches: Sequence[Stretch]) -> None:
+        self._brokers = brokers
+        self._todo = {each.partition: each for each in stretches if each.position < each.end}
+        """In the order in which they are asked for; who got nothing goes first."""
+        self._patience = Patience(brokers.reach.timeout_s)
+        self._under_way: dict[Connection, tuple[Sent, list[int]]] = {}
+        self._moved = True
+        """Whether somebody else may lead some of them now."""
+        self._look_again_s = 0.0
+        self._rows = EventRows()
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """EVENTS, in the log's order within each partition."""
+        while self._todo or self._under_way:
+            self._ask()
+            if not self._under_way:
+                self._wait()
+                continue
+            connection = next(iter(self._under_way))
+            sent, asked = self._under_way[connection]
+            try:
+                answer = connection.receive(sent)
+            except ClientError as error:
+                self._lost(connection, error)
+                continue
+            del self._under_way[connection]
+            taken = self._take(answer, asked)
+            self._ask()
+            for each in taken:
+                yield from self._decode(each)
+        if len(self._rows):
+            yield self._rows.take()
+
+    def _ask(self) -> None:
+        """Send a Fetch to each broker that has something to give and is not asked yet."""
+        if self._moved:
+            self._look()
+        asked = {number for _, numbers in self._under_way.values() for number in numbers}
+        wanted: dict[Connection, list[int]] = {}
+        for number in [each for each in self._todo if each not in asked]:
+            leader = self._brokers.leader((OFFSETS_TOPIC, number))
+            if leader is None:
+                self._moved = True
+            elif leader not in self._under_way:
+                wanted.setdefault(leader, []).append(number)
+        for leader, numbers in wanted.items():
+            some = numbers[:PARTITIONS_AT_ONCE]
+            try:
+                self._under_way[leader] = leader.send("Fetch", self._request(some)), some
+            except ClientError as error:
+                self._lost(leader, error)
+
+    def _request(self, numbers: Sequence[int]) -> Value:
+        partitions = [
+            {
+                "partition": number,
+                "fetch_offset": self._todo[number].position,
+                "partition_max_bytes": PARTITION_BYTES,
+            }
+            for number in numbers
+        ]
+        return {
+            "max_wait_ms": 0,
+            "min_bytes": 0,
+            "max_bytes": ANSWER_BYTES,
+            "isolation_level": _READ_UNCOMMITTED,
+            "topics": [{"topic": OFFSETS_TOPIC, "partitions": partitions}],
+        }
+
+    def _take(self, answer: Value, asked: Sequence[int]) -> list[_Taken]:
+        """What came of each partition; where to go on is known then."""
+        taken = []
+        throttled_s = answer["throttle_time_ms"] / 1000
+        entries = [entry for topic in answer["responses"] for entry in topic["partitions"]]
+        if answer["error_code"] and not entries:
+            raise refusal((OFFSETS_TOPIC, asked[0]), answer["error_code"])
+        for entry in entries:
+            number, code = entry["partition_index"], entry["error_code"]
+            if code == errors.NONE:
+                taken += self._records(entry, is_first=number == asked[0])
+            elif code == errors.OFFSET_OUT_OF_RANGE:
+                self._back_in_range(self._todo[number])
+            elif code in MOVED:
+                self._moved = True
+            else:
+                raise refusal((OFFSETS_TOPIC, number), code)
+        if throttled_s:
+            clock.sleep(throttled_s)
+            self._patience.renew()
+        elif not taken and self._todo:
+            self._wait()
+        return taken
+
+    def _records(self, entry: Value, *, is_first: bool) -> list[_Taken]:
+        """What came of one partition, which then stands at the end of the queue."""
+        stretch = self._todo[entry["partition_index"]]
+        records = entry["records"] or b""
+        begin = position = stretch.position
+        try:
+            for header, _ in iter_stored(records, partial=True):
+                position = max(position, header.last_offset + 1)
+        except CorruptRecords:
+            position = stretch.end  # where the next batch begins is not known; `_decode` says why
+        if position == begin:
+            # The first partition of a request always gets a batch: there is none up to the end.
+            if is_first and entry["high_watermark"] >= stretch.end:
+                self._patience.renew()
+                del self._todo[stretch.partition]
+            return []
+        self._patience.renew()
+        stretch.position = position
+        del self._todo[stretch.partition]
+        if position < stretch.end:
+            self._todo[stretch.partition] = stretch
+        return [_Taken(stretch.partition, records, (begin, stretch.end))]
+
+    def _back_in_range(self, stretch: Stretch) -> None:
+        """The log begins later by now, or ends sooner: go on with what it has."""
+        partition = (OFFSETS_TOPIC, stretch.partition)
+        [start, end] = list_offsets(self._brokers, [(partition, EARLIEST), (partition, LATEST)])
+        if start.offset > stretch.position:
+            stretch.position = start.offset
+            self._patience.renew()
+        if stretch.position >= min(stretch.end, end.offset):
+            del self._todo[stretch.partition]
+
+    def _decode(self, taken: _Taken) -> Iterator[pa.RecordBatch]:
+        """Rows of what came; a batch that is damaged is a row that says so."""
+        rows = self._rows
+        rows.log_partition = taken.partition
+        position = taken.offsets[0]
+        try:
+            for header, _ in iter_stored(taken.records, partial=True):
+                if header.base_offset >= taken.offsets[1]:
+                    break
+                position = header.last_offset + 1
+                try:
+                    add_entry(rows, taken.records, header, taken.offsets)
+                except CorruptRecords as error:
+                    rows.add_damage(header.base_offset, None, None, str(error))
+                if len(rows) >= ROWS_AT_ONCE:
+                    yield rows.take()
+        except CorruptRecords as error:
+            rows.add_damage(position, None, None, f"{error} Nothing behind it was read.")
+
+    def _look(self) -> None:
+        """See who leads what now, at most so often."""
+        if clock.monotonic_s() < self._look_again_s:
+            return
+        try:
+            self._brokers.look([OFFSETS_TOPIC])
+            self._moved = False
+        except Unreachable:
+            if self._patience.is_over:
+                raise
+        self._look_again_s = clock.monotonic_s() + RETRY_S
+
+    def _wait(self) -> None:
+        """Wait a moment for what must come right; Unreachable when it has taken too long."""
+        if self._patience.is_over:
+            raise Unreachable(
+                described(
+                    self._brokers.view,
+                    [(OFFSETS_TOPIC, number) for number in self._todo],
+                    self._brokers.reach.timeout_s,
+                )
+            )
+        clock.sleep(RETRY_S)
+
+    def _lost(self, connection: Connection, error: ClientError) -> None:
+        """A broker is away: its partitions are asked of whoever leads them next."""
+        self._brokers.drop((connection.host, connection.port))
+        self._under_way.pop(connection, None)
+        if self._patience.is_over or not isinstance(error, NoAnswer):
+            raise sentence(error) from error
+        self._moved = True

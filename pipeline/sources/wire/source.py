@@ -1,0 +1,91 @@
+"""A running cluster as a source: `__consumer_offsets` as it was at the opening."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from pipeline import clock
+from pipeline.engines.engine import Part
+from pipeline.errors import PipelineError
+from pipeline.sources.segment_files import OFFSETS_TOPIC
+from pipeline.sources.wire.brokers import Brokers, Reach
+from pipeline.sources.wire.listing import EARLIEST, LATEST, list_offsets
+from pipeline.sources.wire.log import LogPart
+
+PART_RECORDS: Final = 500_000
+"""Partitions of the log share a part up to so many offsets."""
+
+
+class BrokerSource:
+    """The topics of a running cluster. Unreachable where nobody answers."""
+
+    def __init__(self, where: str, reach: Reach) -> None:
+        self.where = where
+        self.reach = reach
+        self._brokers = Brokers(reach)
+        view = self._brokers.look(None)
+        self.cluster_id = view.cluster_id
+        self.log_partitions = view.partitions(OFFSETS_TOPIC)
+        """Of the offsets topic."""
+        if not self.log_partitions:
+            self._brokers.close()
+            raise PipelineError(f"{where} has no {OFFSETS_TOPIC}: no group has committed there yet")
+        logs = [(OFFSETS_TOPIC, number) for number in self.log_partitions]
+        self._end_ms = round(clock.now().timestamp() * 1000)
+        ends = list_offsets(self._brokers, [(log, LATEST) for log in logs])
+        starts = list_offsets(self._brokers, [(log, EARLIEST) for log in logs])
+        self.offsets = {
+            number: (start.offset, end.offset)
+            for number, start, end in zip(self.log_partitions, starts, ends, strict=True)
+        }
+        """The first offset of each partition of the log, and the one behind its last."""
+        self._parts: list[LogPart] = []
+
+    def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part]:
+        """See Source."""
+        absent = sorted(set(partitions or ()) - set(self.log_partitions))
+        if absent:
+            raise PipelineError(
+                f"{self.where} has no partition {', '.join(map(str, absent))} of {OFFSETS_TOPIC}"
+            )
+        wanted = self.log_partitions if partitions is None else sorted(set(partitions))
+        parts: list[list[tuple[int, int, int]]] = []
+        room = 0
+        for number in wanted:
+            start, end = self.offsets[number]
+            if start >= end:
+                continue
+            if not parts or end - start > room:
+                parts.append([])
+                room = PART_RECORDS
+            parts[-1].append((number, start, end))
+            room -= end - start
+        made = [LogPart(self.reach, tuple(part)) for part in parts]
+        self._parts += made
+        return made
+
+    def event_files(self) -> None:
+        """They come over the wire."""
+
+    def stretch_parts(self, topics: Collection[str]) -> None:
+        """See Source."""
+
+    def stretch_files(self) -> None:
+        """They come over the wire."""
+
+    def topics(self) -> Collection[str]:
+        """See Source."""
+        return {name for name, _ in self._brokers.view.leaders if not name.startswith("__")}
+
+    def records_estimate(self) -> int:
+        """At most: what was compacted away counts too."""
+        return sum(end - start for start, end in self.offsets.values())
+
+    def end_ms(self) -> int:
+        """When it was opened."""
+        return self._end_ms
+
+    def moved_bytes(self) -> int:
+        """See Source; of parts that were read in this process."""
+        return self._brokers.moved_bytes + sum(part.moved_bytes for part in self._parts)

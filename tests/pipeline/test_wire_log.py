@@ -1,0 +1,101 @@
+"""`__consumer_offsets` over the wire, from the broker under test: the rows that its files give."""
+
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from pipeline.errors import PipelineError, Unreachable
+from pipeline.model.events import EVENTS
+from pipeline.sources.open import open_source
+from pipeline.sources.source import Source
+from pipeline.sources.wire import log
+from tests.brokers import KIND, Broker, free_port
+from tests.interop.cluster import Cluster
+
+TOPIC = "wire-log"
+GROUPS = [f"wire-{number}" for number in range(8)]
+
+
+@pytest.fixture(scope="module")
+def committed(broker: Broker) -> dict[tuple[str, int], int]:
+    """What real consumers committed last: (group, partition) to offset."""
+    Cluster(broker.bootstrap).create_topic(TOPIC, 3)
+    for group in GROUPS:
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+        for offset in (5, 3, 11):
+            places = [TopicPartition(TOPIC, p, offset + p) for p in range(3)]
+            consumer.commit(offsets=places, asynchronous=False)
+        consumer.close()
+    return {(group, p): 11 + p for group in GROUPS for p in range(3)}
+
+
+def rows_of(source: Source) -> pa.Table:
+    parts = source.event_parts(None) or ()
+    batches = [each for part in pickle.loads(pickle.dumps(parts)) for each in part.read()]
+    return pa.Table.from_batches(batches, EVENTS).sort_by(
+        [("log_partition", "ascending"), ("log_offset", "ascending")]
+    )
+
+
+def test_every_record_comes_as_the_files_have_it(
+    broker: Broker, committed: dict[tuple[str, int], int]
+) -> None:
+    wire, files = open_source(broker.bootstrap), open_source(str(broker.data))
+    rows = rows_of(wire)
+
+    assert rows.to_pylist() == rows_of(files).to_pylist()
+    last = {
+        (row["group_id"], row["partition"]): row["committed_offset"]
+        for row in rows.to_pylist()
+        if row["topic"] == TOPIC
+    }
+    assert last == committed
+    if KIND == "muster":
+        assert wire.cluster_id == files.cluster_id is not None
+    assert TOPIC in wire.topics()
+    assert (wire.records_estimate() or 0) >= 9 * len(GROUPS)
+
+
+@pytest.mark.usefixtures("committed")
+def test_answers_smaller_than_the_log_are_read_on_to_its_end(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = rows_of(open_source(broker.bootstrap))
+    monkeypatch.setattr(log, "ANSWER_BYTES", 1)
+    monkeypatch.setattr(log, "PARTITION_BYTES", 1)
+    monkeypatch.setattr(log, "PARTITIONS_AT_ONCE", 3)
+
+    source = open_source(broker.bootstrap)
+    parts = list(source.event_parts(None) or ())
+    batches = [each for part in parts for each in part.read()]
+
+    rows = pa.Table.from_batches(batches, EVENTS)
+    assert rows.num_rows == whole.num_rows
+    keys = list(zip(rows["log_partition"].to_pylist(), rows["log_offset"].to_pylist(), strict=True))
+    for number in set(rows["log_partition"].to_pylist()):
+        offsets = [offset for partition, offset in keys if partition == number]
+        assert offsets == sorted(offsets), "the log's order"
+    assert source.moved_bytes() > 0
+
+
+@pytest.mark.usefixtures("committed")
+def test_partitions_are_chosen_and_one_that_is_not_there_is_refused(broker: Broker) -> None:
+    source = open_source(broker.bootstrap)
+    some = rows_of(source)["log_partition"][0].as_py()
+    batches = [each for part in source.event_parts([some]) or () for each in part.read()]
+
+    assert set(pa.Table.from_batches(batches, EVENTS)["log_partition"].to_pylist()) == {some}
+    with pytest.raises(PipelineError, match="has no partition 4711 of __consumer_offsets"):
+        source.event_parts([4711])
+
+
+def test_nobody_at_an_address_is_a_sentence() -> None:
+    port = free_port()
+    with pytest.raises(Unreachable, match=f"no broker answers at 127.0.0.1:{port}"):
+        open_source(f"127.0.0.1:{port}")
+    with pytest.raises(PipelineError, match="write kafka://HOST:PORT"):
+        open_source("kafka://here")
