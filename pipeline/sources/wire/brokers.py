@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final
 
-from client.connection import Address, Connection, Value, name_of
+from client.connection import Address, Connection, Value
 from client.errors import ClientError, NoBroker
 from client.errors import Unreachable as NoAnswer
 from client.security import PLAINTEXT, Security
 from pipeline import clock
 from pipeline.errors import PipelineError, Unreachable
+from pipeline.sources.group_records import topic_id_text
 from protocol import errors
 
 CLIENT_ID: Final = "muster-pipeline"
@@ -152,7 +152,7 @@ class Brokers:
                 for each in topic["partitions"]
             },
             {
-                text_of(topic["topic_id"]): topic["name"]
+                topic_id_text(topic["topic_id"]): topic["name"]
                 for topic in answer["topics"]
                 if topic["topic_id"] != _NO_ID
             },
@@ -174,13 +174,6 @@ class Patience:
     def is_over(self) -> bool:
         """Whether the time is over."""
         return clock.monotonic_s() > self._ends_s
-
-
-def text_of(topic_id: bytes) -> str:
-    """Kafka's text of a topic id."""
-    import base64
-
-    return base64.urlsafe_b64encode(uuid.UUID(bytes=topic_id).bytes).decode().rstrip("=")
 
 
 def sentence(error: ClientError) -> PipelineError:
@@ -207,17 +200,9 @@ def grouped(partitions: Iterable[tuple[Partition, Value]]) -> list[tuple[str, li
     return list(topics.items())
 
 
-def bootstrap_of(addresses: Iterable[Address]) -> str:
-    """What Kafka's clients call `bootstrap.servers`."""
-    return ",".join(map(name_of, addresses))
-
-
 def described(view: View, partitions: Iterable[Partition], seconds: float) -> str:
     """Which partitions nobody leads, for a sentence."""
     first = min(partitions)
     node = view.leaders.get(first, -1)
     who = "has no leader" if node not in view.brokers else f"is led by broker {node}"
     return f"{first[0]}:{first[1]} {who}, and nobody served it in {seconds:g} s"
-
-
-Leaders = Mapping[Partition, Connection]

@@ -7,7 +7,7 @@ answer is decoded, to every broker at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -60,6 +60,8 @@ class LogPart:
     reach: Reach
     stretches: tuple[tuple[int, int, int], ...]
     """Partition, first offset, and the one behind the last."""
+    topic_names: Mapping[str, str] = field(default_factory=dict)
+    """Of the topics that groups' records name by their ids alone."""
     moved_bytes: int = field(default=0, compare=False)
     """What reading it took."""
 
@@ -67,7 +69,8 @@ class LogPart:
         """See Part. Unreachable, PipelineError."""
         with Brokers(self.reach) as brokers:
             try:
-                yield from LogReader(brokers, [Stretch(*each) for each in self.stretches]).rows()
+                stretches = [Stretch(*each) for each in self.stretches]
+                yield from LogReader(brokers, stretches, self.topic_names).rows()
             finally:
                 self.moved_bytes = brokers.moved_bytes
 
@@ -83,7 +86,9 @@ class _Taken(NamedTuple):
 class LogReader:
     """Reads stretches of the log to their ends, however leaders move."""
 
-    def __init__(self, brokers: Brokers, stretches: Sequence[Stretch]) -> None:
+    def __init__(
+        self, brokers: Brokers, stretches: Sequence[Stretch], topic_names: Mapping[str, str]
+    ) -> None:
         self._brokers = brokers
         self._todo = {each.partition: each for each in stretches if each.position < each.end}
         """In the order in which they are asked for; who got nothing goes first."""
@@ -92,7 +97,7 @@ class LogReader:
         self._moved = True
         """Whether somebody else may lead some of them now."""
         self._look_again_s = 0.0
-        self._rows = EventRows()
+        self._rows = EventRows(topic_names=topic_names)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """EVENTS, in the log's order within each partition."""

@@ -61,7 +61,8 @@ class BrokerSource:
                 room = PART_RECORDS
             parts[-1].append((number, start, end))
             room -= end - start
-        made = [LogPart(self.reach, tuple(part)) for part in parts]
+        names = self._brokers.view.topic_ids
+        made = [LogPart(self.reach, tuple(part), names) for part in parts]
         self._parts += made
         return made
 
