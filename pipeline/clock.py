@@ -1,9 +1,11 @@
-"""The clock of the pipeline: nothing else in `pipeline/` reads one, or makes an id."""
+"""The clock of the pipeline: nothing else in `pipeline/` reads one, or makes ids and workers."""
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 import uuid
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import UTC, datetime
 
 
@@ -25,3 +27,18 @@ def monotonic_s() -> float:
 def sleep(seconds: float) -> None:
     """Wait."""
     time.sleep(seconds)
+
+
+def now_ms() -> int:
+    """The wall clock, in milliseconds since 1970."""
+    return round(now().timestamp() * 1000)
+
+
+def processes(count: int) -> ProcessPoolExecutor:
+    """Processes that begin afresh, since an engine's threads do not survive a fork."""
+    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"))
+
+
+def threads(count: int) -> ThreadPoolExecutor:
+    """Threads that wait for an engine."""
+    return ThreadPoolExecutor(count)

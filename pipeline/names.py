@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pipeline.engines.dialect import Dialect
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -19,6 +21,16 @@ def named(groups: Sequence[str]) -> Column:
     for pattern in sorted(set(groups) - set(names)):
         found = found | F.col("group_id").rlike(f"^{regex(pattern)}$")
     return found
+
+
+def where_named(d: Dialect, groups: Sequence[str]) -> str:
+    """As SQL: rows with a `group_id` that one of these names or patterns matches."""
+    names = [group for group in groups if "*" not in group]
+    found = [f"group_id IN ({', '.join(map(d.text, names))})"] if names else []
+    for pattern in sorted(set(groups) - set(names)):
+        like = re.sub(r"([!%_])", r"!\1", pattern).replace("*", "%")
+        found.append(f"group_id LIKE {d.text(like)} ESCAPE '!'")
+    return f"coalesce({' OR '.join(found) or 'false'}, false)"
 
 
 def means(pattern: str, name: str) -> bool:

@@ -119,6 +119,10 @@ class DuckDialect(Ansi):
 class SparkDialect(Ansi):
     """Spark's."""
 
+    def text(self, value: str) -> str:
+        """See Dialect."""
+        return super().text(value.replace("\\", "\\\\"))
+
     def struct(self, **fields: str) -> str:
         """See Dialect."""
         return "named_struct(" + ", ".join(f"'{k}', {v}" for k, v in fields.items()) + ")"

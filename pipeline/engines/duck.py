@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline import clock
 from pipeline.engines.dialect import DuckDialect
 from pipeline.engines.engine import Part, cast
+from pipeline.engines.staging import stage
 
-MEMORY = "2GB"
+MEMORY: Final = "2GB"
 _MACROS = (
     "unix_millis(t) AS epoch_ms(t)",
     "timestamp_millis(ms) AS make_timestamptz((ms) * 1000)",
@@ -25,9 +27,11 @@ _MACROS = (
 class DuckEngine:
     """A session in this process, with a folder for what memory does not hold."""
 
-    def __init__(self, scratch: str) -> None:
+    def __init__(self, scratch: str, processes: int = 1) -> None:
+        """``processes`` read parts; one is this process."""
         self.dialect = DuckDialect()
         self._scratch = scratch
+        self._processes = processes
         self._db = duckdb.connect(os.path.join(scratch, "session.duckdb"))
         self._db.execute("SET TimeZone = 'UTC'")
         self._db.execute(f"SET memory_limit = '{MEMORY}'")
@@ -42,8 +46,15 @@ class DuckEngine:
         """See Engine."""
         return f"DuckDB {duckdb.__version__}"
 
+    def begin(self, what: str) -> None:
+        """It shows nothing."""
+
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
         """See Engine."""
+        if self._processes > 1 and len(parts) > 1:
+            folder = os.path.join(self._scratch, f"{name}-{clock.fresh_id()}")
+            self.open(name, stage(parts, schema, folder, self._processes), schema)
+            return
         rows = (batch for part in parts for batch in part.read())
         reader = pa.RecordBatchReader.from_batches(schema, rows)
         self._drop(name)
@@ -53,7 +64,19 @@ class DuckEngine:
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
         """See Engine."""
-        raise NotImplementedError
+        whole = [file for place in files for file in parquet_files(place)]
+        if not whole:
+            self.read(name, [], schema)
+            return
+        listed = ", ".join(self.dialect.text(file) for file in whole)
+        scan = (
+            f"read_parquet([{listed}], hive_partitioning = true, hive_types_autocast = false,"
+            " union_by_name = true)"
+        )
+        there = {row[0] for row in self._db.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()}
+        absent = "".join(f', NULL AS "{name}"' for name in schema.names if name not in there)
+        types = {field.name: type_of(field.type) for field in schema}
+        self.define(name, cast(f"SELECT *{absent} FROM {scan}", types), keep=False)
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
         """See Engine."""
@@ -87,7 +110,7 @@ class DuckEngine:
         return batches
 
     def close(self) -> None:
-        """End the session."""
+        """See Engine."""
         self._db.close()
 
     def _drop(self, name: str) -> None:
@@ -95,6 +118,18 @@ class DuckEngine:
             "SELECT table_type FROM information_schema.tables WHERE table_name = ?", [name]
         ).fetchall():
             self._db.execute(f"DROP {'VIEW' if row[0] == 'VIEW' else 'TABLE'} {name}")
+
+
+def parquet_files(place: str) -> Iterator[str]:
+    """A file itself, or those in a folder; names that begin with a dot or _ are no one's rows."""
+    if not os.path.isdir(place):
+        yield place
+        return
+    for folder, folders, names in os.walk(place):
+        folders[:] = sorted(name for name in folders if name[0] not in "._")
+        for name in sorted(names):
+            if name.endswith(".parquet") and name[0] not in "._":
+                yield os.path.join(folder, name)
 
 
 def type_of(kind: pa.DataType) -> str:

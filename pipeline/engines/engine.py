@@ -42,11 +42,17 @@ class Engine(Protocol):
     def name(self) -> str:
         """With its version, as a summary has it: ``DuckDB 2.0.0``."""
 
+    def begin(self, what: str) -> None:
+        """Say what comes next, where the engine shows it."""
+
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
         """Define a relation of parts' rows, read once and kept for the session."""
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
-        """Define a relation of Parquet files, or folders of them laid out by a column."""
+        """Define a relation of Parquet files, or folders of them laid out by columns.
+
+        Columns that the files lack are null, those that ``schema`` lacks are left out.
+        """
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
         """Define a relation by a query; ``keep`` computes it once for all that read it."""
@@ -62,6 +68,9 @@ class Engine(Protocol):
 
     def arrow(self, sql: str) -> Iterable[pa.RecordBatch]:
         """Rows in batches, as many as there are."""
+
+    def close(self) -> None:
+        """Forget all relations, and what is kept of them."""
 
 
 def cast(sql: str, types: Mapping[str, str]) -> str:

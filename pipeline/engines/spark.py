@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.engines.dialect import SparkDialect
 from pipeline.engines.engine import Part, cast
+
+_SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
+"""Columns that no dictionary makes smaller; to make one and give it up costs time."""
 
 
 class SparkEngine:
@@ -21,6 +24,8 @@ class SparkEngine:
     def __init__(self, spark: SparkSession) -> None:
         self.dialect = SparkDialect()
         self.spark = spark
+        self._kept: list[DataFrame] = []
+        self._names: set[str] = set()
         spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")  # as DuckDB has them
 
     @property
@@ -28,31 +33,43 @@ class SparkEngine:
         """See Engine."""
         return f"Spark {self.spark.version}"
 
+    def begin(self, what: str) -> None:
+        """On Spark's own page."""
+        self.spark.sparkContext.setJobGroup("muster pipeline", what)
+
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
         """See Engine. Each part is a task."""
-        types = from_arrow_schema(schema)
-        todo = self.spark.createDataFrame([(pickle.dumps(part),) for part in parts], "part binary")
-        rows = todo.repartition(max(len(parts), 1)).mapInArrow(_read_parts, types)
-        rows.persist(StorageLevel.MEMORY_AND_DISK).createOrReplaceTempView(name)
+        context = self.spark.sparkContext
+        todo = context.parallelize([(pickle.dumps(part),) for part in parts], max(len(parts), 1))
+        rows = self.spark.createDataFrame(todo, "part binary")
+        self._define(name, rows.mapInArrow(_read_parts, from_arrow_schema(schema)), keep=True)
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
         """See Engine."""
-        raise NotImplementedError
+        if not files:
+            self.read(name, [], schema)
+            return
+        reader = self.spark.read.schema(from_arrow_schema(schema))
+        self._define(name, reader.parquet(*files).select(*schema.names), keep=False)
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
         """See Engine."""
-        rows = self.spark.sql(sql)
-        if keep:
-            rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
-        rows.createOrReplaceTempView(name)
+        self._define(name, self.spark.sql(sql), keep=keep)
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
         """See Engine."""
-        types = {field.name: field.dataType.simpleString() for field in from_arrow_schema(schema)}
-        writer = self.spark.sql(cast(sql, types)).write
+        kinds = from_arrow_schema(schema)
+        types = {field.name: field.dataType.simpleString() for field in kinds}
+        rows = self.spark.sql(cast(sql, types))
+        writer = rows.write
+        for column in _SELDOM_TWICE:
+            writer = writer.option(f"parquet.enable.dictionary#{column}", "false")
         if by is not None:
             writer = writer.partitionBy(by)
         writer.parquet(folder)
+        if by is not None and self.spark.read.schema(kinds).parquet(folder).isEmpty():
+            # of no rows laid out by a column there are no files, and nothing says the columns
+            rows.drop(by).limit(0).coalesce(1).write.mode("overwrite").parquet(folder)
 
     def ask(self, sql: str) -> list[dict[str, Any]]:
         """See Engine."""
@@ -63,6 +80,21 @@ class SparkEngine:
         """See Engine."""
         batches: Iterable[pa.RecordBatch] = self.spark.sql(sql).toArrow().to_batches()
         return batches
+
+    def close(self) -> None:
+        """See Engine. The session stays."""
+        for name in self._names:
+            self.spark.catalog.dropTempView(name)
+        for rows in self._kept:
+            rows.unpersist()
+        self._names, self._kept = set(), []
+
+    def _define(self, name: str, rows: DataFrame, *, keep: bool) -> None:
+        if keep:
+            rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+            self._kept.append(rows)
+        rows.createOrReplaceTempView(name)
+        self._names.add(name)
 
 
 def _read_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -13,9 +13,11 @@ from typing import Final
 import pyarrow as pa
 
 from pipeline.engines.dialect import Dialect
+from pipeline.model.events import EVENTS as EVENTS_COLUMNS
+from pipeline.model.events import STRETCHES as STRETCHES_COLUMNS
 from pipeline.model.params import Params
 from pipeline.model.tables import COMMITS, RATES, TRANSACTIONAL_COMMITS
-from pipeline.sql import offsets, times
+from pipeline.sql import history, offsets, times
 
 EVENTS: Final = "events"
 STRETCHES: Final = "stretches"
@@ -47,6 +49,17 @@ class Table:
     """The column that lays its files out in folders."""
 
 
+@dataclass(frozen=True)
+class Job:
+    """What `muster pipeline NAME` makes."""
+
+    name: str
+    summary: str
+    tables: tuple[str, ...]
+    """In an order in which each is made of those before it."""
+    with_report: bool = False
+
+
 RELATIONS: Final[dict[str, Relation]] = {
     each.name: each
     for each in (
@@ -59,6 +72,8 @@ RELATIONS: Final[dict[str, Relation]] = {
 TABLES: Final[dict[str, Table]] = {
     each.name: each
     for each in (
+        Table(EVENTS, history.events, EVENTS_COLUMNS, (EVENTS,)),
+        Table(STRETCHES, history.stretches, STRETCHES_COLUMNS, (STRETCHES,)),
         Table("commits", offsets.commits, COMMITS, ("offset_changes", "offset_times"), "day"),
         Table(
             "transactional_commits",
@@ -69,3 +84,14 @@ TABLES: Final[dict[str, Table]] = {
         Table("rates", offsets.rates, RATES, ("commits",), "day"),
     )
 }
+
+JOBS: Final[dict[str, Job]] = {
+    each.name: each
+    for each in (
+        Job("events", "The history itself, a row for each record.", (EVENTS,)),
+        Job("commits", "Each commit with the one before it.", ("commits", "transactional_commits")),
+        Job("rates", "Commits and progress by group, topic and minute.", ("rates",)),
+        Job("all", "Every table, and the report.", tuple(TABLES), with_report=True),
+    )
+}
+"""By their names, in the order of the help."""

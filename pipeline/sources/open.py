@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import re
+
 from client.security import PLAINTEXT, Security
 from pipeline.sources.broker import addresses_of
 from pipeline.sources.folder import FolderSource
+from pipeline.sources.segment_files import local_folder
 from pipeline.sources.source import Source
-from pipeline.sources.tables import TablesSource
+from pipeline.sources.tables import EVENTS, TablesSource
 from pipeline.sources.wire.brokers import TIMEOUT_S, Reach
 from pipeline.sources.wire.source import BrokerSource
+from pipeline.storage.store import Files, Store
+
+_REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+://")
 
 
-def open_source(where: str, security: Security = PLAINTEXT, timeout_s: float = TIMEOUT_S) -> Source:
+def open_source(
+    where: str,
+    security: Security = PLAINTEXT,
+    timeout_s: float = TIMEOUT_S,
+    files: Files | None = None,
+) -> Source:
     """The source that ``where`` names; PipelineError when it is not one.
 
     `HOST:PORT` (several with commas) or `kafka://HOST:PORT`: a broker, reached as ``security``
     says. Else a folder that has the table `events`, else folders of segments: a broker's data
-    folders (several with commas), a partition's folder, live or archived.
+    folders (several with commas), a partition's folder, live or archived. ``files`` is another file
+    system than this machine's, where tables may lie.
     """
     addresses = addresses_of(where)
     if addresses is not None:
         return BrokerSource(where, Reach(tuple(addresses), security, timeout_s))
-    tables = TablesSource.at(where)
-    return FolderSource(where) if tables is None else tables
+    if "," not in where:
+        remote = files is not None and _REMOTE.match(where)
+        store = Store(where, files) if remote else Store(local_folder(where))
+        if store.has(EVENTS):
+            return TablesSource(where, store)
+    return FolderSource(where)

@@ -36,8 +36,8 @@ class Source(Protocol):
     def stretch_files(self) -> Sequence[str] | None:
         """The Parquet files of STRETCHES."""
 
-    def topics(self) -> Collection[str]:
-        """The ordinary topics whose records' times it can tell."""
+    def topics(self) -> Collection[str] | None:
+        """The ordinary topics of which it has stretches as parts; None where they are files."""
 
     def records_estimate(self) -> int | None:
         """About how many records of `__consumer_offsets` there are; None where it can't say."""

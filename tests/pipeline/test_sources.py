@@ -74,4 +74,4 @@ def test_the_tables_of_a_run_are_a_source_of_files(history: Path, tmp_path: Path
     assert source.event_files() == [str(tables / "events")]
     assert source.event_parts(None) is None
     assert source.records_estimate() == 2
-    assert (source.cluster_id, source.topics(), source.stretch_files()) == ("one", set(), None)
+    assert (source.cluster_id, source.topics(), source.stretch_files()) == ("one", None, None)

@@ -1,0 +1,58 @@
+"""Parts read by several processes at once into Parquet files, of which an engine reads columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline import clock
+from pipeline.engines.engine import Part
+
+ROW_GROUP_BYTES: Final = 32 << 20
+"""Rows wait in memory until there are so many bytes of them, in each process."""
+
+
+def stage(parts: Sequence[Part], schema: pa.Schema, folder: str, processes: int) -> list[str]:
+    """Write each part's rows into a file of a new folder, so many parts at once; the files.
+
+    Parts without rows have none. PipelineError where a part can't be read at all.
+    """
+    os.makedirs(folder)
+    files = [os.path.join(folder, f"part-{number:05d}.parquet") for number in range(len(parts))]
+    with clock.processes(min(processes, len(parts))) as pool:
+        done = [
+            pool.submit(write_part, part, schema, file)
+            for part, file in zip(parts, files, strict=True)
+        ]
+        try:
+            rows = [each.result() for each in done]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [file for file, count in zip(files, rows, strict=True) if count]
+
+
+def write_part(part: Part, schema: pa.Schema, file: str) -> int:
+    """Write one part's rows into a file; how many."""
+    count = waiting = 0
+    rows: list[pa.RecordBatch] = []
+    with pq.ParquetWriter(file, schema, compression="lz4") as writer:
+        for batch in part.read():
+            rows.append(batch)
+            count += len(batch)
+            waiting += batch.nbytes
+            if waiting >= ROW_GROUP_BYTES:
+                _write(writer, rows)
+                rows, waiting = [], 0
+        _write(writer, rows)
+    return count
+
+
+def _write(writer: pq.ParquetWriter, rows: Sequence[pa.RecordBatch]) -> None:
+    if rows:
+        table = pa.Table.from_batches(rows)
+        writer.write_table(table, row_group_size=len(table))

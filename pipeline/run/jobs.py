@@ -1,0 +1,309 @@
+"""A run: one job from a source into a store, by an engine.
+
+The history is read once. Relations are made when a table needs them; a table that was written is
+read back from its files by those that are made of it. While a job runs, a mark lies in the folder:
+a run that was killed may then be started again and replaces what it had made, where other tables
+are replaced only when asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pipeline import clock
+from pipeline.engines.engine import Engine
+from pipeline.errors import PipelineError
+from pipeline.model.events import COMMIT, DAMAGED, EVENTS, STRETCHES, UNKNOWN
+from pipeline.model.params import Params
+from pipeline.model.tables import QUARANTINE
+from pipeline.run.catalog import RELATIONS, TABLES, Job, Relation, Table
+from pipeline.run.selection import WRITTEN, Selection
+from pipeline.sources.source import Source
+from pipeline.storage.store import GROWING, Store
+
+QUARANTINED: Final = "quarantine"
+_HISTORY: Final = "history"
+"""What was read, before the selection."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a job is run."""
+
+    overwrite: bool = False
+    selection: Selection = field(default_factory=Selection)
+    since_ms: int | None = None
+    """Where the window of series begins."""
+    as_of_ms: int | None = None
+    """The time that every judgement holds for; None for the end of what was selected."""
+    topics: Sequence[str] | None = None
+    """Whose records' times are asked; None for those that groups committed."""
+    with_topics: bool = True
+    """False asks none: no lag, no progress in the topics' own time."""
+    offsets_retention_ms: int = Params.offsets_retention_ms
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a job is: about to do ``what``, ``done`` of ``total`` steps behind it."""
+
+    what: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class MadeTable:
+    """A table as the summary has it."""
+
+    name: str
+    path: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a job made."""
+
+    job: str
+    engine: str
+    """With its version."""
+    as_of_ms: int
+    tables: tuple[MadeTable, ...]
+    events: int
+    """Records of the history that were selected."""
+    damaged: int
+    """Stretches that could not be read; they are in the table `quarantine`."""
+    unknown: int
+    """Records of kinds that are not known; they are kept in the events."""
+    moved_bytes: int
+    """Over the wire."""
+
+
+Progress = Callable[[Step], None]
+
+
+def run_job(
+    engine: Engine,
+    job: Job,
+    source: Source,
+    store: Store,
+    options: Options | None = None,
+    on_progress: Progress | None = None,
+) -> Summary:
+    """Make a job's tables. PipelineError when one is there and is not to be replaced."""
+    options = options or Options()
+    tables = [TABLES[name] for name in job.tables if not _is_source(name, source, store)]
+    mark = _Mark(store, job.name)
+    overwrite = options.overwrite or mark.is_there()
+    store.check_absent([table.name for table in tables], overwrite)
+    store.belong_to(source.cluster_id)
+    mark.put()
+    steps = _Steps(engine, len(tables) + 2, on_progress)
+    try:
+        steps.begin("the history")
+        history = _History(engine, source, options)
+        maker = _Maker(engine, history, store, overwrite, tables)
+        made = [maker.make(table, steps) for table in tables]
+        steps.begin(QUARANTINED)
+        if history.count[DAMAGED] or store.has(QUARANTINED):
+            store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
+    finally:
+        engine.close()
+    mark.take_away()
+    steps.begin("done")
+    return Summary(
+        job.name,
+        engine.name,
+        history.params.as_of_ms,
+        tuple(made),
+        history.count.total(),
+        history.count[DAMAGED],
+        history.count[UNKNOWN],
+        source.moved_bytes(),
+    )
+
+
+def _is_source(name: str, source: Source, store: Store) -> bool:
+    """Whether a table is what is read: it is there already, and never replaced by itself."""
+    place = store.path("events")
+    files = source.event_files() or []
+    return name in GROWING and any(f"{file}/".startswith(f"{place}/") for file in files)
+
+
+class _Steps:
+    def __init__(self, engine: Engine, total: int, tell: Progress | None) -> None:
+        self._engine = engine
+        self._total = total
+        self._tell = tell
+        self._done = -1
+
+    def begin(self, what: str) -> None:
+        self._done += 1
+        self._engine.begin(what)
+        if self._tell:
+            self._tell(Step(what, self._done, self._total))
+
+
+class _History:
+    """The relation `events` of a run, what it was seen to hold, and the params that follow."""
+
+    def __init__(self, engine: Engine, source: Source, options: Options) -> None:
+        self._engine = engine
+        self._source = source
+        self._options = options
+        selection = options.selection
+        parts = source.event_parts(selection.partitions)
+        if parts is not None:
+            engine.read(_HISTORY, parts, EVENTS)
+        else:
+            engine.open(_HISTORY, source.event_files() or [], EVENTS)
+        query = selection.events(engine.dialect, _HISTORY, options.as_of_ms)
+        engine.define("events", query, keep=False)
+        seen = engine.ask(
+            f"SELECT kind, count(*) AS records, max(unix_millis({WRITTEN})) AS last_ms"
+            " FROM events GROUP BY kind"
+        )
+        self.count = Counter({row["kind"]: row["records"] for row in seen})
+        """Records by kind."""
+        last_ms = max((row["last_ms"] for row in seen if row["last_ms"] is not None), default=None)
+        self.params = Params(
+            self._as_of_ms(last_ms), options.since_ms, options.offsets_retention_ms
+        )
+        self._has_stretches = False
+
+    def need_stretches(self) -> None:
+        """Define the relation `stretches`, once. PipelineError for a named topic without any."""
+        if self._has_stretches:
+            return
+        self._has_stretches = True
+        engine, source = self._engine, self._source
+        files = source.stretch_files() if self._options.with_topics else None
+        if files is not None:
+            engine.open("all_stretches", files, STRETCHES)
+            topics = {
+                row["topic"] for row in engine.ask("SELECT DISTINCT topic FROM all_stretches")
+            }
+            listed = ", ".join(map(engine.dialect.text, sorted(self._topics(topics)))) or "NULL"
+            engine.define(
+                "stretches", f"SELECT * FROM all_stretches WHERE topic IN ({listed})", keep=False
+            )
+            return
+        parts = None
+        if self._options.with_topics:
+            parts = source.stretch_parts(self._topics(source.topics() or ()))
+        engine.read("stretches", parts or [], STRETCHES)
+
+    def _topics(self, there: Collection[str]) -> set[str]:
+        """Of the topics that are there those that are wanted."""
+        wanted = self._options.topics
+        if wanted is not None:
+            absent = sorted(set(wanted) - set(there))
+            if absent:
+                raise PipelineError(f"{self._source.where} has no topic {', '.join(absent)}")
+            return set(wanted)
+        committed = self._engine.ask(f"SELECT DISTINCT topic FROM events WHERE kind = '{COMMIT}'")
+        return {row["topic"] for row in committed} & set(there)
+
+    def _as_of_ms(self, last_ms: int | None) -> int:
+        if self._options.as_of_ms is not None:
+            return self._options.as_of_ms
+        ends = [self._source.end_ms(), last_ms, clock.now_ms()]
+        end = next(ms for ms in ends if ms is not None)
+        until = self._options.selection.until_ms
+        return end if until is None else min(until, end)
+
+
+class _Maker:
+    """Makes tables, and before each the relations that it needs and that are not there yet."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        history: _History,
+        store: Store,
+        overwrite: bool,
+        tables: Sequence[Table],
+    ) -> None:
+        self._engine = engine
+        self._history = history
+        self._store = store
+        self._overwrite = overwrite
+        self._there = {"events"}
+        self._read_by = _readers(tables)
+
+    def make(self, table: Table, steps: _Steps) -> MadeTable:
+        """Write one table."""
+        steps.begin(table.name)
+        for name in table.needs:
+            self._need(name)
+        engine = self._engine
+        query = table.sql(engine.dialect, self._history.params)
+        files = self._store.put(engine, table.name, query, table.schema, table.by, self._overwrite)
+        relation = table.name
+        if table.name in GROWING:
+            relation = f"written_{table.name}"  # others go on with what was read
+        else:
+            self._there.add(table.name)
+        engine.open(relation, files, table.schema)
+        rows = engine.ask(f"SELECT count(*) AS records FROM {relation}")[0]["records"]
+        return MadeTable(table.name, self._store.path(table.name), rows)
+
+    def _need(self, name: str) -> None:
+        if name in self._there:
+            return
+        self._there.add(name)
+        if name == "stretches":
+            self._history.need_stretches()
+            return
+        made: Relation | Table = RELATIONS[name] if name in RELATIONS else TABLES[name]
+        for other in made.needs:
+            self._need(other)
+        keep = self._read_by[name] > 1 and (isinstance(made, Table) or made.keep)
+        query = made.sql(self._engine.dialect, self._history.params)
+        self._engine.define(name, query, keep=keep)
+
+
+def _readers(tables: Sequence[Table]) -> Counter[str]:
+    """How many of these tables, and of what they need, read each relation."""
+    found: Counter[str] = Counter()
+    waiting: list[Relation | Table] = list(tables)
+    seen = {table.name for table in tables}
+    while waiting:
+        for name in waiting.pop().needs:
+            found[name] += 1
+            if name not in seen and (name in RELATIONS or name in TABLES):
+                seen.add(name)
+                waiting.append(RELATIONS[name] if name in RELATIONS else TABLES[name])
+    return found
+
+
+_QUARANTINE_SQL: Final = f"""
+    SELECT log_partition, log_offset, damage.file AS file, damage.position AS "position",
+        damage.reason AS reason
+    FROM events WHERE kind = '{DAMAGED}'
+"""
+
+
+class _Mark:
+    """A file that says which job is at work in a folder, or was when it was killed."""
+
+    def __init__(self, store: Store, job: str) -> None:
+        self._store = store
+        self._name = f".{job}.running"
+
+    def is_there(self) -> bool:
+        """Whether a run of this job began here and did not end."""
+        return self._store.has_file(self._name)
+
+    def put(self) -> None:
+        """Say that a run begins."""
+        self._store.write_text(self._name, json.dumps({"began": clock.now().isoformat()}))
+
+    def take_away(self) -> None:
+        """Say that it ended."""
+        self._store.delete(self._name)

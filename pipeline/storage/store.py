@@ -1,0 +1,203 @@
+"""Tables in a folder, as Parquet: each is there whole or not at all.
+
+A table is written beside its place, as `.NAME.partial`, and renamed when all of it is there; one
+that is replaced steps aside as `.NAME.old` first. A job that is killed anywhere leaves the old
+table or the new one, and its next run clears away what is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from pipeline.engines.engine import Engine
+from pipeline.errors import PipelineError
+
+CLUSTER_FILE: Final = "_muster.json"
+"""Which cluster the tables are of; readers of Parquet pass over names that begin so."""
+ARCHIVE_FILES: Final = ("_archive.json", "_events_checkpoint")
+"""What following a broker leaves beside the events that it adds to."""
+GROWING: Final = ("events", "stretches")
+"""The tables that following adds to."""
+
+
+class Files(Protocol):
+    """A file system as a store needs it; all paths are whole."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder."""
+
+    def rename(self, path: str, to: str) -> None:
+        """Move a file or folder to a name that is free."""
+
+    def delete(self, path: str) -> None:
+        """Delete a file, or a folder with all in it; nothing happens when there is none."""
+
+    def read_text(self, path: str) -> str | None:
+        """A file's text; None when there is no file."""
+
+    def write_text(self, path: str, text: str) -> None:
+        """Write a file, which must not be there yet, and the folders above it."""
+
+
+class LocalFiles:
+    """This machine's."""
+
+    def exists(self, path: str) -> bool:
+        """See Files."""
+        return os.path.exists(path)
+
+    def rename(self, path: str, to: str) -> None:
+        """See Files."""
+        os.rename(path, to)
+
+    def delete(self, path: str) -> None:
+        """See Files."""
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        elif os.path.exists(path):
+            os.unlink(path)
+
+    def read_text(self, path: str) -> str | None:
+        """See Files."""
+        try:
+            return Path(path).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def write_text(self, path: str, text: str) -> None:
+        """See Files."""
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        Path(path).write_text(text, encoding="utf-8")
+
+
+class Store:
+    """The tables in one folder."""
+
+    def __init__(self, folder: str, files: Files | None = None) -> None:
+        """``files`` is where the folder is; this machine's file system unless given."""
+        self._files = files or LocalFiles()
+        self.folder = os.path.abspath(folder) if files is None else folder.rstrip("/") or "/"
+
+    def path(self, name: str) -> str:
+        """Where a table is."""
+        return f"{self.folder}/{name}"
+
+    def has(self, name: str) -> bool:
+        """Whether a table is there; one that a killed run was replacing is put back, and counts."""
+        self._settle(name)
+        return self._files.exists(self.path(name))
+
+    def cluster_id(self) -> str | None:
+        """The cluster of these tables; None while it is not known."""
+        text = self._files.read_text(self.path(CLUSTER_FILE))
+        found: str | None = None if text is None else json.loads(text).get("cluster_id")
+        return found
+
+    def belong_to(self, cluster_id: str | None) -> None:
+        """Note the cluster of these tables. PipelineError when they are another cluster's.
+
+        A cluster that is not known (None) leaves no note and is not refused.
+        """
+        if cluster_id is None:
+            return
+        noted = self.cluster_id()
+        if noted not in (None, cluster_id):
+            raise PipelineError(
+                f"{self.folder} has tables of cluster {noted}, but the source is cluster"
+                f" {cluster_id}: choose another --out"
+            )
+        if noted is None:
+            self.write_text(CLUSTER_FILE, json.dumps({"cluster_id": cluster_id}))
+
+    def check_absent(self, names: Sequence[str], overwrite: bool) -> None:
+        """PipelineError when one of these tables is there and is not to be replaced.
+
+        What following a broker keeps is never replaced: its next batch would add to another table.
+        """
+        grown = [name for name in names if name in GROWING]
+        if grown and any(self.has_file(name) for name in ARCHIVE_FILES):
+            raise PipelineError(
+                f"{self.folder} is an archive that grows by --follow or --incremental: its"
+                f" {', '.join(grown)} are never replaced; choose another --out"
+            )
+        there = [name for name in names if self.has(name)]
+        if there and not overwrite:
+            raise PipelineError(
+                f"{self.folder} already has {', '.join(there)}: choose another --out, or replace"
+                " what is there with --overwrite"
+            )
+
+    def write(self, name: str, into: Callable[[str], None], overwrite: bool = False) -> str:
+        """Write a table whole by a function that makes a new folder of files; where it is then.
+
+        PipelineError when it is there and ``overwrite`` is not set, or the folder can't be written.
+        """
+        self.check_absent([name], overwrite)
+        partial, old, place = (
+            self._aside(name, "partial"),
+            self._aside(name, "old"),
+            self.path(name),
+        )
+        try:
+            self._files.delete(partial)
+            into(partial)
+            if self._files.exists(place):
+                self._files.rename(place, old)
+            self._files.rename(partial, place)
+            self._files.delete(old)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return place
+
+    def put(
+        self,
+        engine: Engine,
+        name: str,
+        query: str,
+        schema: pa.Schema,
+        by: str | None,
+        overwrite: bool = False,
+    ) -> Sequence[str]:
+        """Write a query's rows as a table; where its files are. See `write`."""
+        return [self.write(name, lambda folder: engine.write(query, schema, folder, by), overwrite)]
+
+    def has_file(self, name: str) -> bool:
+        """Whether there is a file of this name beside the tables."""
+        return self._files.exists(self.path(name))
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file beside the tables, whole or not at all; one that is there is replaced."""
+        partial = self._aside(name, "partial")
+        try:
+            self._files.delete(partial)
+            self._files.write_text(partial, text)
+            self._files.delete(self.path(name))
+            self._files.rename(partial, self.path(name))
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a table; nothing happens when there is none."""
+        self._files.delete(self.path(name))
+
+    def _aside(self, name: str, what: str) -> str:
+        return f"{self.folder}/.{name}.{what}"
+
+    def _settle(self, name: str) -> None:
+        """Put back, or clear away, what a killed replacement left aside."""
+        place, old = self.path(name), self._aside(name, "old")
+        if self._files.exists(old):
+            if self._files.exists(place):
+                self._files.delete(old)
+            else:
+                self._files.rename(old, place)
+
+    def _unwritable(self, error: OSError) -> PipelineError:
+        return PipelineError(f"{self.folder} can't be written: {error.strerror or error}")

@@ -1,0 +1,247 @@
+"""A run reads its source once, writes each table whole, and may be killed and started again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.engines.duck import DuckEngine
+from pipeline.errors import PipelineError
+from pipeline.model.events import DAMAGED, EVENTS, MARKER, UNKNOWN
+from pipeline.model.tables import COMMITS, QUARANTINE, TRANSACTIONAL_COMMITS
+from pipeline.run.catalog import JOBS, Job
+from pipeline.run.jobs import Options, Step, Summary, run_job
+from pipeline.run.selection import Selection
+from pipeline.sources.open import open_source
+from pipeline.sources.source import Source
+from pipeline.storage.store import Store
+from tests.pipeline.conftest import at
+from tests.pipeline.given import GivenSource, committed, table
+from tests.pipeline.relations import stretch
+
+TWO = Job("two", "two tables", ("commits", "rates"))
+
+
+@pytest.fixture
+def source() -> GivenSource:
+    damage = {"file": "00.log", "position": 77, "reason": "CRC"}
+    return GivenSource(
+        [
+            committed(0, "a", 10),
+            committed(61, "a", 40),
+            committed(62, "a", 30),
+            {"log_partition": 3, "log_offset": 100, "kind": DAMAGED, "damage": damage},
+            {"log_partition": 4, "log_offset": 5, "kind": UNKNOWN, "raw_key": b"\0\x63"},
+        ],
+        [stretch(0, 0, 19), stretch(30, 20, 59), stretch(0, 0, 9, topic="nobody reads it")],
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    """Runs a job with DuckDB into `tmp_path/tables`."""
+
+    def run(job: Job, source: Source, options: Options | None = None, **more: Any) -> Summary:
+        scratch = tmp_path / "scratch"
+        scratch.mkdir(exist_ok=True)
+        (scratch / "session.duckdb").unlink(missing_ok=True)
+        store = Store(str(tmp_path / "tables"))
+        return run_job(DuckEngine(str(scratch)), job, source, store, options, **more)
+
+    return run
+
+
+def commits(tmp_path: Path, *columns: str) -> list[tuple[Any, ...]]:
+    rows = table(tmp_path / "tables", "commits", COMMITS)
+    rows.sort(key=lambda row: row["log_offset"])
+    return [tuple(row[name] for name in columns) for row in rows]
+
+
+def test_a_job_asks_its_source_once_and_only_of_topics_that_groups_committed(
+    run: Any, source: GivenSource, tmp_path: Path
+) -> None:
+    steps = list[Step]()
+
+    summary = run(TWO, source, on_progress=steps.append)
+
+    assert source.asked == ["events", "stretches of orders"]
+    assert [(s.what, s.done, s.total) for s in steps] == [
+        ("the history", 0, 4), ("commits", 1, 4), ("rates", 2, 4), ("quarantine", 3, 4),
+        ("done", 4, 4),
+    ]  # fmt: skip
+    assert (summary.events, summary.damaged, summary.unknown) == (5, 1, 1)
+    assert summary.moved_bytes == 77
+    assert summary.engine.startswith("DuckDB 2.")
+    assert summary.as_of_ms == at(62).timestamp() * 1000
+    assert [(made.name, made.rows) for made in summary.tables] == [("commits", 3), ("rates", 2)]
+    assert commits(tmp_path, "advanced_records", "advanced_s") == [
+        (None, None), (30, 30), (-10, 0),
+    ]  # fmt: skip
+    [lost] = table(tmp_path / "tables", "quarantine", QUARANTINE)
+    assert (lost["log_partition"], lost["log_offset"], lost["position"]) == (3, 100, 77)
+    names = {path.name for path in (tmp_path / "tables").iterdir()}
+    assert names == {"commits", "rates", "quarantine"}
+
+
+def test_what_is_there_is_refused_before_anything_is_read(
+    run: Any, source: GivenSource, tmp_path: Path
+) -> None:
+    (tmp_path / "tables" / "rates").mkdir(parents=True)
+
+    with pytest.raises(PipelineError, match="already has rates"):
+        run(TWO, source)
+
+    assert source.asked == []
+    run(TWO, source, Options(overwrite=True, with_topics=False))
+    assert source.asked == ["events"]
+    assert commits(tmp_path, "advanced_records", "advanced_s")[1] == (30, None)
+
+
+def test_a_job_that_broke_off_is_started_again_without_asking(
+    run: Any, source: GivenSource, tmp_path: Path
+) -> None:
+    class Broken(RuntimeError):
+        pass
+
+    def break_at_rates(step: Step) -> None:
+        if step.what == "rates":
+            raise Broken
+
+    with pytest.raises(Broken):
+        run(TWO, source, on_progress=break_at_rates)
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {"commits", ".two.running"}
+
+    run(TWO, source)
+
+    assert len(commits(tmp_path, "at")) == 3
+    with pytest.raises(PipelineError, match="already has commits, rates"):
+        run(TWO, source)
+
+
+def test_a_selection_cuts_groups_and_time_and_hides_no_damage(run: Any, tmp_path: Path) -> None:
+    history = [
+        committed(0, "team-a", 1),
+        committed(1, "team_b", 2),
+        committed(2, "team%", 3),
+        committed(3, "o'neill\\", 4),
+        {"log_partition": 0, "log_offset": 4, "kind": DAMAGED},
+        committed(5, "team-a", 6),
+    ]
+
+    def selected(**wanted: Any) -> list[int]:
+        options = Options(overwrite=True, selection=Selection(**wanted))
+        assert run(JOBS["commits"], GivenSource(history), options).damaged == 1
+        return [offset for (offset,) in commits(tmp_path, "committed_offset")]
+
+    assert selected(groups=["team-*"]) == [1, 6]
+    assert selected(groups=["team%*", "team_b"]) == [2, 3]
+    assert selected(groups=["o'neill\\"]) == [4]
+    assert selected(groups=["*'*"]) == [4]
+    assert selected(until_ms=round(at(2).timestamp() * 1000)) == [1, 2]
+    assert selected(partitions=[0]) == [1, 2, 3, 4, 6]
+
+
+def test_the_end_of_what_was_selected_is_when_answers_hold(run: Any) -> None:
+    history = [committed(0, "a", 1), committed(60, "a", 2)]
+
+    def as_of(source: GivenSource, **options: Any) -> float:
+        made = run(JOBS["commits"], source, Options(overwrite=True, **options))
+        return float(made.as_of_ms / 1000 - at(0).timestamp())
+
+    class Broker(GivenSource):
+        def end_ms(self) -> int:
+            return round(at(1000).timestamp() * 1000)
+
+    until = Selection(until_ms=round(at(90).timestamp() * 1000))
+    assert as_of(GivenSource(history)) == 60
+    assert as_of(Broker(history)) == 1000
+    assert as_of(Broker(history), selection=until) == 90
+    assert as_of(GivenSource(history), selection=until) == 60
+    assert as_of(Broker(history), as_of_ms=round(at(30).timestamp() * 1000)) == 30
+
+
+def test_nothing_after_the_time_of_judgement_counts(run: Any, tmp_path: Path) -> None:
+    marker = {"log_partition": 0, "log_offset": 2, "written_at": at(2), "kind": MARKER,
+              "producer_id": 7, "marker": "commit"}  # fmt: skip
+    source = GivenSource(
+        [committed(0, "a", 1), committed(1, "a", 2, producer_id=7), marker, committed(3, "a", 4)]
+    )
+
+    run(JOBS["commits"], source, Options(as_of_ms=round(at(1).timestamp() * 1000)))
+
+    assert commits(tmp_path, "committed_offset") == [(1,)]
+    [written] = table(tmp_path / "tables", "transactional_commits", TRANSACTIONAL_COMMITS)
+    assert written["outcome"] == "open"
+
+
+def test_a_window_knows_the_commit_before_it(run: Any, tmp_path: Path) -> None:
+    source = GivenSource([committed(0, "a", 1), committed(60, "a", 5), committed(70, "a", 6)])
+
+    run(JOBS["commits"], source, Options(since_ms=round(at(60).timestamp() * 1000)))
+
+    assert commits(tmp_path, "committed_offset", "previous_offset") == [(5, 1), (6, 5)]
+
+
+def test_a_topic_that_is_named_must_be_there(run: Any, source: GivenSource) -> None:
+    with pytest.raises(PipelineError, match="given has no topic gone"):
+        run(TWO, source, Options(topics=["orders", "gone"]))
+
+
+def test_a_history_of_nothing_gives_tables_of_nothing(run: Any, tmp_path: Path) -> None:
+    summary = run(TWO, GivenSource([]))
+
+    assert [made.rows for made in summary.tables] == [0, 0]
+    assert (summary.events, summary.damaged, summary.unknown) == (0, 0, 0)
+    assert commits(tmp_path, "at") == []
+
+
+def test_events_that_were_written_are_a_source_and_are_not_replaced_by_themselves(
+    run: Any, source: GivenSource, tmp_path: Path
+) -> None:
+    run(JOBS["all"], source)
+    tables = tmp_path / "tables"
+    before = table(tables, "events", EVENTS)
+
+    summary = run(JOBS["all"], open_source(str(tables)), Options(overwrite=True))
+
+    assert {made.name for made in summary.tables}.isdisjoint({"events", "stretches"})
+    assert (summary.events, summary.damaged) == (5, 1)
+    assert table(tables, "events", EVENTS) == before
+    assert commits(tmp_path, "advanced_s") == [(None,), (30,), (0,)]
+    with pytest.raises(PipelineError, match="has no topic gone"):
+        run(TWO, open_source(str(tables)), Options(overwrite=True, topics=["gone"]))
+
+
+def test_an_archive_that_grows_is_never_overwritten(
+    run: Any, source: GivenSource, tmp_path: Path
+) -> None:
+    tables = tmp_path / "tables"
+    (tables / "events").mkdir(parents=True)
+    (tables / "_archive.json").write_text("{}")
+
+    with pytest.raises(PipelineError, match=r"is an archive that grows.*choose another --out"):
+        run(JOBS["all"], source, Options(overwrite=True))
+    assert run(TWO, source).events == 5
+
+
+def test_tables_of_another_cluster_are_refused(run: Any, source: GivenSource) -> None:
+    source.cluster_id = "one"
+    run(TWO, source)
+    source.cluster_id = "two"
+    with pytest.raises(PipelineError, match=r"tables of cluster one.*choose another --out"):
+        run(JOBS["events"], source)
+
+
+def test_a_run_killed_while_it_replaced_a_table_leaves_the_old_one(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    store.write("numbers", lambda folder: Path(folder).mkdir())
+    (tmp_path / "numbers").rename(tmp_path / ".numbers.old")
+    (tmp_path / ".numbers.partial").mkdir()
+
+    assert store.has("numbers")
+    with pytest.raises(PipelineError, match="already has numbers"):
+        store.write("numbers", lambda folder: Path(folder).mkdir())
+    store.write("numbers", lambda folder: Path(folder).mkdir(), overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["numbers"]
