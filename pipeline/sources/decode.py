@@ -14,19 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from offsets.plain_record import (
-    END_BYTES,
-    EPOCH_FROM_END,
-    NO_METADATA,
-    OFFSET_FROM_END,
-    TAIL_BYTES,
-    TIMESTAMP_FROM_END,
-    VALUE_BYTES,
-    VALUE_HEAD,
-    VALUE_HEAD_FROM_END,
-)
+from offsets.plain_record import PARTITION_BYTES
 from pipeline.model.events import COMMIT
 from pipeline.sources.event_rows import KIND, NONE, ROW, EventRows, pack_row
+from pipeline.sources.plain_values import (
+    EPOCH_AT,
+    OFFSET_AND_EPOCH_BYTES,
+    OFFSET_AT,
+    TIMESTAMP_BYTES,
+    TOPIC_ID_BYTES,
+    Layout,
+    layout_of,
+)
 from protocol.buffer import Buffer
 from protocol.records.batch import LOG_APPEND_BIT, BatchHeader, section_of
 from protocol.records.corrupt import CorruptRecords
@@ -45,12 +44,15 @@ ALL_OFFSETS = (0, (1 << 63) - 1)
 
 
 class _Places(NamedTuple):
-    """Where things begin in a record, from its first byte, and its size."""
+    """Where things begin in a record, from its first byte, its size, and what its value is."""
 
     delta_at: int
     key_at: int
     key_start: int
+    partition_at: int
+    value_at: int
     size: int
+    layout: Layout
 
 
 class _Shape(NamedTuple):
@@ -121,15 +123,20 @@ def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
             wait -= 1
             continue
         step = end - start
-        ahead = end + _STRETCH_MIN * step  # the end of a record some places on
+        ahead = end + (_STRETCH_MIN - 1) * step  # where the record some places on begins
+        value_at = value_start - start
         if (
             count - done >= _STRETCH_MIN
-            and value_bytes == VALUE_BYTES
-            and section[end - VALUE_HEAD_FROM_END : end - OFFSET_FROM_END] == VALUE_HEAD
-            and section[ahead - VALUE_HEAD_FROM_END : ahead - OFFSET_FROM_END] == VALUE_HEAD
-            and section[ahead - step : ahead - step + delta_at - start] == section[start:delta_at]
+            and value_end == end - 1
+            and section[ahead : ahead + delta_at - start] == section[start:delta_at]
+            and section[ahead + value_at - 1 : ahead + value_at + 2]
+            == section[value_start - 1 : value_start + 2]
+            and (layout := layout_of(section[value_start:value_end]))
         ):
-            places = _Places(delta_at - start, key_at - start, key_start - start, step)
+            places = _Places(
+                delta_at - start, key_at - start, key_start - start,
+                key_end - PARTITION_BYTES - start, value_at, step, layout,
+            )  # fmt: skip
             most = min(rows.look, count - done)
             taken = _add_stretch(rows, section, start, places, most, header.base_offset, written_ms)
             rows.look = 2 * rows.look if taken == rows.look else max(_LOOK_MIN, taken)
@@ -188,14 +195,8 @@ def _add_stretch(
     end = start + size
     key_start = start + places.key_start
     group_bytes = int.from_bytes(section[key_start + 2 : key_start + 4], "big")
-    key_bytes = size - END_BYTES - places.key_start
     count = min(at_most, (len(section) - end) // size)
-    if (
-        count < 1
-        or section[end - TAIL_BYTES : end - TIMESTAMP_FROM_END] != NO_METADATA
-        or section[end - 1]
-        or 6 + group_bytes > key_bytes
-    ):
+    if count < 1 or section[end - 1] or 6 + group_bytes > places.partition_at - places.key_start:
         return 0
     shape = _shape(places, group_bytes)
     table = np.frombuffer(section, np.uint8, (count + 1) * size, start).reshape(count + 1, size)
@@ -209,8 +210,8 @@ def _add_stretch(
         return 0
     records = np.frombuffer(section, shape.record, count, end)
     row = pack_row(
-        0, written_ms, 0, 0, NONE, rows.producer_id, rows.log_partition, 0, 0, 0, 0, 0, 3,
-        rows.producer_epoch, _COMMIT,
+        0, written_ms, 0, 0, NONE, rows.producer_id, rows.log_partition, 0, 0, 0, 0, 0,
+        places.layout.version, rows.producer_epoch, _COMMIT,
     )  # fmt: skip
     made = np.frombuffer(bytearray(row * count), ROW)
     made["log_offset"] = _deltas(records, places.key_at - places.delta_at) + base_offset
@@ -225,7 +226,7 @@ def _names(
     rows: EventRows, table: NDArray[np.uint8], places: _Places
 ) -> tuple[int, NDArray[np.int32], NDArray[np.int32]]:
     """How many rows behind the first have keys of names, and the places of group and topic."""
-    keys = table[:, places.key_start : places.size - END_BYTES]
+    keys = table[:, places.key_start : places.partition_at]
     begins = [1, *(np.flatnonzero((keys[2:] != keys[1:-1]).any(axis=1)) + 2).tolist()]
     found: list[tuple[int, int]] = []
     count = len(table) - 1
@@ -250,20 +251,23 @@ def _deltas(records: NDArray[Any], width: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=1024)
 def _shape(places: _Places, group_bytes: int) -> _Shape:
-    delta_at, key_at, key_start, size = places
+    delta_at, key_at, key_start, partition_at, value_at, size, layout = places
+    offset_at, time_at = value_at + OFFSET_AT, value_at + layout.timestamp_at
     fixed = np.full(size, 0xFF, np.uint8)
     fixed[delta_at:key_at] = 0x80  # how many bytes the delta has
     fixed[delta_at] = 0x81  # and that it is not negative
     fixed[key_start + 4 : key_start + 4 + group_bytes] = 0
-    fixed[key_start + 6 + group_bytes : size - END_BYTES] = 0  # topic
-    fixed[size - END_BYTES : size - VALUE_HEAD_FROM_END] = 0  # partition
-    fixed[size - OFFSET_FROM_END : size - TAIL_BYTES] = 0  # offset, epoch
-    fixed[size - TIMESTAMP_FROM_END : size - 1] = 0  # commit timestamp
+    fixed[key_start + 6 + group_bytes : partition_at + PARTITION_BYTES] = 0  # topic, partition
+    fixed[offset_at : offset_at + OFFSET_AND_EPOCH_BYTES] = 0
+    fixed[time_at : time_at + TIMESTAMP_BYTES] = 0
+    if layout.topic_id_at is not None:
+        topic_id_at = value_at + layout.topic_id_at
+        fixed[topic_id_at : topic_id_at + TOPIC_ID_BYTES] = 0
     fields = [
-        ("partition", ">i4", size - END_BYTES),
-        ("committed_offset", ">i8", size - OFFSET_FROM_END),
-        ("leader_epoch", ">i4", size - EPOCH_FROM_END),
-        ("commit_ms", ">i8", size - TIMESTAMP_FROM_END),
+        ("partition", ">i4", partition_at),
+        ("committed_offset", ">i8", offset_at),
+        ("leader_epoch", ">i4", value_at + EPOCH_AT),
+        ("commit_ms", ">i8", time_at),
         *((f"delta{i}", "u1", delta_at + i) for i in range(key_at - delta_at)),
     ]
     names, formats, offsets = zip(*fields, strict=True)

@@ -13,9 +13,11 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-VERSIONS: Final = (b"\0\3", b"\0\4")
 OFFSET_AT: Final = 2
 EPOCH_AT: Final = 10
+OFFSET_AND_EPOCH_BYTES: Final = 12
+TIMESTAMP_BYTES: Final = 8
+TOPIC_ID_BYTES: Final = 16
 _METADATA_AT = 14
 _TOPIC_ID_TAG = b"\1\0\x10"  # one tag, 0, of 16 bytes
 
@@ -27,11 +29,12 @@ class Layout(NamedTuple):
     size: int
     timestamp_at: int
     numbers: struct.Struct
+    topic_id_at: int | None = None
 
 
 _V3 = Layout(3, 24, 16, struct.Struct(">2xqi2xq"))
 _V4 = Layout(4, 24, 15, struct.Struct(">2xqixq"))
-_V4_WITH_TOPIC = _V4._replace(size=42)
+_V4_WITH_TOPIC = _V4._replace(size=42, topic_id_at=26)
 
 
 def layout_of(value: bytes) -> Layout | None:

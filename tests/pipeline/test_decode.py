@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from offsets.runs import GroupRun, OffsetTombstones
+from pipeline.sources import decode
 from pipeline.sources.decode import add_entry
 from pipeline.sources.event_rows import EventRows
 from protocol.log_records import encode
@@ -231,6 +233,50 @@ def test_large_commits_are_read_as_tables_and_give_the_same_rows() -> None:
     commit_ms = [round(row["commit_at"].timestamp() * 1000) for row in rows]
     assert commit_ms == [run.commit_timestamp_ms for run in runs for _ in run.partitions]
     assert {row["written_at"] for row in rows} == {AT_NOON}
+
+
+PLAIN_VALUES = {
+    "version 3": lambda offset: struct.pack(">hqihq", 3, offset, 1, 0, NOON + offset),
+    "version 4": lambda offset: struct.pack(">hqibqb", 4, offset, 1, 1, NOON + offset, 0),
+    "version 4 with the topic's id": lambda offset: (
+        struct.pack(">hqibq", 4, offset, 1, 1, NOON + offset)
+        + b"\1\0\x10"
+        + struct.pack(">qq", offset // 90, 7)
+    ),
+}
+
+
+@pytest.mark.parametrize("value_of", PLAIN_VALUES.values(), ids=PLAIN_VALUES)
+@pytest.mark.parametrize("transactional", [False, True])
+def test_every_version_of_a_large_commit_is_read_as_a_table(
+    value_of: Callable[[int], bytes], transactional: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = []
+    for group in (b"aaaa", b"bbbb"):
+        head = b"\0\1\0\4" + group + b"\0\1t"
+        for partition in range(100):
+            at = len(records)
+            key = head + struct.pack(">i", partition)
+            records.append(Record(at, NOON, key, value_of(at)))
+    data = encode_batch(
+        records, producer_id=7, producer_epoch=1, is_transactional=transactional
+    )  # fmt: skip
+    one_by_one: list[int] = []
+    add_record = EventRows.add_record
+
+    def counted(rows: EventRows, log_offset: int, *more: Any) -> None:
+        one_by_one.append(log_offset)
+        add_record(rows, log_offset, *more)
+
+    monkeypatch.setattr(EventRows, "add_record", counted)
+    as_tables = rows_of(data)
+    assert len(one_by_one) < 8
+    monkeypatch.setattr(decode, "_STRETCH_MIN", 1000)
+    assert rows_of(data) == as_tables
+    assert len(one_by_one) > 200
+    assert [row["committed_offset"] for row in as_tables] == list(range(200))
+    assert [row["group_id"] for row in as_tables] == ["aaaa"] * 100 + ["bbbb"] * 100
+    assert {row.get("producer_id") for row in as_tables} == {7 if transactional else None}
 
 
 def test_a_cleaned_batch_keeps_the_offsets_of_what_is_left() -> None:
