@@ -2,7 +2,7 @@
 
 All else in `pipeline/sql` is what both understand. Functions that one of them lacks are macros
 there (`duck.py`) under the other's name: `unix_millis`, `timestamp_millis`, `try_subtract`,
-`try_divide`.
+`try_divide`, `try_element_at`, `get_json_object`.
 """
 
 from __future__ import annotations
@@ -44,6 +44,15 @@ class Dialect(Protocol):
 
     def last(self, value: str, over: str) -> str:
         """Window: the last value that is not null."""
+
+    def empty(self) -> str:
+        """An array without elements, of any type."""
+
+    def texts(self, json: str) -> str:
+        """The array of strings that a JSON text is."""
+
+    def numbers(self, first: str, last: str) -> str:
+        """The array of integers from one to another, both with it; empty where there are none."""
 
     def minutes(self, first: str, last: str) -> str:
         """The array of minutes from one timestamp to another, both with it."""
@@ -111,6 +120,18 @@ class DuckDialect(Ansi):
         """See Dialect."""
         return f"last_value({value} IGNORE NULLS) OVER ({over})"
 
+    def empty(self) -> str:
+        """See Dialect."""
+        return "[]"
+
+    def texts(self, json: str) -> str:
+        """See Dialect."""
+        return f"from_json({json}, '[\"VARCHAR\"]')"
+
+    def numbers(self, first: str, last: str) -> str:
+        """See Dialect."""
+        return f"generate_series({first}, {last})"
+
     def minutes(self, first: str, last: str) -> str:
         """See Dialect."""
         return f"generate_series({first}, {last}, INTERVAL 1 MINUTE)"
@@ -163,6 +184,18 @@ class SparkDialect(Ansi):
     def last(self, value: str, over: str) -> str:
         """See Dialect."""
         return f"last_value({value}, true) OVER ({over})"
+
+    def empty(self) -> str:
+        """See Dialect."""
+        return "array()"
+
+    def texts(self, json: str) -> str:
+        """See Dialect."""
+        return f"from_json({json}, 'array<string>')"
+
+    def numbers(self, first: str, last: str) -> str:
+        """See Dialect."""
+        return f"CASE WHEN {first} <= {last} THEN sequence({first}, {last}) ELSE array() END"
 
     def minutes(self, first: str, last: str) -> str:
         """See Dialect."""

@@ -21,6 +21,8 @@ _MACROS = (
     "timestamp_millis(ms) AS make_timestamptz((ms) * 1000)",
     "try_subtract(a, b) AS TRY((a) - (b))",
     "try_divide(a, b) AS CASE WHEN (b) <> 0 THEN (a) / (b) END",
+    "try_element_at(list, n) AS list_extract(list, n)",
+    "get_json_object(json, path) AS json_extract_string(json, path)",
 )
 
 

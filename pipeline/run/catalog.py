@@ -17,7 +17,7 @@ from pipeline.model.events import EVENTS as EVENTS_COLUMNS
 from pipeline.model.events import STRETCHES as STRETCHES_COLUMNS
 from pipeline.model.params import Params
 from pipeline.model.tables import COMMITS, RATES, TRANSACTIONAL_COMMITS
-from pipeline.sql import history, offsets, times
+from pipeline.sql import groups, history, offsets, times
 
 EVENTS: Final = "events"
 STRETCHES: Final = "stretches"
@@ -65,6 +65,7 @@ RELATIONS: Final[dict[str, Relation]] = {
     for each in (
         Relation("offset_records", offsets.offset_records, (EVENTS,)),
         Relation("offset_changes", offsets.offset_changes, ("offset_records",)),
+        Relation("group_states", groups.group_states, (EVENTS,)),
         Relation("offset_times", times.offset_times, ("offset_changes", STRETCHES)),
     )
 }

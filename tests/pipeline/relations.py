@@ -33,6 +33,7 @@ class Relations:
         retention: timedelta = OFFSETS_RETENTION,
     ) -> None:
         """Times in seconds after 2026-01-01 00:00 UTC; nothing may be later than ``as_of``."""
+        folder.mkdir(exist_ok=True)
         self._engine = DuckEngine(str(folder))
         self._made: set[str] = {catalog.EVENTS, catalog.STRETCHES}
         self._params = Params(

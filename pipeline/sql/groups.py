@@ -1,0 +1,285 @@
+"""Groups of every kind as one relation: what each was, and who was in it, at each of its states.
+
+A classic group writes itself whole: one record is one state. A group of KIP-848, KIP-932 or
+KIP-1071 writes an epoch, and records of its members beside it: those who came before the epoch's
+record, those who left too; what each shall have and what each has follow it. So what a member came
+with counts from the next epoch on, what it was given counts from the epoch before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pipeline.engines.dialect import Dialect
+from pipeline.model.events import (
+    DAMAGED,
+    GROUP,
+    GROUP_TOMBSTONE,
+    GROUP_TYPES,
+    RECORD_KINDS,
+    TOMBSTONE,
+    UNKNOWN,
+)
+from pipeline.model.params import Params
+
+GROUP_KEY: Final = "log_partition, group_id"
+CLASSIC: Final = "classic"
+PERSON_FIELDS: Final = ("member_id", "group_instance_id", "client_id", "client_host")
+MEMBER_FIELDS: Final = (*PERSON_FIELDS, "subscription", "pattern", "assignment")
+FIRST_EPOCH: Final = 2
+"""The first epoch of a group of the newer kinds is 1 until Kafka 4.2 and 2 since 4.3."""
+
+_STATE, _END, _MEMBER, _TARGET, _CURRENT = "state", "end", "member", "target", "current"
+_DOUBT, _DAMAGE = "doubt", "damage"
+"""What a record is to its group. A doubt is a record of it that was not understood."""
+_SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+
+
+def group_states(d: Dialect, p: Params) -> str:
+    """EVENTS to a row for each state of a group, in the log's order.
+
+    A row is a record of the group itself, where `own` is true: a generation or an epoch, or, with
+    `alive` false, its deletion. A group that was converted was not deleted. After the last of them
+    there may be one more row, for members that changed since, or for records that were not
+    understood. `known` is false where such records may have changed who is in the group. Members
+    have PERSON, `subscription`, `pattern` (a regular expression) and `assignment`, which is what
+    they shall have; what they have is known of in `holdings`.
+    """
+    return f"""
+    WITH {_records()}, {_turns()}, {_numbered(d)}, {_memberships(d)}
+    SELECT q.log_partition, q.group_id, q.log_offset, q.at, q.turn AS own, q.alive, q.known,
+        q.group_type,
+        CASE WHEN q.alive THEN coalesce(q.state.protocol_type, q.own_protocol_type) END
+            AS protocol_type,
+        CASE WHEN q.alive THEN q.state.generation END AS generation,
+        CASE WHEN NOT q.alive THEN NULL WHEN q.group_type = '{CLASSIC}' THEN q.state.protocol
+            ELSE m.protocol END AS protocol,
+        CASE WHEN q.alive THEN q.state.leader END AS leader,
+        CASE WHEN q.alive THEN q.state.state_at END AS state_at,
+        CASE WHEN NOT q.alive THEN {d.empty()}
+            WHEN q.group_type = '{CLASSIC}' THEN q.state.members
+            ELSE coalesce(m.members, {d.empty()}) END AS members
+    FROM (
+        SELECT s.*, coalesce(s.own_group_type, s.state.group_type, '{CLASSIC}') AS group_type,
+            coalesce(s.state.alive, false) OR s.comes AS alive
+        FROM (
+            SELECT {GROUP_KEY}, log_offset, "at", turn, nth, known,
+                own_type AS own_group_type, protocol_type AS own_protocol_type,
+                role IN ('{_MEMBER}', '{_CURRENT}') AND NOT gone AS comes,
+                {d.last(_state(d), f"PARTITION BY {GROUP_KEY} ORDER BY log_offset {_SO_FAR}")}
+                    AS state,
+                point
+            FROM numbered WHERE point
+        ) AS s
+    ) AS q
+    LEFT JOIN memberships m ON m.log_partition = q.log_partition AND m.group_id = q.group_id
+        AND m.nth = q.nth
+    """
+
+
+def _state(d: Dialect) -> str:
+    """What a record of the group itself says of it."""
+    members = d.transform("members", "m", d.struct(**_classic_member()))
+    fields = {
+        name: name for name in ("protocol_type", "generation", "protocol", "leader", "state_at")
+    }
+    whole = d.struct(
+        alive=f"role = '{_STATE}'",
+        group_type="own_type",
+        **fields,
+        members=f"coalesce({members}, {d.empty()})",
+    )
+    return f"CASE WHEN turn THEN {whole} END"
+
+
+def _classic_member() -> dict[str, str]:
+    fields = {name: f"m.{name}" for name in MEMBER_FIELDS}
+    return {**fields, "pattern": "CAST(NULL AS STRING)"}
+
+
+def kinds_of(*ends: str) -> list[str]:
+    """The kinds of the newer groups' records that end so: ``kinds_of("_epoch")``."""
+    return [kind for kind in RECORD_KINDS.values() if kind.endswith(ends)]
+
+
+def quoted(texts: Iterable[str]) -> str:
+    """For `IN`."""
+    return "(" + ", ".join(f"'{text}'" for text in texts) + ")"
+
+
+def _records() -> str:
+    """`records`: those of groups, each with what it is to the group; damage stands at every group
+    of its partition that the log names, at its last place only.
+    """
+    roles = {
+        _STATE: [GROUP, *kinds_of("_epoch")],
+        _END: [kind + TOMBSTONE for kind in (GROUP, *kinds_of("_epoch"))],
+        _MEMBER: _with_tombstones(_plain_members()),
+        _TARGET: _with_tombstones(kinds_of("_target_member")),
+        _CURRENT: _with_tombstones(kinds_of("_current_member")),
+    }
+    role = "\n".join(f"WHEN kind IN {quoted(kinds)} THEN '{name}'" for name, kinds in roles.items())
+    types = "\n".join(f"WHEN kind LIKE '{name}_group_%' THEN '{name}'" for name in GROUP_TYPES)
+    known = quoted(kind for kinds in roles.values() for kind in kinds)
+    return f"""
+    typed AS (
+        SELECT {GROUP_KEY}, log_offset, coalesce(written_at, state_at) AS at, kind,
+            CASE {role} WHEN group_id IS NOT NULL THEN '{_DOUBT}' ELSE '{_DAMAGE}' END AS role,
+            kind LIKE '%{TOMBSTONE}' AS gone,
+            CASE WHEN kind IN {quoted((GROUP, GROUP_TOMBSTONE))} THEN '{CLASSIC}' {types} END
+                AS own_type,
+            generation, protocol_type, protocol, leader, state_at, member_id, members, details
+        FROM events
+        WHERE kind IN ('{UNKNOWN}', '{DAMAGED}') OR (kind IN {known} AND group_id IS NOT NULL)
+    ),
+    shared AS (
+        SELECT *, max(CASE WHEN role = '{_DAMAGE}' THEN log_offset END) OVER (
+            PARTITION BY log_partition ORDER BY log_offset {_SO_FAR}) AS damaged_offset
+        FROM typed
+    ),
+    lost AS (
+        SELECT log_partition, max(log_offset) AS log_offset, max("at") AS at
+        FROM typed WHERE role = '{_DAMAGE}' GROUP BY log_partition
+    ),
+    records AS (
+        SELECT * FROM shared WHERE role <> '{_DAMAGE}'
+        UNION ALL
+        SELECT l.log_partition, g.group_id, l.log_offset, l.at, '{DAMAGED}', '{_DAMAGE}', false,
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.log_offset
+        FROM lost l JOIN (
+            SELECT DISTINCT {GROUP_KEY} FROM events WHERE group_id IS NOT NULL
+        ) AS g ON g.log_partition = l.log_partition
+    )"""
+
+
+def _plain_members() -> list[str]:
+    """Kinds that say who a member is."""
+    return [f"{group_type}_group_member" for group_type in GROUP_TYPES]
+
+
+def _with_tombstones(kinds: Iterable[str]) -> list[str]:
+    return [kind + end for kind in kinds for end in ("", TOMBSTONE)]
+
+
+def _turns() -> str:
+    """`turns`: records, with which of them make a state: turns, and at most one after the last.
+
+    The tombstone of a group that is written anew at the same time as one of another kind converts
+    it: the coordinator does both in one batch.
+    """
+    chain = f"PARTITION BY {GROUP_KEY} ORDER BY log_offset"
+    whole = f"role = '{_END}' OR kind = '{GROUP}'"
+    return f"""
+    followed AS (
+        SELECT *,
+            role = '{_STATE}' OR (role = '{_END}' AND NOT coalesce(
+                lead(own_type) OVER ({chain}) <> own_type AND lead("at") OVER ({chain}) = "at"
+                AND NOT lead(gone) OVER ({chain}), false)) AS turn,
+            count(CASE WHEN role = '{_END}' THEN 1 END) OVER (
+                {chain} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS era,
+            coalesce(max(CASE WHEN role = '{_DOUBT}' THEN log_offset END) OVER ({chain} {_SO_FAR}),
+                -1) AS doubted,
+            coalesce(max(CASE WHEN {whole} THEN log_offset END) OVER ({chain} {_SO_FAR}), -1)
+                AS told,
+            coalesce(max(CASE WHEN {whole} OR (role = '{_STATE}' AND generation <= {FIRST_EPOCH})
+                THEN log_offset END) OVER ({chain} {_SO_FAR}), -1) AS begun
+        FROM records
+    ),
+    turns AS (
+        SELECT *, doubted <= told AND coalesce(damaged_offset, -1) <= begun AS known,
+            max(CASE WHEN turn THEN log_offset END) OVER (PARTITION BY {GROUP_KEY}) AS last_turn
+        FROM followed
+    )"""
+
+
+def _numbered(d: Dialect) -> str:
+    """`numbered`: turns, with the number of each state; states of one era have members in common.
+
+    An era ends with any tombstone of the group.
+    """
+    later = (
+        f"log_offset > coalesce(last_turn, -1) AND (role IN {quoted((_MEMBER, _DOUBT, _DAMAGE))}"
+        f" OR (role = '{_CURRENT}' AND last_turn IS NULL AND NOT gone))"
+    )
+    return f"""
+    pointed AS (
+        SELECT *, turn OR coalesce(log_offset = max(CASE WHEN {later} THEN log_offset END) OVER (
+            PARTITION BY {GROUP_KEY}), false) AS point
+        FROM turns
+    ),
+    counted AS (
+        SELECT *, count(CASE WHEN point THEN 1 END) OVER (
+            PARTITION BY {GROUP_KEY} ORDER BY log_offset {_SO_FAR}) AS nth
+        FROM pointed
+    ),
+    numbered AS (
+        SELECT *,
+            min(CASE WHEN point AND role <> '{_END}' THEN nth END) OVER (
+                PARTITION BY {GROUP_KEY}, era) AS era_first,
+            max(CASE WHEN point AND role <> '{_END}' THEN nth END) OVER (
+                PARTITION BY {GROUP_KEY}, era) AS era_last
+        FROM counted
+    )"""
+
+
+def _memberships(d: Dialect) -> str:
+    """`memberships`: the members of each state of a group of the newer kinds, and their assignor.
+
+    A member has what it shall have; where compaction left no target, what it had.
+    """
+    chain = f"PARTITION BY {GROUP_KEY}, era, member_id ORDER BY since_nth, log_offset"
+
+    def last(role: str, value: str) -> str:
+        return d.last(f"CASE WHEN role = '{role}' THEN {value} END", f"{chain} {_SO_FAR}")
+
+    names = ("group_instance_id", "client_id", "client_host", "subscription")
+    person = d.struct(
+        gone="gone",
+        protocol="protocol",
+        pattern="nullif(get_json_object(details, '$.subscribed_topic_regex'), '')",
+        **{name: f"one.{name}" for name in names},
+    )
+    held = d.struct(gone="gone", assignment="one.assignment")
+    assignment = f"coalesce(target.assignment, had.assignment, {d.empty()})"
+    member = {**{name: f"person.{name}" for name in MEMBER_FIELDS}, "assignment": assignment}
+    everybody = d.collect(d.struct(**{**member, "member_id": "member_id"}))
+    return f"""
+    effects AS (
+        SELECT {GROUP_KEY}, era, member_id, log_offset, role, gone, protocol, details, era_last,
+            try_element_at(members, 1) AS one,
+            CASE WHEN role = '{_MEMBER}' OR gone THEN nth + CASE WHEN point THEN 0 ELSE 1 END
+                ELSE greatest(nth, era_first) END AS since_nth
+        FROM numbered WHERE role IN {quoted((_MEMBER, _TARGET, _CURRENT))}
+    ),
+    spans AS (
+        SELECT {GROUP_KEY}, member_id, since_nth,
+            coalesce(lead(since_nth) OVER ({chain}) - 1, era_last) AS until_nth,
+            {last(_MEMBER, person)} AS person, {last(_TARGET, held)} AS target,
+            {last(_CURRENT, held)} AS had
+        FROM effects
+    ),
+    present AS (
+        SELECT {GROUP_KEY}, member_id, person, target, had, n.nth AS nth
+        FROM (
+            SELECT * FROM spans WHERE since_nth <= until_nth
+            AND CASE WHEN person IS NOT NULL THEN NOT person.gone
+                ELSE coalesce(NOT had.gone, false) END
+        ) AS staying {d.unnest(d.numbers("since_nth", "until_nth"), "n", "nth")}
+    ),
+    named AS (
+        SELECT {GROUP_KEY}, nth, person.protocol AS protocol, count(*) AS members FROM present
+        WHERE person.protocol IS NOT NULL GROUP BY {GROUP_KEY}, nth, person.protocol
+    ),
+    most AS (
+        SELECT {GROUP_KEY}, nth, max({d.struct(members="members", name="protocol")}) AS choice
+        FROM named GROUP BY {GROUP_KEY}, nth
+    ),
+    memberships AS (
+        SELECT a.*, most.choice.name AS protocol
+        FROM (
+            SELECT {GROUP_KEY}, nth, {everybody} AS members FROM present GROUP BY {GROUP_KEY}, nth
+        ) AS a
+        LEFT JOIN most ON most.log_partition = a.log_partition AND most.group_id = a.group_id
+            AND most.nth = a.nth
+    )"""
