@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -12,6 +13,7 @@ from cli import clock, output
 from cli.client.cluster import Cluster
 from cli.errors import REFUSED, USAGE, CommandError
 from cli.options import BOOTSTRAP, TIMEOUT_S, Json, Timeout
+from cli.pipeline.extra import sentences
 from cli.pipeline.plans import (
     Apply,
     Force,
@@ -23,8 +25,7 @@ from cli.pipeline.plans import (
     check_alone,
     time_now,
 )
-from cli.pipeline.session import LOCAL, Bars, Conf, Master, Verbose, settings_of, spark_session
-from cli.pipeline.source import SourceOption, check_source, is_address, moment
+from cli.pipeline.source import SourceOption, check_source, moment
 from cli.pipeline.targets import KafkaTarget, bounds_of
 from cli.plans import DryRun, Execute
 from cli.times import instant
@@ -32,8 +33,6 @@ from pipeline.names import means
 from pipeline.repairs.plan import KAFKA, Plan
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from pipeline.repairs.plan import Key
     from pipeline.repairs.restore import Then
 
@@ -99,9 +98,6 @@ def restore(
     dry_run: DryRun = False,
     execute: Execute = False,
     force: Force = False,
-    master: Master = LOCAL,
-    conf: Conf = None,
-    verbose: Verbose = False,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
@@ -121,29 +117,29 @@ def restore(
     asked = Asked(groups or [], then, source, other_cluster, inside, delete_unknown)
     where = bootstrap or BOOTSTRAP
     target = KafkaTarget(Cluster(where, timeout_s=timeout), where)
-    settings = settings_of(conf)
-    connector = is_address(source)
-    with spark_session(
-        master, settings, connector=connector, verbose=verbose, source=source
-    ) as spark:
-        made = _planned(spark, asked, target)
+    made = _planned(asked, target, timeout)
     carry_out(target, made, plan, manner)
 
 
-def _planned(spark: SparkSession, asked: Asked, target: KafkaTarget) -> Plan:
+def _planned(asked: Asked, target: KafkaTarget, timeout_s: float) -> Plan:
     """The plan of a restore; warns of what it leaves as it is."""
-    from pipeline.repairs.restore import as_of, collected, plan_restore
-    from pipeline.spark_open import open_source
+    from pipeline.engines.duck import DuckEngine
+    from pipeline.repairs.restore import as_of, plan_restore
+    from pipeline.sources.open import open_source
 
-    opened = open_source(spark, asked.source)
-    _check_cluster(opened.cluster_id, target, asked.other_cluster)
-    with Bars(spark) as bars:
-        bars.step("the history", 0, 1)
-        then = collected(as_of(opened.events(), asked.at, asked.groups or None))
+    with sentences(), tempfile.TemporaryDirectory(prefix="muster-pipeline-") as scratch:
+        source = open_source(asked.source, timeout_s=timeout_s)
+        _check_cluster(source.cluster_id, target, asked.other_cluster)
+        engine = DuckEngine(scratch)
+        then = as_of(engine, source, asked.at, asked.groups or None)
+        engine.close()
     _check_known(then, asked)
     now = target.read_groups(key.group for key in then)
     bounds = bounds_of(target.cluster, {key.log for key in {*then, *now}})
-    made = plan_restore(then, now, bounds, clamp=asked.clamp, delete_unknown=asked.delete_unknown)
+    with sentences():
+        made = plan_restore(
+            then, now, bounds, clamp=asked.clamp, delete_unknown=asked.delete_unknown
+        )
     warn_of(made.left)
     if made.same:
         output.warn(f"{output.counted(made.same, 'offset')} unchanged since then")

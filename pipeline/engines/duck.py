@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline import clock
-from pipeline.engines.dialect import DuckDialect
+from pipeline.engines.dialect import Dialect, DuckDialect
 from pipeline.engines.engine import Part, cast
 from pipeline.engines.staging import stage
 
@@ -31,7 +31,7 @@ class DuckEngine:
 
     def __init__(self, scratch: str, processes: int = 1) -> None:
         """``processes`` read parts; one is this process."""
-        self.dialect = DuckDialect()
+        self.dialect: Dialect = DuckDialect()
         self._scratch = scratch
         self._processes = processes
         self._db = duckdb.connect(os.path.join(scratch, "session.duckdb"))

@@ -11,7 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipeline.engines.dialect import SparkDialect
+from pipeline.engines.dialect import Dialect, SparkDialect
 from pipeline.engines.engine import Part, cast
 
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
@@ -22,7 +22,7 @@ class SparkEngine:
     """A Spark session; `open_session` makes one."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self.dialect = SparkDialect()
+        self.dialect: Dialect = SparkDialect()
         self.spark = spark
         self._kept: list[DataFrame] = []
         self._names: set[str] = set()

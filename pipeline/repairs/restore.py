@@ -1,11 +1,11 @@
 """`restore`: the offsets of groups as they were at a time, from the history.
 
-A record counts for the time at which the broker wrote it (`written_at`): commits and tombstones
-both have that one, by one clock. `commit_at` may be a client's own (OffsetCommit version 1) and
-tombstones have none; it stands in where a record of an old format has no timestamp, and where
-there is neither the time of the record before it in the log (of these groups) does. Of the records
-of a key that count for the time or an earlier one the last in the log's order holds: Kafka's rule
-for which commit wins.
+An offset counts from the time at which the broker wrote its record; in a transaction, from that
+of its COMMIT marker, and never where the transaction was aborted or is open. The value's own time,
+which may be a client's (OffsetCommit version 1) and which tombstones lack, stands in where a record
+of an old format has no timestamp, and where there is neither, the time of the change before it in
+the log does. Of the changes of a key that count for the time or an earlier one the last in the
+log's order holds: Kafka's rule for which commit wins.
 
 Cleaning never makes this wrong, only unknown: it drops a commit for the sake of a later one of the
 same key, so what is left at or before a time is the last there was. Where nothing is left of a key
@@ -17,80 +17,58 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BooleanType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
-
-from pipeline.contract import COMMIT, COMMIT_TOMBSTONE, DAMAGED, conform, of_kind
+from pipeline.engines.dialect import Dialect
+from pipeline.engines.engine import Engine
 from pipeline.errors import PipelineError
-from pipeline.names import named
+from pipeline.model.events import COMMIT, DAMAGED
+from pipeline.model.events import EVENTS as EVENTS_COLUMNS
+from pipeline.model.params import Params
+from pipeline.names import where_named
 from pipeline.repairs.plan import Bounds, Key, Log, Position, Positions, Step, inside, same, step
+from pipeline.run.catalog import EVENTS, RELATIONS
+from pipeline.sources.source import Source
+from pipeline.sql.offsets import KEY
 
 COMMITTED: Final = "committed"
 DELETED: Final = "deleted"
 LATER: Final = "later"
-"""There is no record of it from that time or before."""
-
-AS_OF: Final = StructType(
-    [
-        StructField("group_id", StringType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("state", StringType(), False),
-        StructField("committed_offset", LongType()),
-        StructField("leader_epoch", IntegerType()),
-        StructField("metadata", StringType()),
-        StructField("log_whole", BooleanType()),
-        StructField("log_damaged", BooleanType()),
-    ]
-)
-"""One row for each offset that the history knows: its state at a time, and what is known of the
-partition of `__consumer_offsets` that holds it."""
+"""Nothing of it counts for that time or an earlier one."""
 
 
-def as_of(events: DataFrame, at: datetime, groups: Sequence[str] | None = None) -> DataFrame:
-    """`EVENTS` to `AS_OF`; of ``groups`` (names, or patterns with ``*``), or of all."""
-    keyed = events.where(of_kind(COMMIT, COMMIT_TOMBSTONE))
-    if groups is not None:
-        keyed = keyed.where(named(groups))
-    in_order = Window.partitionBy("log_partition").orderBy("log_offset")
-    known = F.coalesce("written_at", "commit_at")
-    timed = keyed.withColumn("time", F.coalesce(known, F.last(known, True).over(in_order)))
-    # A log that begins without times is older than all that has one.
-    then = F.coalesce(F.col("time") <= F.lit(at), F.lit(True))
-    record = F.struct("log_offset", "kind", "committed_offset", "leader_epoch", "metadata")
-    last = timed.groupBy("group_id", "topic", "partition", "log_partition").agg(
-        F.max(F.when(then, record)).alias("last")
+def offsets_then(d: Dialect, p: Params, groups: Sequence[str] | None) -> str:
+    """`offset_changes` to the last one of each key at `as_of`, and what is known of its log."""
+    wanted = "true" if groups is None else where_named(d, groups)
+    known = d.last('"at"', "PARTITION BY log_partition ORDER BY effect_offset")
+    held = d.struct(
+        kind="kind",
+        committed_offset="committed_offset",
+        leader_epoch="leader_epoch",
+        metadata="metadata",
     )
-    state = (
-        F.when(F.col("last").isNull(), LATER)
-        .when(F.col("last.kind") == COMMIT, COMMITTED)
-        .otherwise(DELETED)
+    return f"""
+    WITH timed AS (
+        SELECT {KEY}, effect_offset, {held} AS held, {known} AS since FROM offset_changes
+        WHERE {wanted}
+    ),
+    last AS (
+        SELECT {KEY}, max_by(held, effect_offset)
+            FILTER (WHERE coalesce(since <= {p.as_of}, true)) AS held
+        FROM timed GROUP BY {KEY}
+    ),
+    logs AS (
+        SELECT log_partition,
+            max(CASE WHEN kind = '{DAMAGED}' THEN 1 ELSE 0 END) = 1 AS damaged,
+            min(log_offset) = 0 AND count(*) = max(log_offset) + 1 AS gapless
+        FROM events GROUP BY log_partition
     )
-    made = last.join(_logs(events), "log_partition", "left").select(
-        "*", state.alias("state"), "last.committed_offset", "last.leader_epoch", "last.metadata"
-    )
-    return conform(made, AS_OF)
-
-
-def _logs(events: DataFrame) -> DataFrame:
-    """Per partition of `__consumer_offsets`: is all there since offset 0, is something damaged."""
-    damaged = F.coalesce(F.max(of_kind(DAMAGED)), F.lit(False))
-    return events.groupBy("log_partition").agg(
-        ((F.min("log_offset") == 0) & (F.count("*") == F.max("log_offset") + 1) & ~damaged).alias(
-            "log_whole"
-        ),
-        damaged.alias("log_damaged"),
-    )
+    SELECT l.group_id, l.topic, l.partition, l.held.kind AS kind,
+        l.held.committed_offset AS committed_offset, l.held.leader_epoch AS leader_epoch,
+        l.held.metadata AS metadata, h.gapless AND NOT h.damaged AS log_whole,
+        h.damaged AS log_damaged
+    FROM last l JOIN logs h ON h.log_partition = l.log_partition
+    """
 
 
 class Then(NamedTuple):
@@ -102,17 +80,35 @@ class Then(NamedTuple):
     log_damaged: bool
 
 
-def collected(frame: DataFrame) -> dict[Key, Then]:
-    """`AS_OF` as values."""
-    found = {}
-    for row in frame.collect():
-        position = None
-        if row.state == COMMITTED and row.committed_offset >= 0:
-            epoch = -1 if row.leader_epoch is None else row.leader_epoch
-            position = Position(row.committed_offset, row.metadata or "", epoch)
-        key = Key(row.group_id, row.topic, row.partition)
-        found[key] = Then(row.state, position, bool(row.log_whole), bool(row.log_damaged))
-    return found
+def as_of(
+    engine: Engine, source: Source, at: datetime, groups: Sequence[str] | None = None
+) -> dict[Key, Then]:
+    """The offsets that a history knows, as they were at a time.
+
+    Of ``groups`` (names, or patterns with ``*``), or of all.
+    """
+    parts = source.event_parts(None)
+    if parts is None:
+        engine.open(EVENTS, source.event_files() or [], EVENTS_COLUMNS)
+    else:
+        engine.read(EVENTS, parts, EVENTS_COLUMNS)
+    params = Params(as_of_ms=round(at.timestamp() * 1000))
+    for name in ("offset_records", "offset_changes"):
+        engine.define(name, RELATIONS[name].sql(engine.dialect, params), keep=False)
+    return {
+        Key(row["group_id"], row["topic"], row["partition"]): _then(row)
+        for batch in engine.arrow(offsets_then(engine.dialect, params, groups))
+        for row in batch.to_pylist()
+    }
+
+
+def _then(row: Mapping[str, Any]) -> Then:
+    kind, position = row["kind"], None
+    if kind == COMMIT and row["committed_offset"] >= 0:
+        epoch = -1 if row["leader_epoch"] is None else row["leader_epoch"]
+        position = Position(row["committed_offset"], row["metadata"] or "", epoch)
+    state = LATER if kind is None else COMMITTED if kind == COMMIT else DELETED
+    return Then(state, position, row["log_whole"], row["log_damaged"])
 
 
 class Restored(NamedTuple):

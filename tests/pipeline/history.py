@@ -52,7 +52,7 @@ class History:
 
     def commit(self, seconds: float, group: str, offset: int, **columns: Any) -> History:
         place = {"topic": "orders", "partition": 0, "committed_offset": offset, "metadata": ""}
-        return self.add(seconds, COMMIT, group, commit_at=at(seconds), **{**place, **columns})
+        return self.add(seconds, COMMIT, group, **{**place, "commit_at": at(seconds), **columns})
 
     def forget(self, seconds: float, group: str, **columns: Any) -> History:
         """A tombstone of one offset."""
