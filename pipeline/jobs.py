@@ -8,7 +8,7 @@ started again and replaces what it had made, where other tables are replaced onl
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,7 +19,9 @@ from pipeline import clock
 from pipeline.catalog import OFFSETS_RETENTION, TABLES, Inputs, Job, Table
 from pipeline.contract import DAMAGED, conform, of_kind
 from pipeline.direct import DirectTable
+from pipeline.engines.spark import SparkEngine
 from pipeline.history import History
+from pipeline.report.head import Head
 from pipeline.report.page import make_report
 from pipeline.spark_source import Source
 from pipeline.store import Store
@@ -126,7 +128,13 @@ def run_job(
             store.write(QUARANTINED, quarantine(inputs.events), overwrite=True)
         if job.with_report:
             begin(REPORT, total - 1)
-            store.write_text(REPORT, make_report(inputs.table, _called(options, store), inputs.now))
+            head = Head(
+                _called(options, store),
+                f"Spark {spark.version}",
+                round(inputs.now.timestamp() * 1000),
+                cluster_id=store.cluster_id(),
+            )
+            store.write_text(REPORT, report_of(spark, inputs.table, job.tables, head))
     finally:
         found.release()
     mark.take_away()
@@ -139,6 +147,15 @@ def quarantine(events: DataFrame) -> DataFrame:
     """EVENTS to QUARANTINE: what could not be read, where it lies and why."""
     rows = events.where(of_kind(DAMAGED)).select("log_partition", "log_offset", "damage.*")
     return conform(rows, QUARANTINE)
+
+
+def report_of(
+    spark: SparkSession, table: Callable[[str], DataFrame], names: Sequence[str], head: Head
+) -> str:
+    """The page of the tables of these names."""
+    for name in names:
+        table(name).createOrReplaceTempView(name)
+    return make_report(SparkEngine(spark), names, head)
 
 
 def _called(options: Options, store: Store) -> str:

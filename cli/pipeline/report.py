@@ -32,10 +32,10 @@ def report(
     check_out(out)
     settings = settings_of(conf)
     with spark_session(master, settings, connector=False, verbose=verbose, source=out) as spark:
-        from pipeline.catalog import TABLES
+        from pipeline.catalog import JOBS, TABLES
         from pipeline.contract import conform
-        from pipeline.jobs import REPORT
-        from pipeline.report.page import make_report
+        from pipeline.jobs import REPORT, report_of
+        from pipeline.report.head import Head
         from pipeline.store import Store
 
         store = Store(spark, out)
@@ -47,7 +47,9 @@ def report(
 
         with Bars(spark) as bars:
             bars.step("the report", 0, 1)
-            store.write_text(REPORT, make_report(table, out, clock.now()))
+            names = [name for name in JOBS["all"].tables if store.has(name)]
+            head = Head(out, "not known", round(clock.now().timestamp() * 1000))
+            store.write_text(REPORT, report_of(spark, table, names, head))
         where = store.path(REPORT)
     if json:
         output.show_json({"report": where})

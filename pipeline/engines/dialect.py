@@ -33,6 +33,9 @@ class Dialect(Protocol):
     def distinct(self, array: str) -> str:
         """The sorted array of its distinct elements."""
 
+    def head(self, array: str, count: int) -> str:
+        """The first elements of an array, so many at most."""
+
     def contains(self, array: str, value: str) -> str:
         """Whether a value is in an array; false for a null array."""
 
@@ -104,6 +107,10 @@ class DuckDialect(Ansi):
         """See Dialect."""
         return f"list_sort(list_distinct({array}))"
 
+    def head(self, array: str, count: int) -> str:
+        """See Dialect."""
+        return f"list_slice({array}, 1, {count})"
+
     def contains(self, array: str, value: str) -> str:
         """See Dialect."""
         return f"coalesce(list_contains({array}, {value}), false)"
@@ -168,6 +175,10 @@ class SparkDialect(Ansi):
     def distinct(self, array: str) -> str:
         """See Dialect."""
         return f"sort_array(array_distinct({array}))"
+
+    def head(self, array: str, count: int) -> str:
+        """See Dialect."""
+        return f"slice({array}, 1, {count})"
 
     def contains(self, array: str, value: str) -> str:
         """See Dialect."""

@@ -36,7 +36,9 @@ class Rows:
 class Engine(Protocol):
     """DuckDB or Spark. All names are lower case; a relation that is defined again is replaced."""
 
-    dialect: Dialect
+    @property
+    def dialect(self) -> Dialect:
+        """How its SQL is spelled."""
 
     @property
     def name(self) -> str:

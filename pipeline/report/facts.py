@@ -1,52 +1,71 @@
-"""What the report shows: collected from the tables, bounded however large they are.
+"""What the report shows: asked of the written tables by SQL, bounded however large they are.
 
-Spark adds up and cuts; what comes back are plain rows, times in milliseconds since 1970 (UTC).
+Times are milliseconds since 1970 (UTC). A row is a dict, its keys as `queries` names them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from functools import reduce
-from typing import Final, NamedTuple
+from decimal import Decimal
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Row, Window
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-LINES: Final = 8
-TIMELINES: Final = 12
-GENERATIONS: Final = 300
-"""The latest of each group in the timeline."""
-HEAT_ROWS: Final = 20
-HEAT_COLUMNS: Final = 120
-ROWS: Final = 10
+from pipeline.engines.engine import Engine
+from pipeline.model import tables
+from pipeline.model.events import DAMAGED, EVENTS, UNKNOWN
+from pipeline.report import queries
+from pipeline.report.head import Head
+from pipeline.report.queries import GROUPS, MOMENTS, Window
 
-Tables = Callable[[str], DataFrame]
+LISTED: Final = 2_000
+"""Groups that have a row in the list."""
+PARTS: Final = 30
+"""Groups that have a part with plots."""
+COLUMNS: Final = 120
+MINUTE_MS: Final = 60_000
+
+TABLES: Final[dict[str, pa.Schema]] = {
+    "events": EVENTS,
+    "commits": tables.COMMITS,
+    "transactional_commits": tables.TRANSACTIONAL_COMMITS,
+    "rewinds": tables.REWINDS,
+    "rates": tables.RATES,
+    "generations": tables.GENERATIONS,
+    "churn": tables.CHURN,
+    "restless_members": tables.RESTLESS_MEMBERS,
+    "lag": tables.LAG,
+    "catch_up": tables.CATCH_UP,
+    "expiring_offsets": tables.EXPIRING_OFFSETS,
+    "dead_groups": tables.DEAD_GROUPS,
+}
+"""What a report reads. One that is not there counts as empty."""
+
+Row = dict[str, Any]
 
 
-class Shown(NamedTuple):
-    """So many of so many groups; what is shown are those with most of it."""
+@dataclass
+class Part:
+    """A group: its figures, and what its plots and lists show."""
 
-    groups: list[str]
-    of: int
+    group: Row
+    lag: list[Row] = field(default_factory=list)
+    peaks: list[Row] = field(default_factory=list)
+    commits: list[Row] = field(default_factory=list)
+    rewind_columns: list[Row] = field(default_factory=list)
+    rewinds: list[Row] = field(default_factory=list)
+    generations: list[Row] = field(default_factory=list)
+    """Latest first."""
+    earlier: list[Row] = field(default_factory=list)
+    """One row where more generations are on the axis than are shown."""
+    partitions: list[Row] = field(default_factory=list)
+    restless: list[Row] = field(default_factory=list)
 
-
-NOBODY: Final = Shown([], 0)
-
-
-class Bar(NamedTuple):
-    """A generation."""
-
-    group_id: str
-    generation: int
-    began_ms: int
-    ended_ms: int | None
-    change: str
-    members: int
-    joined: list[str]
-    left: list[str]
-    moved: int
-    protocol: str | None
+    @property
+    def place(self) -> int:
+        """1 for the worst group."""
+        return int(self.group["place"])
 
 
 @dataclass(frozen=True)
@@ -55,155 +74,90 @@ class Facts:
 
     began_ms: int | None
     ended_ms: int | None
-    counts: dict[str, int]
-    lag: dict[str, list[tuple[int, int, float | None]]] = field(default_factory=dict)
-    """Of each group: (end of the minute, records, age in seconds of the oldest unread)."""
-    lag_shown: Shown = NOBODY
-    bars: list[Bar] = field(default_factory=list)
-    bars_shown: Shown = NOBODY
-    heat: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Commits by (group, column)."""
-    heat_shown: Shown = NOBODY
-    heat_began_ms: int = 0
-    heat_column_ms: int = 60_000
-    rewinds: list[Row] = field(default_factory=list)
-    churn: list[Row] = field(default_factory=list)
-    restless: list[Row] = field(default_factory=list)
-    behind: list[Row] = field(default_factory=list)
-    expiring: list[Row] = field(default_factory=list)
+    """Of the history."""
+    as_of_ms: int | None
+    window: Window
+    totals: Row
+    states: dict[str, int]
+    """How many groups are in each."""
+    unknown: int
+    """Records that were not understood."""
+    damaged: int
+    groups: list[Row]
+    """Worst first."""
+    parts: list[Part]
 
 
-def collect(tables: Tables) -> Facts:
-    """Read the tables that a run of `all` has made."""
-    began, ended, groups = _span(tables)
-    lag, lag_shown = _lag(tables("lag"))
-    bars, bars_shown = _bars(tables("generations"), tables("churn"))
-    heat = _heat(tables("rates"))
-    never = tables("catch_up").where("never")
+def collect(engine: Engine, there: Collection[str], head: Head) -> Facts:
+    """Ask an engine in which the tables of ``there`` are defined by their names."""
+    for name, schema in TABLES.items():
+        if name not in there:
+            engine.read(name, [], schema)
+    [span] = _ask(engine, queries.span())
+    as_of = next(
+        (ms for ms in (head.as_of_ms, span["lag_until_ms"], span["ended_ms"]) if ms is not None),
+        None,
+    )
+    window = _window(span, as_of)
+    d = engine.dialect
+    engine.define(GROUPS, queries.groups(d, head.thresholds), keep=True)
+    engine.define(MOMENTS, queries.moments(window), keep=True)
+    [totals] = _ask(engine, queries.totals())
+    listed = _ask(engine, f"SELECT * FROM {GROUPS} WHERE place <= {LISTED} ORDER BY place")
+    [read] = _ask(engine, _not_understood())
     return Facts(
-        began,
-        ended,
-        {"groups": groups, **_counts(tables)},
-        lag,
-        lag_shown,
-        bars,
-        bars_shown,
-        *heat,
-        rewinds=_top(tables("rewinds"), F.desc("rewound_records"), at=F.unix_millis("at")),
-        churn=_top(tables("churn").where("rebalances > 0"), F.desc("rebalances")),
-        restless=_top(tables("restless_members"), F.desc("rebalances")),
-        behind=_top(never, F.desc("lag_records")),
-        expiring=_expiring(tables("expiring_offsets")),
+        span["began_ms"],
+        span["ended_ms"],
+        as_of,
+        window,
+        {name: value or 0 for name, value in totals.items()},
+        {row["state"]: row["groups"] for row in _ask(engine, queries.STATES)},
+        read["unknown"] or 0,
+        read["damaged"] or 0,
+        listed,
+        _parts(engine, listed[:PARTS], window),
     )
 
 
-def _counts(tables: Tables) -> dict[str, int]:
-    """How many of each, in one query."""
-    counted = {
-        "commits": tables("commits"),
-        "generations": tables("generations"),
-        "rewinds": tables("rewinds"),
-        "never": tables("catch_up").where("never"),
-        "expired": tables("expiring_offsets").where("expired"),
-        "dead": tables("dead_groups"),
-    }
-    each = [table.agg(F.lit(name), F.count("*")) for name, table in counted.items()]
-    return {row[0]: row[1] for row in reduce(DataFrame.unionAll, each).collect()}
-
-
-def _span(tables: Tables) -> tuple[int | None, int | None, int]:
-    """From when to when the history goes, and how many groups it has."""
-    times = tables("commits").select("group_id", F.col("at").alias("at"))
-    times = times.unionByName(
-        tables("generations").select("group_id", F.col("began_at").alias("at"))
-    )
-    row = times.agg(
-        F.unix_millis(F.min("at")), F.unix_millis(F.max("at")), F.count_distinct("group_id")
-    ).collect()[0]
-    return row[0], row[1], row[2]
-
-
-def _top_groups(frame: DataFrame, most: Column, limit: int) -> Shown:
-    of = frame.groupBy("group_id").agg(most.alias("most"))
-    best = of.orderBy(F.desc("most"), "group_id").limit(limit).collect()
-    return Shown([row.group_id for row in best], of.count() if len(best) == limit else len(best))
-
-
-def _of_groups(frame: DataFrame, shown: Shown) -> DataFrame:
-    return frame.where(F.col("group_id").isin(*shown.groups))
-
-
-def _lag(lag: DataFrame) -> tuple[dict[str, list[tuple[int, int, float | None]]], Shown]:
-    per_group = (
-        lag.where(F.col("lag_records").isNotNull())
-        .groupBy("group_id", "as_of")
-        .agg(F.try_sum("lag_records").alias("records"), F.max("lag_s").alias("seconds"))
-    )
-    shown = _top_groups(per_group, F.max("records"), LINES)
-    lines: dict[str, list[tuple[int, int, float | None]]] = {name: [] for name in shown.groups}
-    rows = _of_groups(per_group, shown).select(
-        "group_id", F.unix_millis("as_of").alias("ms"), F.coalesce("records", F.lit(0)), "seconds"
-    )
-    for name, ms, records, seconds in rows.orderBy("ms").collect():
-        lines[name].append((ms, records, seconds))
-    return lines, shown
-
-
-def _bars(generations: DataFrame, churn: DataFrame) -> tuple[list[Bar], Shown]:
-    shown = _top_groups(churn, F.max("generations"), TIMELINES)
-    latest = Window.partitionBy("group_id").orderBy(F.desc("life"), F.desc("log_offset"))
-    rows = (
-        _of_groups(generations, shown)
-        .withColumn("_nth", F.row_number().over(latest))
-        .where(F.col("_nth") <= GENERATIONS)
-        .orderBy("group_id", F.desc("_nth"))
-        .select(
-            "group_id",
-            "generation",
-            F.unix_millis("began_at"),
-            F.unix_millis("ended_at"),
-            "change",
-            "member_count",
-            *[F.slice(F.col(f"{who}.client_id"), 1, ROWS) for who in ("joined", "left")],
-            F.size("moved"),
-            "protocol",
-        )
-    )
-    return [Bar(*row) for row in rows.collect() if row[2] is not None], shown
-
-
-def _heat(rates: DataFrame) -> tuple[dict[tuple[str, int], int], Shown, int, int]:
-    shown = _top_groups(rates, F.sum("commits"), HEAT_ROWS)
-    of = _of_groups(rates.where(F.col("minute").isNotNull()), shown)
-    first, last = of.agg(F.unix_millis(F.min("minute")), F.unix_millis(F.max("minute"))).collect()[
-        0
+def _ask(engine: Engine, sql: str) -> list[Row]:
+    """Rows, with sums as whole numbers: an engine may add up longs in a wider type."""
+    return [
+        {name: int(value) if isinstance(value, Decimal) else value for name, value in row.items()}
+        for row in engine.ask(sql)
     ]
-    if first is None:
-        return {}, shown, 0, 60_000
-    minutes = (last - first) // 60_000 + 1
-    column_ms = -(-minutes // HEAT_COLUMNS) * 60_000
-    column = F.floor((F.unix_millis("minute") - first) / column_ms)
-    cells = of.groupBy("group_id", column.alias("column")).agg(F.sum("commits").alias("commits"))
-    heat = {(row.group_id, int(row.column)): row.commits for row in cells.collect()}
-    return heat, shown, first, column_ms
 
 
-def _top(frame: DataFrame, order: Column, **columns: Column) -> list[Row]:
-    for name, column in columns.items():
-        frame = frame.withColumn(name, column)
-    return frame.orderBy(order, "group_id").limit(ROWS).collect()
+def _parts(engine: Engine, shown: Iterable[Row], window: Window) -> list[Part]:
+    parts = {row["place"]: Part(row) for row in shown}
+    asked = {
+        "lag": queries.lag(window),
+        "peaks": queries.peaks(window),
+        "commits": queries.commits(window),
+        "rewind_columns": queries.rewind_columns(window),
+        "rewinds": queries.rewinds(window),
+        "generations": queries.generations(engine.dialect, window),
+        "earlier": queries.earlier(window),
+        "partitions": queries.partitions(window),
+        "restless": queries.restless(window),
+    }
+    for name, sql in asked.items():
+        for row in _ask(engine, sql):
+            getattr(parts[row["place"]], name).append(row)
+    return list(parts.values())
 
 
-def _expiring(offsets: DataFrame) -> list[Row]:
-    """The groups with the offsets that expire next."""
-    soon = offsets.where(F.col("expires_at").isNotNull()).groupBy("group_id", "rule")
-    return (
-        soon.agg(
-            F.count("*").alias("offsets"),
-            F.count_if("expired").alias("expired"),
-            F.unix_millis(F.min("expires_at")).alias("expires_ms"),
-        )
-        .orderBy("expires_ms", "group_id")
-        .limit(ROWS)
-        .collect()
+def _window(span: Row, as_of: int | None) -> Window:
+    """The axis: the minutes of which lag is told; of the whole history where none is."""
+    until = as_of or 0
+    began = span["lag_from_ms"] if span["lag_from_ms"] is not None else span["began_ms"]
+    first = min(began if began is not None else until, until) // MINUTE_MS * MINUTE_MS
+    minutes = max(-(-(until - first) // MINUTE_MS), 1)
+    return Window(first, until, -(-minutes // COLUMNS) * MINUTE_MS, PARTS)
+
+
+def _not_understood() -> str:
+    counts = ", ".join(
+        f"sum(CASE WHEN kind = '{kind}' THEN 1 ELSE 0 END) AS {name}"
+        for kind, name in ((UNKNOWN, "unknown"), (DAMAGED, "damaged"))
     )
+    return f"SELECT {counts} FROM events"

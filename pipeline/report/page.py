@@ -1,284 +1,202 @@
-"""The report as one HTML file, which opens without a network: style, script and plots are in it.
+"""The report as one HTML file, which opens without a network and has no script.
 
-Its policy lets nothing be loaded and no script run but its own; names of groups, topics, clients
-and hosts are anybody's, and stand in it as text.
+Its policy lets nothing be loaded and nothing run; names of groups, topics, clients and hosts are
+anybody's, and stand in it as text.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection
 
-from pipeline.report.facts import Facts, Shown, Tables, collect
-from pipeline.report.plots import heat, lines, timeline
-from pipeline.report.style import SCRIPT, STYLE
-from pipeline.report.svg import Span, duration, number, safe
+from pipeline.engines.engine import Engine
+from pipeline.report.facts import Facts, Row, collect
+from pipeline.report.head import Head, Thresholds
+from pipeline.report.labels import counted, duration, safe, whole
+from pipeline.report.parts import group_id, part_of
+from pipeline.report.plots import Axis
+from pipeline.report.states import DROWNING, NOBODY, STATES, STUCK
+from pipeline.report.style import STYLE
 from pipeline.times import instant
 
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+_NAMED = 20
+"""Groups above a threshold that are named in the head."""
 
-def make_report(tables: Tables, source: str, now: datetime) -> str:
-    """The report of the tables that a run of `all` has made from ``source``."""
-    return page(collect(tables), source, now)
+
+def make_report(engine: Engine, there: Collection[str], head: Head) -> str:
+    """The report of an engine's tables; ``there`` are the names of those that it has."""
+    return page(collect(engine, there, head), head)
 
 
-def page(facts: Facts, source: str, now: datetime) -> str:
+def page(facts: Facts, head: Head) -> str:
     """HTML of what was collected."""
-    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-    policy = (
-        "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
-        f" script-src 'sha256-{digest}'"
-    )
-    body = "".join(
-        [
-            _head(facts, source),
-            _lag(facts),
-            _rebalances(facts),
-            _commits(facts),
-            _movers(facts),
-        ]
-    )
-    made = f"Made by muster pipeline at {now:%Y-%m-%dT%H:%M:%SZ}. Times are UTC."
+    axis = Axis(facts.window)
+    title = f"Offsets of {safe(head.source)}"
+    parts = "".join(part_of(part, axis, head.thresholds) for part in facts.parts)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<link rel="icon" href="data:,"><title>Offsets of {safe(source)}</title>'
-        f"<style>{STYLE}</style></head><body>{body}<footer>{safe(made)}</footer>"
-        f'<div id="tip" hidden></div><script>{SCRIPT}</script></body></html>\n'
+        f'<link rel="icon" href="data:,"><title>{title}</title>'
+        f"<style>{STYLE}</style></head><body>{_head(facts, head)}"
+        f"<main>{_list(facts, head.thresholds)}{parts}</main>"
+        f"<footer>Made by muster pipeline at {instant(head.made_ms)}. Times are UTC.</footer>"
+        "</body></html>\n"
     )
 
 
-def _head(facts: Facts, source: str) -> str:
-    count = facts.counts
-    cards = [
-        ("groups", count["groups"], False),
-        ("commits", count["commits"], False),
-        ("generations", count["generations"], False),
-        ("rewinds", count["rewinds"], False),
-        ("will never catch up", count["never"], count["never"] > 0),
-        ("offsets expired", count["expired"], False),
-        ("dead groups", count["dead"], False),
+def _head(facts: Facts, head: Head) -> str:
+    span = (
+        "neither commits nor groups"
+        if facts.began_ms is None or facts.ended_ms is None
+        else f"{instant(facts.began_ms)} to {instant(facts.ended_ms)},"
+        f" {duration((facts.ended_ms - facts.began_ms) / 1000)}"
+    )
+    told = [
+        ("source", head.source),
+        *([("cluster", head.cluster_id)] if head.cluster_id else []),
+        ("as of", "not known" if facts.as_of_ms is None else instant(facts.as_of_ms)),
+        ("history", span),
+        ("engine", head.engine),
     ]
-    when = (
-        "The history has neither commits nor groups."
-        if facts.began_ms is None
-        else f"From {instant(facts.began_ms)} to {instant(facts.ended_ms)}, "
-        f"{duration(((facts.ended_ms or 0) - facts.began_ms) / 1000)}."
-    )
     listed = "".join(
-        f"<li{' class=bad' if bad else ''}><b>{number(value)}</b>{safe(label)}</li>"
+        f"<div><dt>{name}</dt><dd><bdi>{safe(value)}</bdi></dd></div>" for name, value in told
+    )
+    return (
+        f"<header><h1>Offsets of <bdi>{safe(head.source)}</bdi></h1>"
+        f'<dl class="told">{listed}</dl>{_not_known(facts)}{_figures(facts)}'
+        f"{_above(facts, head.thresholds)}</header>"
+    )
+
+
+def _not_known(facts: Facts) -> str:
+    said = []
+    if facts.unknown:
+        said.append(
+            f"{counted(facts.unknown, 'record')} of the history were not understood: what they"
+            " say of groups is not known"
+        )
+    if facts.damaged:
+        said.append(
+            f"{counted(facts.damaged, 'part')} of it could not be read: the table quarantine says"
+            " where"
+        )
+    return "".join(f'<p class="warn">{safe(sentence)}.</p>' for sentence in said)
+
+
+def _figures(facts: Facts) -> str:
+    totals = facts.totals
+    cards = [
+        ("groups", totals["all_groups"], False),
+        *[
+            (state.name, facts.states.get(state.name, 0), True)
+            for state in (DROWNING, STUCK, NOBODY)
+        ],
+        ("above a threshold", totals["all_above"], True),
+        ("commits", totals["commits"], False),
+        ("rebalances", totals["rebalances"], False),
+        ("rewinds", totals["rewinds"], False),
+        ("offsets expired", totals["expired"], False),
+    ]
+    if any(totals[f"tx_{outcome}"] for outcome in ("committed", "aborted", "open")):
+        cards += [
+            ("commits in transactions", totals["tx_committed"], False),
+            ("aborted", totals["tx_aborted"], False),
+            ("open", totals["tx_open"], False),
+        ]
+    listed = "".join(
+        f"<li{' class=bad' if bad and value else ''}><b>{whole(value)}</b>{safe(label)}</li>"
         for label, value, bad in cards
     )
-    return (
-        f"<header><h1>Offsets of <bdi>{safe(source)}</bdi></h1>"
-        f'<p class="sub">{safe(when)}</p></header><ul class="figures">{listed}</ul>'
+    return f'<ul class="figures">{listed}</ul>'
+
+
+def _above(facts: Facts, limits: Thresholds) -> str:
+    named = [f"{duration(limits.lag_s)} (oldest unread record)"]
+    if limits.lag_records is not None:
+        named.append(f"{whole(limits.lag_records)} unread records")
+    words = " or ".join(named)
+    many = facts.totals["all_above"]
+    if not many:
+        return f'<p class="above">No group is above the lag threshold of {words}.</p>'
+    shown = [row for row in facts.groups if row["above"]][:_NAMED]
+    linked = ", ".join(
+        f"{_name(row, facts)} <b>{duration(row['lag_s'])}</b> {whole(row['lag_records'])} unread"
+        for row in shown
     )
+    more = f", and {many - len(shown):,} more" if many > len(shown) else ""
+    return f'<p class="above">Above the lag threshold of {words}: {linked}{more}.</p>'
 
 
-def _lag(facts: Facts) -> str:
-    groups = {name: line for name, line in facts.lag.items() if line}
-    if not groups:
-        return _section(
-            "Lag over time", "", _nothing("No lag is known: no topic's records were read.")
+def _list(facts: Facts, limits: Thresholds) -> str:
+    if not facts.groups:
+        return (
+            '<section id="groups"><h2>Groups</h2><p class="nothing">The history has neither'
+            " commits nor groups.</p></section>"
         )
-    records = lines(
-        "Lag in records over time",
-        {name: [(ms, float(many)) for ms, many, _ in line] for name, line in groups.items()},
-    )
-    aged = {
-        name: [(ms, seconds) for ms, _, seconds in line if seconds is not None]
-        for name, line in groups.items()
-    }
-    aged = {name: line for name, line in aged.items() if line}
-    ages = (
-        '<p class="note">The same in time: how old the oldest unread record is.</p>'
-        + lines("Age of the oldest unread record over time", aged, seconds=True)
-        if aged
-        else _nothing("The times of unread records are not known.")
-    )
-    return _section(
-        "Lag over time",
-        "Records that a group has not read, over all its partitions.",
-        records + ages + _cut(facts.lag_shown, "farthest behind"),
-    )
-
-
-def _rebalances(facts: Facts) -> str:
-    if not facts.bars:
-        return _section("Rebalances", "", _nothing("No group has had members."))
-    ended = max([facts.ended_ms or 0, *[bar.ended_ms or bar.began_ms for bar in facts.bars]])
-    span = Span(min(bar.began_ms for bar in facts.bars), ended)
-    return _section(
-        "Rebalances",
-        "Each bar is a generation, darker with more members, pale when the group was empty."
-        " Point at one to see why it came about.",
-        timeline(facts.bars, facts.bars_shown.groups, span)
-        + _cut(facts.bars_shown, "with most generations"),
-    )
-
-
-def _commits(facts: Facts) -> str:
-    if not facts.heat:
-        return _section("Commits", "", _nothing("Nothing was committed."))
-    return _section(
-        "Commits",
-        f"Commits of each group in each {duration(facts.heat_column_ms / 1000)}.",
-        heat(facts.heat, facts.heat_shown.groups, facts.heat_began_ms, facts.heat_column_ms)
-        + _cut(facts.heat_shown, "with most commits"),
-    )
-
-
-def _movers(facts: Facts) -> str:
-    tables = (_rewound, _behind, _churned, _restless, _expiring)
-    return _section(
-        "Top movers",
-        "",
-        f'<div class="tables">{"".join(table(facts) for table in tables)}</div>',
-    )
-
-
-def _rewound(facts: Facts) -> str:
-    rows = [
-        [
-            row.group_id,
-            f"{row.topic}:{row.partition}",
-            instant(row["at"]),
-            f"{row.previous_offset:,}",
-            f"{row.committed_offset:,}",
-            "-" if row.rewound_records is None else f"{row.rewound_records:,}",
-            f"{row.owner.client_id} at {row.owner.client_host}"
-            if row.owner
-            else "no member of the group",
-        ]
-        for row in facts.rewinds
-    ]
-    return _table(
-        "Went backwards, farthest first",
-        ["group", "partition", "when", "from#", "to#", "records#", "by"],
-        rows,
-        "No commit went backwards.",
-        facts.counts["rewinds"],
-    )
-
-
-def _behind(facts: Facts) -> str:
-    rows = [
-        [
-            row.group_id,
-            f"{row.topic}:{row.partition}",
-            row.verdict,
-            f"{row.lag_records:,}",
-            duration(row.lag_s),
-            f"{row.consumed_per_s:,.1f}",
-            f"{row.produced_per_s:,.1f}",
-        ]
-        for row in facts.behind
-    ]
-    return _table(
-        "Will never catch up at the present rates",
-        ["group", "partition", "verdict", "records#", "oldest#", "reads/s#", "written/s#"],
-        rows,
-        "Every group whose lag is known keeps up.",
-        facts.counts["never"],
-    )
-
-
-def _churned(facts: Facts) -> str:
-    rows = [
-        [
-            row.group_id,
-            f"{row.rebalances:,}",
-            "-" if row.rebalances_per_hour is None else f"{row.rebalances_per_hour:,.1f}",
-            f"{row.members_joined:,}",
-            f"{row.members_left:,}",
-            duration(row.median_generation_s),
-        ]
-        for row in facts.churn
-    ]
-    return _table(
-        "Most rebalances",
-        ["group", "rebalances#", "an hour#", "joined#", "left#", "a generation lasts#"],
-        rows,
-        "No group has rebalanced.",
-    )
-
-
-def _restless(facts: Facts) -> str:
-    rows = [
-        [
-            row.group_id,
-            row.group_instance_id or row.client_id,
-            row.client_host,
-            f"{row.rebalances:,}",
-            f"{row.joins:,}",
-            f"{row.leaves:,}",
-        ]
-        for row in facts.restless
-    ]
-    return _table(
-        "Members who cause most of them",
-        ["group", "client", "host", "rebalances#", "joined#", "left#"],
-        rows,
-        "Nobody joined or left.",
-    )
-
-
-def _expiring(facts: Facts) -> str:
-    rows = [
-        [row.group_id, instant(row.expires_ms), f"{row.offsets:,}", f"{row.expired:,}", row.rule]
-        for row in facts.expiring
-    ]
-    return _table(
-        "Offsets that expire next",
-        ["group", "when", "offsets#", "expired already#", "because"],
-        rows,
-        "No offset will expire while its group stays what it is.",
-    )
-
-
-def _table(
-    title: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    nothing: str,
-    of: int | None = None,
-) -> str:
-    """A column whose name ends in # holds numbers."""
-    if not rows:
-        return f"<div><h3>{safe(title)}</h3>{_nothing(nothing)}</div>"
-    classes = [' class="n"' if name.endswith("#") else "" for name in columns]
+    columns = ["group", "state", "unread#", "oldest#", "members#", "rebalances#", "rewinds#",
+               "commits#", "in transactions"]  # fmt: skip
     head = "".join(
-        f"<th{kind}>{safe(name.rstrip('#'))}</th>"
-        for name, kind in zip(columns, classes, strict=True)
+        f"<th{' class=n' if name.endswith('#') else ''}>{name.rstrip('#')}</th>" for name in columns
     )
-    body = "".join(
-        "<tr>"
+    rows = "".join(_row(row, facts, limits) for row in facts.groups)
+    notes = (
+        [
+            f"{len(facts.parts):,} of {facts.totals['all_groups']:,} groups have plots below:"
+            " those that are listed first."
+        ]
+        if facts.totals["all_groups"] > len(facts.parts)
+        else []
+    )
+    if facts.totals["all_groups"] > len(facts.groups):
+        notes.append(f"{len(facts.groups):,} are listed; the tables have the others.")
+    cut = f'<p class="cut">{" ".join(notes)}</p>' if notes else ""
+    meanings = "".join(
+        f"<div><dt>{state.name}</dt><dd>{state.meaning}</dd></div>"
+        for state in STATES.values()
+        if facts.states.get(state.name)
+    )
+    return (
+        f'<section id="groups"><h2>Groups, worst first</h2><dl class="meanings">{meanings}</dl>'
+        f'{cut}<table class="groups"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+        "</section>"
+    )
+
+
+def _name(row: Row, facts: Facts) -> str:
+    name = f"<bdi>{safe(row['group_id'])}</bdi>"
+    if row["place"] > len(facts.parts):
+        return name
+    return f'<a href="#{group_id(row["place"])}">{name}</a>'
+
+
+def _row(row: Row, facts: Facts, limits: Thresholds) -> str:
+    state = STATES[row["state"]]
+    transactions = ", ".join(
+        f"{whole(row[f'tx_{outcome}'])} {outcome}"
+        for outcome in ("committed", "aborted", "open", "superseded")
+        if row[f"tx_{outcome}"]
+    )
+    over_s = row["lag_s"] is not None and row["lag_s"] > limits.lag_s
+    over = (
+        limits.lag_records is not None
+        and row["lag_records"] is not None
+        and row["lag_records"] > limits.lag_records
+    )
+    cells = [
+        ("state", "", f'<span class="state{" bad" if state.bad else ""}">{state.name}</span>'),
+        ("unread", "n over" if over else "n", whole(row["lag_records"])),
+        ("oldest", "n over" if over_s else "n", duration(row["lag_s"])),
+        ("members", "n", whole(row["members"])),
+        ("rebalances", "n", whole(row["rebalances"])),
+        ("rewinds", "n", whole(row["rewinds"])),
+        ("commits", "n", whole(row["commits"])),
+        ("in transactions", "", transactions or "-"),
+    ]
+    return (
+        f'<tr><th scope="row">{_name(row, facts)}</th>'
         + "".join(
-            f"<td{kind}><bdi>{safe(cell)}</bdi></td>"
-            for cell, kind in zip(row, classes, strict=True)
+            f'<td class="{kind}" data-label="{name}">{cell}</td>' for name, kind, cell in cells
         )
         + "</tr>"
-        for row in rows
     )
-    cut = f'<p class="cut">{len(rows)} of {of:,}.</p>' if of and of > len(rows) else ""
-    return (
-        f'<div><h3>{safe(title)}</h3><div class="scroll" tabindex="0"><table><thead><tr>{head}</tr>'
-        f"</thead><tbody>{body}</tbody></table></div>{cut}</div>"
-    )
-
-
-def _section(title: str, note: str, inner: str) -> str:
-    paragraph = f'<p class="note">{safe(note)}</p>' if note else ""
-    return f"<section><h2>{safe(title)}</h2>{paragraph}{inner}</section>"
-
-
-def _nothing(sentence: str) -> str:
-    return f'<p class="nothing">{safe(sentence)}</p>'
-
-
-def _cut(shown: Shown, which: str) -> str:
-    if shown.of <= len(shown.groups):
-        return ""
-    return f'<p class="cut">{len(shown.groups)} of {shown.of:,} groups: those {safe(which)}.</p>'

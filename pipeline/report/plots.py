@@ -1,149 +1,298 @@
-"""The plots: lag over time, the timeline of rebalances, the heat map of commits."""
+"""The plots of one group: under each other on one time axis, drawn to fit whatever the width is.
+
+The drawing is stretched to its place, its lines are not; what is written over it is HTML. A stripe
+for each column of the axis says what was then and leads to the generation that held then.
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from pipeline.report.facts import Bar
-from pipeline.report.svg import (
-    LEFT,
-    RIGHT,
-    WIDTH,
-    Span,
+from pipeline.report.facts import Part, Row
+from pipeline.report.head import Thresholds
+from pipeline.report.labels import (
+    counted,
     duration,
-    figure,
+    nice_span,
     nice_top,
     number,
-    row_label,
     safe,
+    ticks,
+    whole,
 )
+from pipeline.report.queries import Window
 from pipeline.times import instant
 
-POINTS: Final = 240
-"""Of a line at most; a thinned one keeps the greatest value of each stretch."""
-_TOP, _DEPTH = 14, 220
-_LEFT: Final = 64
-_ROW: Final = 26
-
-Line = Sequence[tuple[int, float]]
+WIDTH: Final = 1000
+_TITLE: Final = 26
+_GAP: Final = 8
 
 
-def lines(label: str, of: Mapping[str, Line], seconds: bool = False) -> str:
-    """A line for each group; pointing at a time shows all their values there."""
-    shown = {name: _thinned(line) for name, line in of.items()}
-    times = [ms for line in shown.values() for ms, _ in line]
-    most = nice_top(max(value for line in shown.values() for _, value in line))
-    span = Span(min(times), max(times), _LEFT)
+@dataclass(frozen=True)
+class Axis:
+    """The time axis of every plot of the report."""
 
-    def text(value: float) -> str:
-        return duration(value) if seconds else number(value)
+    window: Window
 
-    def y(value: float) -> float:
-        return _TOP + _DEPTH * (1 - value / most)
+    def x(self, ms: float) -> float:
+        """Where a time is, from 0 to `WIDTH`."""
+        length = max(self.window.until_ms - self.window.from_ms, 1)
+        return min(max((ms - self.window.from_ms) / length, 0), 1) * WIDTH
 
-    marks = "".join(
-        f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - RIGHT}" y1="{y(v):.1f}" y2="{y(v):.1f}"/>'
-        f'<text class="tick" x="{_LEFT - 8}" y="{y(v) + 4:.1f}" text-anchor="end">{text(v)}</text>'
-        for v in (0, most / 2, most)
-    )
-    drawn = "".join(
-        f'<polyline class="line c{nth}" points="'
-        + " ".join(f"{span.x(ms):.1f},{y(value):.1f}" for ms, value in line)
-        + '"/>'
-        + "".join(_dot(nth, span.x(ms), y(value)) for ms, value in line[:1] if len(line) == 1)
-        for nth, line in enumerate(shown.values())
-    )
-    key = "".join(
-        f'<li class="c{nth}"><bdi>{safe(name)}</bdi> <b>{text(line[-1][1])}</b></li>'
-        for nth, (name, line) in enumerate(shown.items())
-    )
-    inner = span.axis(_TOP, _TOP + _DEPTH) + marks + drawn + _pointers(span, shown, text)
-    return figure("lines", label, _TOP + _DEPTH + 26, inner) + f'<ul class="key">{key}</ul>'
+    def column(self, nth: int) -> tuple[int, int]:
+        """When a column begins and ends."""
+        began = self.window.from_ms + nth * self.window.column_ms
+        return began, min(began + self.window.column_ms, self.window.until_ms)
 
-
-def timeline(bars: Sequence[Bar], groups: Sequence[str], span: Span) -> str:
-    """A row for each group, in it a bar for each generation, darker with more members."""
-    rows = {name: _TOP + nth * _ROW for nth, name in enumerate(groups)}
-    bottom = _TOP + len(groups) * _ROW
-    crowd = max([bar.members for bar in bars], default=1) or 1
-    drawn = [span.axis(_TOP, bottom), *[row_label(name, y + 16) for name, y in rows.items()]]
-    for bar in bars:
-        x = span.x(bar.began_ms)
-        width = max(span.x(bar.ended_ms or span.ended_ms) - x, 2)
-        look = "none" if not bar.members else ""
-        shade = 0.25 + 0.75 * bar.members / crowd if bar.members else 1
-        drawn.append(
-            f'<rect class="bar {look}" x="{x:.1f}" y="{rows[bar.group_id] + 4}"'
-            f' width="{max(width - 1, 1.5):.1f}" height="{_ROW - 8}" rx="2"'
-            f' style="fill-opacity:{shade:.2f}" data-tip="{safe(_hint(bar))}"/>'
+    def labels(self) -> str:
+        """Its times, and the newest at its end."""
+        until = self.window.until_ms
+        marks = [(ms, text) for ms, text in ticks(self.window.from_ms, until) if self.x(ms) < 860]
+        return (
+            "".join(
+                f'<span class="{"first" if self.x(ms) < 50 else ""}{" odd" if nth % 2 else ""}"'
+                f' style="left:{self.x(ms) / 10:.2f}%">{text}</span>'
+                for nth, (ms, text) in enumerate(marks)
+            )
+            + f'<span class="last">{instant(until)[11:]}</span>'
         )
-    return figure("timeline", "Generations of each group over time", bottom + 26, "".join(drawn))
 
-
-def heat(
-    cells: dict[tuple[str, int], int], groups: Sequence[str], began_ms: int, column_ms: int
-) -> str:
-    """Commits of each group in each stretch of time."""
-    columns = max(column for _, column in cells) + 1
-    span = Span(began_ms, began_ms + columns * column_ms)
-    rows = {name: _TOP + nth * _ROW for nth, name in enumerate(groups)}
-    bottom = _TOP + len(groups) * _ROW
-    most = max(cells.values())
-    width = (WIDTH - LEFT - RIGHT) / columns
-    drawn = [span.axis(_TOP, bottom), *[row_label(name, y + 16) for name, y in rows.items()]]
-    for (name, column), commits in cells.items():
-        began = began_ms + column * column_ms
-        tip = f"{name}\n{instant(began)} to {instant(began + column_ms)}\n{commits:,} commits"
-        drawn.append(
-            f'<rect class="cell" x="{LEFT + column * width:.1f}" y="{rows[name] + 2}"'
-            f' width="{max(width - 1, 1):.1f}" height="{_ROW - 4}" rx="2"'
-            f' style="fill-opacity:{0.15 + 0.85 * (commits / most) ** 0.5:.2f}"'
-            f' data-tip="{safe(tip)}"/>'
+    def grid(self, height: int) -> str:
+        """A line for each of its times."""
+        return "".join(
+            f'<line class="grid" x1="{self.x(ms):.1f}" x2="{self.x(ms):.1f}" y1="0" y2="{height}"/>'
+            for ms, _ in ticks(self.window.from_ms, self.window.until_ms)
         )
-    return figure("heat", "Commits of each group over time", bottom + 26, "".join(drawn))
 
 
-def _thinned(line: Line) -> Line:
-    if len(line) <= POINTS:
-        return line
-    size = -(-len(line) // POINTS)
-    stretches = [line[i : i + size] for i in range(0, len(line), size)]
-    return [max(stretch, key=lambda point: point[1]) for stretch in stretches]
+@dataclass(frozen=True)
+class Panel:
+    """One plot: what it is called, what it says in words, and what is drawn into its height."""
+
+    name: str
+    words: str
+    depth: int
+    draw: Callable[[int], str]
+    """From the y of its top to SVG."""
+    marks: Sequence[tuple[float, str, str]] = ()
+    """Words at a share of its depth from above: (share, class, text)."""
 
 
-def _dot(nth: int, x: float, y: float) -> str:
-    return f'<circle class="dot c{nth}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>'
-
-
-def _pointers(span: Span, shown: dict[str, Line], text: Callable[[float], str]) -> str:
-    """Unseen stripes over the plot that show the values of their time."""
-    at: dict[int, list[str]] = {}
-    for name, line in shown.items():
-        for ms, value in line:
-            at.setdefault(ms, []).append(f"{name}: {text(value)}")
-    times = sorted(at)
-    middles = [span.x((a + b) / 2) for a, b in itertools.pairwise(times)]
-    edges = [float(_LEFT), *middles, float(WIDTH - RIGHT)]
-    return "".join(
-        f'<rect class="pointer" x="{a:.1f}" y="{_TOP}" width="{max(b - a, 1):.1f}"'
-        f' height="{_DEPTH}" data-tip="{safe(instant(ms) + chr(10) + chr(10).join(at[ms]))}"/>'
-        for ms, (a, b) in zip(times, itertools.pairwise(edges), strict=True)
-    )
-
-
-def _hint(bar: Bar) -> str:
-    lasted = None if bar.ended_ms is None else (bar.ended_ms - bar.began_ms) / 1000
-    lines = [
-        f"{bar.group_id}, generation {bar.generation}: {bar.change}",
-        f"{instant(bar.began_ms)}, "
-        + ("lasts still" if lasted is None else f"for {duration(lasted)}"),
-        f"{bar.members} members" + (f", protocol {bar.protocol}" if bar.protocol else ""),
+def plots(part: Part, axis: Axis, limits: Thresholds, target: Callable[[int], str | None]) -> str:
+    """All plots of a group; ``target`` gives the id of the generation at a time."""
+    panels = [
+        _records(part, axis, limits),
+        _seconds(part, axis, limits),
+        _generations(part, axis),
+        _rewinds(part, axis),
+        _commits(part, axis),
     ]
-    for word, names in (("joined", bar.joined), ("left", bar.left)):
-        if names:
-            lines.append(f"{word}: {', '.join(names)}")
-    if bar.moved:
-        lines.append(f"{bar.moved} partitions changed hands")
-    return "\n".join(lines)
+    y, drawn, words = 0, [], []
+    for panel in panels:
+        top = y + _TITLE
+        words.append(
+            f'<p class="name" style="top:{y}px"><b>{panel.name}</b> {safe(panel.words)}</p>'
+        )
+        words += [
+            f'<span class="{kind}" style="top:{top + round(share * panel.depth)}px">{text}</span>'
+            for share, kind, text in panel.marks
+        ]
+        drawn.append(panel.draw(top))
+        y = top + panel.depth + _GAP
+    name = f"Plots of {part.group['group_id']}: lag, rebalances, rewinds and commits over time"
+    return (
+        f'<div class="plots" style="height:{y + 20}px" role="group" aria-label="{safe(name)}">'
+        f'<svg aria-hidden="true" viewBox="0 0 {WIDTH} {y}" preserveAspectRatio="none"'
+        f' style="height:{y}px">{axis.grid(y)}{"".join(drawn)}'
+        f"{_stripes(part, axis, y, target)}</svg>"
+        f'{"".join(words)}<div class="axis">{axis.labels()}</div></div>'
+    )
+
+
+def _records(part: Part, axis: Axis, limits: Thresholds) -> Panel:
+    if not part.lag or (part.group["lag_records"] is None and not _most(part.lag, "records")):
+        return _silent("Lag in records", "not known: the topic's records were not read.")
+    now = part.group["lag_records"]
+    words = f"{whole(now)} unread" if now is not None else "not known at the end"
+    if part.peaks:
+        peak = part.peaks[0]
+        words += f"; at most {whole(peak['records'])}, at {instant(peak['ms'])}"
+    scale = _Scale("records", limits.lag_records, number, nice_top)
+    return _line("Lag in records", words, part.lag, axis, scale)
+
+
+def _seconds(part: Part, axis: Axis, limits: Thresholds) -> Panel:
+    most = _most(part.lag, "seconds")
+    if most is None:
+        return _silent("Oldest unread record", "not known: the times of records were not read.")
+    now = part.group["lag_s"]
+    words = f"{duration(now)} old" if now is not None else "not known at the end"
+    words += f"; at most {duration(most)}"
+    scale = _Scale("seconds", limits.lag_s, duration, nice_span)
+    return _line("Oldest unread record", words, part.lag, axis, scale)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """What a line shows, its threshold, and how its values are written and rounded up."""
+
+    key: str
+    limit: float | None
+    text: Callable[[float], str]
+    nice: Callable[[float], float]
+
+
+def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale) -> Panel:
+    """A line, broken where its value is not known, with its threshold."""
+    depth, limit = 84, scale.limit
+    most = scale.nice(max(_most(rows, scale.key) or 0, (limit or 0) * 1.1))
+
+    def y(top: int, value: float) -> float:
+        return top + depth * (1 - value / most)
+
+    def drawn(top: int, run: Sequence[Row]) -> str:
+        points = [f"{axis.x(row['ms']):.1f},{y(top, row[scale.key]):.1f}" for row in run]
+        if len(run) == 1:  # one point is seen where it has a second one
+            points.append(f"{axis.x(run[0]['ms']) - 0.1:.1f},{y(top, run[0][scale.key]):.1f}")
+        return f'<polyline class="line" points="{" ".join(points)}"/>'
+
+    def draw(top: int) -> str:
+        lines = "".join(drawn(top, run) for run in _runs(rows, scale.key))
+        return _base(top + depth) + (_level(y(top, limit)) if limit else "") + lines
+
+    marks = [(0.0, "tick", scale.text(most))]
+    if limit:
+        marks.append((1 - limit / most, "limit", f"threshold {scale.text(limit)}"))
+    return Panel(name, words, depth, draw, marks)
+
+
+def _runs(rows: Sequence[Row], key: str) -> list[list[Row]]:
+    """Rows whose value is known, in runs of columns that follow each other."""
+    runs: list[list[Row]] = []
+    for row in rows:
+        if row[key] is None:
+            continue
+        if not runs or row["col"] > runs[-1][-1]["col"] + 1:
+            runs.append([])
+        runs[-1].append(row)
+    return runs
+
+
+def _generations(part: Part, axis: Axis) -> Panel:
+    depth = 22
+    if not part.generations:
+        return _silent("Rebalances", "no generation of it is in the history.")
+    crowd = max(row["member_count"] or 0 for row in part.generations) or 1
+
+    def draw(top: int) -> str:
+        bars = [
+            f'<rect class="bar none" x="{axis.x(row["began_ms"]):.1f}" y="{top}"'
+            f' width="{max(axis.x(row["ended_ms"] or 0) - axis.x(row["began_ms"]), 2):.1f}"'
+            f' height="{depth}"/>'
+            for row in part.earlier
+        ]
+        for row in reversed(part.generations):
+            if row["began_ms"] is None:
+                continue
+            x = axis.x(row["began_ms"])
+            width = axis.x(row["ended_ms"] or axis.window.until_ms) - x
+            members = row["member_count"] or 0
+            look = "bar" if members else "bar none"
+            shade = 0.3 + 0.7 * members / crowd if members else 1
+            bars.append(
+                f'<rect class="{look}" x="{x:.1f}" y="{top}" width="{max(width - 1.5, 1.5):.1f}"'
+                f' height="{depth}" style="fill-opacity:{shade:.2f}"/>'
+            )
+        return "".join(bars)
+
+    group = part.group
+    words = f"{counted(group['rebalances'], 'rebalance')}, each bar a generation, darker with more"
+    return Panel("Rebalances", f"{words} members", depth, draw)
+
+
+def _rewinds(part: Part, axis: Axis) -> Panel:
+    depth = 14
+    if not part.rewinds:
+        return _silent("Rewinds", "no commit went backwards.")
+
+    def draw(top: int) -> str:
+        y = top + depth / 2
+        return _base(top + depth) + "".join(
+            f'<path class="mark" d="M{axis.x(sum(axis.column(row["col"])) / 2):.1f} {y}h.01"/>'
+            for row in part.rewind_columns
+        )
+
+    words = f"{counted(part.group['rewinds'], 'commit')} below the one before"
+    return Panel("Rewinds", words, depth, draw)
+
+
+def _commits(part: Part, axis: Axis) -> Panel:
+    depth = 50
+    if not part.commits:
+        last = part.group["last_commit_ms"]
+        when = f"none on this axis; the last one at {instant(last)}." if last else "none."
+        return _silent("Commits", when)
+    most = max(row["commits"] for row in part.commits)
+
+    def draw(top: int) -> str:
+        bars = []
+        for row in part.commits:
+            began, ended = map(axis.x, axis.column(row["col"]))
+            height = max(depth * row["commits"] / most, 1)
+            bars.append(
+                f'<rect class="cell" x="{began:.1f}" y="{top + depth - height:.1f}"'
+                f' width="{max(ended - began - 1, 1):.1f}" height="{height:.1f}"/>'
+            )
+        return _base(top + depth) + "".join(bars)
+
+    each = duration(axis.window.column_ms / 1000)
+    words = f"{whole(part.group['commits'])} in the history; by {each}"
+    return Panel("Commits", words, depth, draw, [(0.0, "tick", number(most))])
+
+
+def _stripes(part: Part, axis: Axis, height: int, target: Callable[[int], str | None]) -> str:
+    """Unseen, one a column in which something is known."""
+    known: dict[int, list[str]] = {}
+    for row in part.lag:
+        said = [f"{whole(row['records'])} unread"] if row["records"] is not None else []
+        if row["seconds"] is not None:
+            said.append(f"the oldest {duration(row['seconds'])} old")
+        known.setdefault(row["col"], []).extend(said)
+    for row in part.rewind_columns:
+        known.setdefault(row["col"], []).append(counted(row["rewinds"], "rewind"))
+    for row in part.commits:
+        known.setdefault(row["col"], []).append(counted(row["commits"], "commit"))
+    drawn = []
+    for column, said in sorted(known.items()):
+        began, ended = axis.column(column)
+        left, right = axis.x(began), axis.x(ended)
+        rect = (
+            f'<rect class="stripe" x="{left:.1f}" width="{max(right - left, 1):.1f}" y="0"'
+            f' height="{height}"/>'
+        )
+        to = target(ended)
+        hint = f"{instant(began)} to {instant(ended)}\n" + "\n".join(said)
+        if to is None:
+            drawn.append(f"<g><title>{safe(hint)}</title>{rect}</g>")
+        else:
+            hint += "\nWho held it then: follow the link"
+            drawn.append(f'<a href="#{to}" tabindex="-1"><title>{safe(hint)}</title>{rect}</a>')
+    return "".join(drawn)
+
+
+def _silent(name: str, sentence: str) -> Panel:
+    return Panel(name, sentence, 0, lambda _: "")
+
+
+def _most(rows: Sequence[Row], key: str) -> float | None:
+    return max((row[key] for row in rows if row[key] is not None), default=None)
+
+
+def _base(y: float) -> str:
+    return f'<line class="grid" x1="0" x2="{WIDTH}" y1="{y}" y2="{y}"/>'
+
+
+def _level(y: float) -> str:
+    return f'<line class="threshold" x1="0" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'

@@ -1,215 +1,398 @@
-"""The report: bounded, safe whatever things are called, and whole in a real browser."""
+"""The report: true to its tables, bounded, safe whatever things are called, whole in a browser."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.catalog import TABLES
-from pipeline.report.facts import HEAT_ROWS, LINES, TIMELINES, Tables, collect
-from pipeline.report.page import make_report, page
-from pipeline.report.plots import POINTS, lines
-from pipeline.report.svg import Span, duration, nice_top, number, safe
-from pipeline.tables.schemas import PERSON
+from pipeline.engines.duck import DuckEngine
+from pipeline.report.facts import LISTED, PARTS, TABLES
+from pipeline.report.head import Head, Thresholds
+from pipeline.report.labels import duration, nice_span, nice_top, number, ranges, safe, ticks
+from pipeline.report.page import make_report
+from pipeline.report.queries import GENERATIONS, MEMBERS
 from pipeline.times import instant
-from tests.page.browser import PHONE, Browser, browsing
-from tests.pipeline.conftest import Frame, at
+from tests.page.axe import violations
+from tests.page.browser import DESK, PHONE, Browser, browsing
+from tests.pipeline.conftest import at
+from tests.pipeline.relations import ms, rows_of
 
 pytestmark = pytest.mark.pipeline
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&"
-MADE = datetime(2026, 1, 2, tzinfo=UTC)
-GROUPS = HEAT_ROWS + 2
+MINUTES = 10
+Rows = dict[str, list[dict[str, Any]]]
+Report = Callable[..., str]
 
 
-def tables_of(frame: Frame, rows: dict[str, list[dict[str, Any]]]) -> Tables:
-    """Tables of these rows, the others empty."""
-    return lambda name: frame(rows.get(name, []), TABLES[name].schema)
+@pytest.fixture
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """The page of tables of these rows."""
+
+    def made(rows: Rows, **head: Any) -> str:
+        engine = DuckEngine(str(tmp_path_factory.mktemp("engine")))
+        for name, found in rows.items():
+            engine.read(name, [rows_of(TABLES[name], found)], TABLES[name])
+        page = make_report(engine, rows, Head("a source", "an engine", 0, **head))
+        engine.close()
+        return page
+
+    return made
 
 
-def busy() -> dict[str, list[dict[str, Any]]]:
-    """Two minutes of more groups than a report shows."""
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-    who = {"member_id": f"{HOSTILE}-2", "client_id": HOSTILE, "client_host": "/10.0.0.1"}
-    for nth in range(GROUPS):
-        of = {"group_id": HOSTILE if not nth else f"group-{nth:02}"}
-        place = {**of, "topic": HOSTILE, "partition": 0}
-        rows["commits"] += [{**place, "at": at(30)}, {**place, "at": at(100)}]
-        rows["churn"].append(
-            {
-                **of,
-                "generations": GROUPS - nth,
-                "rebalances": 1,
-                "members_joined": 2,
-                "members_left": 0,
-                "median_generation_s": 9.0,
-            }
-        )
-        rows["restless_members"].append(
-            {
-                **of,
-                **{k: v for k, v in who.items() if k != "member_id"},
-                "rebalances": 1,
-                "joins": 1,
-                "leaves": 0,
-            }
-        )
-        for minute in (0, 1):
-            rows["generations"].append(
-                {
-                    **of,
-                    "life": 0,
-                    "generation": 1 + minute,
-                    "began_at": at(60 * minute + 1),
-                    "ended_at": None if minute else at(61),
-                    "change": "joined",
-                    "member_count": 1 + minute,
-                    "joined": [tuple(who.get(n) for n in PERSON.fieldNames())],
-                    "left": [],
-                    "moved": [],
-                    "log_offset": minute,
-                }
-            )
-            rows["rates"].append({**of, "minute": at(60 * minute), "commits": GROUPS - nth})
-            rows["lag"].append(
-                {
-                    **place,
-                    "as_of": at(60 * minute + 60),
-                    "lag_records": 50 * (GROUPS - nth),
-                    "lag_s": 60.0,
-                }
-            )
-        rows["rewinds"].append(
-            {
-                **place,
-                "at": at(100),
-                "previous_offset": 60,
-                "committed_offset": nth,
-                "rewound_records": 60 - nth,
-            }
-        )
+def group(
+    name: str,
+    lag: list[int] | None = None,
+    *,
+    members: int | None = 1,
+    verdict: str = "level",
+    generations: int = 1,
+    topic: str = "orders",
+) -> Rows:
+    """Ten minutes of a group; ``lag`` in records by minute, half of it in seconds."""
+    of = {"group_id": name}
+    place = {**of, "topic": topic, "partition": 0}
+    rows: Rows = {table: [] for table in TABLES}
+    for minute, records in enumerate(lag or []):
+        rows["lag"].append(
+            {**place, "minute": at(60 * minute), "as_of": at(60 * minute + 60),
+             "lag_records": records, "lag_s": records / 2}
+        )  # fmt: skip
+    if lag:
         rows["catch_up"].append(
-            {
-                **place,
-                "never": True,
-                "verdict": "stopped",
-                "lag_records": 1,
-                "lag_s": 5.0,
-                "consumed_per_s": 0.0,
-                "produced_per_s": 1.5,
-            }
-        )
-        rows["expiring_offsets"].append(
-            {**place, "rule": "its group is empty", "expired": False, "expires_at": at(9999)}
-        )
+            {**place, "verdict": verdict, "lag_records": lag[-1], "lag_s": lag[-1] / 2,
+             "consumed_per_s": 1.0, "produced_per_s": 2.0}
+        )  # fmt: skip
+    for minute in range(MINUTES):
+        rows["commits"].append({**place, "at": at(60 * minute + 30)})
+        rows["rates"].append({**of, "topic": topic, "minute": at(60 * minute), "commits": 1})
+    each = MINUTES * 60 / generations
+    for nth in range(generations if members is not None else 0):
+        last = nth == generations - 1
+        rows["generations"].append(
+            {**of, "life": 0, "generation": nth + 1, "began_at": at(each * nth), "change": "joined",
+             "ended_at": None if last else at(each * (nth + 1)), "duration_s": each,
+             "member_count": members, "log_offset": nth, "joined": [person(name)], "left": [],
+             "moved": [], "members": [{**person(name), "assignment": held(topic, number_)}
+                                      for number_ in range(members or 0)]}
+        )  # fmt: skip
+    rows["churn"].append(
+        {**of, "generations": generations, "rebalances": generations - 1, "partitions_moved": 0}
+    )
     return rows
 
 
+def person(name: str) -> dict[str, Any]:
+    return {"member_id": f"{name}-1", "client_id": f"{name}-client", "client_host": "/10.0.0.1"}
+
+
+def held(topic: str, partition: int) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partitions": [partition]}]
+
+
+def rewind(name: str, seconds: float, **columns: Any) -> dict[str, Any]:
+    row = {"group_id": name, "topic": "orders", "partition": 0, "at": at(seconds)}
+    return {**row, "previous_offset": 60, "committed_offset": 20, "rewound_records": 40, **columns}
+
+
+def together(*groups: Rows) -> Rows:
+    return {name: [row for each in groups for row in each[name]] for name in TABLES}
+
+
+def busy() -> Rows:
+    """Groups in every state, one with a name that is an attack."""
+    rows = together(
+        group(HOSTILE, [40] * MINUTES, verdict="stopped", topic=HOSTILE),
+        group("drowns", list(range(0, 2000, 200)), verdict="falling behind", generations=3),
+        group("left", [500] * MINUTES, members=0),
+        group("late", [300] * MINUTES, verdict="catching up"),
+        group("fine", [0] * MINUTES, verdict="caught up"),
+        group("unread", None),
+    )
+    rows["rewinds"] = [
+        rewind("drowns", 250, owner=person("drowns")),
+        rewind("drowns", 500, owner=None, log_offset=1),
+    ]
+    rows["transactional_commits"] = [
+        {"group_id": "fine", "outcome": outcome, "log_offset": nth}
+        for nth, outcome in enumerate(["committed"] * 5 + ["aborted"] * 2 + ["open"])
+    ]
+    rows["restless_members"] = [
+        {"group_id": "drowns", "client_id": HOSTILE, "client_host": "h", "rebalances": 2}
+    ]
+    rows["expiring_offsets"] = [
+        {"group_id": "left", "expired": False, "expires_at": at(9999)},
+        {"group_id": "left", "expired": True, "expires_at": at(99)},
+    ]
+    return rows
+
+
+def listed(page: str) -> dict[str, dict[str, str]]:
+    """The list at the top: group to what is said of it."""
+    found = {}
+    for line in re.findall(r'<tr><th scope="row">.*?</tr>', page):
+        name = re.search(r"<bdi>(.*?)</bdi>", line)
+        assert name
+        cells = re.findall(r'data-label="(.*?)">(.*?)</td>', line)
+        found[name[1]] = {label: re.sub("<.*?>", "", cell) for label, cell in cells}
+    return found
+
+
+def part(page: str, name: str) -> str:
+    """The part of a group."""
+    parts = re.findall(r'<section id="g\d+".*?</section>', page, re.S)
+    [found] = [each for each in parts if f"<bdi>{name}</bdi></a></h2>" in each]
+    return str(found)
+
+
+def test_groups_are_listed_worst_first_each_with_its_state(report: Report) -> None:
+    page = report(busy())
+
+    assert [(name, row["state"]) for name, row in listed(page).items()] == [
+        ("drowns", "drowning"),
+        (safe(HOSTILE), "stuck"),
+        ("left", "nobody runs it"),
+        ("late", "behind"),
+        ("unread", "not known"),
+        ("fine", "keeps up"),
+    ]
+
+
+def test_what_is_listed_is_what_the_tables_say(report: Report) -> None:
+    rows = listed(report(busy()))
+
+    assert rows["drowns"] == {
+        "state": "drowning", "unread": "1,800", "oldest": "15 min", "members": "1",
+        "rebalances": "2", "rewinds": "2", "commits": "10", "in transactions": "-",
+    }  # fmt: skip
+    assert rows["fine"]["in transactions"] == "5 committed, 2 aborted, 1 open"
+    assert rows["unread"]["unread"] == rows["unread"]["oldest"] == "-"
+
+
+def test_thresholds_are_drawn_and_name_who_is_above(report: Report) -> None:
+    rows = busy()
+    page = report(rows)
+    assert "Above the lag threshold of 1 min (oldest unread record):" in page
+    above = re.search(r'<p class="above">.*?</p>', page)
+    assert above
+    assert re.findall("<bdi>(.*?)</bdi>", above[0]) == ["drowns", "left", "late"]
+    assert "threshold 1 min" in part(page, "late")
+
+    page = report(rows, thresholds=Thresholds(lag_s=200, lag_records=400))
+    above = re.search(r'<p class="above">.*?</p>', page)
+    assert above
+    assert "of 3.3 min (oldest unread record) or 400 unread records" in above[0]
+    assert re.findall("<bdi>(.*?)</bdi>", above[0]) == ["drowns", "left"]
+    assert "threshold 400" in part(page, "late")
+    assert listed(page)["late"]["state"] == "keeps up"
+
+    page = report(rows, thresholds=Thresholds(lag_s=1e9))
+    assert "No group is above the lag threshold of" in page
+
+
+def test_links_lead_to_the_generation_that_held_then(report: Report) -> None:
+    page = report(busy())
+    drowns = part(page, "drowns")
+
+    links = set(re.findall(r'href="#(.*?)"', page))
+    assert links <= set(re.findall(r'id="(.*?)"', page))
+    assert len(set(re.findall(r'id="(.*?)"', page))) == len(re.findall(r'id="(.*?)"', page))
+    # a generation lasts 200 seconds; the numbers in ids count from the latest
+    stripes = re.findall(r'<a href="#(.*?)" tabindex="-1"><title>(\S+) to', drowns)
+    assert (f"{(place := drowns[13:].split(chr(34))[0])}-3", instant(ms(60))) in stripes
+    assert (f"{place}-1", instant(ms(540))) in stripes
+    said = re.findall(r'data-label="who held it then"><a href="#(.*?)">(.*?)</a>', drowns)
+    assert said == [(f"{place}-1", "generation 3"), (f"{place}-2", "generation 2")]
+    assert 'data-label="by"><bdi>no member owned it</bdi>' in drowns
+    assert 'data-label="by"><bdi>drowns-client at /10.0.0.1</bdi>' in drowns
+    assert 'data-label="held"><bdi>orders:0</bdi>' in drowns
+
+
+def test_a_generation_of_long_ago_is_there_if_a_rewind_asks_for_it(report: Report) -> None:
+    rows = group("g", [1] * MINUTES, generations=100)
+    rows["rewinds"] = [rewind("g", 100)]
+
+    page = report(rows)
+
+    assert '<a href="#g1-84">generation 17</a>' in page
+    assert page.count('<li id="g1-') == GENERATIONS + 2  # the rewind's, and the earlier ones
+    assert "76 earlier generations" in page
+    assert set(re.findall(r'href="#(.*?)"', page)) <= set(re.findall(r'id="(.*?)"', page))
+
+
+def test_a_line_is_broken_where_the_lag_is_not_known(report: Report) -> None:
+    rows = group("g", [5] * MINUTES)
+    del rows["lag"][4]
+
+    assert len(re.findall('<polyline class="line"', report(rows))) == 4
+
+
+def test_many_groups_and_members_stay_within_bounds(report: Report) -> None:
+    names = [f"group-{nth:04}" for nth in range(LISTED + 5)]
+    rows = together(
+        group("crowd", [9000] * MINUTES, members=5 * MEMBERS, verdict="falling behind"),
+        *[group(name, [1]) for name in names],
+    )
+
+    page = report(rows)
+
+    assert len(page) < 3_000_000
+    assert len(listed(page)) == LISTED
+    assert page.count('<section id="g') - 1 == PARTS  # less the list itself
+    assert f"{PARTS} of {LISTED + 6:,} groups have plots below" in page
+    assert f"{LISTED:,} are listed" in page
+    assert f'<p class="cut">{MEMBERS} of {5 * MEMBERS}.</p>' in page
+
+
+def test_what_was_not_understood_is_said(report: Report) -> None:
+    rows = busy()
+    rows["events"] = [
+        {"log_partition": 0, "log_offset": nth, "kind": kind}
+        for nth, kind in enumerate(["unknown", "unknown", "damaged"])
+    ]
+
+    page = report(rows)
+
+    assert "2 records of the history were not understood: what they say of groups is not kn" in page
+    assert "1 part of it could not be read" in page
+    assert "understood" not in report(busy())
+
+
+def test_the_head_names_source_engine_cluster_and_time(report: Report) -> None:
+    page = report(busy(), cluster_id="c-1", as_of_ms=ms(600))
+
+    told = dict(re.findall(r"<dt>(.*?)</dt><dd><bdi>(.*?)</bdi>", page))
+    assert told["source"] == "a source"
+    assert told["engine"] == "an engine"
+    assert told["cluster"] == "c-1"
+    assert told["as of"] == "2026-01-01T00:10:00Z"
+    assert "<title>Offsets of a source</title>" in page
+
+
+def test_names_are_text_wherever_they_stand(report: Report) -> None:
+    page = report(busy())
+
+    assert HOSTILE not in page
+    assert safe(HOSTILE) in page
+    assert "<script" not in page
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:|#)""", page)
+
+
+def test_an_empty_history_gives_sentences(report: Report) -> None:
+    page = report({})
+
+    assert "<svg" not in page
+    assert "The history has neither commits nor groups." in page
+    assert "No group is above the lag threshold" in page
+
+
+def test_a_group_of_which_little_is_known_gives_sentences(report: Report) -> None:
+    page = report(group("g", None, members=None))
+
+    for sentence in (
+        "not known: the topic's records were not read.",
+        "not known: the times of records were not read.",
+        "no generation of it is in the history.",
+        "no commit went backwards.",
+        "whether it has members is not in the history",
+    ):
+        assert sentence in page.replace("&#x27;", "'")
+
+
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("report")
-
-
-@pytest.fixture
-def report(frame: Frame, written: Path) -> Path:
-    """Made once for every test of this process."""
-    place = written / "report.html"
-    if not place.exists():
-        place.write_text(make_report(tables_of(frame, busy()), HOSTILE, MADE))
-    return place
-
-
-@pytest.fixture
 def browser() -> Iterator[Browser]:
     with browsing("") as browser:
         yield browser
 
 
-def show(browser: Browser, place: Path, size: tuple[int, int] = (1100, 900)) -> None:
-    browser.screen(size)
-    browser.driver.get(place.as_uri())
+@pytest.fixture
+def shown(browser: Browser, report: Report, tmp_path: Path) -> Callable[..., None]:
+    """Opens the report on a screen."""
+    place = tmp_path / "report.html"
+    place.write_text(report(busy()))
+
+    def show(size: tuple[int, int] = DESK, *, dark: bool = False, at: str = "") -> None:
+        browser.system(dark)
+        browser.screen(size)
+        browser.driver.get("about:blank")
+        browser.driver.get(place.as_uri() + at)
+
+    return show
 
 
-def test_every_plot_is_there_in_a_browser_and_nothing_else_happens(
-    browser: Browser, report: Path
+def test_it_opens_without_a_network_or_a_script(
+    browser: Browser, shown: Callable[..., None]
 ) -> None:
-    browser.driver.execute_cdp_cmd("Network.enable", {})
-    show(browser, report)
+    shown()
 
-    assert browser.driver.title == f"Offsets of {HOSTILE}"
-    assert len(browser.find("svg.lines polyline.line")) == 2 * LINES
-    assert len(browser.find("svg.timeline rect.bar")) == 2 * TIMELINES
-    assert len(browser.find("svg.heat rect.cell")) == 2 * HEAT_ROWS
-    said = browser.text("body")
-    assert f"{LINES} of {GROUPS} groups: those farthest behind." in said
-    assert f"{TIMELINES} of {GROUPS} groups: those with most generations." in said
-    assert f"10 of {GROUPS}." in said  # rewinds
-    assert not browser.find("img")
+    assert browser.driver.title == "Offsets of a source"
+    assert not browser.find("img, script")
     assert browser.ask("return performance.getEntriesByType('resource').length") == 0
     assert browser.complaints() == []
 
-    bar = browser.find("svg.timeline rect.bar")[1]
-    browser.ask(
-        "const box = arguments[0].getBoundingClientRect();"
-        "arguments[0].dispatchEvent(new PointerEvent('pointermove',"
-        " {bubbles: true, clientX: box.x, clientY: box.y}))",
-        bar,
-    )
-    assert "generation 2: joined" in browser.text("#tip")
-    assert "<script>" in browser.text("#tip")  # as text
 
-    show(browser, report, PHONE)
+def test_the_newest_end_of_every_plot_is_in_sight_on_a_phone(
+    browser: Browser, shown: Callable[..., None]
+) -> None:
+    shown(PHONE)
+
     assert browser.ask("return document.documentElement.scrollWidth") <= PHONE[0]
-    light = browser.ask("return getComputedStyle(document.body).backgroundColor")
-    browser.system(dark=True)
-    assert browser.ask("return getComputedStyle(document.body).backgroundColor") != light
-    assert browser.complaints() == []
+    ends = browser.ask(
+        """
+        return [...document.querySelectorAll('.plots')].map((plots) => {
+          const box = plots.getBoundingClientRect();
+          const ends = [...plots.querySelectorAll('.cell, .bar, .line, .axis .last')].map(
+            (each) => each.getBoundingClientRect().right);
+          return [box.left, box.right, Math.max(...ends)];
+        });
+        """
+    )
+    assert len(ends) == 6
+    for left, right, newest in ends:
+        assert left >= 0
+        assert right <= PHONE[0]
+        assert right - 4 <= newest <= right + 2
 
 
-def test_names_are_text_wherever_they_stand(report: Path) -> None:
-    text = report.read_text()
+def test_a_stripe_of_a_plot_leads_to_who_held_it(
+    browser: Browser, shown: Callable[..., None]
+) -> None:
+    shown(PHONE)
 
-    assert HOSTILE not in text
-    assert safe(HOSTILE) in text
-    assert len(re.findall("<script", text)) == 1
-    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:)""", text)
-
-
-def test_an_empty_history_gives_sentences(frame: Frame) -> None:
-    facts = collect(tables_of(frame, {}))
-    text = page(facts, "nothing", MADE)
-
-    assert "<svg" not in text
-    for sentence in (
-        "The history has neither commits nor groups.",
-        "No lag is known: no topic",
-        "No group has had members.",
-        "Nothing was committed.",
-        "No commit went backwards.",
-        "Every group whose lag is known keeps up.",
-        "No offset will expire",
-    ):
-        assert sentence in text
+    browser.ask(
+        "document.querySelector('.plots a').dispatchEvent("
+        "new MouseEvent('click', {bubbles: true, cancelable: true}))"
+    )
+    assert "drowns-client" in browser.text(":target .held")
+    assert "orders:0" in browser.text(":target .held")
+    assert len(browser.ask("return [...document.querySelectorAll('.held')].filter("
+                           "(each) => each.checkVisibility())")) == 1  # fmt: skip
 
 
-def test_a_long_line_is_thinned_and_keeps_its_peaks() -> None:
-    line = [(60_000 * minute, float(minute == 777)) for minute in range(1440)]
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing(
+    browser: Browser, shown: Callable[..., None], size: tuple[int, int], dark: bool
+) -> None:
+    shown(size, dark=dark, at="#g1-1")
 
-    drawn = lines("Lag", {"a": line})
-
-    [points] = re.findall(r'<polyline class="line c0" points="([^"]*)"', drawn)
-    heights = [float(point.split(",")[1]) for point in points.split()]
-    assert len(heights) <= POINTS
-    assert (min(heights), max(heights)) == (14, 234)
+    assert violations(browser) == []
 
 
-def test_a_single_moment_is_drawn_too() -> None:
-    assert "<circle" in lines("Lag", {"a": [(5, 3.0)]})
+def test_on_paper_every_generation_shows_its_members(
+    browser: Browser, shown: Callable[..., None]
+) -> None:
+    shown()
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+
+    assert browser.ask(
+        "return [...document.querySelectorAll('.held')].every((each) => each.checkVisibility())"
+    )
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 @pytest.mark.parametrize(
@@ -219,9 +402,11 @@ def test_a_single_moment_is_drawn_too() -> None:
         (duration(None), "-"), (duration(1.25), "1.2 s"), (duration(90), "1.5 min"),
         (duration(7200), "2 h"), (instant(None), "-"), (instant(0), "1970-01-01T00:00:00Z"),
         (instant(10**17), "100000000000000000 ms"), (nice_top(0), 1), (nice_top(37), 40),
+        (nice_span(100), 120),
         (nice_top(100), 100), (nice_top(101), 120), (safe("a\0b"), "a\N{REPLACEMENT CHARACTER}b"),
-        (Span(0, 600_000).ticks()[1], (120_000, "00:02Z")),
-        (Span(5, 5).ticks(), []),
+        (ticks(0, 600_000)[1], (120_000, "00:02Z")), (ticks(5, 5), []),
+        (ticks(0, 2 * 86_400_000)[1], (43_200_000, "01-01 12:00Z")),
+        (ranges([3, 1, 2, 7]), "1-3,7"),
     ],
 )  # fmt: skip
 def test_what_labels_say(told: object, expected: object) -> None:

@@ -1,0 +1,94 @@
+"""Text as it stands in the report: names that are safe, numbers and times for people."""
+
+from __future__ import annotations
+
+import html
+from typing import Final
+
+from pipeline.times import formed
+
+_MINUTE: Final = 60_000
+_DAY: Final = 1440 * _MINUTE
+_STEPS: Final = [
+    *(n * 1000 for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720)),
+    *(n * _DAY for n in (1, 2, 7, 14, 30, 91, 365, 3650, 36500)),
+]
+
+
+def safe(text: object) -> str:
+    """Text for HTML and its attributes; what has no glyph (control characters) is shown as such."""
+    shown = "".join(
+        c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in str(text)
+    )
+    return html.escape(shown, quote=True)
+
+
+def short(text: str, longest: int) -> str:
+    """A text of so many characters at most."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def whole(value: float | None) -> str:
+    """A count as a table has it: 1,234,567."""
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def number(value: float) -> str:
+    """A number for an axis: 950, 1.2k, 3.4M."""
+    for size, sign in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.1f}".removesuffix(".0") + sign
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 member``, ``2 members``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time for people."""
+    if seconds is None:
+        return "-"
+    for size, sign in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f}".removesuffix(".0") + f" {sign}"
+    return f"{seconds:.1f}".removesuffix(".0") + " s"
+
+
+def nice_top(value: float) -> float:
+    """The end of an axis: a round number at or above ``value``."""
+    if value <= 0:
+        return 1.0
+    size = 10.0 ** (len(str(int(value))) - 1)
+    return next(size * n for n in (1, 1.2, 1.5, 2, 3, 4, 5, 6, 8, 10) if size * n >= value)
+
+
+def nice_span(seconds: float) -> float:
+    """The same of a length of time."""
+    return next((step / 1000 for step in _STEPS if step >= seconds * 1000), seconds)
+
+
+def ticks(from_ms: int, until_ms: int) -> list[tuple[int, str]]:
+    """At most eight times of an axis with their labels; with the day where there are several."""
+    length = max(until_ms - from_ms, 1)
+    step = next((s for s in _STEPS if length / s <= 7), length)
+    form = "%H:%M:%SZ" if step < _MINUTE else "%H:%MZ"
+    if step >= _DAY:
+        form = "%Y-%m-%d"
+    elif until_ms // _DAY != from_ms // _DAY:
+        form = f"%m-%d {form}"
+    first = -(-from_ms // step) * step
+    return [(ms, formed(ms, form)) for ms in range(int(first), until_ms + 1, int(step))]
+
+
+def ranges(partitions: list[int]) -> str:
+    """Partitions as ``0-3,7``."""
+    spans: list[list[int]] = []
+    for number_ in sorted(partitions):
+        if spans and number_ == spans[-1][1] + 1:
+            spans[-1][1] = number_
+        else:
+            spans.append([number_, number_])
+    return ",".join(f"{a}-{b}" if b > a else str(a) for a, b in spans)

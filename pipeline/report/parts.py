@@ -1,0 +1,291 @@
+"""The part of one group: its plots, then who held it, its rewinds, partitions and members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.report.facts import Part, Row
+from pipeline.report.head import Thresholds
+from pipeline.report.labels import counted, duration, ranges, safe, whole
+from pipeline.report.plots import Axis, plots
+from pipeline.report.states import STATES
+from pipeline.times import instant
+
+
+def group_id(place: int) -> str:
+    """The id of a group's part."""
+    return f"g{place}"
+
+
+def part_of(part: Part, axis: Axis, limits: Thresholds) -> str:
+    """A group's part as HTML."""
+    group = part.group
+    state = STATES[group["state"]]
+    bad = " bad" if state.bad else ""
+    held = _Holders(part)
+    inner = "".join(
+        [
+            f'<p class="said"><b class="state{bad}">{state.name}</b> {safe(_said(group))}</p>',
+            plots(part, axis, limits, held.at),
+            _partitions(part),
+            _rewinds(part, held),
+            held.listed(),
+            _restless(part),
+            _transactions(group),
+            _expiring(group),
+        ]
+    )
+    return (
+        f'<section id="{group_id(part.place)}" class="part">'
+        f'<h2><a href="#{group_id(part.place)}"><bdi>{safe(group["group_id"])}</bdi></a></h2>'
+        f'{inner}<p class="up"><a href="#groups">All groups</a></p></section>'
+    )
+
+
+def _said(group: Row) -> str:
+    """Why it has its state, in a sentence."""
+    meaning = STATES[group["state"]].meaning
+    if group["members"] is None:
+        who = "; whether it has members is not in the history"
+    else:
+        who = f"; {counted(group['members'], 'member')}" if group["members"] else ""
+    unread = group["lag_records"]
+    waits = f"; {counted(unread, 'record')} unread" if unread is not None else ""
+    return f"{meaning}{who}{waits}."
+
+
+class _Holders:
+    """The generations that are shown, and which of them held at a time."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self._earlier = f"{group_id(part.place)}-earlier"
+
+    def at(self, ms: int) -> str | None:
+        """The id of what is shown of a time; None where the history has no generation of it."""
+        for row in self.part.generations:
+            ended = row["ended_ms"]
+            began = row["began_ms"]
+            if began is not None and began <= ms and (ended is None or ms < ended):
+                return self._id(row)
+        for row in self.part.earlier:
+            if row["began_ms"] <= ms < (row["ended_ms"] or ms + 1):
+                return self._earlier
+        return None
+
+    def link(self, ms: int) -> str:
+        """A link to it as HTML; "-" where there is none."""
+        found = self.at(ms)
+        if found is None:
+            return "-"
+        if found == self._earlier:
+            return f'<a href="#{found}">an earlier generation</a>'
+        row = next(row for row in self.part.generations if self._id(row) == found)
+        return f'<a href="#{found}">generation {row["generation"]}</a>'
+
+    def listed(self) -> str:
+        """Who held the group when: a line for each generation, its members below when chosen."""
+        if not self.part.generations:
+            return ""
+        lines = "".join(self._generation(row) for row in self.part.generations)
+        for row in self.part.earlier:
+            ended = f" to {instant(row['ended_ms'])}" if row["ended_ms"] is not None else ""
+            lines += (
+                f'<li id="{self._earlier}">{counted(row["generations"], "earlier generation")},'
+                f" {instant(row['began_ms'])}{ended}: the table <code>generations</code> has"
+                " them</li>"
+            )
+        return (
+            "<h3>Who held it</h3>"
+            '<p class="note">Generations, latest first. Choose one to see its members and what'
+            f' each held.</p><ol class="gens">{lines}</ol>'
+        )
+
+    def _id(self, row: Row) -> str:
+        return f"{group_id(self.part.place)}-{row['nth']}"
+
+    def _generation(self, row: Row) -> str:
+        lasted = "lasts still" if row["ended_ms"] is None else f"for {duration(row['duration_s'])}"
+        head = (
+            f"<b>generation {row['generation']}</b> {instant(row['began_ms'])}, {lasted}:"
+            f" {safe(row['change'])}, {counted(row['member_count'] or 0, 'member')}"
+        )
+        changes = [
+            f"{word}: {', '.join(map(str, names))}"
+            + (f" and {count - len(names)} more" if count > len(names) else "")
+            for word, names, count in (
+                ("joined", row["joined"], row["joined_count"]),
+                ("left", row["gone"], row["gone_count"]),
+            )
+            if names
+        ]
+        if row["moved_count"]:
+            changes.append(f"{counted(row['moved_count'], 'partition')} changed hands")
+        if row["protocol"]:
+            changes.append(f"assigned by {row['protocol']}")
+        what = f"<p>{safe('; '.join(changes))}</p>" if changes else ""
+        return (
+            f'<li id="{self._id(row)}"><a href="#{self._id(row)}">{head}</a>'
+            f'<div class="held">{what}{_members(row)}</div></li>'
+        )
+
+
+def _members(row: Row) -> str:
+    rows = [
+        [
+            member["group_instance_id"] or member["client_id"],
+            member["client_host"],
+            _holding(member),
+            member["member_id"],
+        ]
+        for member in row["members"] or ()
+    ]
+    if not rows:
+        return '<p class="nothing">Nobody was in it.</p>'
+    return _table(["client", "host", "held", "member id"], rows, row["member_count"])
+
+
+def _holding(member: Row) -> str:
+    held = []
+    for each in member["held"] or ():
+        more = (
+            f" and {each['size'] - len(each['partitions'])} more"
+            if (each["size"] > len(each["partitions"]))
+            else ""
+        )
+        held.append(f"{each['topic']}:{ranges(each['partitions'])}{more}")
+    if (member["topics"] or 0) > len(held):
+        held.append(f"{member['topics'] - len(held)} more topics")
+    return " ".join(held) or "nothing"
+
+
+def _partitions(part: Part) -> str:
+    if not part.partitions:
+        return ""
+    rows = [
+        [
+            f"{row['topic']}:{row['partition']}",
+            row["verdict"],
+            whole(row["lag_records"]),
+            duration(row["lag_s"]),
+            _rate(row["consumed_per_s"]),
+            _rate(row["produced_per_s"]),
+            "never" if row["catch_up_s"] is None else duration(row["catch_up_s"]),
+        ]
+        for row in part.partitions
+    ]
+    columns = [
+        "partition",
+        "verdict",
+        "unread#",
+        "oldest#",
+        "reads/s#",
+        "written/s#",
+        "caught up in#",
+    ]
+    return "<h3>Farthest behind</h3>" + _table(columns, rows, part.partitions[0]["of"])
+
+
+def _rewinds(part: Part, held: _Holders) -> str:
+    if not part.rewinds:
+        return ""
+    rows = [
+        [
+            instant(row["ms"]),
+            f"{row['topic']}:{row['partition']}",
+            whole(row["previous_offset"]),
+            whole(row["committed_offset"]),
+            whole(row["rewound_records"]),
+            "no member owned it"
+            if row["client_id"] is None
+            else f"{row['client_id']} at {row['client_host']}",
+            _Link(held.link(row["ms"])),
+        ]
+        for row in part.rewinds
+    ]
+    columns = ["when", "partition", "from#", "to#", "records#", "by", "who held it then"]
+    return "<h3>Rewinds, latest first</h3>" + _table(columns, rows, part.group["rewinds"])
+
+
+def _restless(part: Part) -> str:
+    if not part.restless:
+        return ""
+    group = part.group
+    rows = [
+        [
+            row["group_instance_id"] or row["client_id"],
+            row["client_host"],
+            whole(row["rebalances"]),
+            whole(row["joins"]),
+            whole(row["leaves"]),
+        ]
+        for row in part.restless
+    ]
+    rate = group["rebalances_per_hour"]
+    note = (
+        f"{counted(group['rebalances'], 'rebalance')}"
+        + (f", {rate:,.1f} an hour" if rate is not None else "")
+        + f"; a generation lasts {duration(group['median_generation_s'])} (median);"
+        f" {counted(group['partitions_moved'] or 0, 'partition')} changed hands."
+    )
+    return f'<h3>Members who cause most rebalances</h3><p class="note">{safe(note)}</p>' + _table(
+        ["client", "host", "rebalances#", "joined#", "left#"], rows, part.restless[0]["of"]
+    )
+
+
+def _transactions(group: Row) -> str:
+    outcomes = [
+        f"{whole(group[f'tx_{outcome}'])} {outcome}"
+        for outcome in ("committed", "aborted", "open", "superseded")
+        if group[f"tx_{outcome}"]
+    ]
+    if not outcomes:
+        return ""
+    return (
+        "<h3>Commits in transactions</h3>"
+        f'<p class="tx">{", ".join(outcomes)}. Aborted and open ones do not count as commits.</p>'
+    )
+
+
+def _expiring(group: Row) -> str:
+    if not group["expired"] and group["expires_ms"] is None:
+        return ""
+    said = []
+    if group["expires_ms"] is not None:
+        said.append(f"the next offset expires at {instant(group['expires_ms'])}")
+    if group["expired"]:
+        said.append(f"{counted(group['expired'], 'offset')} of {whole(group['offsets'])} expired")
+    sentence = "; ".join(said)
+    return f"<h3>Expiring offsets</h3><p>{sentence[0].upper()}{sentence[1:]}.</p>"
+
+
+class _Link(str):
+    """A cell that is HTML already."""
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str | None]], of: int) -> str:
+    """A column whose name ends in # holds numbers."""
+    names = [name.rstrip("#") for name in columns]
+    classes = [' class="n"' if name.endswith("#") else "" for name in columns]
+    head = "".join(f"<th{kind}>{safe(n)}</th>" for n, kind in zip(names, classes, strict=True))
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td{kind} data-label="{safe(name)}">{_cell(cell)}</td>'
+            for cell, kind, name in zip(row, classes, names, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    cut = f'<p class="cut">{len(rows)} of {of:,}.</p>' if of > len(rows) else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{cut}"
+
+
+def _cell(cell: str | None) -> str:
+    if isinstance(cell, _Link):
+        return cell
+    return f"<bdi>{safe('-' if cell is None else cell)}</bdi>"

@@ -1,0 +1,359 @@
+"""The questions that a report asks the tables, as SQL that every engine runs.
+
+`GROUPS` is asked first and kept: a row for each group, `place` 1 for the worst. The others give
+rows of the first `parts` of them. So nothing that is asked grows with the history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.engines.dialect import Dialect
+from pipeline.report.head import Thresholds
+from pipeline.report.states import BEHIND, DELETED, DROWNING, KEEPS_UP, NOBODY, STUCK, UNKNOWN
+
+GROUPS: Final = "report_groups"
+MOMENTS: Final = "report_moments"
+ROWS: Final = 8
+"""Of each list in a group's part."""
+GENERATIONS: Final = 24
+"""The latest of each group that are shown one by one, with those of its moments."""
+MEMBERS: Final = 12
+"""Of a generation, with what each held."""
+TOPICS: Final = 6
+PARTITIONS: Final = 64
+"""Of what a member held: so many topics, so many partitions of each."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The time axis, in so many columns, for so many groups."""
+
+    from_ms: int
+    until_ms: int
+    column_ms: int
+    parts: int
+
+    def of(self, alias: str) -> str:
+        """As SQL: the join that leaves the groups that have a part."""
+        return f"JOIN {GROUPS} g ON g.group_id = {alias}.group_id AND g.place <= {self.parts}"
+
+    def holds(self, at: str) -> str:
+        """As SQL: whether a time is on the axis."""
+        return (
+            f"{at} >= timestamp_millis({self.from_ms}) AND"
+            f" {at} <= timestamp_millis({self.until_ms})"
+        )
+
+    def column(self, at: str) -> str:
+        """As SQL: the column of a time on the axis."""
+        ms = f"(unix_millis({at}) - {self.from_ms})"
+        return f"CAST(floor({ms} / {self.column_ms}) AS INT)"
+
+    def column_of_end(self, at: str) -> str:
+        """As SQL: the same of a time that ends a minute."""
+        ms = f"(unix_millis({at}) - {self.from_ms} - 1)"
+        return f"greatest(CAST(floor({ms} / {self.column_ms}) AS INT), 0)"
+
+
+def span() -> str:
+    """From when to when the tables speak: of the history, and of its minutes of lag."""
+    return """
+    SELECT unix_millis(min("at")) AS began_ms, unix_millis(max("at")) AS ended_ms,
+        unix_millis(min(minute)) AS lag_from_ms, unix_millis(max(as_of)) AS lag_until_ms
+    FROM (
+        SELECT "at", CAST(NULL AS TIMESTAMP) AS minute, CAST(NULL AS TIMESTAMP) AS as_of
+        FROM commits
+        UNION ALL SELECT began_at, NULL, NULL FROM generations
+        UNION ALL SELECT NULL, minute, as_of FROM lag
+    ) AS told
+    """
+
+
+_COUNTED: Final = """
+    named AS (
+        SELECT group_id FROM commits UNION SELECT group_id FROM generations
+        UNION SELECT group_id FROM transactional_commits
+        UNION SELECT group_id FROM expiring_offsets UNION SELECT group_id FROM dead_groups
+    ),
+    committed AS (
+        SELECT group_id, count(*) AS commits, max("at") AS last_commit_at
+        FROM commits GROUP BY group_id
+    ),
+    rewound AS (SELECT group_id, count(*) AS rewinds FROM rewinds GROUP BY group_id),
+    numbered AS (
+        SELECT group_id, generation, member_count, ended_at, row_number() OVER (
+            PARTITION BY group_id ORDER BY life DESC, log_offset DESC) AS nth
+        FROM generations
+    ),
+    latest AS (
+        SELECT group_id, CASE WHEN ended_at IS NULL THEN member_count ELSE 0 END AS members
+        FROM numbered WHERE nth = 1
+    ),
+    behind AS (
+        SELECT group_id, sum(lag_records) AS lag_records, max(lag_s) AS lag_s
+        FROM lag WHERE minute = (SELECT max(minute) FROM lag) GROUP BY group_id
+    ),
+    verdicts AS (
+        SELECT group_id, sum(CASE WHEN verdict = 'falling behind' THEN 1 ELSE 0 END) AS falling,
+            sum(CASE WHEN verdict = 'stopped' THEN 1 ELSE 0 END) AS stopped
+        FROM catch_up GROUP BY group_id
+    ),
+    transacted AS (
+        SELECT group_id, sum(CASE WHEN outcome = 'committed' THEN 1 ELSE 0 END) AS tx_committed,
+            sum(CASE WHEN outcome = 'superseded' THEN 1 ELSE 0 END) AS tx_superseded,
+            sum(CASE WHEN outcome = 'aborted' THEN 1 ELSE 0 END) AS tx_aborted,
+            sum(CASE WHEN outcome = 'open' THEN 1 ELSE 0 END) AS tx_open
+        FROM transactional_commits GROUP BY group_id
+    ),
+    expiring AS (
+        SELECT group_id, count(*) AS offsets, sum(CASE WHEN expired THEN 1 ELSE 0 END) AS expired,
+            unix_millis(min(CASE WHEN expired THEN NULL ELSE expires_at END)) AS expires_ms
+        FROM expiring_offsets GROUP BY group_id
+    ),
+    gone AS (SELECT group_id, max(reason) AS reason FROM dead_groups GROUP BY group_id)"""
+"""Common tables, each of one row for each group that it knows; `named` knows them all."""
+
+_FIGURES: Final = """
+    figures AS (
+        SELECT n.group_id, l.members, coalesce(gone.reason = 'deleted', false) AS deleted,
+            gone.reason AS dead_reason, b.lag_records, b.lag_s,
+            coalesce(v.falling, 0) AS falling, coalesce(v.stopped, 0) AS stopped,
+            coalesce(c.commits, 0) AS commits, unix_millis(c.last_commit_at) AS last_commit_ms,
+            coalesce(r.rewinds, 0) AS rewinds, coalesce(h.rebalances, 0) AS rebalances,
+            coalesce(h.generations, 0) AS generations, h.rebalances_per_hour,
+            h.median_generation_s, h.partitions_moved,
+            coalesce(t.tx_committed, 0) AS tx_committed,
+            coalesce(t.tx_superseded, 0) AS tx_superseded,
+            coalesce(t.tx_aborted, 0) AS tx_aborted, coalesce(t.tx_open, 0) AS tx_open,
+            coalesce(e.offsets, 0) AS offsets, coalesce(e.expired, 0) AS expired, e.expires_ms
+        FROM named n
+        LEFT JOIN committed c ON c.group_id = n.group_id
+        LEFT JOIN rewound r ON r.group_id = n.group_id
+        LEFT JOIN latest l ON l.group_id = n.group_id
+        LEFT JOIN behind b ON b.group_id = n.group_id
+        LEFT JOIN verdicts v ON v.group_id = n.group_id
+        LEFT JOIN transacted t ON t.group_id = n.group_id
+        LEFT JOIN expiring e ON e.group_id = n.group_id
+        LEFT JOIN gone ON gone.group_id = n.group_id
+        LEFT JOIN churn h ON h.group_id = n.group_id
+    )"""
+"""All of them side by side."""
+
+
+def groups(d: Dialect, limits: Thresholds) -> str:
+    """`GROUPS`: each group with its figures and its state, and its place among all."""
+    records = limits.lag_records
+    above = f"coalesce(lag_s > {limits.lag_s!r}e0, false)"
+    if records is not None:
+        above += f" OR coalesce(lag_records > {records}, false)"
+    return f"""
+    WITH {_COUNTED}, {_FIGURES},
+    judged AS (
+        SELECT *, {above} AS above, CASE
+            WHEN deleted THEN {d.text(DELETED.name)}
+            WHEN members = 0 THEN {d.text(NOBODY.name)}
+            WHEN falling > 0 THEN {d.text(DROWNING.name)}
+            WHEN stopped > 0 THEN {d.text(STUCK.name)}
+            WHEN {above} THEN {d.text(BEHIND.name)}
+            WHEN lag_records IS NULL THEN {d.text(UNKNOWN.name)}
+            ELSE {d.text(KEEPS_UP.name)} END AS state
+        FROM figures
+    ),
+    ranked AS (
+        SELECT *, CASE state WHEN {d.text(DROWNING.name)} THEN 0 WHEN {d.text(STUCK.name)} THEN 1
+            WHEN {d.text(NOBODY.name)} THEN CASE WHEN lag_records > 0 THEN 2 ELSE 4 END
+            WHEN {d.text(BEHIND.name)} THEN 3 WHEN {d.text(UNKNOWN.name)} THEN 5
+            WHEN {d.text(KEEPS_UP.name)} THEN 6 ELSE 7 END AS severity
+        FROM judged
+    )
+    SELECT *, CAST(row_number() OVER (
+        ORDER BY severity, above DESC, coalesce(lag_s, -1e0) DESC,
+            coalesce(lag_records, -1) DESC, rewinds DESC, rebalances DESC, group_id
+    ) AS INT) AS place
+    FROM ranked
+    """
+
+
+STATES: Final = f"SELECT state, count(*) AS groups FROM {GROUPS} GROUP BY state"
+
+
+def totals() -> str:
+    """One row: the sums over all groups."""
+    sums = ", ".join(
+        f"sum({name}) AS {name}"
+        for name in (
+            "commits", "rewinds", "rebalances", "expired",
+            "tx_committed", "tx_superseded", "tx_aborted", "tx_open",
+        )
+    )  # fmt: skip
+    return f"""
+    SELECT count(*) AS all_groups, sum(CASE WHEN above THEN 1 ELSE 0 END) AS all_above, {sums}
+    FROM {GROUPS}
+    """
+
+
+def lag(w: Window) -> str:
+    """By group and column: the most records and seconds of a minute in it, and its last minute."""
+    return f"""
+    SELECT g.place, c.col, unix_millis(max(c.as_of)) AS ms, max(c.records) AS records,
+        max(c.seconds) AS seconds
+    FROM (
+        SELECT group_id, as_of, {w.column_of_end("as_of")} AS col,
+            sum(lag_records) AS records, max(lag_s) AS seconds
+        FROM lag WHERE {w.holds("as_of")} GROUP BY group_id, as_of
+    ) AS c {w.of("c")}
+    GROUP BY g.place, c.col ORDER BY g.place, c.col
+    """
+
+
+def peaks(w: Window) -> str:
+    """By group: the minute's end with the most unread records, the last such."""
+    return f"""
+    SELECT place, ms, records FROM (
+        SELECT g.place, unix_millis(c.as_of) AS ms, c.records, row_number() OVER (
+            PARTITION BY g.place ORDER BY c.records DESC, c.as_of DESC) AS nth
+        FROM (
+            SELECT group_id, as_of, sum(lag_records) AS records
+            FROM lag WHERE {w.holds("as_of")} GROUP BY group_id, as_of
+        ) AS c {w.of("c")} WHERE c.records > 0
+    ) AS ordered WHERE nth = 1
+    """
+
+
+def commits(w: Window) -> str:
+    """By group and column: commits."""
+    return f"""
+    SELECT g.place, c.col, sum(c.commits) AS commits
+    FROM (
+        SELECT group_id, {w.column("minute")} AS col, commits
+        FROM rates WHERE {w.holds("minute")}
+    ) AS c {w.of("c")}
+    GROUP BY g.place, c.col ORDER BY g.place, c.col
+    """
+
+
+def rewind_columns(w: Window) -> str:
+    """By group and column: rewinds."""
+    return f"""
+    SELECT g.place, c.col, count(*) AS rewinds
+    FROM (
+        SELECT group_id, {w.column('"at"')} AS col FROM rewinds WHERE {w.holds('"at"')}
+    ) AS c {w.of("c")}
+    GROUP BY g.place, c.col ORDER BY g.place, c.col
+    """
+
+
+def rewinds(w: Window) -> str:
+    """By group: the latest rewinds."""
+    return f"""
+    SELECT * FROM (
+        SELECT g.place, unix_millis(c."at") AS ms, c.topic, c.partition, c.previous_offset,
+            c.committed_offset, c.rewound_records, c.rewound_s, c.owner.client_id AS client_id,
+            c.owner.client_host AS client_host, row_number() OVER (
+                PARTITION BY g.place ORDER BY c."at" DESC, c.log_offset DESC) AS nth
+        FROM rewinds c {w.of("c")}
+    ) AS ordered WHERE nth <= {ROWS} ORDER BY place, nth
+    """
+
+
+def moments(w: Window) -> str:
+    """`MOMENTS`: of each group the times whose generation has to be shown."""
+    return f"""
+    SELECT place, ms FROM ({rewinds(w)}) AS back
+    UNION SELECT place, ms FROM ({peaks(w)}) AS peak
+    """
+
+
+def generations(d: Dialect, w: Window) -> str:
+    """By group: the latest generations, and those that held at its moments, latest first."""
+    held = d.transform(
+        d.head("m.assignment", TOPICS),
+        "a",
+        d.struct(
+            topic="a.topic",
+            partitions=d.head("a.partitions", PARTITIONS),
+            size=d.size("a.partitions"),
+        ),
+    )
+    members = d.transform(
+        d.head("c.members", MEMBERS),
+        "m",
+        d.struct(
+            member_id="m.member_id",
+            group_instance_id="m.group_instance_id",
+            client_id="m.client_id",
+            client_host="m.client_host",
+            held=held,
+            topics=d.size("m.assignment"),
+        ),
+    )
+    names = {
+        who: d.transform(d.head(f"c.{who}", ROWS), "p", "p.client_id") for who in ("joined", "left")
+    }
+    return f"""
+    WITH numbered AS (
+        SELECT g.place, c.group_id, c.life, c.log_offset, unix_millis(c.began_at) AS began_ms,
+            unix_millis(c.ended_at) AS ended_ms, row_number() OVER (
+                PARTITION BY g.place ORDER BY c.life DESC, c.log_offset DESC) AS nth
+        FROM generations c {w.of("c")}
+    ),
+    wanted AS (
+        SELECT place, group_id, life, log_offset, began_ms, ended_ms, nth FROM numbered
+        WHERE nth = 1
+            OR (nth <= {GENERATIONS} AND coalesce(ended_ms, {w.until_ms}) >= {w.from_ms})
+        UNION
+        SELECT n.place, n.group_id, n.life, n.log_offset, n.began_ms, n.ended_ms, n.nth
+        FROM numbered n JOIN {MOMENTS} m ON m.place = n.place AND m.ms >= n.began_ms
+            AND (n.ended_ms IS NULL OR m.ms < n.ended_ms)
+    )
+    SELECT w.place, w.nth, w.life, c.generation, w.began_ms, w.ended_ms, c.duration_s, c.change,
+        c.protocol_type, c.protocol, c.member_count, c.assigned_partitions,
+        {names["joined"]} AS joined, {d.size("c.joined")} AS joined_count,
+        {names["left"]} AS gone, {d.size("c.left")} AS gone_count,
+        {d.size("c.moved")} AS moved_count, {members} AS members
+    FROM wanted w JOIN generations c
+        ON c.group_id = w.group_id AND c.life = w.life AND c.log_offset = w.log_offset
+    ORDER BY w.place, w.nth
+    """
+
+
+def earlier(w: Window) -> str:
+    """By group: how many generations of the axis are not among the latest, and from when."""
+    return f"""
+    SELECT place, count(*) AS generations, min(began_ms) AS began_ms, max(ended_ms) AS ended_ms
+    FROM (
+        SELECT g.place, unix_millis(c.began_at) AS began_ms, unix_millis(c.ended_at) AS ended_ms,
+            row_number() OVER (PARTITION BY g.place ORDER BY c.life DESC, c.log_offset DESC) AS nth
+        FROM generations c {w.of("c")}
+    ) AS ordered
+    WHERE nth > {GENERATIONS} AND coalesce(ended_ms, {w.until_ms}) >= {w.from_ms}
+    GROUP BY place
+    """
+
+
+def partitions(w: Window) -> str:
+    """By group: its partitions that are farthest behind."""
+    return f"""
+    SELECT * FROM (
+        SELECT g.place, c.topic, c.partition, c.verdict, c.lag_records, c.lag_s, c.consumed_per_s,
+            c.produced_per_s, c.catch_up_s, count(*) OVER (PARTITION BY g.place) AS of,
+            row_number() OVER (
+                PARTITION BY g.place ORDER BY c.lag_records DESC, c.topic, c.partition) AS nth
+        FROM catch_up c {w.of("c")} WHERE c.lag_records > 0
+    ) AS ordered WHERE nth <= {ROWS} ORDER BY place, nth
+    """
+
+
+def restless(w: Window) -> str:
+    """By group: the members that made the most generations."""
+    return f"""
+    SELECT * FROM (
+        SELECT g.place, c.client_id, c.group_instance_id, c.client_host, c.rebalances, c.joins,
+            c.leaves, count(*) OVER (PARTITION BY g.place) AS of, row_number() OVER (
+                PARTITION BY g.place
+                ORDER BY c.rebalances DESC, c.client_id, c.client_host, c.group_instance_id) AS nth
+        FROM restless_members c {w.of("c")} WHERE g.rebalances > 0
+    ) AS ordered WHERE nth <= {ROWS} ORDER BY place, nth
+    """

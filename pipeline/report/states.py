@@ -1,0 +1,26 @@
+"""What a group's state is called, and what it means, worst first."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class State(NamedTuple):
+    """One word for how a group does."""
+
+    name: str
+    meaning: str
+    bad: bool
+
+
+DROWNING: Final = State("drowning", "it reads, and falls further behind", True)
+STUCK: Final = State("stuck", "records wait, and it reads none", True)
+NOBODY: Final = State("nobody runs it", "it has no member", True)
+BEHIND: Final = State("behind", "it is above a threshold, and falls no further behind", True)
+UNKNOWN: Final = State("not known", "the history does not say how far behind it is", False)
+KEEPS_UP: Final = State("keeps up", "its lag is below every threshold", False)
+DELETED: Final = State("deleted", "it was deleted", False)
+
+STATES: Final = {
+    state.name: state for state in (DROWNING, STUCK, NOBODY, BEHIND, UNKNOWN, KEEPS_UP, DELETED)
+}
