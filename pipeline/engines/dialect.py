@@ -57,9 +57,6 @@ class Dialect(Protocol):
     def numbers(self, first: str, last: str) -> str:
         """The array of integers from one to another, both with it; empty where there are none."""
 
-    def minutes(self, first: str, last: str) -> str:
-        """The array of minutes from one timestamp to another, both with it."""
-
     def day(self, at: str) -> str:
         """The date of a timestamp in UTC."""
 
@@ -139,10 +136,6 @@ class DuckDialect(Ansi):
         """See Dialect."""
         return f"generate_series({first}, {last})"
 
-    def minutes(self, first: str, last: str) -> str:
-        """See Dialect."""
-        return f"generate_series({first}, {last}, INTERVAL 1 MINUTE)"
-
 
 class SparkDialect(Ansi):
     """Spark's."""
@@ -207,7 +200,3 @@ class SparkDialect(Ansi):
     def numbers(self, first: str, last: str) -> str:
         """See Dialect."""
         return f"CASE WHEN {first} <= {last} THEN sequence({first}, {last}) ELSE array() END"
-
-    def minutes(self, first: str, last: str) -> str:
-        """See Dialect."""
-        return f"sequence({first}, {last}, INTERVAL 1 MINUTE)"

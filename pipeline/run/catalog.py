@@ -16,8 +16,8 @@ from pipeline.engines.dialect import Dialect
 from pipeline.model.events import EVENTS as EVENTS_COLUMNS
 from pipeline.model.events import STRETCHES as STRETCHES_COLUMNS
 from pipeline.model.params import Params
-from pipeline.model.tables import COMMITS, RATES, TRANSACTIONAL_COMMITS
-from pipeline.sql import groups, history, offsets, times
+from pipeline.model.tables import CATCH_UP, COMMITS, LAG, RATES, TRANSACTIONAL_COMMITS
+from pipeline.sql import groups, history, lag, offsets, times
 
 EVENTS: Final = "events"
 STRETCHES: Final = "stretches"
@@ -60,13 +60,19 @@ class Job:
     with_report: bool = False
 
 
+_LAG_NEEDS: Final = ("offset_changes", "offset_times", "arrivals", STRETCHES)
+
 RELATIONS: Final[dict[str, Relation]] = {
     each.name: each
     for each in (
         Relation("offset_records", offsets.offset_records, (EVENTS,)),
         Relation("offset_changes", offsets.offset_changes, ("offset_records",)),
         Relation("group_states", groups.group_states, (EVENTS,)),
-        Relation("offset_times", times.offset_times, ("offset_changes", STRETCHES)),
+        Relation("arrivals", times.arrivals, (STRETCHES,)),
+        Relation("offset_times", times.offset_times, ("offset_changes", "arrivals")),
+        Relation("lag_steps", lag.lag_steps, ("offset_changes",)),
+        Relation("recent_steps", lag.recent_steps, (), keep=False),
+        Relation("recent_lag", lag.recent_lag, ("recent_steps", *_LAG_NEEDS), keep=False),
     )
 }
 
@@ -83,6 +89,8 @@ TABLES: Final[dict[str, Table]] = {
             ("offset_records",),
         ),
         Table("rates", offsets.rates, RATES, ("commits",), "day"),
+        Table("lag", lag.lag, LAG, ("lag_steps", *_LAG_NEEDS), "day"),
+        Table("catch_up", lag.catch_up, CATCH_UP, ("recent_lag",)),
     )
 }
 
@@ -92,6 +100,7 @@ JOBS: Final[dict[str, Job]] = {
         Job("events", "The history itself, a row for each record.", (EVENTS,)),
         Job("commits", "Each commit with the one before it.", ("commits", "transactional_commits")),
         Job("rates", "Commits and progress by group, topic and minute.", ("rates",)),
+        Job("lag", "How far behind by step, and who will never catch up.", ("lag", "catch_up")),
         Job("all", "Every table, and the report.", tuple(TABLES), with_report=True),
     )
 }

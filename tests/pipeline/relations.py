@@ -30,9 +30,10 @@ class Relations:
         *,
         as_of: float = 1e6,
         since: float | None = None,
+        read: float | None = None,
         retention: timedelta = OFFSETS_RETENTION,
     ) -> None:
-        """Times in seconds after 2026-01-01 00:00 UTC; nothing may be later than ``as_of``."""
+        """Times in seconds after 2026-01-01 00:00 UTC; the source was read at ``read``, or then."""
         folder.mkdir(exist_ok=True)
         self._engine = DuckEngine(str(folder))
         self._made: set[str] = {catalog.EVENTS, catalog.STRETCHES}
@@ -40,6 +41,7 @@ class Relations:
             as_of_ms=ms(as_of),
             since_ms=None if since is None else ms(since),
             offsets_retention_ms=round(retention.total_seconds() * 1000),
+            read_ms=None if read is None else ms(read),
         )
         feed(self._engine, events, stretches)
 

@@ -44,12 +44,30 @@ def history() -> list[dict[str, Any]]:
     commit(40, 2)
     end(2, COMMITTED)
     commit(50, 3)
+    for topic, offset in (("dates", 15), ("dates", 45), ("undated", 3), ("above", 2**63 - 1)):
+        history.commit(20 + offset % 50, "behind", offset, topic=topic)
     return history.rows
+
+
+def stretches() -> list[dict[str, Any]]:
+    """Records with true dates, with false ones, and without; ends and beginnings of logs."""
+    false = [
+        stretch(-100, 0, 9), stretch(9e9, 10, 19), stretch(-80, 20, 29, last_s=-60),
+        stretch(-9e9, 30, 39), stretch(-50, 40, 49, last_s=50), stretch(120, 50, 59),
+        stretch(90, 60, 59, first_at=None), stretch(90, 20, 19, last_at=None),
+    ]  # fmt: skip
+    undated = stretch(0, 0, 9, first_at=None, last_at=None, topic="undated")
+    return [
+        stretch(-100, 0, 99, last_s=-1),
+        *({**each, "topic": "dates"} for each in false),
+        undated,
+        stretch(30, 0, 9, topic="above"),
+    ]
 
 
 def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
     """All tables as they are read back, in the order of their rows' text."""
-    feed(engine, history(), [stretch(-100, 0, 99, last_s=-1)])
+    feed(engine, history(), stretches())
     params = Params(as_of_ms=ms(100))
     for relation in RELATIONS.values():
         engine.define(relation.name, relation.sql(engine.dialect, params), keep=relation.keep)

@@ -1,102 +1,261 @@
-"""Lag at each minute's end, in records and seconds, and where it is heading."""
+"""Lag at each step's end, in records and seconds, whatever dates records bear; and its future."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from pipeline.contract import BATCHES
-from pipeline.tables.lag import catch_up, lag
-from pipeline.tables.schemas import CATCH_UP, LAG
-from tests.pipeline.conftest import Frame, at
-from tests.pipeline.history import History, batch, shape, told
+from pipeline.sql import lag
+from tests.pipeline.history import History
+from tests.pipeline.relations import Relations, stretch
 
 pytestmark = pytest.mark.pipeline
 
-NOW = at(100_000)
+YEAR = 365 * 86_400
+LAG = ("as_of", "lag_records", "lag_s", "lag_precision_s")
 
 
-def test_minutes_without_commits_carry_the_offset_forward_to_the_historys_end(
-    frame: Frame,
-) -> None:
-    batches = [batch(0, 0, 9), batch(70, 10, 19, max_s=80), batch(130, 20, 29), batch(200, 30, 39)]
+def lag_of(made: Relations, *columns: str) -> list[tuple[Any, ...]]:
+    return made.rows("lag", *(columns or LAG), by="group_id, minute")
+
+
+def seen(seconds: float, end: int, **columns: Any) -> dict[str, Any]:
+    """The log was seen to end there then."""
+    return stretch(seconds, end, end - 1, **{"first_at": None, **columns})
+
+
+def start(seconds: float, first: int) -> dict[str, Any]:
+    """The log was seen to begin there then."""
+    return stretch(seconds, first, first - 1, last_at=None)
+
+
+def test_steps_without_commits_carry_the_offset_forward_to_the_as_of(tmp_path: Path) -> None:
+    topic = [stretch(0, 0, 9), stretch(70, 10, 20, last_s=80), stretch(130, 21, 29),
+             stretch(200, 30, 39)]  # fmt: skip
     history = History().commit(20, "a", 10).commit(150, "a", 12).commit(170, "a", 15)
 
-    table = lag(frame(history.rows), frame(batches, BATCHES), NOW)
+    made = Relations(tmp_path, history.rows, topic, as_of=200)
 
-    assert shape(table.schema) == shape(LAG)
-    assert told(
-        table, "minute", "as_of", "committed_offset", "end_offset", "lag_records", "unread_at",
-        "lag_s", order_by="minute",
-    ) == [
-        (0, 60, 10, 10, 0, None, 0),
-        (60, 120, 10, 20, 10, 70, 50),
-        (120, 180, 15, 30, 15, 70, 110),
-        (180, 200, 15, 40, 25, 70, 130),  # the history ends at 200
+    assert lag_of(made, "minute", "step_s", "committed_offset", "committed_at", "end_offset",
+                  "unread_at", *LAG) == [
+        (0, 60, 10, 20, 10, None, 60, 0, 0, 0),
+        (60, 60, 10, 20, 21, 70, 120, 11, 50, 0),
+        (120, 60, 15, 170, 30, 75, 180, 15, 105, 5),  # in the midst of a batch
+        (180, 60, 15, 170, 40, 75, 200, 25, 125, 5),  # the as-of
     ]  # fmt: skip
 
 
-def test_a_tombstone_ends_a_groups_lag_and_groups_are_apart(frame: Frame) -> None:
-    batches = [batch(0, 0, 99), batch(200, 100, 199)]
+def test_a_tombstone_ends_a_groups_lag_and_groups_are_apart(tmp_path: Path) -> None:
+    topic = [stretch(0, 0, 99), stretch(200, 100, 199)]
     history = History().commit(10, "a", 50).commit(15, "b", 70).forget(130, "a")
     history.commit(5, "a", 3, partition=1).commit(5, "a", 3, topic="gone")
 
-    table = lag(frame(history.rows), frame(batches, BATCHES), NOW)
+    made = Relations(tmp_path, history.rows, topic, as_of=201)
 
-    known = table.where("lag_records is not null")
-    assert sorted(told(known, "group_id", "minute", "lag_records", order_by="minute")) == [
+    found = lag_of(made, "group_id", "minute", "lag_records", "lag_s")
+    assert [row[:3] for row in found if row[2] is not None] == [
         ("a", 0, 50), ("a", 60, 50), ("b", 0, 30), ("b", 60, 30), ("b", 120, 30), ("b", 180, 130),
     ]  # fmt: skip
-    assert table.where("lag_records is null and lag_s is null").count() == 8
+    assert [row[3] for row in found if row[2] is None] == [None] * 8
 
 
-def test_a_long_silence_is_filled_for_a_bounded_time(frame: Frame) -> None:
-    history = History().commit(10, "a", 50).commit(70, "a", 60).commit(60_000, "b", 7)
+def test_seconds_are_interpolated_in_the_batch_that_holds_the_offset(tmp_path: Path) -> None:
+    """An offset in the midst of a batch of 1,000 seconds; the same in a topic of short ones."""
+    history = History().commit(1090, "a", 500)
+    whole = Relations(tmp_path, history.rows, [stretch(0, 0, 1000, last_s=1000)], as_of=1100)
+    (tmp_path / "short").mkdir()
+    short = [stretch(each, each, each) for each in range(1001)]
+    exact = Relations(tmp_path / "short", history.rows, short, as_of=1100)
 
-    table = lag(frame(history.rows), None, NOW, minutes=3)
-
-    assert told(table.where("group_id = 'a'"), "minute", "committed_offset", "lag_s",
-                order_by="minute") == [
-        (59_880, 60, None), (59_940, 60, None), (60_000, 60, None),
-    ]  # fmt: skip
+    assert lag_of(whole)[-1] == (1100, 501, 600, 500)
+    assert lag_of(exact)[-1] == (1100, 501, 600, 0)
 
 
-def test_nothing_after_now_counts(frame: Frame) -> None:
-    batches = [batch(0, 0, 9), batch(9e9, 10, 10)]
-    history = History().commit(10, "a", 4).commit(400, "a", 9)
+def test_a_past_window_is_judged_as_of_its_end(tmp_path: Path) -> None:
+    """What was written later is not there yet; nor is what is dated later a false date."""
+    topic = [stretch(30, 0, 9), stretch(100, 10, 19), stretch(5000, 20, 29)]
+    history = History().commit(40, "a", 4)
 
-    table = lag(frame(history.rows), frame(batches, BATCHES), at(70))
+    made = Relations(tmp_path, history.rows, topic, as_of=120, read=9000)
 
-    assert told(table, "as_of", "committed_offset", "lag_s", order_by="minute") == [
-        (60, 4, 60),
-        (70, 4, 70),
+    assert lag_of(made) == [(60, 6, 30, 0), (120, 16, 90, 0)]
+
+
+def test_rows_are_those_of_the_window_and_of_a_day_without_one(tmp_path: Path) -> None:
+    history = History().commit(10, "a", 50).commit(70, "a", 60)
+    day = Relations(tmp_path, history.rows, as_of=200_000)
+    (tmp_path / "window").mkdir()
+    asked = Relations(tmp_path / "window", history.rows, since=86_000, as_of=86_170)
+
+    assert len(lag_of(day)) == 1441
+    assert lag_of(day)[0][0] == 113_640
+    assert lag_of(asked, "minute", "as_of", "committed_offset", "lag_records") == [
+        (85_980, 86_040, 60, None),
+        (86_040, 86_100, 60, None),
+        (86_100, 86_160, 60, None),
+        (86_160, 86_170, 60, None),
     ]
 
 
-def test_who_catches_up_and_who_never_will(frame: Frame) -> None:
+def test_a_long_window_of_many_has_longer_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lag, "MOST_ROWS", 100)
+    history = History().commit(10, "a", 1).commit(500, "a", 50).commit(8_000, "b", 7)
+
+    made = Relations(tmp_path, history.rows, [stretch(9_000, 0, 99)], since=0, as_of=9_000)
+
+    found = lag_of(made, "group_id", "minute", "step_s", "as_of", "committed_offset")
+    assert found[:3] == [
+        ("a", 0, 300, 300, 1), ("a", 300, 300, 600, 50), ("a", 600, 300, 900, 50),
+    ]  # fmt: skip
+    assert found[-1] == ("b", 8_700, 300, 9_000, 7)
+    assert made.rows("catch_up", "observed_s", by="group_id")[0] == (600,), "minutes all the same"
+
+
+@pytest.mark.parametrize("ahead_s", [3_600, 1e9])
+def test_records_dated_in_the_future_are_lag(tmp_path: Path, ahead_s: float) -> None:
+    """The last that was written: between the record before it and the reading."""
+    topic = [stretch(0, 0, 9), stretch(100, 10, 19), stretch(ahead_s, 20, 24)]
+    history = History().commit(30, "a", 20)
+
+    made = Relations(tmp_path, history.rows, topic, as_of=300)
+
+    assert lag_of(made)[-1] == (300, 5, 100, 100)
+    assert made.rows("catch_up", "verdict", by="group_id") == [("stopped",)]
+
+
+def test_a_record_arrives_no_later_than_those_behind_it(tmp_path: Path) -> None:
+    topic = [stretch(0, 0, 9), stretch(3_000, 10, 19), stretch(110, 20, 24), stretch(130, 25, 29)]
+    history = History().commit(30, "a", 10)
+
+    made = Relations(tmp_path, history.rows, topic, as_of=4_000)
+
+    found = lag_of(made, "as_of", "end_offset", *LAG[1:])
+    assert found[:3] == [(60, 20, 10, 5, 55), (120, 25, 15, 65, 55), (180, 30, 20, 125, 55)]
+
+
+def test_a_copy_of_old_records_does_not_age_what_is_before_it(tmp_path: Path) -> None:
+    """A producer that writes dates of last year makes nobody a year late."""
+    topic = [stretch(each, each, each) for each in range(0, 100)]
+    topic += [stretch(each - YEAR, each, each) for each in range(100, 110)]
+    topic += [stretch(each, each, each) for each in range(110, 130)]
+    history = History().commit(10, "a", 90)
+
+    made = Relations(tmp_path, history.rows, topic, as_of=130)
+
+    assert lag_of(made, "as_of", "end_offset", *LAG[1:]) == [
+        (60, 90, 0, 0, 0), (120, 121, 31, 30, 0), (130, 130, 40, 40, 0),
+    ]  # fmt: skip
+
+
+def test_who_is_at_an_old_copy_has_its_arrival_as_its_age(tmp_path: Path) -> None:
+    topic = [stretch(0, 0, 9), stretch(60, 10, 19), stretch(-YEAR, 20, 29), stretch(80, 30, 39),
+             stretch(90, 40, 49)]  # fmt: skip
+    history = History().commit(65, "a", 20)
+
+    made = Relations(tmp_path, history.rows, topic, as_of=100)
+
+    assert lag_of(made) == [(100, 30, 30, 10)]
+
+
+def test_a_clock_a_little_ahead_of_the_brokers_is_taken_as_right(tmp_path: Path) -> None:
+    made = Relations(
+        tmp_path,
+        History().commit(30, "a", 9).rows,
+        [stretch(0, 0, 9), stretch(102, 10, 19), seen(100, 20)],
+        as_of=100,
+    )
+
+    assert lag_of(made)[-1] == (100, 11, 100, 0)
+    assert made.rows("arrivals", "base_offset", "seen", "doubt_ms", by="base_offset, seen") == [
+        (0, False, 0), (10, False, 2000), (20, True, 0),
+    ]  # fmt: skip
+
+
+def test_ends_that_were_seen_bound_false_dates(tmp_path: Path) -> None:
+    topic = [seen(50, 10), stretch(YEAR, 10, 19), seen(70, 20), stretch(2 * YEAR, 20, 29)]
+    history = History().commit(40, "a", 10)
+
+    made = Relations(tmp_path, history.rows, topic, as_of=400)
+
+    found = lag_of(made, "as_of", "end_offset", *LAG[1:])
+    assert found[0] == (60, 20, 10, 0, 10)
+    assert found[-1] == (400, 30, 20, 340, 10)
+
+
+def test_records_without_dates_count_and_have_no_age(tmp_path: Path) -> None:
+    topic = [stretch(0, 0, 9, first_at=None, last_at=None)]
+
+    made = Relations(tmp_path, History().commit(5, "a", 4).rows, topic, as_of=60)
+
+    assert lag_of(made) == [(60, 6, None, None)]
+
+
+def test_an_empty_topic_has_no_lag(tmp_path: Path) -> None:
+    made = Relations(tmp_path, History().commit(5, "a", 0).rows, [seen(50, 0)], as_of=60)
+
+    assert lag_of(made) == [(60, 0, 0, 0)]
+
+
+def test_an_offset_above_the_end_is_negative_lag(tmp_path: Path) -> None:
+    history = History().commit(5, "a", 10_010).commit(5, "far", 2**63 - 1)
+
+    made = Relations(tmp_path, history.rows, [stretch(0, 0, 9)], as_of=60)
+
+    assert lag_of(made)[0] == (60, -10_000, None, None)
+    assert made.rows("catch_up", "verdict", "never", by="group_id")[0] == ("out of range", False)
+
+
+def test_a_group_that_reads_faster_than_dates_go_is_not_above_the_end(tmp_path: Path) -> None:
+    """Two times that a broker told are far apart: what lies between is not known so well."""
+    topic = [stretch(0, 0, 1000, last_s=100)]
+
+    made = Relations(tmp_path, History().commit(50, "a", 900).rows, topic, as_of=100)
+
+    assert lag_of(made) == [(60, 0, 0, 60), (100, 101, 10, 90)]
+
+
+def test_records_that_are_gone_are_lost_not_lag(tmp_path: Path) -> None:
+    history = History().commit(10, "a", 5).commit(10, "b", 30)
+    topic = [stretch(0, 20, 49), start(100, 20)]
+
+    made = Relations(tmp_path, history.rows, topic, as_of=120)
+
+    assert lag_of(made, "group_id", "as_of", "lag_records", "lost_records") == [
+        ("a", 60, 45, None),  # where the log began then is not known
+        ("a", 120, 30, 15),
+        ("b", 60, 20, 0),
+        ("b", 120, 20, 0),
+    ]
+
+
+def test_who_catches_up_and_who_never_will(tmp_path: Path) -> None:
     """Each group in a partition of its own, to which 10 records a second are written."""
     groups = {"done": 10, "gains": 15, "level": 10, "loses": 4, "stopped": 0}
-    history, batches = History(), []
+    history, topic = History(), []
     for partition, (group, pace) in enumerate(groups.items()):
-        behind = 0 if group == "done" else 2000
-        for minute in range(6):
-            end = 5000 + 600 * minute
-            batches.append(batch(60 * minute + 59, end - 600, end - 1, partition=partition))
+        behind = 0 if group == "done" else 9000
+        for minute in range(13):
+            end = 9000 + 600 * minute
+            topic.append(stretch(60 * minute + 59, end - 600, end - 1, partition=partition))
             if pace or not minute:
-                history.commit(60 * minute + 59.5, group, 5000 - behind + 60 * pace * minute,
+                history.commit(60 * minute + 59.5, group, 9000 - behind + 60 * pace * minute,
                                partition=partition)  # fmt: skip
-    history.commit(359.5, "new", 5, partition=0)
+    history.commit(779.5, "new", 5, partition=0)
 
-    table = catch_up(lag(frame(history.rows), frame(batches, BATCHES), at(360)), minutes=4)
+    made = Relations(tmp_path, history.rows, topic, as_of=780)
 
-    assert shape(table.schema) == shape(CATCH_UP)
-    assert told(
-        table, "group_id", "verdict", "never", "catch_up_s", "lag_records", "grown_records",
-        "observed_s", order_by="group_id",
+    assert made.rows(
+        "catch_up", "group_id", "verdict", "never", "catch_up_s", "lag_records", "grown_records",
+        "observed_s", by="group_id",
     ) == [
-        ("done", "caught up", False, 0, 0, 0, 239.5),
-        ("gains", "catching up", False, pytest.approx(500 / 5, rel=0.01), 500, -1200, 239.5),
-        ("level", "level", False, None, 2000, 0, 239.5),
-        ("loses", "falling behind", True, None, 3800, 1440, 239.5),
-        ("new", "not known", False, None, 7995, 0, 0),
-        ("stopped", "stopped", True, None, 5000, 2400, 239.5),
+        ("done", "caught up", False, 0, 0, 0, 600),
+        ("gains", "catching up", False, 5400 / 5, 5400, -3000, 600),
+        ("level", "level", False, None, 9000, 0, 600),
+        ("loses", "falling behind", True, None, 13_320, 3600, 600),
+        ("new", "not known", False, None, 16_195, 0, 0),
+        ("stopped", "stopped", True, None, 16_200, 6000, 600),
     ]  # fmt: skip

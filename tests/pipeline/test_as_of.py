@@ -1,0 +1,52 @@
+"""The time that answers hold for: what is asked, else the end of what was selected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.engines.duck import DuckEngine
+from pipeline.errors import PipelineError
+from pipeline.run.as_of import Span, end_of_history, params_of
+from tests.pipeline.history import History
+from tests.pipeline.relations import feed, ms, stretch
+
+pytestmark = pytest.mark.pipeline
+
+
+@pytest.mark.parametrize(
+    ("span", "as_of"),
+    [
+        (Span(), 500),
+        (Span(until_ms=ms(300)), 300),
+        (Span(until_ms=ms(900)), 500),
+        (Span(until_ms=ms(300), as_of_ms=ms(700)), 700),
+        (Span(since_ms=ms(100), as_of_ms=ms(200)), 200),
+    ],
+)
+def test_the_end_of_what_was_selected_is_the_as_of_unless_one_is_asked(
+    span: Span, as_of: float
+) -> None:
+    params = params_of(span, ms(500))
+
+    assert (params.as_of_ms, params.since_ms) == (ms(as_of), span.since_ms)
+    assert params.written_by_ms == ms(500), "what is dated later is dated falsely"
+
+
+def test_a_window_that_is_empty_is_refused() -> None:
+    with pytest.raises(PipelineError, match="--since 2026-01-01T00:05:00Z is not before --until"):
+        Span(since_ms=ms(300), until_ms=ms(300))
+    with pytest.raises(PipelineError, match="where the history ends: ask for an earlier time"):
+        params_of(Span(since_ms=ms(600)), ms(500))
+
+
+def test_a_history_ends_with_the_last_that_happened_and_not_after_now(tmp_path: Path) -> None:
+    engine = DuckEngine(str(tmp_path))
+    ends = []
+    for stretches in [[], [stretch(70, 0, 9), stretch(9e9, 10, 19)], [stretch(30, 0, 9)]]:
+        feed(engine, History().commit(50, "a", 1).rows, stretches)
+        ends.append(end_of_history(engine, ms(100)))
+    feed(engine, [], [])
+
+    assert [*ends, end_of_history(engine, ms(100))] == [ms(50), ms(70), ms(50), ms(100)]
