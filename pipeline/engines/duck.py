@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from pipeline import clock
 from pipeline.engines.dialect import Dialect, DuckDialect
-from pipeline.engines.engine import Part, cast
+from pipeline.engines.engine import Part, cast, moved_by
 from pipeline.engines.staging import stage
 
 MEMORY: Final = "2GB"
@@ -32,6 +32,8 @@ class DuckEngine:
     def __init__(self, scratch: str, processes: int = 1) -> None:
         """``processes`` read parts; one is this process."""
         self.dialect: Dialect = DuckDialect()
+        self.moved_bytes = 0
+        """See Engine."""
         self._scratch = scratch
         self._processes = processes
         self._db = duckdb.connect(os.path.join(scratch, "session.duckdb"))
@@ -55,7 +57,9 @@ class DuckEngine:
         """See Engine."""
         if self._processes > 1 and len(parts) > 1:
             folder = os.path.join(self._scratch, f"{name}-{clock.fresh_id()}")
-            self.open(name, stage(parts, schema, folder, self._processes), schema)
+            staged = stage(parts, schema, folder, self._processes)
+            self.moved_bytes += staged.moved_bytes
+            self.open(name, staged.files, schema)
             return
         rows = (batch for part in parts for batch in part.read())
         reader = pa.RecordBatchReader.from_batches(schema, rows)
@@ -63,6 +67,7 @@ class DuckEngine:
         self._db.register("_reading", reader)
         self._db.execute(f"CREATE TABLE {name} AS SELECT * FROM _reading")
         self._db.unregister("_reading")
+        self.moved_bytes += sum(map(moved_by, parts))
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
         """See Engine."""

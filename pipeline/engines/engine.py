@@ -19,7 +19,10 @@ class Part(Protocol):
     """
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Its rows. PipelineError where they can't be read at all."""
+        """Its rows. PipelineError where they can't be read at all.
+
+        A part that reads over the wire has `moved_bytes` afterwards; see `moved_by`.
+        """
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,12 @@ class Rows:
         yield from self.table.to_batches()
 
 
+def moved_by(part: Part) -> int:
+    """The bytes that reading a part moved over the wire; 0 for files."""
+    moved: int = getattr(part, "moved_bytes", 0)
+    return moved
+
+
 class Engine(Protocol):
     """DuckDB or Spark. All names are lower case; a relation that is defined again is replaced."""
 
@@ -43,6 +52,10 @@ class Engine(Protocol):
     @property
     def name(self) -> str:
         """With its version, as a summary has it: ``DuckDB 2.0.0``."""
+
+    @property
+    def moved_bytes(self) -> int:
+        """What reading parts has moved over the wire until now, in whatever process."""
 
     def begin(self, what: str) -> None:
         """Say what comes next, where the engine shows it."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark import StorageLevel
+from pyspark import Accumulator, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.engines.dialect import Dialect, SparkDialect
-from pipeline.engines.engine import Part, cast
+from pipeline.engines.engine import Part, cast, moved_by
 
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
 """Columns that no dictionary makes smaller; to make one and give it up costs time."""
@@ -24,6 +25,7 @@ class SparkEngine:
     def __init__(self, spark: SparkSession) -> None:
         self.dialect: Dialect = SparkDialect()
         self.spark = spark
+        self._moved_bytes = spark.sparkContext.accumulator(0)
         self._kept: list[DataFrame] = []
         self._names: set[str] = set()
         spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")  # as DuckDB has them
@@ -32,6 +34,12 @@ class SparkEngine:
     def name(self) -> str:
         """See Engine."""
         return f"Spark {self.spark.version}"
+
+    @property
+    def moved_bytes(self) -> int:
+        """See Engine. Complete for relations that a query has read."""
+        moved: int = self._moved_bytes.value
+        return moved
 
     def begin(self, what: str) -> None:
         """On Spark's own page."""
@@ -42,7 +50,8 @@ class SparkEngine:
         context = self.spark.sparkContext
         todo = context.parallelize([(pickle.dumps(part),) for part in parts], max(len(parts), 1))
         rows = self.spark.createDataFrame(todo, "part binary")
-        self._define(name, rows.mapInArrow(_read_parts, from_arrow_schema(schema)), keep=True)
+        read = partial(_read_parts, self._moved_bytes)
+        self._define(name, rows.mapInArrow(read, from_arrow_schema(schema)), keep=True)
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
         """See Engine."""
@@ -97,7 +106,11 @@ class SparkEngine:
         self._names.add(name)
 
 
-def _read_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read_parts(
+    moved_bytes: Accumulator[int], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for pickled in batch.column(0).to_pylist():
-            yield from pickle.loads(pickled).read()
+            part: Part = pickle.loads(pickled)
+            yield from part.read()
+            moved_bytes.add(moved_by(part))

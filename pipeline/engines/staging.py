@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline import clock
-from pipeline.engines.engine import Part
+from pipeline.engines.engine import Part, moved_by
 
 ROW_GROUP_BYTES: Final = 32 << 20
 """Rows wait in memory until there are so many bytes of them, in each process."""
 
 
-def stage(parts: Sequence[Part], schema: pa.Schema, folder: str, processes: int) -> list[str]:
-    """Write each part's rows into a file of a new folder, so many parts at once; the files.
+class Staged(NamedTuple):
+    """What parts were written into, and what that moved over the wire."""
 
-    Parts without rows have none. PipelineError where a part can't be read at all.
+    files: list[str]
+    moved_bytes: int
+
+
+class Written(NamedTuple):
+    """What one part had, and what reading it moved over the wire."""
+
+    rows: int
+    moved_bytes: int
+
+
+def stage(parts: Sequence[Part], schema: pa.Schema, folder: str, processes: int) -> Staged:
+    """Write each part's rows into a file of a new folder, so many parts at once.
+
+    Parts without rows have no file. PipelineError where a part can't be read at all.
     """
     os.makedirs(folder)
     files = [os.path.join(folder, f"part-{number:05d}.parquet") for number in range(len(parts))]
@@ -29,15 +43,18 @@ def stage(parts: Sequence[Part], schema: pa.Schema, folder: str, processes: int)
             for part, file in zip(parts, files, strict=True)
         ]
         try:
-            rows = [each.result() for each in done]
+            written = [each.result() for each in done]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return [file for file, count in zip(files, rows, strict=True) if count]
+    return Staged(
+        [file for file, each in zip(files, written, strict=True) if each.rows],
+        sum(each.moved_bytes for each in written),
+    )
 
 
-def write_part(part: Part, schema: pa.Schema, file: str) -> int:
-    """Write one part's rows into a file; how many."""
+def write_part(part: Part, schema: pa.Schema, file: str) -> Written:
+    """Write one part's rows into a file."""
     count = waiting = 0
     rows: list[pa.RecordBatch] = []
     with pq.ParquetWriter(file, schema, compression="lz4") as writer:
@@ -49,7 +66,7 @@ def write_part(part: Part, schema: pa.Schema, file: str) -> int:
                 _write(writer, rows)
                 rows, waiting = [], 0
         _write(writer, rows)
-    return count
+    return Written(count, moved_by(part))
 
 
 def _write(writer: pq.ParquetWriter, rows: Sequence[pa.RecordBatch]) -> None:

@@ -22,7 +22,8 @@ from pipeline.model.params import Params
 from pipeline.model.tables import QUARANTINE
 from pipeline.run.catalog import RELATIONS, TABLES, Job, Relation, Table
 from pipeline.run.selection import WRITTEN, Selection
-from pipeline.sources.source import Source
+from pipeline.sources.source import Source, TimesAsked
+from pipeline.sql.offsets import held_at
 from pipeline.storage.store import GROWING, Store
 
 QUARANTINED: Final = "quarantine"
@@ -124,7 +125,7 @@ def run_job(
         history.count.total(),
         history.count[DAMAGED],
         history.count[UNKNOWN],
-        source.moved_bytes(),
+        source.moved_bytes() + engine.moved_bytes,
     )
 
 
@@ -195,8 +196,21 @@ class _History:
             return
         parts = None
         if self._options.with_topics:
-            parts = source.stretch_parts(self._topics(source.topics() or ()))
+            parts = source.stretch_parts(self._asked(self._topics(source.topics() or ())))
         engine.read("stretches", parts or [], STRETCHES)
+
+    def _asked(self, topics: set[str]) -> TimesAsked:
+        """The times of these topics that a source which has to ask for each is asked for."""
+        since_ms, as_of_ms = self.params.since_ms, self.params.as_of_ms
+        ends = [as_of_ms] if since_ms is None else [since_ms, as_of_ms]
+        offsets: dict[tuple[str, int], set[int]] = {}
+        for end_ms in ends:
+            for batch in self._engine.arrow(held_at(end_ms)):
+                for topic, partition, offset in zip(*batch.to_pydict().values(), strict=True):
+                    if topic in topics:
+                        offsets.setdefault((topic, partition), set()).add(offset)
+        ordered = {key: sorted(found) for key, found in offsets.items()}
+        return TimesAsked(topics, as_of_ms, since_ms, ordered, self._engine.moved_bytes)
 
     def _topics(self, there: Collection[str]) -> set[str]:
         """Of the topics that are there those that are wanted."""
@@ -258,6 +272,7 @@ class _Maker:
             return
         self._there.add(name)
         if name == "stretches":
+            self._need("offset_changes")
             self._history.need_stretches()
             return
         made: Relation | Table = RELATIONS[name] if name in RELATIONS else TABLES[name]

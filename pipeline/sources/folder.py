@@ -21,6 +21,7 @@ from pipeline.sources.segment_files import (
     topic_names,
 )
 from pipeline.sources.segment_rows import OffsetRows, StretchRows, read_segment
+from pipeline.sources.source import TimesAsked
 
 PART_BYTES: Final = 8 << 20
 """Neighbouring segments share a part up to so many bytes: a part costs more than a few of them."""
@@ -83,14 +84,14 @@ class FolderSource:
     def event_files(self) -> None:
         """They are segments."""
 
-    def stretch_parts(self, topics: Collection[str]) -> Sequence[Part] | None:
+    def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
         """See Source."""
         if not self.topics():
             return None
         segments = [
             each
             for topic, number in sorted(self._folders)
-            if topic in topics
+            if topic in asked.topics
             for each in self._segments(topic, number)
         ]
         return [StretchSegments(part) for part in in_parts(segments)]

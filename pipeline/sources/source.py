@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pipeline.engines.engine import Part
+
+
+@dataclass(frozen=True)
+class TimesAsked:
+    """Of which records of topics a run needs to know when they were written.
+
+    A source that has all of them at hand gives all of these topics; one that must ask gives the
+    window by the minute, and the records at these offsets as exactly as it can.
+    """
+
+    topics: Collection[str]
+    as_of_ms: int
+    since_ms: int | None = None
+    """Where the window begins that ends with ``as_of_ms``; None where none was asked."""
+    offsets: Mapping[tuple[str, int], Sequence[int]] = field(default_factory=dict)
+    """What groups hold at the ends of the window, by topic and partition."""
+    moved_bytes: int = 0
+    """What reading the history took over the wire: as much may be asked again."""
 
 
 class Source(Protocol):
@@ -30,8 +49,8 @@ class Source(Protocol):
     def event_files(self) -> Sequence[str] | None:
         """The Parquet files of EVENTS, or folders of them laid out by a column."""
 
-    def stretch_parts(self, topics: Collection[str]) -> Sequence[Part] | None:
-        """STRETCHES of these topics; one that is not there any more has none."""
+    def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
+        """STRETCHES of the topics asked; one that is not there any more has none."""
 
     def stretch_files(self) -> Sequence[str] | None:
         """The Parquet files of STRETCHES."""
@@ -48,4 +67,7 @@ class Source(Protocol):
         """
 
     def moved_bytes(self) -> int:
-        """What came over the wire until now for what was asked; 0 for files."""
+        """What its own questions moved over the wire until now; 0 for files.
+
+        What reading parts moved is the engine's to count.
+        """

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 import pyarrow.dataset as ds
 
+from pipeline.sources.source import TimesAsked
 from pipeline.storage.store import Store
 
 EVENTS = "events"
@@ -29,7 +30,7 @@ class TablesSource:
         """See Source."""
         return [self._store.path(EVENTS)]
 
-    def stretch_parts(self, topics: Collection[str]) -> None:
+    def stretch_parts(self, asked: TimesAsked) -> None:
         """They are files."""
 
     def stretch_files(self) -> Sequence[str] | None:

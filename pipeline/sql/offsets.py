@@ -81,6 +81,19 @@ def offset_changes(d: Dialect, p: Params) -> str:
     """
 
 
+def held_at(at_ms: int) -> str:
+    """`offset_changes` to each topic, partition and offset that a group held at a time."""
+    return f"""
+    SELECT DISTINCT topic, partition, committed_offset FROM (
+        SELECT topic, partition, committed_offset, kind,
+            row_number() OVER (PARTITION BY {KEY} ORDER BY effect_offset DESC, log_offset DESC)
+                AS place
+        FROM offset_changes WHERE coalesce("at" <= timestamp_millis({at_ms}), true)
+    ) AS ordered
+    WHERE place = 1 AND kind = '{COMMIT}'
+    """
+
+
 def commits(d: Dialect, p: Params) -> str:
     """COMMITS: each commit that held, with the one before it of its group and partition."""
     return f"""

@@ -11,6 +11,7 @@ import pyarrow.dataset
 
 from pipeline.engines.engine import Part
 from pipeline.model.events import COMMIT, EVENTS, STRETCHES
+from pipeline.sources.source import TimesAsked
 from tests.pipeline.conftest import at
 from tests.pipeline.relations import rows_of
 
@@ -35,11 +36,13 @@ class GivenSource:
     def event_files(self) -> None:
         """They are rows."""
 
-    def stretch_parts(self, topics: Collection[str]) -> Sequence[Part] | None:
-        self.asked += [f"stretches of {topic}" for topic in sorted(topics)]
+    def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
+        self.asked += [f"stretches of {topic}" for topic in sorted(asked.topics)]
         if self.stretches is None:
             return None
-        return [rows_of(STRETCHES, [each for each in self.stretches if each["topic"] in topics])]
+        return [
+            rows_of(STRETCHES, [each for each in self.stretches if each["topic"] in asked.topics])
+        ]
 
     def stretch_files(self) -> None:
         """They are rows."""

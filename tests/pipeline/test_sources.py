@@ -14,6 +14,7 @@ from pipeline.model.events import EVENTS, STRETCHES
 from pipeline.sources.folder import PART_BYTES, in_parts
 from pipeline.sources.open import open_source
 from pipeline.sources.segment_files import Segment
+from pipeline.sources.source import TimesAsked
 from tests.pipeline.small_logs import NOON, batch_of, commit, small_history, write_segment
 
 
@@ -27,7 +28,7 @@ def test_a_folder_is_read_in_parts_that_other_processes_can_be_given(tmp_path: P
     source = open_source(str(small_history(tmp_path)))
 
     events = read(source.event_parts(None), EVENTS)
-    stretches = read(source.stretch_parts({"orders", "gone"}), STRETCHES)
+    stretches = read(source.stretch_parts(TimesAsked({"orders", "gone"}, NOON)), STRETCHES)
 
     assert events["committed_offset"].to_pylist() == [10, 40]
     assert stretches["topic"].to_pylist() == ["orders"]

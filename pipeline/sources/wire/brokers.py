@@ -115,6 +115,8 @@ class Brokers:
             return self._connect(address)
         except NoAnswer:
             return None
+        except ClientError as error:
+            raise sentence(error) from error
 
     def drop(self, address: Address) -> None:
         """Close the connection to a broker that failed; the next look makes another."""

@@ -7,7 +7,7 @@ some are under way at once on each connection.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from client.connection import Connection, Sent, Value
@@ -52,45 +52,116 @@ class Found(NamedTuple):
 def list_offsets(
     brokers: Brokers, asks: Sequence[Ask], isolation: int = READ_UNCOMMITTED
 ) -> list[Found]:
-    """The answer to each ask. Unreachable for a partition that nobody serves in time."""
-    found: dict[int, Found] = {}
-    patience = Patience(brokers.reach.timeout_s)
-    todo = list(range(len(asks)))
-    while todo:
-        requests, later = _requests(brokers, asks, todo)
-        for connection, waiting in requests.items():
-            try:
-                for index, code, answer in _answers(connection, waiting, asks, isolation):
-                    if code == errors.NONE:
-                        found[index] = answer
-                        patience.renew()
-                    elif code in MOVED:
-                        later = True
-                    else:
-                        raise refusal(asks[index][0], code)
-            except ClientError as error:
-                brokers.drop((connection.host, connection.port))
-                if patience.is_over or not isinstance(error, NoAnswer):
-                    raise sentence(error) from error
-                later = True
-        todo = [index for index in todo if index not in found]
-        if later and todo:
-            _look_again(brokers, [asks[index][0] for index in todo], patience)
-    return [found[index] for index in range(len(asks))]
+    """The answer to each ask. Unreachable, PipelineError for a partition that nobody tells of."""
+    listing = _Listing(brokers, asks, isolation)
+    while listing.todo:
+        listing.round()
+        for index in listing.todo:
+            if index in listing.refused:
+                raise refusal(asks[index][0], listing.refused[index])
+        listing.look_again()
+    return [listing.found[index] for index in range(len(asks))]
+
+
+def list_known(brokers: Brokers, asks: Sequence[Ask]) -> list[Found | None]:
+    """The answer to each ask; None of a partition that is gone, refused or without a leader.
+
+    Messages of magic 0 have no times, so None stands for those too. Unreachable where no broker
+    answers at all.
+    """
+    listing = _Listing(brokers, asks, READ_UNCOMMITTED)
+    while listing.todo:
+        listing.round()
+        listing.give_up(listing.refused)
+        if listing.patience.is_over:
+            break
+        listing.look_again()
+        led = brokers.view.leaders
+        listing.give_up(
+            [i for i in listing.todo if led.get(asks[i][0], -1) not in brokers.view.brokers]
+        )
+    return [listing.found.get(index) for index in range(len(asks))]
+
+
+class _Listing:
+    """Asks on their way to answers, however leaders move."""
+
+    def __init__(self, brokers: Brokers, asks: Sequence[Ask], isolation: int) -> None:
+        self._brokers = brokers
+        self._asks = asks
+        self._isolation = isolation
+        self.patience = Patience(brokers.reach.timeout_s)
+        self.todo = list(range(len(asks)))
+        self.found: dict[int, Found] = {}
+        self.refused: dict[int, int] = {}
+        """Error codes that no other broker would mend."""
+
+    def round(self) -> None:
+        """Ask every leader what is still to be asked."""
+        queues = _requests(self._brokers, self._asks, self.todo)
+        under_way: dict[Connection, deque[tuple[Sent, Sequence[int]]]] = {
+            connection: deque() for connection in queues
+        }
+        while under_way:
+            for connection in list(under_way):
+                queue, sent = queues[connection], under_way[connection]
+                try:
+                    while queue and len(sent) < UNDER_WAY:
+                        request = _request(self._asks, queue[0], self._isolation)
+                        sent.append((connection.send("ListOffsets", request), queue.popleft()))
+                    if sent:
+                        self._take(connection.receive(sent[0][0]), sent.popleft()[1])
+                except ClientError as error:
+                    self._brokers.drop((connection.host, connection.port))
+                    if self.patience.is_over or not isinstance(error, NoAnswer):
+                        raise sentence(error) from error
+                    queue.clear()
+                    sent.clear()
+                if not queue and not sent:
+                    del under_way[connection]
+        self.todo = [index for index in self.todo if index not in self.found]
+
+    def _take(self, answer: Value, asked: Sequence[int]) -> None:
+        places = {self._asks[index][0]: index for index in asked}
+        for topic in answer["topics"]:
+            for entry in topic["partitions"]:
+                index = places[topic["name"], entry["partition_index"]]
+                code = entry["error_code"]
+                if code == errors.NONE:
+                    self.found[index] = Found(entry["offset"], entry["timestamp"])
+                    self.patience.renew()
+                elif code not in MOVED:
+                    self.refused[index] = code
+
+    def give_up(self, indices: Collection[int]) -> None:
+        """Ask for these no more."""
+        self.todo = [index for index in self.todo if index not in indices]
+
+    def look_again(self) -> None:
+        """Wait a moment and see who leads what now; Unreachable when it has taken too long."""
+        if not self.todo:
+            return
+        if self.patience.is_over:
+            left = [self._asks[index][0] for index in self.todo]
+            raise Unreachable(described(self._brokers.view, left, self._brokers.reach.timeout_s))
+        clock.sleep(RETRY_S)
+        try:
+            self._brokers.look(None)
+        except Unreachable:
+            if self.patience.is_over:
+                raise
 
 
 def _requests(
     brokers: Brokers, asks: Sequence[Ask], todo: Sequence[int]
-) -> tuple[dict[Connection, list[list[int]]], bool]:
-    """What to ask of each leader, no partition twice in one request; whether one has no leader."""
+) -> dict[Connection, deque[list[int]]]:
+    """What to ask of each leader, no partition twice in one request."""
     by_leader: dict[Connection, list[list[int]]] = {}
     turns: dict[Partition, int] = {}
-    leaderless = False
     for index in todo:
         partition = asks[index][0]
         leader = brokers.leader(partition)
         if leader is None:
-            leaderless = True
             continue
         turn = turns[partition] = turns.get(partition, -1) + 1
         rounds = by_leader.setdefault(leader, [])
@@ -98,34 +169,13 @@ def _requests(
             rounds.append([])
         rounds[turn].append(index)
     return {
-        leader: [
+        leader: deque(
             each[start : start + PARTITIONS_AT_ONCE]
             for each in rounds
             for start in range(0, len(each), PARTITIONS_AT_ONCE)
-        ]
+        )
         for leader, rounds in by_leader.items()
-    }, leaderless
-
-
-def _answers(
-    connection: Connection, requests: Sequence[Sequence[int]], asks: Sequence[Ask], isolation: int
-) -> list[tuple[int, int, Found]]:
-    """Index of the ask, error code and answer, of what one broker was asked."""
-    under_way: deque[tuple[Sent, Sequence[int]]] = deque()
-    found = []
-    for indices in [*requests, None]:
-        while under_way and (indices is None or len(under_way) == UNDER_WAY):
-            sent, asked = under_way.popleft()
-            places = {asks[index][0]: index for index in asked}
-            for topic in connection.receive(sent)["topics"]:
-                for entry in topic["partitions"]:
-                    index = places[topic["name"], entry["partition_index"]]
-                    answer = Found(entry["offset"], entry["timestamp"])
-                    found.append((index, entry["error_code"], answer))
-        if indices is not None:
-            request = _request(asks, indices, isolation)
-            under_way.append((connection.send("ListOffsets", request), indices))
-    return found
+    }
 
 
 def _request(asks: Sequence[Ask], indices: Sequence[int], isolation: int) -> Value:
@@ -138,14 +188,3 @@ def _request(asks: Sequence[Ask], indices: Sequence[int], isolation: int) -> Val
         "isolation_level": isolation,
         "topics": [{"name": topic, "partitions": some} for topic, some in entries],
     }
-
-
-def _look_again(brokers: Brokers, partitions: Sequence[Partition], patience: Patience) -> None:
-    if patience.is_over:
-        raise Unreachable(described(brokers.view, partitions, brokers.reach.timeout_s))
-    clock.sleep(RETRY_S)
-    try:
-        brokers.look(None)
-    except Unreachable:
-        if patience.is_over:
-            raise

@@ -6,12 +6,14 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from pipeline import clock
-from pipeline.engines.engine import Part
+from pipeline.engines.engine import Part, Rows
 from pipeline.errors import PipelineError
 from pipeline.sources.segment_files import OFFSETS_TOPIC
+from pipeline.sources.source import TimesAsked
 from pipeline.sources.wire.brokers import Brokers, Reach
 from pipeline.sources.wire.listing import EARLIEST, LATEST, list_offsets
 from pipeline.sources.wire.log import LogPart
+from pipeline.sources.wire.times import ask_times
 
 PART_RECORDS: Final = 500_000
 """Partitions of the log share a part up to so many offsets."""
@@ -32,7 +34,7 @@ class BrokerSource:
             self._brokers.close()
             raise PipelineError(f"{where} has no {OFFSETS_TOPIC}: no group has committed there yet")
         logs = [(OFFSETS_TOPIC, number) for number in self.log_partitions]
-        self._end_ms = round(clock.now().timestamp() * 1000)
+        self._end_ms = clock.now_ms()
         ends = list_offsets(self._brokers, [(log, LATEST) for log in logs])
         starts = list_offsets(self._brokers, [(log, EARLIEST) for log in logs])
         self.offsets = {
@@ -40,7 +42,6 @@ class BrokerSource:
             for number, start, end in zip(self.log_partitions, starts, ends, strict=True)
         }
         """The first offset of each partition of the log, and the one behind its last."""
-        self._parts: list[LogPart] = []
 
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part]:
         """See Source."""
@@ -62,15 +63,14 @@ class BrokerSource:
             parts[-1].append((number, start, end))
             room -= end - start
         names = self._brokers.view.topic_ids
-        made = [LogPart(self.reach, tuple(part), names) for part in parts]
-        self._parts += made
-        return made
+        return [LogPart(self.reach, tuple(part), names) for part in parts]
 
     def event_files(self) -> None:
         """They come over the wire."""
 
-    def stretch_parts(self, topics: Collection[str]) -> None:
-        """See Source."""
+    def stretch_parts(self, asked: TimesAsked) -> Sequence[Part]:
+        """See Source. What groups committed to is asked for; no record of a topic is read."""
+        return [Rows(ask_times(self._brokers, asked, clock.now_ms))]
 
     def stretch_files(self) -> None:
         """They come over the wire."""
@@ -88,5 +88,5 @@ class BrokerSource:
         return self._end_ms
 
     def moved_bytes(self) -> int:
-        """See Source; of parts that were read in this process."""
-        return self._brokers.moved_bytes + sum(part.moved_bytes for part in self._parts)
+        """See Source."""
+        return self._brokers.moved_bytes

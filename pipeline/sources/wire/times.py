@@ -1,0 +1,248 @@
+"""When records of topics were written, asked of their brokers by time and never read.
+
+ListOffsets tells of the first record at or after a time its offset and its own time, exactly. What
+lies between two such points is a stretch. The window that is judged is asked by the minute,
+coarsely first, and not where nothing was written; the offsets that groups hold are closed in from
+both sides until the records around them are `CLOSE_MS` apart. Both stop at a bound of bytes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from pipeline.model.events import STRETCHES
+from pipeline.sources.log_times import time_or_none
+from pipeline.sources.source import TimesAsked
+from pipeline.sources.wire.brokers import Brokers, Partition
+from pipeline.sources.wire.listing import EARLIEST, LATEST, Found, list_known
+
+CLOSE_MS: Final = 20
+"""How far two records may be apart for the time between them to be told well enough."""
+GRID_MS: Final = 60_000
+GRID_MAX: Final = 1440
+"""Times of the window at most: a day by the minute, more days more coarsely."""
+BEFORE_MAX: Final = 240
+"""Times of what was before the window."""
+A_DAY_MS: Final = 86_400_000
+LEAST_BYTES: Final = 1 << 20
+"""What may be asked however short the history is."""
+ASKS_AT_ONCE: Final = 2_000
+ROUNDS: Final = 80
+"""Twice what halves the longest span that there can be; a log out of order may need them all."""
+
+
+class Point(NamedTuple):
+    """All records before ``offset`` are older than ``asked_ms``; it has been written at ``at_ms``.
+
+    Where no record is as new, ``offset`` is the log's end and ``at_ms`` is None.
+    """
+
+    asked_ms: int
+    offset: int
+    at_ms: int | None
+
+
+@dataclass
+class Topic:
+    """What is known of one partition of a topic."""
+
+    partition: Partition
+    start: int
+    end: int
+    points: list[Point] = field(default_factory=list)
+    """By the time that was asked, and so by their offsets."""
+
+    def add(self, asked_ms: int, found: Found) -> None:
+        """What the broker answered for a time."""
+        if 0 <= found.offset < self.end:
+            point = Point(asked_ms, found.offset, found.time_ms)
+        else:
+            point = Point(asked_ms, self.end, None)
+        place = bisect_left(self.points, asked_ms, key=lambda each: each.asked_ms)
+        before, behind = self.points[:place][-1:], self.points[place : place + 1]
+        # a log that is cut, or grows, while it is asked may say what does not fit: it is left out
+        if all(each.offset <= point.offset for each in before) and all(
+            each.offset >= point.offset and each.asked_ms > asked_ms for each in behind
+        ):
+            self.points.insert(place, point)
+
+    def around(self, offset: int) -> tuple[Point, Point] | None:
+        """The last point at or before an offset, and the first behind it."""
+        place = bisect_right(self.points, offset, key=lambda each: each.offset)
+        if not 0 < place < len(self.points):
+            return None
+        return self.points[place - 1], self.points[place]
+
+    def went_on(self, first_ms: int, last_ms: int) -> bool:
+        """Whether more than one record was written between two times that were asked."""
+        first, last = (
+            bisect_left(self.points, ms, key=lambda each: each.asked_ms)
+            for ms in (first_ms, last_ms)
+        )
+        return last < len(self.points) and self.points[last].offset - self.points[first].offset > 1
+
+    def stretches(self) -> Iterator[dict[str, Any]]:
+        """Rows of STRETCHES between the points."""
+        first: dict[int, Point] = {}
+        for point in self.points:
+            first.setdefault(point.offset, point)
+        edges = list(first.values())
+        for lower, upper in pairwise(edges):
+            if lower.at_ms is not None and lower.offset < self.end:
+                yield from self._between(lower, upper)
+        if edges and edges[-1].at_ms is not None:  # dated in the future: nothing tells what follows
+            future = edges[-1]
+            yield self._row(future.offset, future.offset, future.at_ms, future.at_ms)
+            if future.offset + 1 < self.end:
+                yield self._row(future.offset + 1, self.end - 1, None, None)
+
+    def _between(self, lower: Point, upper: Point) -> Iterator[dict[str, Any]]:
+        """From one point to before the next, whose records are older than it was asked for."""
+        assert lower.at_ms is not None
+        last_ms = max(lower.at_ms, upper.asked_ms - 1)
+        if upper.offset - lower.offset == 1:
+            last_ms = lower.at_ms
+        yield self._row(lower.offset, upper.offset - 1, lower.at_ms, last_ms)
+
+    def ending(self, at_ms: int) -> dict[str, Any]:
+        """The row that says where the log ended at a time."""
+        return self._row(self.end, self.end - 1, None, at_ms)
+
+    def _row(
+        self, base: int, last: int, first_ms: int | None, last_ms: int | None
+    ) -> dict[str, Any]:
+        topic, number = self.partition
+        return {
+            "topic": topic,
+            "partition": number,
+            "base_offset": base,
+            "last_offset": last,
+            "first_at": None if first_ms is None else time_or_none(first_ms),
+            "last_at": None if last_ms is None else time_or_none(last_ms),
+            "size_bytes": None,
+        }
+
+
+def ask_times(brokers: Brokers, asked: TimesAsked, now_ms: Callable[[], int]) -> pa.Table:
+    """STRETCHES of what was asked for. Unreachable where no broker answers."""
+    return _Asking(brokers, asked, now_ms).stretches()
+
+
+class _Asking:
+    """The rounds of questions of one run."""
+
+    def __init__(self, brokers: Brokers, asked: TimesAsked, now_ms: Callable[[], int]) -> None:
+        self._brokers = brokers
+        self._asked = asked
+        self._now_ms = now_ms
+        self._stop_at = brokers.moved_bytes + max(LEAST_BYTES, asked.moved_bytes)
+
+    def stretches(self) -> pa.Table:
+        """Ask, and say what is known then."""
+        asked_at_ms = self._now_ms()
+        topics = self._bounded()
+        as_of_ms = self._asked.as_of_ms
+        since_ms = self._asked.since_ms
+        if since_ms is None:
+            since_ms = as_of_ms - A_DAY_MS
+        edges = sorted({0, since_ms, as_of_ms + 1, max(asked_at_ms, as_of_ms) + 1})
+        self._ask([(topic, ms) for topic in topics for ms in edges])
+        self._close_in(topics)
+        self._fill(topics, since_ms, as_of_ms + 1, GRID_MAX)
+        began_ms = [each.points[0].at_ms for each in topics if each.points]
+        known_ms = [ms for ms in began_ms if ms is not None and ms < since_ms]
+        if known_ms:
+            self._fill(topics, min(known_ms), since_ms, BEFORE_MAX)
+        rows = [row for topic in topics for row in [*topic.stretches(), topic.ending(asked_at_ms)]]
+        return pa.Table.from_pylist(rows, STRETCHES)
+
+    @property
+    def _is_spent(self) -> bool:
+        return self._brokers.moved_bytes >= self._stop_at
+
+    def _bounded(self) -> list[Topic]:
+        """The partitions that groups committed to and that tell where they begin and end."""
+        wanted = sorted(key for key in self._asked.offsets if key[0] in self._asked.topics)
+        starts = list_known(self._brokers, [(each, EARLIEST) for each in wanted])
+        ends = list_known(self._brokers, [(each, LATEST) for each in wanted])
+        return [
+            Topic(partition, start.offset, end.offset)
+            for partition, start, end in zip(wanted, starts, ends, strict=True)
+            if start is not None and end is not None
+        ]
+
+    def _ask(self, asks: Sequence[tuple[Topic, int]]) -> None:
+        for begin in range(0, len(asks), ASKS_AT_ONCE):
+            if self._is_spent:
+                return
+            some = asks[begin : begin + ASKS_AT_ONCE]
+            found = list_known(self._brokers, [(topic.partition, ms) for topic, ms in some])
+            for (topic, ms), answer in zip(some, found, strict=True):
+                if answer is not None:
+                    topic.add(ms, answer)
+
+    def _close_in(self, topics: Sequence[Topic]) -> None:
+        """Ask between the points around each offset that is held, until they are close."""
+        held = [
+            (topic, offset)
+            for topic in topics
+            for offset in self._asked.offsets[topic.partition]
+            if topic.start <= offset < topic.end
+        ]
+        for turn in range(ROUNDS):
+            if not held or self._is_spent:
+                return
+            asks = [
+                (topic, offset, ms)
+                for topic, offset in held
+                if (ms := _next_ms(topic, offset, halve=turn % 2 == 1)) is not None
+            ]
+            self._ask(_distinct(asks))
+            held = [(topic, offset) for topic, offset, _ in asks]
+
+    def _fill(self, topics: Sequence[Topic], first_ms: int, last_ms: int, times: int) -> None:
+        """Ask a span's times from coarse to fine, where the log went on between two."""
+        step = max(GRID_MS, -(-(last_ms - first_ms) // times // GRID_MS) * GRID_MS)
+        grid = [first_ms, *range((first_ms // step + 1) * step, last_ms, step), last_ms]
+        spans = [(topic, 0, len(grid) - 1) for topic in topics]
+        while spans and not self._is_spent:
+            halves = [
+                (topic, first, (first + last) // 2, last)
+                for topic, first, last in spans
+                if last - first > 1 and topic.went_on(grid[first], grid[last])
+            ]
+            self._ask([(topic, grid[middle]) for topic, _, middle, _ in halves])
+            spans = [
+                span
+                for topic, first, middle, last in halves
+                for span in ((topic, first, middle), (topic, middle, last))
+            ]
+
+
+def _distinct(asks: Sequence[tuple[Topic, int, int]]) -> list[tuple[Topic, int]]:
+    found = {(topic.partition, ms): (topic, ms) for topic, _, ms in asks}
+    return list(found.values())
+
+
+def _next_ms(topic: Topic, offset: int, *, halve: bool) -> int | None:
+    """The time to ask so as to come closer to a record; None where it is close enough.
+
+    By turns in the middle, and where it would be if records came evenly.
+    """
+    around = topic.around(offset)
+    if around is None:
+        return None
+    lower, upper = around
+    if lower.at_ms is None or lower.offset == offset:
+        return None
+    span = upper.asked_ms - lower.at_ms
+    if span <= CLOSE_MS:
+        return None
+    part = 0.5 if halve else (offset - lower.offset) / (upper.offset - lower.offset)
+    return min(max(lower.at_ms + round(span * part), lower.at_ms + 1), upper.asked_ms - 1)

@@ -1,0 +1,120 @@
+"""When records were written, asked of the broker under test by time: exact, and never fetched."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from pipeline.engines.duck import DuckEngine
+from pipeline.model.events import STRETCHES
+from pipeline.run.catalog import JOBS
+from pipeline.run.jobs import run_job
+from pipeline.sources.open import open_source
+from pipeline.sources.source import TimesAsked
+from pipeline.sources.wire.times import CLOSE_MS, LEAST_BYTES
+from pipeline.storage.store import Store
+from tests.brokers import Broker
+from tests.interop.cluster import Cluster
+
+TOPIC, UNREAD = "wire-times", "wire-unread"
+RECORDS = 6_000
+EVERY_MS = 97
+"""From record to record, of each partition."""
+HELD = (0, 1, 618, 2_999, 3_000, 5_998, 5_999)
+BEGAN_MS = time.time_ns() // 1_000_000 - RECORDS * EVERY_MS - 5_000
+
+
+def time_of(offset: int) -> int:
+    """Evenly, but for a rest of a minute in the middle."""
+    return BEGAN_MS + EVERY_MS * offset + (0 if offset < RECORDS // 2 else 4_000)
+
+
+@pytest.fixture(scope="module")
+def topics(broker: Broker) -> None:
+    """Long batches: plain in one partition, compressed in the other; and a topic nobody reads."""
+    cluster = Cluster(broker.bootstrap)
+    cluster.create_topic(TOPIC, 2)
+    cluster.create_topic(UNREAD, 1)
+    for partition, codec in enumerate(("none", "zstd")):
+        producer = Producer(
+            {
+                "bootstrap.servers": broker.bootstrap,
+                "compression.type": codec,
+                "linger.ms": 500,
+                "batch.num.messages": 2000,
+            }
+        )
+        for offset in range(RECORDS):
+            producer.produce(TOPIC, bytes(100), partition=partition, timestamp=time_of(offset))
+        for _ in range(3_000):
+            producer.produce(UNREAD, bytes(1_000))
+        assert producer.flush(60) == 0
+    for number, offset in enumerate(HELD):
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": f"times-{number}"})
+        places = [TopicPartition(TOPIC, partition, offset) for partition in range(2)]
+        consumer.commit(offsets=places, asynchronous=False)
+        consumer.close()
+
+
+@pytest.mark.usefixtures("topics")
+def test_what_lies_between_two_points_is_a_stretch_and_held_offsets_are_told_closely(
+    broker: Broker,
+) -> None:
+    source = open_source(broker.bootstrap)
+    before = source.moved_bytes()
+    now_ms = time.time_ns() // 1_000_000
+    offsets = {(TOPIC, partition): HELD for partition in range(2)}
+
+    parts = source.stretch_parts(TimesAsked([TOPIC], now_ms, None, offsets))
+
+    rows: list[dict[str, Any]] = [
+        row
+        for part in parts or ()
+        for batch in part.read()
+        for row in pa.Table.from_batches([batch], STRETCHES).to_pylist()
+    ]
+    for partition in range(2):
+        own = [row for row in rows if row["partition"] == partition]
+        assert [row["base_offset"] for row in own] == [0, *(r["last_offset"] + 1 for r in own[:-1])]
+        *stretches, ending = own
+        assert (ending["base_offset"], ending["first_at"]) == (RECORDS, None)
+        for row in stretches:
+            assert ms_of(row["first_at"]) == time_of(row["base_offset"])
+            assert ms_of(row["last_at"]) >= time_of(row["last_offset"])
+        for held in HELD:
+            [row] = [r for r in stretches if r["base_offset"] <= held <= r["last_offset"]]
+            close = ms_of(row["last_at"]) - ms_of(row["first_at"]) <= CLOSE_MS
+            assert close or row["base_offset"] == held, "its own time, or as good"
+        minutes = RECORDS * EVERY_MS // 60_000
+        assert minutes <= len(stretches) <= 3 * minutes + 20 * len(HELD)
+    assert source.moved_bytes() - before < 200_000
+
+
+def ms_of(at: Any) -> int:
+    return round(at.timestamp() * 1000)
+
+
+@pytest.mark.usefixtures("topics")
+def test_a_job_moves_no_more_than_twice_the_offsets_topic(broker: Broker, tmp_path: Path) -> None:
+    """Whatever the topics hold, which nobody reads."""
+    source = open_source(broker.bootstrap)
+    log_bytes = sum(file.stat().st_size for file in broker.data.glob("__consumer_offsets-*/*.log"))
+    engine = DuckEngine(str(tmp_path))
+
+    summary = run_job(engine, JOBS["commits"], source, Store(str(tmp_path / "out")))
+
+    assert summary.events >= 2 * len(HELD)
+    assert 0 < summary.moved_bytes <= 2 * log_bytes + LEAST_BYTES + 200_000
+    assert summary.moved_bytes < 2_000_000 < 2 * 3_000 * 1_000
+    made = pyarrow.dataset.dataset(str(tmp_path / "out" / "commits"), partitioning="hive")
+    rows = made.to_table(filter=pyarrow.dataset.field("topic") == TOPIC).to_pylist()
+    assert len(rows) == 2 * len(HELD)
+    for row in rows:
+        off_ms = abs(ms_of(row["record_at"]) - time_of(row["committed_offset"]))
+        assert off_ms <= 1000 * row["record_at_precision_s"] <= EVERY_MS
