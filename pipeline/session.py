@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipeline.archive import make_archive
+from pipeline.package import make_archive
 from pipeline.errors import PipelineError
 from pipeline.sources.segments import KafkaSegments
 

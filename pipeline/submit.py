@@ -3,7 +3,7 @@
     spark-submit --master spark://HOST:7077 --py-files muster.zip muster_submit.py \\
         commits --source /mnt/kafka --out hdfs:///history
 
-`python -m pipeline.archive FOLDER` writes both files. Executors need Python with numpy, pandas and
+`python -m pipeline.package FOLDER` writes both files. Executors need Python with numpy, pandas and
 pyarrow, and lz4 and cramjam where batches are compressed.
 """
 

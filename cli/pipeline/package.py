@@ -13,7 +13,7 @@ from cli.errors import CommandError
 from cli.files import not_written
 from cli.options import Json
 from cli.pipeline.source import check_out
-from pipeline.archive import ARCHIVE, MAIN_FILE, write_package
+from pipeline.package import ARCHIVE, MAIN_FILE, write_package
 
 
 def package(

@@ -1,49 +1,359 @@
-"""What executors get: every source of three rooms, nothing compiled; the same each time."""
+"""The archive that grows: each row once, few files, one writer; killed anywhere, nothing lost."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import subprocess
 import sys
-import zipfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from pipeline.archive import ROOMS, make_archive
+from pipeline.errors import PipelineError
+from pipeline.model.events import DAMAGED, EVENTS, STRETCHES
+from pipeline.storage.archive import FILES_OF_A_DAY, READERS, Archive, due
+from pipeline.storage.lock import Lock
+from pipeline.storage.manifest import MANIFEST, TopicEnds, load
+from tests.pipeline import dying
 
 pytestmark = pytest.mark.pipeline
 
+DAY_MS = 86_400_000
+START_MS = 1_767_225_600_000
+"""2026-01-01 00:00 UTC."""
 CHECKOUT = Path(__file__).parent.parent.parent
 
 
-def test_the_archive_has_all_sources_and_nothing_else(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
-    with zipfile.ZipFile(archive) as opened:
-        names = set(opened.namelist())
-    assert names == {
-        str(path.relative_to(CHECKOUT))
-        for room in ROOMS
-        for path in (CHECKOUT / room).rglob("*.py")
+def commits(partition: int, offsets: Iterable[int], at_ms: int = START_MS) -> pa.RecordBatch:
+    """Commits with these log offsets."""
+    rows = [
+        {"log_partition": partition, "log_offset": offset, "written_at": at_ms * 1000,
+         "kind": "commit", "group_id": "billing", "topic": "orders", "partition": 0,
+         "committed_offset": offset, "metadata": ""}
+        for offset in offsets
+    ]  # fmt: skip
+    return pa.RecordBatch.from_pylist(rows, EVENTS)
+
+
+def damage(partition: int, offset: int, at_ms: int = START_MS) -> pa.RecordBatch:
+    """A row of what could not be read."""
+    row = {
+        "log_partition": partition,
+        "log_offset": offset,
+        "written_at": at_ms * 1000,
+        "kind": DAMAGED,
+        "damage": {"file": "0.log", "position": 7, "reason": "cut"},
     }
-    again = tmp_path / "again"
-    again.mkdir()
-    assert make_archive(again).read_bytes() == archive.read_bytes()
+    return pa.RecordBatch.from_pylist([row], EVENTS)
 
 
-def test_modules_are_imported_from_the_archive(tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "pipeline.archive", str(tmp_path)], cwd=CHECKOUT, check=True
+def stretch(base: int, last: int, at_ms: int = START_MS, topic: str = "orders") -> pa.Table:
+    """What a topic's partition 0 grew by."""
+    row = {"topic": topic, "partition": 0, "base_offset": base, "last_offset": last,
+           "first_at": at_ms * 1000, "last_at": at_ms * 1000}  # fmt: skip
+    return pa.Table.from_pylist([row], STRETCHES)
+
+
+def rows_of(folder: Path, table: str) -> list[dict[str, Any]]:
+    """What the manifest's files have."""
+    manifest = load(folder)
+    assert manifest is not None
+    return [
+        row
+        for file in manifest.files.get(table, ())
+        for row in pq.read_table(folder / file.path, partitioning=None).to_pylist()
+    ]
+
+
+def places(folder: Path) -> list[tuple[int, int]]:
+    """Where in the log the events come from, sorted, each as often as it is there."""
+    return sorted((row["log_partition"], row["log_offset"]) for row in rows_of(folder, "events"))
+
+
+def on_disk(folder: Path) -> set[str]:
+    """The Parquet files of a folder, and what is half-written."""
+    return {
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.name.endswith((".parquet", ".partial"))
+    }
+
+
+def test_rows_are_laid_out_by_day_and_read_again_are_not_added(tmp_path: Path) -> None:
+    with Archive.open(str(tmp_path), "a-cluster") as archive:
+        first = [commits(0, range(5)), commits(1, range(3), START_MS + DAY_MS)]
+        assert archive.append(first, next_offsets={0: 9}, read_until_ms=START_MS).events == 8
+        assert archive.append([commits(1, range(1, 5))]).events == 2
+        assert archive.append([commits(0, [8, 9])]).events == 1
+    manifest = load(tmp_path)
+    assert manifest is not None
+    assert places(tmp_path) == [*((0, n) for n in range(5)), (0, 9), *((1, n) for n in range(5))]
+    assert (manifest.cluster_id, manifest.next_offsets) == ("a-cluster", {0: 10, 1: 5})
+    assert manifest.read_until_ms == START_MS
+    assert {file.folder for file in manifest.files["events"]} == {
+        "events/day=2026-01-01", "events/day=2026-01-02"
+    }  # fmt: skip
+    assert on_disk(tmp_path) == manifest.live()
+
+
+def test_a_row_without_a_time_or_with_one_that_no_calendar_has_is_kept(tmp_path: Path) -> None:
+    odd = commits(0, range(2)).to_pylist()
+    odd[0]["written_at"] = None
+    wild = commits(0, [2]).to_pylist()[0] | {"written_at": None}
+    table = pa.Table.from_pylist([*odd, wild], EVENTS)
+    far = pa.array([None, 1 << 61, -(1 << 61)], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    table = table.set_column(table.schema.get_field_index("written_at"), "written_at", far)
+    with Archive.open(str(tmp_path)) as archive:
+        archive.append(table.to_batches())
+        [file] = archive.files("events")
+    kept = pq.read_table(file, partitioning=None)
+    assert kept.column("log_offset").to_pylist() == [0, 1, 2]
+    assert kept.column("written_at").equals(table.column("written_at"))
+    assert [path.name for path in (tmp_path / "events").iterdir()] == [
+        "day=__HIVE_DEFAULT_PARTITION__"
+    ]
+
+
+def test_damage_is_set_aside_once_and_what_heals_is_taken(tmp_path: Path) -> None:
+    def quarantined() -> list[int]:
+        return sorted(row["log_offset"] for row in rows_of(tmp_path, "quarantine"))
+
+    with Archive.open(str(tmp_path)) as archive:
+        came = archive.append([commits(0, [0]), damage(0, 1), commits(0, [4]), damage(0, 5)])
+        assert (came.events, came.damaged) == (4, 2)
+        assert quarantined() == [1, 5]
+        assert archive.append([commits(0, [4]), damage(0, 5)]).events == 0
+        archive.append([commits(0, [4, 5, 6])])
+    assert quarantined() == [1, 5]
+    assert places(tmp_path) == [(0, n) for n in (0, 1, 4, 5, 5, 6)]
+
+
+def test_a_day_of_polls_stays_few_files_and_ends_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1,000 polls in virtual time: each adds rows, none leaves more than the bound of files."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    read = 0
+    written = 0
+    with Archive.open(str(tmp_path)) as archive:
+        for poll in range(1000):
+            at_ms = START_MS + poll * 86_000
+            before = archive.manifest.live()
+            archive.append(
+                [commits(0, range(read, read + 1 + poll % 3), at_ms)],
+                stretches=stretch(poll, poll, at_ms),
+                read_until_ms=at_ms,
+            )
+            read += 1 + poll % 3
+            manifest = archive.manifest
+            for table in ("events", "stretches"):
+                assert len(manifest.files[table]) <= FILES_OF_A_DAY
+            written += sum(
+                file.rows for file in manifest.files["events"] if file.path not in before
+            )
+        assert written < 6 * read, "a row is written a few times"
+        assert on_disk(tmp_path) == manifest.live()
+        archive.append([commits(0, [read], START_MS + DAY_MS)], read_until_ms=START_MS + DAY_MS + 1)
+        assert len(archive.files("events")) == 2
+        assert len(archive.files("stretches")) == 1
+    assert places(tmp_path) == [(0, n) for n in range(read + 1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "count"),
+    [
+        ([1] * 11, 0),
+        ([1] * 12, 12),
+        ([12] + [1] * 11, 11),
+        ([1000, 900, 800, 700, 600, 500, 400, 300, 200, 100, 50, 1], 2),
+    ],
+)
+def test_the_newest_files_are_joined_until_the_one_before_is_larger(
+    rows: list[int], count: int
+) -> None:
+    assert due(rows) == count
+
+
+def test_very_many_rows_are_added_in_several_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.storage.archive.ROWS_OF_A_COMMIT", 10)
+
+    def batches() -> Iterable[pa.RecordBatch]:
+        for first in range(0, 40, 5):
+            yield commits(0, range(first, first + 5))
+        raise ConnectionError
+
+    with Archive.open(str(tmp_path)) as archive, pytest.raises(ConnectionError):
+        archive.append(batches())
+    assert places(tmp_path) == [(0, n) for n in range(40)]
+    assert on_disk(tmp_path) == archive.manifest.live()
+
+
+def test_what_is_forgotten_goes_with_its_ends(tmp_path: Path) -> None:
+    ends = {name: TopicEnds(None, {0: 5}, START_MS) for name in ("orders", "bills")}
+    with Archive.open(str(tmp_path)) as archive:
+        both = pa.concat_tables([stretch(0, 4), stretch(0, 4, topic="bills")])
+        archive.append([], stretches=both, topics=ends)
+        archive.append([], stretches=stretch(0, 1), forgotten=["orders"])
+    assert sorted((row["topic"], row["last_offset"]) for row in rows_of(tmp_path, "stretches")) == [
+        ("bills", 4), ("orders", 1)
+    ]  # fmt: skip
+    assert set(archive.manifest.topics) == {"bills"}
+    assert on_disk(tmp_path) == archive.manifest.live()
+
+
+def test_files_that_a_reader_reads_stay_until_it_ends(tmp_path: Path) -> None:
+    with Archive.open(str(tmp_path)) as archive:
+        archive.append([commits(0, [0])])
+        archive.append([commits(0, [1])])
+        reader = Lock.shared(tmp_path / READERS)
+        assert reader is not None
+        old = archive.files("events")
+        archive.compact()
+        assert len(archive.files("events")) == 1
+        assert all(file.exists() for file in old)
+        reader.release()
+        archive.append([commits(0, [2])])
+    assert on_disk(tmp_path) == archive.manifest.live()
+
+
+def test_one_process_writes_and_is_named(tmp_path: Path) -> None:
+    named = f"being written by process {os.getpid()} on"
+    with Archive.open(str(tmp_path)), pytest.raises(PipelineError, match=named):
+        Archive.open(str(tmp_path))
+    Archive.open(str(tmp_path)).close()
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
+    holder = (
+        "import sys, os, signal; from pipeline.storage.archive import Archive;"
+        " a = Archive.open(sys.argv[1]); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    asked = "import protocol.records.batch as b, offsets.runs as r; print(b.__file__, r.__file__)"
-    told = subprocess.run(
-        [sys.executable, "-c", asked],
-        env={"PYTHONPATH": str(tmp_path / "muster.zip")},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-    assert all(file.startswith(str(tmp_path / "muster.zip")) for file in told)
-    assert (tmp_path / "muster_submit.py").read_text() == (
-        CHECKOUT / "pipeline" / "submit.py"
-    ).read_text()
+    ended = subprocess.run([sys.executable, "-c", holder, str(tmp_path)], cwd=CHECKOUT, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert "process" in (tmp_path / ".archive.lock").read_text()
+    Archive.open(str(tmp_path)).close()
+
+
+def test_another_clusters_and_a_part_of_a_history_are_refused(tmp_path: Path) -> None:
+    Archive.open(str(tmp_path / "whole"), "one").close()
+    with pytest.raises(PipelineError, match=r"archive of cluster one.*source is cluster other"):
+        Archive.open(str(tmp_path / "whole"), "other")
+    Archive.open(str(tmp_path / "whole"), None).close()
+    Archive.open(str(tmp_path / "part"), "one", part_of="--group billing").close()
+    with pytest.raises(PipelineError, match=r"a part of a history \(--group billing\)"):
+        Archive.open(str(tmp_path / "part"), "one")
+
+
+@pytest.mark.parametrize(
+    ("file", "archived", "said"),
+    [
+        ("events/batch=0/log_partition=3/part-0.parquet", False, "earlier version.*--source .*NEW"),
+        ("events/part-00000.parquet", False, "which no archive wrote"),
+        ("quarantine/part-00000.parquet", False, "which no archive wrote"),
+        ("events/part-00000.parquet", True, "beside its own files"),
+        ("events/batch=7/part-0.parquet", True, "beside its own files"),
+        ("events/day=2026-01-01/archive-000000000001.parquet", False, "which no archive wrote"),
+    ],
+)
+def test_what_no_archive_wrote_is_refused_and_left(
+    tmp_path: Path, file: str, archived: bool, said: str
+) -> None:
+    if archived:
+        Archive.open(str(tmp_path)).close()
+    (tmp_path / file).parent.mkdir(parents=True)
+    pq.write_table(pa.Table.from_batches([commits(0, range(3))]), tmp_path / file)
+    with pytest.raises(PipelineError, match=said):
+        Archive.open(str(tmp_path))
+    assert (tmp_path / file).exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not the manifest of an archive"),
+        ("[]", "not the manifest of an archive"),
+        ('{"version": 1}', "not the manifest of an archive"),
+        ('{"version": 9}', "a later Muster wrote"),
+    ],
+)
+def test_a_manifest_that_is_none_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / MANIFEST).write_text(text)
+    with pytest.raises(PipelineError, match=said):
+        Archive.open(str(tmp_path))
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    with Archive.open(str(tmp_path)) as archive:
+        archive.append([commits(0, [0])])
+        [file] = archive.files("events")
+    file.unlink()
+    with pytest.raises(PipelineError, match=f"{file.name} is gone"):
+        Archive.open(str(tmp_path))
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PipelineError, match="can't be written"):
+        Archive.open(str(tmp_path / "file"))
+
+
+GROWING = """
+import sys
+from pathlib import Path
+from pipeline.storage import archive as store
+from pipeline.storage.archive import Archive
+from tests.pipeline import dying
+from tests.pipeline.test_archive import DAY_MS, START_MS, commits, damage, stretch
+
+store.FILES_OF_A_DAY = 3
+
+
+def grow(folder):
+    with Archive.open(folder, "a-cluster") as archive:
+        while (done := archive.manifest.next_offsets.get(0, 0)) < 5:
+            at_ms = START_MS + (DAY_MS if done >= 4 else 0)
+            batches = [commits(1, [done], at_ms), commits(0, [done], at_ms)]
+            if done == 2:
+                batches.insert(0, damage(2, 2, at_ms))
+            archive.append(
+                batches,
+                stretches=stretch(done, done, at_ms),
+                forgotten=["orders"] if done == 3 else (),
+                read_until_ms=at_ms,
+            )
+
+
+dying.everywhere(grow, sys.argv[1])
+"""
+
+
+def test_killed_at_any_step_it_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
+    """A process of its own is killed (SIGKILL) before each change that it makes to the disk, and
+    begun again each time; what is there at the end is what an uninterrupted run leaves.
+    """
+    subprocess.run([sys.executable, "-c", GROWING, str(tmp_path)], cwd=CHECKOUT, check=True)
+    [whole, *killed] = sorted(tmp_path.iterdir())
+    assert len(killed) > 60, "killed at many places"
+    tables = {table: rows_of(whole, table) for table in ("events", "stretches", "quarantine")}
+    assert len(tables["events"]) == 11
+    assert len(tables["stretches"]) == 2
+    for folder in killed:
+        for table, rows in tables.items():
+            assert sorted(map(json_of, rows_of(folder, table))) == sorted(map(json_of, rows))
+        manifest = load(folder)
+        assert manifest is not None
+        assert on_disk(folder) == manifest.live(), folder
+        assert dying.died(folder) > 0
+
+
+def json_of(row: dict[str, Any]) -> str:
+    """A row as text, to sort and compare it."""
+    return json.dumps(row, default=str, sort_keys=True)

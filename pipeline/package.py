@@ -57,7 +57,7 @@ def write_package(folder: Path) -> tuple[Path, Path]:
 
 def main() -> None:
     """Write what spark-submit needs into a folder; print the paths."""
-    parser = argparse.ArgumentParser(prog="python -m pipeline.archive", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m pipeline.package", description=__doc__)
     parser.add_argument("folder", type=Path)
     print(*write_package(parser.parse_args().folder), sep="\n")
 

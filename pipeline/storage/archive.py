@@ -1,0 +1,350 @@
+"""The archive that grows: the history in a folder, appended to and never written over.
+
+`events/day=.../`, `stretches/day=.../` and `quarantine/` are Parquet; `_archive.json` names the
+files that count, and how far each partition of `__consumer_offsets` has been read. Rows and
+positions change together, by one rename: a process that ends anywhere leaves what was there before
+or what is there after. Files that no manifest names are cleared away by the next writer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.errors import PipelineError
+from pipeline.storage.arrivals import Arrivals
+from pipeline.storage.day_files import (
+    OWN_NAME,
+    PARTIAL_NAME,
+    TABLES,
+    NewFiles,
+    batches_of,
+)
+from pipeline.storage.lock import Lock
+from pipeline.storage.manifest import (
+    MANIFEST,
+    LiveFile,
+    Manifest,
+    TopicEnds,
+    has_manifest,
+    load,
+    save,
+)
+
+ROWS_OF_A_COMMIT: Final = 2_000_000
+FILES_OF_A_DAY: Final = 12
+"""No table has more of one day."""
+LARGE_ROWS: Final = 4_000_000
+"""A file of a day that is over is joined to others up to here."""
+WRITER: Final = ".archive.lock"
+READERS: Final = ".archive.readers"
+_DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True)
+class Appended:
+    """What an append came to."""
+
+    events: int = 0
+    stretches: int = 0
+    damaged: int = 0
+
+
+class Archive:
+    """An archive that this process, and no other, writes; a context manager."""
+
+    def __init__(self, folder: Path, lock: Lock, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._lock = lock
+        self._unneeded: set[str] = set()
+
+    @classmethod
+    def open(cls, where: str, cluster_id: str | None = None, part_of: str | None = None) -> Archive:
+        """Begin an archive in a folder, or go on with the one that is there.
+
+        ``part_of`` begins one of a part of a history, which is never gone on with. PipelineError
+        where another process writes it, it is another cluster's, or the folder has events that no
+        archive wrote.
+        """
+        folder = Path(where)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            check_layout(folder)
+            lock = Lock.alone(folder / WRITER)
+        except OSError as error:
+            raise _not_written(folder, error) from None
+        try:
+            manifest = load(folder)
+            if manifest is None:
+                manifest = Manifest(cluster_id, part_of=part_of)
+                save(folder, manifest)
+            else:
+                manifest = _belonging(folder, manifest, cluster_id, part_of)
+            archive = cls(folder, lock, manifest)
+            archive._clear_left_overs()
+        except BaseException:
+            lock.release()
+            raise
+        return archive
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let other processes write it."""
+        self._lock.release()
+
+    def files(self, table: str) -> list[Path]:
+        """The files of a table."""
+        return [self.folder / file.path for file in self.manifest.files.get(table, ())]
+
+    def append(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        next_offsets: Mapping[int, int] | None = None,
+        stretches: pa.Table | None = None,
+        topics: Mapping[str, TopicEnds] | None = None,
+        forgotten: Sequence[str] = (),
+        log_topic_id: str | None = None,
+        read_until_ms: int | None = None,
+    ) -> Appended:
+        """Add EVENTS that are not here yet, in the order of each partition's log, and STRETCHES.
+
+        ``next_offsets`` says how far the log was read beyond its rows, ``topics`` where topics end
+        now, ``forgotten`` which of them are others than before under the same name: what is here
+        of them goes. All is there together, or nothing; of very many events a part may be.
+        """
+        adding = Arrivals(self.manifest)
+        new = NewFiles(self.folder, self.manifest.next_file)
+        try:
+            for batch in batches:
+                with self._writing():
+                    adding.take(batch, new)
+                    if new.rows >= ROWS_OF_A_COMMIT:
+                        self._commit(new, adding.noted(self.manifest))
+                        new = NewFiles(self.folder, self.manifest.next_file)
+            adding.end(next_offsets or {})
+            with self._writing():
+                if stretches is not None:
+                    new.add("stretches", stretches)
+                manifest = adding.noted(self._without(forgotten, new))
+                manifest = replace(
+                    manifest,
+                    topics={**manifest.topics, **(topics or {})},
+                    log_topic_id=log_topic_id or manifest.log_topic_id,
+                    read_until_ms=_later(manifest.read_until_ms, read_until_ms),
+                )
+                self._compact(self._commit(new, manifest))
+        except BaseException:
+            new.drop()
+            raise
+        rows = stretches.num_rows if stretches is not None else 0
+        return Appended(adding.events, rows, adding.damaged)
+
+    def compact(self) -> None:
+        """Join all files of each table and day."""
+        with self._writing():
+            for folder, files in self._folders().items():
+                if len(files) > 1:
+                    self._join(folder, files)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say which folder can't be written."""
+        try:
+            yield
+        except OSError as error:
+            raise _not_written(self.folder, error) from None
+
+    def _commit(self, new: NewFiles, manifest: Manifest) -> set[str]:
+        """Make files and manifest count; the folders that have new files."""
+        found = new.finish()
+        files = dict(manifest.files)
+        for table, live in found.items():
+            files[table] = (*files.get(table, ()), *live)
+        gone = self.manifest.live()
+        manifest = replace(manifest, files=files, next_file=new.next_number)
+        if manifest != self.manifest:
+            save(self.folder, manifest)
+        self.manifest = manifest
+        self._unneeded |= gone - manifest.live()
+        self._clear()
+        return {file.folder for live in found.values() for file in live}
+
+    def _without(self, topics: Sequence[str], new: NewFiles) -> Manifest:
+        """The manifest without these topics, their stretches left out of the files."""
+        if not topics:
+            return self.manifest
+        kept: list[LiveFile] = []
+        names = pa.array(topics, pa.string())
+        for file in self.manifest.files.get("stretches", ()):
+            path = self.folder / file.path
+            column = pq.read_table(path, columns=["topic"], partitioning=None).column("topic")
+            if not pc.any(pc.is_in(column, names)).as_py():
+                kept.append(file)
+                continue
+            for rows in batches_of(path, TABLES["stretches"]):
+                new.add_to(file.folder, rows.filter(pc.invert(pc.is_in(rows["topic"], names))))
+        return replace(
+            self.manifest,
+            files={**self.manifest.files, "stretches": tuple(kept)},
+            topics={n: t for n, t in self.manifest.topics.items() if n not in topics},
+        )
+
+    def _compact(self, touched: set[str]) -> None:
+        """Keep the files of a day few while it grows, and make them one when it is over."""
+        until_ms = self.manifest.read_until_ms or 0
+        today = f"day={np.datetime64(until_ms // _DAY_MS, 'D')}"
+        for folder, files in self._folders().items():
+            day = folder.rpartition("/")[2]
+            if day[4:5].isdigit() and day < today and folder not in touched:
+                small = [file for file in files if file.rows < LARGE_ROWS]
+                if len(small) > 1:
+                    self._join(folder, small)
+            elif count := due([file.rows for file in files]):
+                self._join(folder, files[-count:])
+
+    def _folders(self) -> dict[str, list[LiveFile]]:
+        found: dict[str, list[LiveFile]] = {}
+        for files in self.manifest.files.values():
+            for file in files:
+                found.setdefault(file.folder, []).append(file)
+        return found
+
+    def _join(self, folder: str, files: Sequence[LiveFile]) -> None:
+        """Make one file of several of one folder."""
+        table = folder.partition("/")[0]
+        new = NewFiles(self.folder, self.manifest.next_file)
+        try:
+            for file in files:
+                for rows in batches_of(self.folder / file.path, TABLES[table]):
+                    new.add_to(folder, rows)
+            left = tuple(file for file in self.manifest.files[table] if file not in files)
+            self._commit(new, replace(self.manifest, files={**self.manifest.files, table: left}))
+        except BaseException:
+            new.drop()
+            raise
+
+    def _clear_left_overs(self) -> None:
+        """Clear away what a killed writer left, and what was kept for readers."""
+        live = self.manifest.live()
+        for table in TABLES:
+            for file in _files_in(self.folder / table):
+                path = str(file.relative_to(self.folder))
+                if PARTIAL_NAME.fullmatch(file.name):
+                    file.unlink()
+                elif OWN_NAME.fullmatch(file.name) and path not in live:
+                    self._unneeded.add(path)
+        (self.folder / f".{MANIFEST}.partial").unlink(missing_ok=True)
+        for path in live:
+            if not (self.folder / path).is_file():
+                raise PipelineError(
+                    f"{self.folder / path} is gone, which {MANIFEST} names: put it back from a"
+                    " copy, or begin in another folder"
+                )
+        self._clear()
+
+    def _clear(self) -> None:
+        """Delete files that do not count, unless somebody reads the archive now."""
+        lock = Lock.nobody_shares(self.folder / READERS)
+        if lock is None:
+            return
+        try:
+            for path in self._unneeded:
+                (self.folder / path).unlink(missing_ok=True)
+            self._unneeded.clear()
+        finally:
+            lock.release()
+
+
+def due(rows: Sequence[int]) -> int:
+    """How many of the newest files of a day to join, by the rows of each; 0 while they are few.
+
+    So many that the one before is larger than what they make: each row is then written a few times
+    in a day of thousands of appends.
+    """
+    if len(rows) < FILES_OF_A_DAY:
+        return 0
+    count = 2
+    joined = rows[-1] + rows[-2]
+    while count < len(rows) and rows[-count - 1] < joined:
+        count += 1
+        joined += rows[-count]
+    return count
+
+
+def check_layout(folder: Path) -> None:
+    """PipelineError where a folder has events, stretches or a quarantine that no archive wrote."""
+    archived = has_manifest(folder)
+    for table in TABLES:
+        for file in _files_in(folder / table):
+            if file.suffix != ".parquet" or file.name.startswith("."):
+                continue
+            if archived and OWN_NAME.fullmatch(file.name):
+                continue
+            raise PipelineError(_not_ours(folder, file, archived))
+
+
+def _not_ours(folder: Path, file: Path, archived: bool) -> str:
+    found = file.relative_to(folder)
+    if archived:
+        return (
+            f"{folder} is an archive, and has {found} beside its own files: move that file away, it"
+            " was never counted"
+        )
+    if re.match(r"events/batch=", str(found)):
+        return (
+            f"{folder} was followed by an earlier version of Muster: take it over by `muster"
+            f" pipeline events --source {folder} --out NEW`, and go on with NEW"
+        )
+    return (
+        f"{folder} has {found}, which no archive wrote: choose another --out; `muster pipeline"
+        f" events --source {folder} --out NEW` makes an archive of its events"
+    )
+
+
+def _belonging(
+    folder: Path, manifest: Manifest, cluster_id: str | None, part_of: str | None
+) -> Manifest:
+    """The manifest of an archive that may be gone on with, its cluster noted."""
+    if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
+        raise PipelineError(
+            f"{folder} is an archive of cluster {manifest.cluster_id}, but the source is cluster"
+            f" {cluster_id}: choose another --out"
+        )
+    for part in (manifest.part_of, part_of):
+        if part is not None:
+            raise PipelineError(
+                f"{folder} is an archive already, and a part of a history ({part}) can't be added"
+                " to, nor joined to another: choose another --out"
+            )
+    return replace(manifest, cluster_id=manifest.cluster_id or cluster_id)
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    with contextlib.suppress(FileNotFoundError):
+        yield from sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    return max((ms for ms in (one, other) if ms is not None), default=None)
+
+
+def _not_written(folder: Path, error: OSError) -> PipelineError:
+    return PipelineError(
+        f"{folder} can't be written ({error.strerror or error}): what was there before is there"
+    )

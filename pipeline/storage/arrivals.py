@@ -1,0 +1,72 @@
+"""Rows of the history on their way into an archive: which of them are new, and what is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.model.events import DAMAGED, EVENTS
+from pipeline.model.tables import QUARANTINE
+from pipeline.storage.day_files import NewFiles, fitted
+from pipeline.storage.manifest import Manifest
+
+
+class Arrivals:
+    """What an append adds, and how far each partition of the log is read with it.
+
+    Damage behind all that could be read may be the end of a file that grows: it is kept once, and
+    what can be read there later is taken.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.next = dict(manifest.next_offsets)
+        self.damaged_at = dict(manifest.damaged_at)
+        self.events = self.damaged = 0
+        self._known = manifest.damaged_at
+
+    def take(self, batch: pa.RecordBatch, new: NewFiles) -> None:
+        """Add the rows of a batch that are not in the archive."""
+        rows = fitted(batch, EVENTS)
+        partitions = rows.column("log_partition").to_numpy()
+        for partition in np.unique(partitions).tolist():
+            here = partitions == partition
+            self._take(partition, rows if here.all() else rows.filter(pa.array(here)), new)
+
+    def end(self, next_offsets: Mapping[int, int]) -> None:
+        """All rows were taken, and the log was read so far."""
+        for partition, offset in next_offsets.items():
+            self.next[partition] = max(self.next.get(partition, 0), offset)
+
+    def noted(self, manifest: Manifest) -> Manifest:
+        """The manifest with how far each partition is read now."""
+        return replace(manifest, next_offsets=dict(self.next), damaged_at=dict(self.damaged_at))
+
+    def _take(self, partition: int, rows: pa.Table, new: NewFiles) -> None:
+        offsets = rows.column("log_offset").to_numpy()
+        damaged = pc.equal(rows["kind"], DAMAGED).to_numpy()
+        fresh = offsets >= self.next.get(partition, 0)
+        fresh &= ~damaged | (offsets > self._known.get(partition, -1))
+        if not fresh.all():
+            rows, offsets, damaged = rows.filter(pa.array(fresh)), offsets[fresh], damaged[fresh]
+        new.add("events", rows)
+        self.events += len(offsets)
+        if damaged.any():
+            new.add("quarantine", _quarantined(rows.filter(pa.array(damaged))))
+            self.damaged += int(damaged.sum())
+            self.damaged_at[partition] = int(offsets[damaged].max())
+        if not damaged.all():
+            self.next[partition] = int(offsets[~damaged].max()) + 1
+
+
+def _quarantined(bad: pa.Table) -> pa.Table:
+    damage = pc.struct_field
+    columns = {
+        "log_partition": bad["log_partition"],
+        "log_offset": bad["log_offset"],
+        **{name: damage(bad["damage"], name) for name in ("file", "position", "reason")},
+    }
+    return pa.Table.from_arrays([columns[name] for name in QUARANTINE.names], schema=QUARANTINE)

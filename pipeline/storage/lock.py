@@ -1,0 +1,88 @@
+"""Locks on a folder: one writer, and readers whose files may not go meanwhile.
+
+The system's own locks on files (flock): one that a process holds ends with the process, however it
+ends, so that no lock is ever stale. The file itself stays; it says whom to look for.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from pathlib import Path
+
+from pipeline import clock
+from pipeline.errors import PipelineError
+
+
+class Lock:
+    """One lock, held until it is released or the process ends."""
+
+    def __init__(self, file: Path, descriptor: int) -> None:
+        self.file = file
+        self._descriptor = descriptor
+
+    @classmethod
+    def alone(cls, file: Path) -> Lock:
+        """Hold a lock that nobody else holds. PipelineError names the process that does."""
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if not isinstance(error, BlockingIOError):
+                raise PipelineError(
+                    f"{file} can't be locked ({error.strerror}): keep the archive on a file system"
+                    " with locks, as a local disk is"
+                ) from None
+            raise PipelineError(
+                f"{file.parent} is being written by {_holder(file)}: wait for its end, or stop it"
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(_ourselves()).encode(), 0)
+        return cls(file, descriptor)
+
+    @classmethod
+    def shared(cls, file: Path) -> Lock | None:
+        """Hold a lock beside others of its kind; None where there is no such file to lock."""
+        try:
+            descriptor = os.open(file, os.O_RDONLY)
+        except OSError:
+            return None
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        return cls(file, descriptor)
+
+    @classmethod
+    def nobody_shares(cls, file: Path) -> Lock | None:
+        """Hold a lock if nobody shares it now; else None."""
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        return cls(file, descriptor)
+
+    def release(self) -> None:
+        """Let others have it; a second call does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _ourselves() -> dict[str, object]:
+    return {
+        "process": os.getpid(),
+        "host": socket.gethostname(),
+        "since": clock.now().isoformat(timespec="seconds"),
+    }
+
+
+def _holder(file: Path) -> str:
+    """Who wrote its name into a lock."""
+    try:
+        found = json.loads(file.read_text())
+        return f"process {found['process']} on {found['host']} since {found['since']}"
+    except (OSError, ValueError, TypeError, KeyError):
+        return "another process"

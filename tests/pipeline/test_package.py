@@ -1,0 +1,49 @@
+"""What executors get: every source of three rooms, nothing compiled; the same each time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pipeline.package import ROOMS, make_archive
+
+pytestmark = pytest.mark.pipeline
+
+CHECKOUT = Path(__file__).parent.parent.parent
+
+
+def test_the_archive_has_all_sources_and_nothing_else(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path)
+    with zipfile.ZipFile(archive) as opened:
+        names = set(opened.namelist())
+    assert names == {
+        str(path.relative_to(CHECKOUT))
+        for room in ROOMS
+        for path in (CHECKOUT / room).rglob("*.py")
+    }
+    again = tmp_path / "again"
+    again.mkdir()
+    assert make_archive(again).read_bytes() == archive.read_bytes()
+
+
+def test_modules_are_imported_from_the_archive(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "pipeline.package", str(tmp_path)], cwd=CHECKOUT, check=True
+    )
+    asked = "import protocol.records.batch as b, offsets.runs as r; print(b.__file__, r.__file__)"
+    told = subprocess.run(
+        [sys.executable, "-c", asked],
+        env={"PYTHONPATH": str(tmp_path / "muster.zip")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert all(file.startswith(str(tmp_path / "muster.zip")) for file in told)
+    assert (tmp_path / "muster_submit.py").read_text() == (
+        CHECKOUT / "pipeline" / "submit.py"
+    ).read_text()
