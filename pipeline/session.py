@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipeline.package import make_archive
 from pipeline.errors import PipelineError
+from pipeline.package import make_archive
 from pipeline.sources.segments import KafkaSegments
 
 SPARK_VERSION = "4.0.0"
