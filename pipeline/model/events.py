@@ -27,6 +27,9 @@ UNKNOWN: Final = "unknown"
 `raw_value`, with its group where the key tells it."""
 DAMAGED: Final = "damaged"
 """Bytes that could not be read; `damage` says where and why. They go to quarantine."""
+TORN: Final = "torn_tail"
+"""A log ends in the midst of a batch, and nothing says that more was there: its broker was killed
+while it wrote, or is writing. `damage` says where."""
 
 TOMBSTONE: Final = "_tombstone"
 """What the kind of a deleted record ends in."""
@@ -61,6 +64,7 @@ KINDS: Final = (
     MARKER,
     UNKNOWN,
     DAMAGED,
+    TORN,
     *[kind + end for kind in RECORD_KINDS.values() for end in ("", TOMBSTONE)],
 )
 COMMITTED: Final = "commit"

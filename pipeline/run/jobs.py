@@ -17,7 +17,7 @@ from typing import Final
 from pipeline import clock
 from pipeline.engines.engine import Engine
 from pipeline.errors import PipelineError
-from pipeline.model.events import COMMIT, DAMAGED, EVENTS, STRETCHES, UNKNOWN
+from pipeline.model.events import COMMIT, DAMAGED, EVENTS, STRETCHES, TORN, UNKNOWN
 from pipeline.model.params import Params
 from pipeline.model.tables import QUARANTINE
 from pipeline.run.catalog import RELATIONS, TABLES, Job, Relation, Table
@@ -79,6 +79,8 @@ class Summary:
     """Records of the history that were selected."""
     damaged: int
     """Stretches that could not be read; they are in the table `quarantine`."""
+    torn: int
+    """Logs that end in the midst of a batch, as a killed broker leaves them; in `quarantine`."""
     unknown: int
     """Records of kinds that are not known; they are kept in the events."""
     moved_bytes: int
@@ -111,7 +113,7 @@ def run_job(
         maker = _Maker(engine, history, store, overwrite, tables)
         made = [maker.make(table, steps) for table in tables]
         steps.begin(QUARANTINED)
-        if history.count[DAMAGED] or store.has(QUARANTINED):
+        if history.count[DAMAGED] or history.count[TORN] or store.has(QUARANTINED):
             store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
     finally:
         engine.close()
@@ -124,6 +126,7 @@ def run_job(
         tuple(made),
         history.count.total(),
         history.count[DAMAGED],
+        history.count[TORN],
         history.count[UNKNOWN],
         source.moved_bytes() + engine.moved_bytes,
     )
@@ -300,7 +303,7 @@ def _readers(tables: Sequence[Table]) -> Counter[str]:
 _QUARANTINE_SQL: Final = f"""
     SELECT log_partition, log_offset, damage.file AS file, damage.position AS "position",
         damage.reason AS reason
-    FROM events WHERE kind = '{DAMAGED}'
+    FROM events WHERE kind IN ('{DAMAGED}', '{TORN}')
 """
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.engines.dialect import Dialect
-from pipeline.model.events import DAMAGED, MARKER, UNKNOWN
+from pipeline.model.events import DAMAGED, MARKER, TORN, UNKNOWN
 from pipeline.names import where_named
 
 WRITTEN = "coalesce(written_at, commit_at)"
@@ -36,7 +36,7 @@ class Selection:
         if self.partitions is not None:
             conditions.append(f"log_partition IN ({', '.join(map(str, self.partitions))})")
         if self.groups is not None:
-            nobody = ", ".join(d.text(kind) for kind in (DAMAGED, UNKNOWN, MARKER))
+            nobody = ", ".join(d.text(kind) for kind in (DAMAGED, TORN, UNKNOWN, MARKER))
             conditions.append(f"(kind IN ({nobody}) OR {where_named(d, self.groups)})")
         for sign, ms in (("<", self.until_ms), ("<=", as_of_ms)):
             if ms is not None:

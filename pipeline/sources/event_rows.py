@@ -159,7 +159,7 @@ class EventRows:
         try:
             self._add(log_offset, written_ms, key, value)
         except Malformed as error:
-            self.add_damage(log_offset, None, None, str(error), written_ms, key, value)
+            self.add_damage(log_offset, None, None, str(error), DAMAGED, written_ms, key, value)
 
     def add_marker(
         self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None
@@ -180,13 +180,14 @@ class EventRows:
         file: str | None,
         position: int | None,
         reason: str,
+        kind: str = DAMAGED,
         written_ms: int = NONE,
         key: bytes | None = None,
         value: bytes | None = None,
     ) -> None:
         """Bytes that could not be read, from ``position`` of ``file``; a single record with key."""
         self._damage.append((len(self), {"file": file, "position": position, "reason": reason}))
-        self._add_raw(DAMAGED, log_offset, written_ms, key, value)
+        self._add_raw(kind, log_offset, written_ms, key, value)
 
     def place_damage(self, first_row: int, file: str, position: int) -> None:
         """Say of what was damaged since ``first_row`` where its batch is."""

@@ -120,12 +120,12 @@ class FolderSource:
 
 
 def in_parts(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
-    """Segments one by one, or neighbours that are no larger together; no empty files."""
+    """Segments one by one, or neighbours that are no larger together; none empty by right."""
     parts: list[list[Segment]] = []
     room = 0
     for segment in segments:
         size = _size_of(segment)
-        if size == 0:
+        if size == 0 and (segment.due is None or segment.due.offset <= segment.base_offset):
             continue
         if not parts or size is None or size > room:
             parts.append([])

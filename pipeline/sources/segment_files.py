@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import PipelineError
+from pipeline.sources.segment_ends import Indexed, LogEnd, cleaned_to, log_end
 from pipeline.sources.segment_reader import Entry, SegmentFile
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -35,6 +36,10 @@ class Segment:
     partition: int
     base_offset: int
     behind: int | None
+    due: LogEnd | None = None
+    """How far its records reach unless compaction has taken the last of them."""
+    cleaned: bool | None = None
+    """Whether compaction may have been there; None where nothing says so."""
 
 
 def local_folder(where: str) -> str:
@@ -101,6 +106,8 @@ def list_folder(folder: str) -> list[str]:
 
 def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
     """The segments of one partition's folder, in order."""
+    end = log_end(topic, partition, folder)  # before the files are listed: a log grows
+    first_dirty = cleaned_to(topic, partition, folder)
     names = list_folder(folder)
     bases = {int(name[:20]): name for name in names if _SEGMENT.fullmatch(name)}
     cleaned = [int(name[:20]) for name in names if name.endswith(LOG + _CLEANED)]
@@ -110,12 +117,20 @@ def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
         base = int(name[:20])
         if cleaned and base >= min(cleaned):
             continue  # its siblings are not whole, so the sources are the log
-        end = _end_of(os.path.join(folder, name), base)
-        bases = {other: file for other, file in bases.items() if not base <= other < end}
+        behind = _end_of(os.path.join(folder, name), base)
+        bases = {other: file for other, file in bases.items() if not base <= other < behind}
         bases[base] = name
     ordered = sorted(bases)
     return [
-        Segment(os.path.join(folder, bases[base]), topic, partition, base, behind)
+        Segment(
+            os.path.join(folder, bases[base]),
+            topic,
+            partition,
+            base,
+            behind,
+            end if behind is None else LogEnd(behind, "the next segment's name"),
+            None if first_dirty is None else base < first_dirty,
+        )
         for base, behind in zip(ordered, [*ordered[1:], None], strict=True)
     ]
 
@@ -168,6 +183,39 @@ def open_segment(segment: Segment) -> int:
         return os.open(segment.file, os.O_RDONLY)
     except FileNotFoundError:
         return os.open(segment.file + DELETED, os.O_RDONLY)
+
+
+def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None) -> str | None:
+    """What is known to be missing behind the entries that ``file`` gave, in a sentence; else None.
+
+    ``indexed`` was read before the file was opened. Compaction may have taken the last records of a
+    segment that has another behind it, so that only its index tells of them.
+    """
+    told = []
+    if indexed is not None and (segment.behind is None or indexed.last_offset < segment.behind):
+        told.append(LogEnd(indexed.last_offset + 1, "the segment's index"))
+    cleaned = segment.cleaned if segment.cleaned is not None else not file.untouched
+    if segment.due is not None and not (cleaned and segment.behind is not None):
+        told.append(segment.due)
+    end = max(told, default=None)
+    if end is None or end.offset <= file.next_offset or not _still_stands(segment, file):
+        return None
+    last = end.offset - 1
+    if last == file.next_offset:
+        return f"The record of offset {last} is missing: {end.by} says that it was there."
+    return f"Offsets {file.next_offset} to {last} are missing: {end.by} says that they were there."
+
+
+def _still_stands(segment: Segment, file: SegmentFile) -> bool:
+    """Whether the open file is what the plan found: not cleaned since, and still the log's last."""
+    try:
+        if not os.path.samestat(os.fstat(file.descriptor), os.stat(segment.file)):
+            return False
+        names = os.listdir(os.path.dirname(segment.file))
+    except OSError:
+        return False
+    bases = [int(name[:20]) for name in names if _SEGMENT.fullmatch(name)]
+    return segment.behind is not None or max(bases) <= segment.base_offset
 
 
 def _end_of(file: str, base: int) -> int:

@@ -2,8 +2,8 @@
 
 What cannot be an entry is given as `Damage`, and reading goes on behind it: at the place that its
 length names when something plausible is there, else at the next entry whose checksum holds, else
-the rest of the file is one damage. Only the tail of a log's last segment may be incomplete without
-being damaged: its broker is writing there, or died there.
+the rest of the file is one damage. The tail of a log's last segment may be the beginning of one
+entry, which is told apart: its broker is writing there, or died there.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ class Damage(NamedTuple):
     position: int
     offset: int
     reason: str
+    rest: bool = False
+    """Nothing behind it in the file can be read."""
+    torn: bool = False
+    """It is the beginning of the last entry of a log's last segment."""
 
 
 class SegmentFile:
@@ -54,28 +58,45 @@ class SegmentFile:
         self.behind = behind
         self.size = os.fstat(descriptor).st_size
         """As it was at the opening; what is written later is not read."""
+        self.next_offset = base_offset
+        """The log offset due behind the entries given."""
+        self.untouched = True
+        """Nothing was missing between them, as in a segment that no cleaner has been at."""
         self._window = b""
         self._window_at = 0
 
     def entries(self) -> Iterator[Entry | Damage]:
         """Entries in order, none checked by its CRC, with the damage between them."""
-        position, expected = 0, self.base_offset
+        position = 0
         while position < self.size:
             try:
-                entry = self._entry(position, expected)
+                entry = self._entry(position, self.next_offset)
             except CorruptRecords as error:
-                found = self._after(position, expected)
+                found = self._after(position, self.next_offset)
                 if found is None:
-                    if self.behind is None and self._incomplete(position):
-                        return
-                    yield Damage(position, expected, f"{error} Nothing behind it can be read.")
+                    yield from self._tail(position, str(error))
                     return
-                yield Damage(position, expected, str(error))
+                yield Damage(position, self.next_offset, str(error))
                 position = found
                 continue
             yield entry
-            expected = max(expected, entry.header.last_offset + 1)
-            position += entry.header.size_bytes
+            header = entry.header
+            if (
+                header.base_offset != self.next_offset
+                or header.record_count != header.last_offset_delta + 1
+            ):
+                self.untouched = False
+            self.next_offset = max(self.next_offset, header.last_offset + 1)
+            position += header.size_bytes
+
+    def _tail(self, position: int, reason: str) -> Iterator[Damage]:
+        """What follows the last entry that could be read."""
+        torn = self.behind is None and self._incomplete(position)
+        if not torn:
+            reason = f"{reason} Nothing behind it can be read."
+        elif self._is_blank(position):
+            return  # set aside for more
+        yield Damage(position, self.next_offset, reason, rest=True, torn=torn)
 
     def _entry(self, position: int, expected: int) -> Entry:
         """The entry at a position; CorruptRecords where none can be."""
@@ -142,10 +163,12 @@ class SegmentFile:
         size = OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
         if size > self.size - position and head[MAGIC_POSITION] < _MAGICS:
             return True
-        for start in range(position, self.size, CHUNK_BYTES):
-            if any(os.pread(self.descriptor, CHUNK_BYTES, start)):
-                return False
-        return True
+        return self._is_blank(position)
+
+    def _is_blank(self, position: int) -> bool:
+        """Whether there are only zeros from there on."""
+        chunks = range(position, self.size, CHUNK_BYTES)
+        return not any(any(os.pread(self.descriptor, CHUNK_BYTES, start)) for start in chunks)
 
     def _bytes(self, position: int, size: int) -> bytes:
         """At most ``size`` bytes of the file, which then lie whole in the window."""

@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.errors import PipelineError
-from pipeline.model.events import SEGMENT_RECORDS, STRETCHES
+from pipeline.model.events import SEGMENT_RECORDS, STRETCHES, TORN
 from pipeline.sources.decode import ALL_OFFSETS, add_entry
 from pipeline.sources.event_rows import ROWS_AT_ONCE, EventRows
 from pipeline.sources.group_records import TopicNames
 from pipeline.sources.log_times import time_or_none, times
-from pipeline.sources.segment_files import Segment, open_segment
+from pipeline.sources.segment_ends import last_indexed
+from pipeline.sources.segment_files import Segment, missing_behind, open_segment
 from pipeline.sources.segment_reader import Damage, Entry, SegmentFile
 from protocol.records.batch import LOG_APPEND_BIT, LOG_APPEND_TIME
 from protocol.records.corrupt import CorruptRecords
@@ -36,7 +37,10 @@ class SegmentRows(Protocol):
         """The rows of a whole entry that has such offsets."""
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """Something of the segment cannot be read."""
+        """Something of the segment cannot be read, or is not there."""
+
+    def torn(self, offset: int, position: int, reason: str) -> None:
+        """The log ends in the midst of a batch, as a broker that was killed leaves it."""
 
     @property
     def waiting(self) -> int:
@@ -69,6 +73,10 @@ class OffsetRows:
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
         """A damaged row."""
         self._rows.add_damage(offset, self._file, position, reason)
+
+    def torn(self, offset: int, position: int, reason: str) -> None:
+        """A row of a kind of its own."""
+        self._rows.add_damage(offset, self._file, position, reason, TORN)
 
     @property
     def waiting(self) -> int:
@@ -121,6 +129,9 @@ class RecordRows:
         """A row with neither key nor value."""
         damage = {"file": self._segment.file, "position": position, "reason": reason}
         self._row(offset, None, None, NO_TIMESTAMP, None, None, damage)
+
+    def torn(self, offset: int, position: int, reason: str) -> None:
+        """Has no row: it never was a record."""
 
     def _row(
         self,
@@ -203,6 +214,9 @@ class StretchRows:
         if position is None:
             raise PipelineError(f"{self._segment.file}, from offset {offset}: {reason}")
 
+    def torn(self, offset: int, position: int, reason: str) -> None:
+        """Has no row."""
+
     @property
     def waiting(self) -> int:
         """How many rows there are."""
@@ -234,7 +248,7 @@ def read_segment(
     segment: Segment, rows: SegmentRows, offsets: Offsets = ALL_OFFSETS
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one segment; what cannot be read of it is rows too, not an error."""
-    first, behind = offsets
+    indexed = last_indexed(segment.file, segment.base_offset)  # before the log, which grows first
     try:
         descriptor = open_segment(segment)
     except OSError as error:
@@ -243,23 +257,43 @@ def read_segment(
         return
     try:
         file = SegmentFile(descriptor, segment.base_offset, segment.behind)
+        tail = None
         for entry in file.entries():
-            if isinstance(entry, Damage):
-                rows.damaged(entry.offset, entry.position, entry.reason)
-            elif entry.header.last_offset < first:
-                continue
-            elif entry.header.base_offset >= behind:
-                if entry.header.record_count != UNKNOWN_COUNT:
+            if isinstance(entry, Entry):
+                if _is_behind(entry, offsets):
                     break
-                rows.add(entry, offsets)  # a wrapper's base offset is that of its last message
+                if entry.header.last_offset >= offsets[0]:
+                    rows.add(entry, offsets)
+            elif entry.rest:
+                tail = entry
             else:
-                rows.add(entry, offsets)
+                rows.damaged(entry.offset, entry.position, entry.reason)
             if rows.full:
                 yield rows.take()
+        else:
+            _add_end(rows, file, tail, missing_behind(segment, file, indexed))
     finally:
         os.close(descriptor)
     if rows.waiting:
         yield rows.take()
+
+
+def _is_behind(entry: Entry, offsets: Offsets) -> bool:
+    """Whether what is wanted ends before it; a wrapper's base offset is of its last message."""
+    header = entry.header
+    return header.base_offset >= offsets[1] and header.record_count != UNKNOWN_COUNT
+
+
+def _add_end(
+    rows: SegmentRows, file: SegmentFile, tail: Damage | None, missing: str | None
+) -> None:
+    """What of the segment's end cannot be read, and what is known to have been there."""
+    position = file.size if tail is None else tail.position
+    said = " ".join(each for each in (tail and tail.reason, missing) if each)
+    if tail is not None and tail.torn and missing is None:
+        rows.torn(file.next_offset, position, f"The log ends in the midst of a batch. {said}")
+    elif said:
+        rows.damaged(file.next_offset, position, said)
 
 
 def _batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:

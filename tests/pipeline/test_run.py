@@ -14,12 +14,14 @@ from pipeline.model.tables import COMMITS, QUARANTINE, TRANSACTIONAL_COMMITS
 from pipeline.run.catalog import JOBS, Job
 from pipeline.run.jobs import Options, Step, Summary, run_job
 from pipeline.run.selection import Selection
+from pipeline.sources.folder import FolderSource
 from pipeline.sources.open import open_source
 from pipeline.sources.source import Source
 from pipeline.storage.store import Store
 from tests.pipeline.conftest import at
 from tests.pipeline.given import GivenSource, committed, table
 from tests.pipeline.relations import stretch
+from tests.pipeline.small_logs import batch_of, commit, write_segment
 
 TWO = Job("two", "two tables", ("commits", "rates"))
 
@@ -83,6 +85,18 @@ def test_a_job_asks_its_source_once_and_only_of_topics_that_groups_committed(
     assert (lost["log_partition"], lost["log_offset"], lost["position"]) == (3, 100, 77)
     names = {path.name for path in (tmp_path / "tables").iterdir()}
     assert names == {"commits", "rates", "quarantine"}
+
+
+def test_a_torn_tail_is_counted_apart_from_damage(run: Any, tmp_path: Path) -> None:
+    whole, half = (batch_of(at, commit("g", "t", [7])) for at in range(2))
+    write_segment(tmp_path / "log", 0, whole, half[:70])
+
+    summary = run(JOBS["commits"], FolderSource(str(tmp_path / "log")))
+
+    assert (summary.damaged, summary.torn) == (0, 1)
+    [torn] = table(tmp_path / "tables", "quarantine", QUARANTINE)
+    assert (torn["log_offset"], torn["position"]) == (1, len(whole))
+    assert torn["reason"].startswith("The log ends in the midst of a batch.")
 
 
 def test_what_is_there_is_refused_before_anything_is_read(

@@ -1,0 +1,175 @@
+"""Logs that are shorter than they were: what was cut, where, and what is missing, is said."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.model.events import DAMAGED, TORN
+from pipeline.sources.folder import FolderSource
+from pipeline.sources.segment_files import segments_of
+from pipeline.sources.segment_rows import OffsetRows, read_segment
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
+from protocol.records.stored import iter_stored
+from tests.pipeline.small_logs import (
+    KAFKA_DIR_NAMES,
+    NOON,
+    batch_of,
+    commit,
+    unpacked,
+    write_segment,
+)
+
+FIRST = "00000000000000000000"
+
+
+def unreadable(data: Path, partition: int | None = None) -> list[tuple[str, int, int, str]]:
+    """Kind, log offset, position and reason of what could not be read."""
+    partitions = None if partition is None else [partition]
+    found: list[dict[str, Any]] = [
+        row
+        for part in FolderSource(str(data)).event_parts(partitions)
+        for batch in part.read()
+        for row in batch.to_pylist()
+        if row["kind"] in (DAMAGED, TORN)
+    ]
+    return [
+        (row["kind"], row["log_offset"], row["damage"]["position"], row["damage"]["reason"])
+        for row in found
+    ]
+
+
+def boundaries(log: Path) -> list[tuple[int, int]]:
+    """(position, next log offset) behind each batch."""
+    data = log.read_bytes()
+    return [(header.end, header.last_offset + 1) for header, _ in iter_stored(data)]
+
+
+@pytest.mark.parametrize("name", KAFKA_DIR_NAMES)
+def test_whole_logs_of_kafka_lack_nothing(name: str, tmp_path: Path) -> None:
+    assert unreadable(unpacked(name, tmp_path)) == []
+
+
+@pytest.mark.parametrize("name", KAFKA_DIR_NAMES)
+@pytest.mark.parametrize("into_a_batch", [0, 20])
+def test_a_log_of_kafka_that_was_cut(name: str, into_a_batch: int, tmp_path: Path) -> None:
+    data = unpacked(name, tmp_path)
+    log = data / "__consumer_offsets-1" / f"{FIRST}.log"
+    ends = boundaries(log)
+    position, due = next(each for each in ends if each[0] > log.stat().st_size // 3)
+    os.truncate(log, position + into_a_batch)
+
+    [(kind, offset, cut_at, reason)] = unreadable(data)
+
+    assert (kind, offset, cut_at) == (DAMAGED, due, position)
+    assert f"Offsets {due} to " in reason
+    assert "are missing" in reason
+    if into_a_batch:
+        assert "A batch claims" in reason
+    if "clean" in name:
+        assert f"{due} to {ends[-1][1] - 1} are missing" in reason
+        assert "replication-offset-checkpoint says" in reason
+
+
+def test_a_copy_of_one_folder_is_measured_by_its_own_files(tmp_path: Path) -> None:
+    data = unpacked("kafka-4.3.1-clean", tmp_path)
+    folder = data / "__consumer_offsets-1"
+    log = folder / f"{FIRST}.log"
+    end = boundaries(log)[-1][1]
+    for file in data.glob("*checkpoint"):
+        file.unlink()
+    os.truncate(log, 8000)
+
+    [(_, _, _, reason)] = unreadable(folder)
+    assert f"to {end - 1} are missing: {end:020d}.snapshot says that they were there" in reason
+
+    (folder / f"{end:020d}.snapshot").unlink()
+    [(_, _, _, reason)] = unreadable(folder)
+    assert "are missing: the segment's index says that they were there" in reason
+
+    (folder / f"{FIRST}.index").unlink()
+    [(kind, _, _, reason)] = unreadable(folder)
+    assert kind == TORN, "nothing says that there was more than a batch"
+    assert "the segment has" in reason
+
+
+def test_an_emptied_log_is_missed(tmp_path: Path) -> None:
+    data = unpacked("kafka-4.3.1-killed", tmp_path)
+    os.truncate(data / "__consumer_offsets-2" / f"{FIRST}.log", 0)
+    [(kind, offset, position, reason)] = unreadable(data)
+    assert (kind, offset, position) == (DAMAGED, 0, 0)
+    assert "Offsets 0 to 250 are missing: replication-offset-checkpoint" in reason
+
+
+def batches(first: int, behind: int) -> list[bytes]:
+    return [batch_of(base, commit("g", "t", range(10))) for base in range(first, behind, 10)]
+
+
+def cleaned(data: Path, offset: int) -> None:
+    (data / "cleaner-offset-checkpoint").write_text(f"0\n1\n__consumer_offsets 0 {offset}\n")
+
+
+def test_a_segment_that_ends_before_the_next_one_begins(tmp_path: Path) -> None:
+    write_segment(tmp_path, 0, *batches(0, 20))
+    write_segment(tmp_path, 40, *batches(40, 50))
+    size = sum(map(len, batches(0, 20)))
+    missing = (
+        DAMAGED, 20, size,
+        "Offsets 20 to 39 are missing: the next segment's name says that they were there.",
+    )  # fmt: skip
+    assert unreadable(tmp_path) == [missing]
+    cleaned(tmp_path, 0)
+    assert unreadable(tmp_path) == [missing], "no cleaner has been there"
+    cleaned(tmp_path, 40)
+    assert unreadable(tmp_path) == [], "compaction takes the last records of a segment too"
+
+
+def test_a_segment_with_gaps_was_cleaned(tmp_path: Path) -> None:
+    value = struct.pack(">hqihq", 3, 9, -1, 0, NOON)
+    left = encode_batch(
+        [Record(3, NOON, b"\0\1\0\1g\0\1t\0\0\0\0", value)], base_offset=0, last_offset=9
+    )
+    write_segment(tmp_path, 0, left)
+    write_segment(tmp_path, 40, *batches(40, 50))
+    assert unreadable(tmp_path) == []
+    (tmp_path / "__consumer_offsets-0" / f"{FIRST}.index").write_bytes(
+        struct.pack(">iiii", 9, 0, 29, 4000) + bytes(800)
+    )
+    [(kind, offset, _, reason)] = unreadable(tmp_path)
+    assert (kind, offset) == (DAMAGED, 10)
+    assert "Offsets 10 to 29 are missing: the segment's index says" in reason
+
+
+def test_one_record_that_is_missing(tmp_path: Path) -> None:
+    write_segment(tmp_path, 0, *batches(0, 20))
+    (tmp_path / "__consumer_offsets-0" / "leader-epoch-checkpoint").write_text("0\n1\n4 21\n")
+    [(_, _, _, reason)] = unreadable(tmp_path)
+    assert reason == (
+        "The record of offset 20 is missing: leader-epoch-checkpoint says that it was there."
+    )
+
+
+@pytest.mark.parametrize("text", ["", "0\n", "1\n1\n4 90\n", "0\n1\n4 x\n", "0\n1\n4\n", "\xff"])
+def test_what_a_file_does_not_say_is_no_evidence(tmp_path: Path, text: str) -> None:
+    write_segment(tmp_path, 0, *batches(0, 20))
+    folder = tmp_path / "__consumer_offsets-0"
+    (folder / "leader-epoch-checkpoint").write_text(text)
+    (tmp_path / "replication-offset-checkpoint").write_text(text)
+    (folder / f"{FIRST}.index").write_bytes(b"\0\0\0")
+    assert unreadable(tmp_path) == []
+
+
+def test_a_log_that_changed_since_it_was_planned_is_not_accused(tmp_path: Path) -> None:
+    """A cleaner swaps files, a live log gets new segments: the plan is then no measure."""
+    write_segment(tmp_path, 0, *batches(0, 20))
+    folder = tmp_path / "__consumer_offsets-0"
+    (folder / "leader-epoch-checkpoint").write_text("0\n1\n4 60\n")
+    [segment] = segments_of("__consumer_offsets", 0, str(folder))
+    write_segment(tmp_path, 20, *batches(20, 60))
+    [batch] = read_segment(segment, OffsetRows(segment))
+    assert set(batch.column("kind").to_pylist()) == {"commit"}
