@@ -44,3 +44,9 @@ class Params:
         if self.since_ms is None:
             return "true"
         return f"coalesce({at} >= timestamp_millis({self.since_ms}), true)"
+
+    def from_since(self, at: str) -> str:
+        """As SQL: the time, or the window's beginning where that is later."""
+        if self.since_ms is None:
+            return at
+        return f"greatest({at}, timestamp_millis({self.since_ms}))"

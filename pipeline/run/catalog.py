@@ -16,8 +16,17 @@ from pipeline.engines.dialect import Dialect
 from pipeline.model.events import EVENTS as EVENTS_COLUMNS
 from pipeline.model.events import STRETCHES as STRETCHES_COLUMNS
 from pipeline.model.params import Params
-from pipeline.model.tables import CATCH_UP, COMMITS, LAG, RATES, TRANSACTIONAL_COMMITS
-from pipeline.sql import groups, history, lag, offsets, times
+from pipeline.model.tables import (
+    CATCH_UP,
+    CHURN,
+    COMMITS,
+    GENERATIONS,
+    LAG,
+    RATES,
+    RESTLESS_MEMBERS,
+    TRANSACTIONAL_COMMITS,
+)
+from pipeline.sql import generations, groups, history, lag, offsets, times
 
 EVENTS: Final = "events"
 STRETCHES: Final = "stretches"
@@ -89,6 +98,9 @@ TABLES: Final[dict[str, Table]] = {
             ("offset_records",),
         ),
         Table("rates", offsets.rates, RATES, ("commits",), "day"),
+        Table("generations", generations.generations, GENERATIONS, ("group_states",)),
+        Table("churn", generations.churn, CHURN, ("generations",)),
+        Table("restless_members", generations.restless_members, RESTLESS_MEMBERS, ("generations",)),
         Table("lag", lag.lag, LAG, ("lag_steps", *_LAG_NEEDS), "day"),
         Table("catch_up", lag.catch_up, CATCH_UP, ("recent_lag",)),
     )
@@ -100,6 +112,12 @@ JOBS: Final[dict[str, Job]] = {
         Job("events", "The history itself, a row for each record.", (EVENTS,)),
         Job("commits", "Each commit with the one before it.", ("commits", "transactional_commits")),
         Job("rates", "Commits and progress by group, topic and minute.", ("rates",)),
+        Job("generations", "Who was in each group, when, and what changed.", ("generations",)),
+        Job(
+            "churn",
+            "How restless groups are, and who unsettles them.",
+            ("churn", "restless_members"),
+        ),
         Job("lag", "How far behind by step, and who will never catch up.", ("lag", "catch_up")),
         Job("all", "Every table, and the report.", tuple(TABLES), with_report=True),
     )

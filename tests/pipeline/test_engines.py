@@ -16,7 +16,7 @@ from pipeline.model.params import Params
 from pipeline.run.catalog import RELATIONS, TABLES
 from pipeline.storage.store import GROWING
 from tests.pipeline.given import table
-from tests.pipeline.history import History
+from tests.pipeline.history import History, ModernGroup, member
 from tests.pipeline.relations import feed, ms, stretch
 
 pytestmark = pytest.mark.pipeline
@@ -46,6 +46,7 @@ def history() -> list[dict[str, Any]]:
     commit(50, 3)
     for topic, offset in (("dates", 15), ("dates", 45), ("undated", 3), ("above", 2**63 - 1)):
         history.commit(20 + offset % 50, "behind", offset, topic=topic)
+    groups(history)
     return history.rows
 
 
@@ -63,6 +64,37 @@ def stretches() -> list[dict[str, Any]]:
         undated,
         stretch(30, 0, 9, topic="above"),
     ]
+
+
+def groups(history: History) -> None:
+    """A classic group that becomes one of KIP-848 and is classic again; and what is not known."""
+    history.generation(0, "c", 0).generation(1, "c", 7, member("x-1", 0), member("y-1", 1))
+    history.commit(2, "c", 9).commit(3, "c", 4).delete(5, "c")
+    group = ModernGroup(history, "c")
+    group.member(5, "x-1", regex="ord.*", assignor="uniform")
+    group.epoch(5, 7)
+    group.target(5, "x-1", 0, 1)
+    group.current(5, "x-1", 0, 1, epoch=7)
+    group.pattern(6, "ord.*", "orders")
+    group.member(7, "z-1", assignor="range", group_instance_id="till")
+    group.epoch(7, 9)
+    group.target(8, "x-1", 0)
+    group.current(8, "x-1", 0, epoch=7, state=1)
+    history.commit(9, "c", 8).commit(10, "c", 2)
+    group.target(11, "z-1", 1, topic=None)
+    group.gone(12, "z-1")
+    group.member(12, "z-2", group_instance_id="till")
+    history.generation(20, "d", 1, member("c-1", assignment=None, subscription=None))
+    history.generation(21, "d", 1, member("c-1")).generation(22, "d", 2).delete(23, "d")
+    history.unknown(24, "d").commit(25, "e", 1, topic="orders").unknown(26, None, None)
+    last = ModernGroup(history, "c")
+    last.deleted(30, "x-1", "z-2")
+    history.generation(30, "c", 9, member("x-1", 0, 1))
+    share = ModernGroup(history, "s", "share")
+    share.member(31, "x-1")
+    share.epoch(31, 2)
+    share.target(31, "x-1", 0)
+    ModernGroup(history, "t", "streams").current(32, "x-1")
 
 
 def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:

@@ -1,0 +1,260 @@
+"""The generations of groups: who was in, what changed, for how long; and who unsettles a group.
+
+Of a group of the newer kinds, a generation is an epoch. A log holds several records of one
+generation: Kafka writes a group anew when a static member comes back under a new member id. A
+generation's row begins with its first record and has what its last one says. A group that was
+deleted begins again: its `life` counts how often it had been deleted.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.engines.dialect import Dialect
+from pipeline.model.params import Params
+from pipeline.sql.groups import CLASSIC, FIRST_EPOCH, GROUP_KEY, PERSON_FIELDS
+
+FIRST, FIRST_SEEN, EMPTIED = "first", "first seen", "emptied"
+JOINED, LEFT, JOINED_AND_LEFT = "joined", "left", "joined and left"
+SAME_MEMBERS: Final = "same members"
+"""A member asked for it: its subscription changed, or the leader joined again; or a topic changed.
+"""
+CONVERTED: Final = "converted to "
+"""With the group's new type behind it."""
+
+RATE_FROM_S: Final = 600
+"""Nothing is said of rebalances in an hour where a group was watched for less."""
+
+INT_MAX: Final = 2**31 - 1
+_LIFE: Final = f"{GROUP_KEY}, life"
+
+
+def generations(d: Dialect, p: Params) -> str:
+    """`group_states` to GENERATIONS: one row for each group, life and generation."""
+    person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
+    topics = d.struct(topic="coalesce(h.topic, h.topic_id)", partitions="h.partitions")
+    whole = d.struct(
+        **{name: f"m.{name}" for name in PERSON_FIELDS},
+        assignment=d.transform("m.assignment", "h", topics),
+    )
+    hosts = d.filter(d.transform("n.members", "m", "m.client_host"), "host", "host IS NOT NULL")
+    empty = d.empty()
+    return f"""
+    WITH {_folded(d)}, {_changed(d, person)}
+    SELECT n.group_id, n.life, n.generation, n.began_at, n.ended_at, n.unseen, n.known,
+        n.group_type, n.protocol_type, n.protocol, n.protocol_changed, n.leader, n.leader_changed,
+        n.member_count, n.records, n.log_partition, n.log_offset,
+        {d.transform("n.members", "m", whole)} AS members,
+        {d.distinct(hosts)} AS hosts,
+        (unix_millis(n.ended_at) - unix_millis(n.began_at)) / 1e3 AS duration_s,
+        coalesce(c.assigned_partitions, 0) AS assigned_partitions,
+        coalesce(c.joined, {empty}) AS joined, coalesce(c.gone, {empty}) AS "left",
+        coalesce(c.moved, {empty}) AS moved, {_change(d)} AS change
+    FROM (SELECT * FROM numbered WHERE {p.in_window("ended_at")}) AS n
+    LEFT JOIN changed c ON c.log_partition = n.log_partition AND c.group_id = n.group_id
+        AND c.life = n.life AND c.nth = n.nth
+    """
+
+
+def churn(d: Dialect, p: Params) -> str:
+    """GENERATIONS to CHURN: how restless each group was.
+
+    `rebalances` counts generations that passed between those seen too, by their numbers.
+    """
+    latest = d.struct(life="life", log_offset="log_offset")
+    watched = "(unix_millis(until) - unix_millis(first_at)) / 1e3"
+    return f"""
+    WITH {_counted(p)},
+    summed AS (
+        SELECT group_id, count(DISTINCT CASE WHEN counts THEN life END) AS lives,
+            count(CASE WHEN counts THEN 1 END) AS generations,
+            sum(CASE WHEN counts AND nth > 1 THEN unseen + 1 ELSE 0 END) AS rebalances,
+            sum(CASE WHEN counts THEN {d.size("joined")} ELSE 0 END) AS members_joined,
+            sum(CASE WHEN counts THEN {d.size('"left"')} ELSE 0 END) AS members_left,
+            sum(CASE WHEN counts THEN {d.size("moved")} ELSE 0 END) AS partitions_moved,
+            median(duration_s) AS median_generation_s,
+            max_by({d.struct(n="member_count", type="group_type", change="change", at="ended_at")},
+                {latest}) AS last,
+            {p.from_since("min(began_at)")} AS first_at, max(began_at) AS last_at
+        FROM counted GROUP BY group_id
+    ),
+    watched AS (
+        SELECT *, coalesce(last.at, {p.as_of}) AS until FROM summed
+    )
+    SELECT group_id, last.type AS group_type, lives, generations, rebalances,
+        CASE WHEN {watched} >= {RATE_FROM_S} THEN rebalances * 3600e0 / ({watched}) END
+            AS rebalances_per_hour,
+        greatest({watched}, 0e0) AS observed_s, members_joined, members_left, partitions_moved,
+        median_generation_s, last.n AS member_count, last.change AS last_change, first_at, last_at
+    FROM watched
+    """
+
+
+def restless_members(d: Dialect, p: Params) -> str:
+    """GENERATIONS to RESTLESS_MEMBERS: the members that made the most generations.
+
+    A member is known by client id, host and instance id: its member id is new each time it comes.
+    `share` is of all generations of the group.
+    """
+    names = ", ".join(f"who.{name} AS {name}" for name in PERSON_FIELDS)
+    return f"""
+    WITH {_counted(p)},
+    whole AS (SELECT group_id, count(*) AS generations FROM counted WHERE counts GROUP BY group_id),
+    changed AS (
+        SELECT group_id, log_partition, log_offset, began_at, true AS came, {names}
+        FROM (SELECT * FROM counted WHERE counts) AS a {d.unnest("joined", "j", "who")}
+        UNION ALL
+        SELECT group_id, log_partition, log_offset, began_at, false, {names}
+        FROM (SELECT * FROM counted WHERE counts) AS a {d.unnest('"left"', "l", "who")}
+    )
+    SELECT c.group_id, client_id, client_host, group_instance_id,
+        count(DISTINCT log_offset) AS rebalances,
+        count(DISTINCT log_offset) / CAST(max(w.generations) AS DOUBLE) AS share,
+        count(CASE WHEN came THEN 1 END) AS joins, count(CASE WHEN NOT came THEN 1 END) AS leaves,
+        count(DISTINCT member_id) AS member_ids, min(began_at) AS first_at,
+        max(began_at) AS last_at
+    FROM changed c JOIN whole w ON w.group_id = c.group_id
+    GROUP BY c.group_id, client_id, client_host, group_instance_id
+    """
+
+
+def _counted(p: Params) -> str:
+    """`counted`: the generations in the window; nth of its life, 1 where nothing went before it.
+
+    `counts` is false for what was there before the window, and for generation 0: Kafka 4 writes it
+    when a group is made, before anybody is in it.
+    """
+    return f"""
+    counted AS (
+        SELECT *, {p.in_window("began_at")} AS counts, row_number() OVER (
+            PARTITION BY {_LIFE} ORDER BY log_offset) AS nth
+        FROM generations WHERE generation > 0
+    )"""
+
+
+def _folded(d: Dialect) -> str:
+    """`numbered`: one row for each generation; `nth` counts those of a life from 1."""
+    chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
+    fields = ("protocol_type", "protocol", "leader", "members")
+    last = d.struct(**{name: name for name in fields})
+    leading = f"try_element_at({d.filter('members', 'm', 'm.member_id = leader')}, 1)"
+    return f"""
+    lived AS (
+        SELECT *, count(CASE WHEN own AND NOT alive THEN 1 END) OVER (
+            PARTITION BY {GROUP_KEY} ORDER BY log_offset
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS life
+        FROM group_states
+    ),
+    ended AS (
+        SELECT *, min(CASE WHEN own AND NOT alive THEN "at" END) OVER (PARTITION BY {_LIFE})
+            AS deleted_at
+        FROM lived
+    ),
+    begun AS (
+        SELECT *, coalesce(lag(generation) OVER ({chain}) = generation
+            AND lag(group_type) OVER ({chain}) = group_type, false) AS again
+        FROM ended WHERE alive AND generation IS NOT NULL
+    ),
+    runs AS (
+        SELECT *, count(CASE WHEN NOT again THEN 1 END) OVER (
+            {chain} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS nth
+        FROM begun
+    ),
+    folded AS (
+        SELECT {_LIFE}, nth, generation, group_type, min(log_offset) AS log_offset,
+            min_by({d.struct(at='"at"')}, log_offset).at AS began_at,
+            count(CASE WHEN own THEN 1 END) AS records,
+            min(CASE WHEN known THEN 1 ELSE 0 END) = 1 AS known, min(deleted_at) AS deleted_at,
+            max_by({last}, log_offset) AS last
+        FROM runs GROUP BY {_LIFE}, nth, generation, group_type
+    ),
+    told AS (
+        SELECT *, {", ".join(f"last.{name} AS {name}" for name in fields)} FROM folded
+    ),
+    named AS (
+        SELECT *, {d.size("members")} AS member_count, {_identity(leading)} AS leader_is FROM told
+    ),
+    numbered AS (
+        SELECT *, coalesce(lead(began_at) OVER ({chain}), deleted_at) AS ended_at,
+            lag(group_type) OVER ({chain}) AS type_before,
+            coalesce(lag(leader_is) OVER ({chain}) <> leader_is, false) AS leader_changed,
+            coalesce(lag(protocol) OVER ({chain}) <> protocol, false) AS protocol_changed,
+            least(greatest(coalesce(CAST(generation AS BIGINT)
+                - lag(generation) OVER ({chain}) - 1, 0), 0), {INT_MAX})
+                AS unseen,
+            nth > 1 OR generation <= CASE WHEN group_type = '{CLASSIC}' THEN 1
+                ELSE {FIRST_EPOCH} END AS told_before
+        FROM named
+    )"""
+
+
+def _changed(d: Dialect, person: str) -> str:
+    """`changed`: who was not there the generation before, or is no more; and partitions with
+    another owner than the generation before.
+
+    Who is in the first generation seen has joined in it only if it is the group's first. In share
+    groups a partition has any number of owners.
+    """
+    hands = f"PARTITION BY {_LIFE}, topic, partition ORDER BY nth"
+    stay = f"PARTITION BY {_LIFE}, who ORDER BY nth"
+    moved = d.struct(
+        topic="topic", partition="partition", from_member="from_member", to_member="member_id"
+    )
+    return f"""
+    present AS (
+        SELECT {_LIFE}, nth, group_type, told_before, m, {_identity("m")} AS who
+        FROM numbered {d.unnest("members", "e", "m")}
+    ),
+    stays AS (
+        SELECT {_LIFE}, nth, told_before, {person} AS person,
+            lag(nth) OVER ({stay}) AS before, lead(nth) OVER ({stay}) AS after
+        FROM present
+    ),
+    assigned AS (
+        SELECT {_LIFE}, nth, group_type, who, m.member_id AS member_id,
+            coalesce(h.topic, h.topic_id) AS topic, h.partitions AS partitions
+        FROM present {d.unnest("m.assignment", "e", "h")}
+    ),
+    held AS (
+        SELECT {_LIFE}, nth, group_type, who, member_id, topic, e.partition AS partition
+        FROM assigned {d.unnest("partitions", "e", "partition")}
+    ),
+    handed AS (
+        SELECT *, lag(nth) OVER ({hands}) AS nth_before, lag(who) OVER ({hands}) AS who_before,
+            lag(member_id) OVER ({hands}) AS from_member
+        FROM held
+    ),
+    changes AS (
+        SELECT {_LIFE}, nth, person AS joined, NULL AS gone, NULL AS moved, 0 AS partitions
+        FROM stays WHERE told_before AND coalesce(before <> nth - 1, true)
+        UNION ALL
+        SELECT {_LIFE}, nth + 1, NULL, person, NULL, 0
+        FROM stays WHERE coalesce(after <> nth + 1, true)
+        UNION ALL
+        SELECT {_LIFE}, nth, NULL, NULL,
+            CASE WHEN group_type <> 'share' AND nth_before = nth - 1 AND who_before <> who
+                THEN {moved} END, 1
+        FROM handed
+    ),
+    changed AS (
+        SELECT {_LIFE}, nth, {d.collect("joined")} AS joined, {d.collect("gone")} AS gone,
+            {d.collect("moved")} AS moved, sum(partitions) AS assigned_partitions
+        FROM changes GROUP BY {_LIFE}, nth
+    )"""
+
+
+def _change(d: Dialect) -> str:
+    """Why there was this generation, as far as its members show."""
+    came, went = (f"coalesce({d.size(f'c.{name}')}, 0) > 0" for name in ("joined", "gone"))
+    return f"""
+    CASE WHEN n.nth = 1 AND n.told_before THEN '{FIRST}' WHEN n.nth = 1 THEN '{FIRST_SEEN}'
+        WHEN n.type_before <> n.group_type THEN '{CONVERTED}' || n.group_type
+        WHEN n.member_count = 0 THEN '{EMPTIED}'
+        WHEN {came} AND {went} THEN '{JOINED_AND_LEFT}'
+        WHEN {came} THEN '{JOINED}' WHEN {went} THEN '{LEFT}' ELSE '{SAME_MEMBERS}' END"""
+
+
+def _identity(member: str) -> str:
+    """What identifies a member that joins again: of a static one its instance id."""
+    instance = f"({member}).group_instance_id"
+    return f"coalesce('i:' || {instance}, 'm:' || ({member}).member_id)"
