@@ -203,6 +203,7 @@ CATCH_UP: Final = _columns(
     as_of="at",
     verdict="text",
     never="bool",
+    member_count="int",
     catch_up_s="double",
     lag_records="long",
     lost_records="long",

@@ -102,7 +102,7 @@ TABLES: Final[dict[str, Table]] = {
         Table("churn", generations.churn, CHURN, ("generations",)),
         Table("restless_members", generations.restless_members, RESTLESS_MEMBERS, ("generations",)),
         Table("lag", lag.lag, LAG, ("lag_steps", *_LAG_NEEDS), "day"),
-        Table("catch_up", lag.catch_up, CATCH_UP, ("recent_lag",)),
+        Table("catch_up", lag.catch_up, CATCH_UP, ("recent_lag", "group_states")),
     )
 }
 

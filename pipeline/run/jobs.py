@@ -21,6 +21,7 @@ from pipeline.model.events import COMMIT, DAMAGED, EVENTS, STRETCHES, TORN, UNKN
 from pipeline.model.params import Params
 from pipeline.model.tables import QUARANTINE
 from pipeline.run.catalog import RELATIONS, TABLES, Job, Relation, Table
+from pipeline.run.figures import Figure, figures_of
 from pipeline.run.selection import WRITTEN, Selection
 from pipeline.sources.source import Source, TimesAsked
 from pipeline.sql.offsets import held_at
@@ -64,6 +65,7 @@ class MadeTable:
     name: str
     path: str
     rows: int
+    figures: tuple[Figure, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -267,8 +269,8 @@ class _Maker:
         else:
             self._there.add(table.name)
         engine.open(relation, files, table.schema)
-        rows = engine.ask(f"SELECT count(*) AS records FROM {relation}")[0]["records"]
-        return MadeTable(table.name, self._store.path(table.name), rows)
+        rows, figures = figures_of(engine, table.name, relation)
+        return MadeTable(table.name, self._store.path(table.name), rows, figures)
 
     def _need(self, name: str) -> None:
         if name in self._there:

@@ -21,7 +21,19 @@ _KEY: Final = "group_id, topic, partition"
 
 CAUGHT_UP, CATCHING_UP, LEVEL = "caught up", "catching up", "level"
 FALLING_BEHIND, STOPPED, UNKNOWN_RATE = "falling behind", "stopped", "not known"
+NOBODY = "nobody runs it"
 OUT_OF_RANGE = "out of range"
+
+_VERDICT: Final = f"""
+    CASE WHEN lag_records = 0 THEN '{CAUGHT_UP}'
+        WHEN lag_records < 0 THEN '{OUT_OF_RANGE}'
+        WHEN member_count = 0 AND NOT coalesce(reads_alone, false) THEN '{NOBODY}'
+        WHEN consumed_per_s IS NULL OR grown_records IS NULL THEN '{UNKNOWN_RATE}'
+        WHEN consumed_per_s <= 0 THEN '{STOPPED}'
+        WHEN grown_records > 0 THEN '{FALLING_BEHIND}'
+        WHEN grown_records < 0 THEN '{CATCHING_UP}'
+        ELSE '{LEVEL}' END
+"""
 
 
 def lag_steps(d: Dialect, p: Params) -> str:
@@ -195,11 +207,16 @@ def catch_up(d: Dialect, p: Params) -> str:
     """CATCH_UP: where each group's partition is heading, by the rates of the last minutes.
 
     `never` is set for one that falls behind, or has stopped with records unread. Partitions whose
-    offsets were deleted before the as-of, or whose lag is not known, have no row.
+    offsets were deleted before the as-of, or whose lag is not known, have no row. Nobody runs a
+    group that has no member, unless it goes on reading since: a reader may commit for a group
+    without being its member.
     """
-    columns = ("as_of", "committed_offset", "end_offset", "lag_records", "lost_records", "lag_s",
-               "lag_precision_s")  # fmt: skip
+    columns = ("as_of", "committed_at", "committed_offset", "end_offset", "lag_records",
+               "lost_records", "lag_s", "lag_precision_s")  # fmt: skip
     point = d.struct(**{name: name for name in columns})
+    state = d.struct(
+        members=f"CASE WHEN known THEN {d.size('members')} END", since_ms='unix_millis("at")'
+    )
     return f"""
     WITH ended AS (
         SELECT {_KEY}, min_by({point}, minute) AS a, max_by({point}, minute) AS b
@@ -214,23 +231,23 @@ def catch_up(d: Dialect, p: Params) -> str:
     rated AS (
         SELECT {_KEY}, b.as_of AS as_of, b.lag_records AS lag_records,
             b.lost_records AS lost_records, b.lag_s AS lag_s, b.lag_precision_s AS lag_precision_s,
-            observed_s, try_divide(consumed, observed_s) AS consumed_per_s,
+            b.committed_at AS committed_at, observed_s,
+            try_divide(consumed, observed_s) AS consumed_per_s,
             try_divide(produced, observed_s) AS produced_per_s,
             try_subtract(produced, consumed) AS grown_records
         FROM observed
     ),
-    judged AS (
-        SELECT *,
-            CASE WHEN lag_records = 0 THEN '{CAUGHT_UP}'
-                WHEN lag_records < 0 THEN '{OUT_OF_RANGE}'
-                WHEN consumed_per_s IS NULL OR grown_records IS NULL THEN '{UNKNOWN_RATE}'
-                WHEN consumed_per_s <= 0 THEN '{STOPPED}'
-                WHEN grown_records > 0 THEN '{FALLING_BEHIND}'
-                WHEN grown_records < 0 THEN '{CATCHING_UP}'
-                ELSE '{LEVEL}' END AS verdict
-        FROM rated
-    )
-    SELECT *, verdict IN ('{FALLING_BEHIND}', '{STOPPED}') AS never,
+    peopled AS (
+        SELECT group_id, max_by({state}, log_offset) AS state FROM group_states GROUP BY group_id
+    ),
+    joined AS (
+        SELECT r.*, g.state.members AS member_count,
+            consumed_per_s > 0 AND max(unix_millis(r.committed_at)) OVER (PARTITION BY r.group_id)
+                > g.state.since_ms AS reads_alone
+        FROM rated r LEFT JOIN peopled g ON g.group_id = r.group_id
+    ),
+    judged AS (SELECT *, {_VERDICT} AS verdict FROM joined)
+    SELECT *, verdict IN ('{FALLING_BEHIND}', '{STOPPED}', '{NOBODY}') AS never,
         CASE WHEN verdict = '{CAUGHT_UP}' THEN 0e0
             WHEN verdict = '{CATCHING_UP}'
                 THEN try_divide(lag_records, consumed_per_s - produced_per_s) END AS catch_up_s

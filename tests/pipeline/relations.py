@@ -14,6 +14,7 @@ from pipeline.engines.engine import Engine, Rows, cast
 from pipeline.model.events import EVENTS, STRETCHES
 from pipeline.model.params import OFFSETS_RETENTION, Params
 from pipeline.run import catalog
+from pipeline.run.figures import Figure, figures_of
 from tests.pipeline.conftest import at
 
 EPOCH_S = at(0).timestamp()
@@ -51,6 +52,11 @@ class Relations:
         asked = ", ".join(f'"{column}"' for column in columns)
         found = self._engine.ask(f"SELECT {asked} FROM {name} ORDER BY {by}")
         return [tuple(plain(value) for value in row.values()) for row in found]
+
+    def figures(self, name: str) -> tuple[int, tuple[Figure, ...]]:
+        """How many rows a table has, and its figures."""
+        self._make(name)
+        return figures_of(self._engine, name)
 
     def _make(self, name: str) -> None:
         if name in self._made:

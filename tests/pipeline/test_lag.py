@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.sql import lag
-from tests.pipeline.history import History
+from tests.pipeline.history import History, member
 from tests.pipeline.relations import Relations, stretch
 
 pytestmark = pytest.mark.pipeline
@@ -259,3 +259,29 @@ def test_who_catches_up_and_who_never_will(tmp_path: Path) -> None:
         ("new", "not known", False, None, 16_195, 0, 0),
         ("stopped", "stopped", True, None, 16_200, 6000, 600),
     ]  # fmt: skip
+
+
+def test_drowning_is_apart_from_nobody_there(tmp_path: Path) -> None:
+    """Nobody: no member at the as-of. One who assigns itself its partitions is somebody."""
+    history = History()
+    for group in ("alive", "left", "alone", "deleted", "reset", "odd"):
+        history.commit(0, group, 10).generation(1, group, 1, member("m-1", 0))
+    history.commit(500, "left", 20)
+    for group in ("left", "alone", "reset"):
+        history.generation(510, group, 2)
+    history.delete(510, "deleted").generation(510, "odd", 2).unknown(511, "odd")
+    history.commit(550, "alone", 30).commit(550, "reset", 5).commit(0, "never joined", 10)
+    topic = [stretch(each, each, each) for each in range(600)]
+
+    made = Relations(tmp_path, history.rows, topic, as_of=600)
+
+    found = made.rows("catch_up", "group_id", "verdict", "member_count", by="group_id")
+    assert found == [
+        ("alive", "stopped", 1),
+        ("alone", "falling behind", 0),
+        ("deleted", "nobody runs it", 0),
+        ("left", "nobody runs it", 0),
+        ("never joined", "stopped", None),
+        ("odd", "stopped", None),
+        ("reset", "nobody runs it", 0),
+    ]

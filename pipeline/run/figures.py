@@ -1,0 +1,166 @@
+"""How many rows each table has and a few figures about it, for the summary.
+
+One query a table, whose columns are the figures. A figure is a value with its unit; only `text`
+makes words of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from pipeline.engines.engine import Engine
+from pipeline.sql.lag import NOBODY, STOPPED
+from pipeline.sql.offsets import OPEN, ROLLED_BACK, SUPERSEDED, TAKEN
+from pipeline.times import instant
+
+SHARE: Final = "share"
+TIME: Final = "time"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One value with its name."""
+
+    label: str
+    value: int | float | str
+    unit: str
+    """What is counted, `s` for seconds, `share` of 1, or `time` for a value in ISO 8601."""
+    of: str | None = None
+    """Whose it is, for the largest of many."""
+
+    @property
+    def text(self) -> str:
+        """As people read it, without the label."""
+        if isinstance(self.value, str):
+            return self.value
+        shown = f"{self.value:.0%}" if self.unit == SHARE else f"{self.value:,.0f} {self.unit}"
+        return shown if self.of is None else f"{shown} ({self.of})"
+
+
+class Column(NamedTuple):
+    """A figure as SQL."""
+
+    label: str
+    unit: str
+    sql: str
+    """An aggregate; or, where it is told whose, a row's value, of which the largest is asked."""
+    of: str | None = None
+    """Whose a row is."""
+
+
+class Query(NamedTuple):
+    """What is asked of a table."""
+
+    columns: tuple[Column, ...] = ()
+    over: str = "SELECT *, 1 AS _rows FROM {table}"
+    """Rows of which each stands for as many as `_rows` says."""
+
+
+def figures_of(engine: Engine, name: str, relation: str = "") -> tuple[int, tuple[Figure, ...]]:
+    """The number of rows of a table, and its figures; it is the relation of its name or another."""
+    columns, over = FIGURES.get(name, Query())
+    asked = ["CAST(coalesce(sum(_rows), 0) AS BIGINT) AS _rows"]
+    for nth, column in enumerate(columns):
+        if column.of is None:
+            asked.append(f"{column.sql} AS value_{nth}")
+            continue
+        first = engine.dialect.struct(most=f"-coalesce({column.sql}, -9e18)", who=column.of)
+        asked.append(f"max({column.sql}) AS value_{nth}, min_by({column.of}, {first}) AS of_{nth}")
+    rows = over.format(table=relation or name)
+    [row] = engine.ask(f"SELECT {', '.join(asked)} FROM ({rows}) AS counted")
+    figures = (
+        Figure(label, _told(row[f"value_{nth}"]), unit, row.get(f"of_{nth}"))
+        for nth, (label, unit, _, _) in enumerate(columns)
+        if row["_rows"] and row[f"value_{nth}"] is not None
+    )
+    return row["_rows"], tuple(figures)
+
+
+def _told(value: int | float | datetime) -> int | float | str:
+    if isinstance(value, datetime):
+        return instant(round(value.timestamp() * 1000))
+    return value
+
+
+def _count(label: str, unit: str, condition: str) -> Column:
+    return Column(label, unit, f"count(CASE WHEN {condition} THEN 1 END)")
+
+
+def _distinct(column: str, label: str) -> Column:
+    return Column(label, label, f"count(DISTINCT {column})")
+
+
+def _sum(column: str) -> str:
+    """Null where the sum is more than a long holds."""
+    return f"try_cast(sum(CAST({column} AS DECIMAL(38, 0))) AS BIGINT)"
+
+
+_MEMBER: Final = "concat(client_id, ' at ', client_host, ' of ', group_id)"
+
+FIGURES: Final[dict[str, Query]] = {
+    "commits": Query(
+        (
+            _distinct("group_id", "groups"),
+            _distinct("topic", "topics"),
+            Column("from", TIME, "min(first_at)"),
+            Column("to", TIME, "max(last_at)"),
+        ),
+        'SELECT group_id, topic, count(*) AS _rows, min("at") AS first_at, max("at") AS last_at'
+        " FROM {table} GROUP BY group_id, topic",
+    ),  # counted distinct at once, each row would become two
+    "transactional_commits": Query(
+        tuple(
+            _count(each, "commits", f"outcome = '{each}'")
+            for each in (TAKEN, SUPERSEDED, ROLLED_BACK, OPEN)
+        )
+    ),
+    "rewinds": Query(
+        (
+            _distinct("group_id", "groups"),
+            Column("farthest", "records", "rewound_records", of="group_id"),
+        )
+    ),
+    "rates": Query(
+        (
+            Column("most in a minute", "commits", "commits", of="group_id"),
+            Column("read", "records", _sum("advanced_records")),
+        )
+    ),
+    "generations": Query((_distinct("group_id", "groups"),)),
+    "churn": Query((Column("most", "rebalances", "rebalances", of="group_id"),)),
+    "restless_members": Query((Column("most", "rebalances", "rebalances", of=_MEMBER),)),
+    "lag": Query(
+        (
+            Column("most", "records", "lag_records", of="group_id"),
+            Column("oldest unread", "s", "lag_s", of="group_id"),
+            Column("lost", "records", "nullif(lost_records, 0)", of="group_id"),
+        )
+    ),
+    "catch_up": Query(
+        (
+            _count("will never catch up", "partitions", "never"),
+            _count("of them stopped", "partitions", f"verdict = '{STOPPED}'"),
+            _count("of them run by nobody", "partitions", f"verdict = '{NOBODY}'"),
+        )
+    ),
+    "expiring_offsets": Query(
+        (
+            _count("expired", "offsets", "expired"),
+            _count("will expire", "offsets", "NOT expired AND expires_at IS NOT NULL"),
+        )
+    ),
+    "dead_groups": Query((Column("kept by them", "offsets", _sum("kept_offsets")),)),
+    "compaction": Query(
+        (
+            Column("superseded", "records", _sum("superseded_records")),
+            Column("to be saved, about", "bytes", _sum("superseded_bytes_estimate")),
+            Column(
+                "of the log",
+                SHARE,
+                f"try_divide({_sum('superseded_bytes_estimate')}, {_sum('bytes_estimate')})",
+            ),
+        )
+    ),
+}

@@ -1,0 +1,78 @@
+"""Figures are values with units; words are made of them last."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from pipeline.model.events import ABORTED, COMMITTED
+from pipeline.run import catalog
+from pipeline.run.figures import Figure
+from tests.pipeline.history import History, member
+from tests.pipeline.relations import Relations, stretch
+
+pytestmark = pytest.mark.pipeline
+
+
+def told(made: Relations, name: str) -> list[tuple[str, object, str, str | None]]:
+    rows, figures = made.figures(name)
+    assert json.dumps([asdict(figure) for figure in figures])
+    assert rows == len(made.rows(name, "group_id", by="group_id"))
+    return [(each.label, each.value, each.unit, each.of) for each in figures]
+
+
+def test_figures_are_typed(tmp_path: Path) -> None:
+    history = History().commit(0, "a", 10).commit(60, "a", 1500).commit(61, "b", 7)
+    history.commit(62, "a", 200).commit(70, "b", 9, producer_id=1).marker(71, 1, ABORTED)
+    history.commit(72, "c", 5, producer_id=1).marker(73, 1, COMMITTED)
+    history.generation(74, "a", 1, member("m-1", 0))
+
+    made = Relations(tmp_path, history.rows, [stretch(0, 0, 1999)], as_of=720)
+
+    assert told(made, "commits") == [
+        ("groups", 3, "groups", None),
+        ("topics", 1, "topics", None),
+        ("from", "2026-01-01T00:00:00Z", "time", None),
+        ("to", "2026-01-01T00:01:13Z", "time", None),
+    ]
+    assert told(made, "transactional_commits") == [
+        ("committed", 1, "commits", None),
+        ("superseded", 0, "commits", None),
+        ("aborted", 1, "commits", None),
+        ("open", 0, "commits", None),
+    ]
+    assert told(made, "rates") == [
+        ("most in a minute", 2, "commits", "a"),
+        ("read", 1490, "records", None),
+    ]
+    assert told(made, "lag") == [
+        ("most", 1995, "records", "c"),
+        ("oldest unread", 720.0, "s", "a"),
+    ]
+    assert told(made, "catch_up") == [
+        ("will never catch up", 3, "partitions", None),
+        ("of them stopped", 3, "partitions", None),
+        ("of them run by nobody", 0, "partitions", None),
+    ]
+
+
+def test_every_table_has_figures_of_nothing(tmp_path: Path) -> None:
+    made = Relations(tmp_path, [])
+
+    assert [made.figures(name) for name in catalog.TABLES] == [(0, ())] * len(catalog.TABLES)
+
+
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [
+        (Figure("farthest", 1490, "records", "a"), "1,490 records (a)"),
+        (Figure("oldest unread", 59.6, "s"), "60 s"),
+        (Figure("of the log", 0.347, "share"), "35%"),
+        (Figure("from", "2026-01-01T00:00:00Z", "time"), "2026-01-01T00:00:00Z"),
+    ],
+)
+def test_words_are_made_of_figures(figure: Figure, text: str) -> None:
+    assert figure.text == text
