@@ -227,9 +227,11 @@ class TagSection:
         for field in sorted(fields, key=lambda field: field.tag or 0):
             assert field.tag is not None
             nullable = version in version_range(field.nullable)
-            read, write, _ = _codec_of(field.type, version, True, nullable)
+            read, write, _ = _codec_of(field.type, version, True, nullable, null=0)
             absent = bytearray()
-            write(absent, default_of(field))
+            # Kafka 4.3.1 writes a struct that is null, where other defaults are left out
+            if not (nullable and isinstance(field.type, Struct)):
+                write(absent, default_of(field))
             self._known[field.tag] = (field.name, read)
             self._names.append((field.tag, field.name, write, bytes(absent)))
 
@@ -305,32 +307,32 @@ _TEXT_AND_DATA: Final[dict[tuple[bool, bool, bool], Codec]] = {
 }
 
 
-def _codec_of(type_: Type, version: int, flexible: bool, nullable: bool) -> Codec:
+def _codec_of(type_: Type, version: int, flexible: bool, nullable: bool, null: int = 0xFF) -> Codec:
     if isinstance(type_, Array):
         return _array_codec(type_, version, flexible, nullable)
     if isinstance(type_, Struct):
         inner = StructCodec(type_.fields, version, flexible)
         if nullable:
-            return _nullable(inner.read, inner.write)
+            return _nullable(inner.read, inner.write, null)
         return inner.read, inner.write, inner.min_bytes
     if not type_.format:
         return _TEXT_AND_DATA[type_ is STRING, flexible, nullable]
     return _fixed_codec(type_)
 
 
-def _nullable(read: Reader, write: Writer) -> Codec:
-    # A nullable struct is led by one byte, -1 for null and 1 otherwise.
+def _nullable(read: Reader, write: Writer, null: int) -> Codec:
+    # A nullable struct is led by one byte: 1, or for null -1, and 0 where the field is tagged.
     def read_nullable(buffer: Buffer, position: int) -> tuple[Any, int]:
         mark = buffer[position]
-        if mark == 0xFF:
+        if mark == null:
             return None, position + 1
         if mark != 1:
-            raise ProtocolError(f"a struct's mark is 1 or -1, not {mark}")
+            raise ProtocolError(f"a struct's mark is 1 or {-1 if null else 0}, not {mark}")
         return read(buffer, position + 1)
 
     def write_nullable(out: bytearray, value: Any) -> None:
         if value is None:
-            out.append(0xFF)
+            out.append(null)
         else:
             out.append(1)
             write(out, value)

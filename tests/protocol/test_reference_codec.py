@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol import log_records
 from protocol.errors import ProtocolError
 from protocol.messages import BY_KEY, BY_NAME
 from tests.protocol.claims import array_paths, claimed
@@ -188,6 +189,21 @@ def test_a_known_tagged_field_is_written_when_it_differs_from_its_default() -> N
         versions.decode_response(3, data.replace(b"\1\1\x08", b"\1\1\x09") + b"\0")
     with pytest.raises(ProtocolError, match="tag 1 must be unknown"):
         versions.encode_response(3, {"api_keys": [], "_tagged_fields": {1: bytes(8)}})
+
+
+def test_a_null_struct_in_a_tagged_field_is_written_with_mark_0() -> None:
+    """A record of a KIP-848 member as Kafka 4.3.1 wrote it, and one of a classic member beside."""
+    name = "ConsumerGroupMemberMetadataValue"
+    modern = bytes.fromhex(
+        "000004616461" "0b2f3132372e302e302e31" "02076f7264657273" "01" "000493e0" "00"
+        "01000100"
+    )  # fmt: skip
+    value = log_records.decode(name, 0, modern)
+    assert (value["client_id"], value["classic_member_metadata"]) == ("ada", None)
+    assert log_records.encode(name, 0, value) == modern
+    classic = value | {"classic_member_metadata": {"session_timeout_ms": 1,
+                                                   "supported_protocols": []}}  # fmt: skip
+    assert log_records.decode(name, 0, log_records.encode(name, 0, classic)) == classic
 
 
 def test_null_structs() -> None:
