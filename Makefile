@@ -15,7 +15,7 @@ ROOMS := protocol verdicts offsets coordinator log broker cli pipeline
 CODE := $(ROOMS) tests tools bench
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check unit simulate interop spark soak lock codecs golden coverage dashboards pictures format clean
+.PHONY: help run pipeline test check unit simulate interop spark soak lock codecs golden coverage dashboards pictures format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,8 @@ $(VENV)/test.done: $(VENV)/pipeline.done requirements/test.txt
 
 run: $(VENV)/broker.done ## set up and start a broker on 127.0.0.1:9092, data in ./data
 	exec $(BIN)/muster serve --listen 127.0.0.1:9092 --data ./data
+
+pipeline: $(VENV)/pipeline.done ## set up what `muster pipeline` needs, Spark included
 
 test: check unit interop spark ## set up and run every test
 

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cli.errors import USAGE, CommandError
+from client.spelling import MisspelledError, partition_numbers
 from verdicts.spelling import ranges
-
-MOST_PARTITIONS = 100_000
-"""More than a topic has: a range that is longer is a slip."""
 
 _SLASH = re.compile(
     r"(?<![\w.:/-])/(?=\d{1,3}(?:\.\d{1,3}){3}(?![\w/])|[0-9a-fA-F]*:[0-9a-fA-F:.]+(?![\w/]))"
@@ -57,21 +55,11 @@ def parse_partitions(text: str) -> tuple[str, list[int] | None]:
         raise CommandError(f"{text!r}: write it as TOPIC or TOPIC:0-1,5", USAGE)
     if not colon:
         return topic, None
-    found: set[int] = set()
-    for part in numbers.split(","):
-        first, dash, last = part.partition("-")
-        last = last if dash else first
-        if not (_is_number(first) and _is_number(last)) or int(last) < int(first):
-            raise CommandError(f"{text}: write it as TOPIC or TOPIC:0-1,5", USAGE)
-        if int(last) - int(first) > MOST_PARTITIONS:
-            raise CommandError(f"{text}: that is more partitions than a topic has", USAGE)
-        found.update(range(int(first), int(last) + 1))
-    return topic, sorted(found)
-
-
-def _is_number(text: str) -> bool:
-    """Whether it is a partition, which is an int32 and never negative."""
-    return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < 1 << 31
+    try:
+        return topic, partition_numbers(numbers)
+    except MisspelledError as error:
+        hint = str(error).replace("0-1,5", "TOPIC or TOPIC:0-1,5")
+        raise CommandError(f"{text}: {hint}", USAGE) from None
 
 
 # --------------------------------------------------------------------------- hosts and members

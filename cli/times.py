@@ -6,24 +6,13 @@ means the same instant in any other, on any machine.
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 
 from cli import clock
 from cli.errors import USAGE, CommandError
+from client import spelling
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_MS = re.compile(r"\d{13}")
-_ONLY_DIGITS = re.compile(r"\d{9,}")
-
-_DURATION = re.compile(
-    r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?"
-    r"(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?"
-)
-_SHORT = re.compile(r"(\d+)(ms|s|m|h|d|w)")
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-
-LONGEST_MS = 36_525 * _UNITS_MS["d"]
 
 
 def instant(wall_ms: int, *, to_the_ms: bool = False) -> str:
@@ -50,55 +39,23 @@ def span(milliseconds: int) -> str:
 
 
 def datetime_ms(text: str, option: str = "--to-datetime") -> int:
-    """Milliseconds since 1970 of an ISO 8601 time, UTC unless it has a zone, as Apache's tool.
-
-    Thirteen digits are these milliseconds themselves, as JSON and Kafka's records have them.
-    """
-    text = text.strip()
-    if _EPOCH_MS.fullmatch(text):
-        return int(text)
+    """Milliseconds since 1970 of a time that an option gives; see `client.spelling`."""
     try:
-        if _ONLY_DIGITS.fullmatch(text):
-            raise ValueError  # Python would take some of these digits for a date
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise CommandError(
-            f"{option} {text}: write it as 2026-01-31T12:00:00Z, with another zone as in"
-            " 2026-01-31T12:00:00+01:00, or in milliseconds since 1970 (13 digits)",
-            USAGE,
-        ) from None
-    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-    since = (when - _EPOCH) // timedelta(milliseconds=1)
-    if since < 0:
-        raise CommandError(f"{option} {text}: it is before 1970, where Kafka's time begins", USAGE)
-    return since
+        return spelling.time_ms(text)
+    except spelling.MisspelledError as error:
+        raise CommandError(f"{option} {text}: {error}", USAGE) from None
 
 
 def since_ms(text: str, option: str) -> int:
     """Milliseconds since 1970 of a time, or of so long ago (90m, P7D)."""
-    if _SHORT.fullmatch(text.strip()) or text.strip()[:1] in ("P", "p"):
+    if spelling.is_duration(text):
         return max(0, clock.now_ms() - duration_ms(text, option))
     return datetime_ms(text, option)
 
 
 def duration_ms(text: str, option: str = "--by-duration") -> int:
-    """Milliseconds of an ISO 8601 duration (PnWnDTnHnMnS) or of a number and its unit (90m)."""
-    short = _SHORT.fullmatch(text.strip())
-    if short is not None:
-        return _bounded(float(short[1]) * _UNITS_MS[short[2]], text, option)
-    found = _DURATION.fullmatch(text.upper())
-    if found is None or not any(found.groups()):
-        raise CommandError(
-            f"{option} {text}: write it as PT1H30M, P7D, or as a number and its unit, as in 90m",
-            USAGE,
-        )
-    parts = found.groupdict(default="0")
-    return _bounded(
-        sum(float(number) * _UNITS_MS[unit] for unit, number in parts.items()), text, option
-    )
-
-
-def _bounded(milliseconds: float, text: str, option: str) -> int:
-    if milliseconds > LONGEST_MS:
-        raise CommandError(f"{option} {text}: it is longer than 100 years", USAGE)
-    return round(milliseconds)
+    """Milliseconds of a length of time that an option gives; see `client.spelling`."""
+    try:
+        return spelling.duration_ms(text)
+    except spelling.MisspelledError as error:
+        raise CommandError(f"{option} {text}: {error}", USAGE) from None

@@ -9,3 +9,7 @@ class PipelineError(Exception):
 
 class Unreachable(PipelineError):
     """Nobody answers at an address; the command line ends with the exit code for that."""
+
+
+class WrongUse(PipelineError):
+    """Options that can't be understood, or not together; the command line ends with its code."""

@@ -8,32 +8,21 @@ import typer
 
 from cli import clock, output
 from cli.errors import INTERRUPTED, USAGE, CommandError
-from cli.options import TIMEOUT_S, Json, Timeout, seconds
-from cli.pipeline.jobs import (
-    GroupOption,
-    Out,
-    Overwrite,
-    Partitions,
-    Since,
-    Until,
-    command_of,
-)
-from cli.pipeline.session import LOCAL, Conf, Master, Verbose, settings_of, spark_session
-from cli.pipeline.source import SourceOption, check_out, check_source, is_address
+from cli.options import seconds
+from cli.pipeline.engine import Conf, EngineName, Master, Verbose, means_of
+from cli.pipeline.jobs import run_job_command
+from cli.pipeline.options import takes
+from cli.pipeline.session import LOCAL, spark_session
+from cli.pipeline.source import check_out, check_source, is_address
+from pipeline.run.options import JOB_OPTIONS, Given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_once = command_of("events")
 
-
+@takes(JOB_OPTIONS)
 def events(
-    source: SourceOption = "",
-    out: Out = "",
-    group: GroupOption = None,
-    since: Since = None,
-    until: Until = None,
-    partitions: Partitions = None,
+    given: Given,
     follow: Annotated[
         bool, typer.Option("--follow", help="Follow the history as it grows; end with Ctrl-C.")
     ] = False,
@@ -44,45 +33,32 @@ def events(
     every: Annotated[
         float, seconds("--every", least=0.1, help="With --follow: how long from batch to batch.")
     ] = 10.0,
-    overwrite: Overwrite = False,
-    master: Master = LOCAL,
+    engine: EngineName = None,
+    master: Master = None,
     conf: Conf = None,
     verbose: Verbose = False,
-    timeout: Timeout = TIMEOUT_S,
-    json: Json = False,
 ) -> None:
     """The history itself, a row for each record; --follow adds to it as a broker writes."""
+    means = means_of(engine, master, conf, verbose)
     if not follow:
         if until_now:
             raise CommandError("--until-now goes with --follow", USAGE)
-        _once(
-            source=source,
-            out=out,
-            group=group,
-            since=since,
-            until=until,
-            partitions=partitions,
-            no_topics=True,
-            overwrite=overwrite,
-            master=master,
-            conf=conf,
-            verbose=verbose,
-            timeout=timeout,
-            json=json,
-        )
+        run_job_command("events", given, means)
         return
-    if any((group, since, until, partitions, overwrite)):
+    if any(given[name] for name in ("group", "since", "until", "partitions", "overwrite")):
         raise CommandError(
             "--follow reads the whole history: leave out --group, --since, --until,"
             " --partitions and --overwrite",
             USAGE,
         )
-    check_source(source, timeout)
+    source, out = given["source"] or "", given["out"] or ""
+    check_source(source, 30.0)
     check_out(out)
-    settings = settings_of(conf)
-    with spark_session(master, settings, connector=is_address(source), verbose=verbose) as spark:
+    with spark_session(
+        means.master or LOCAL, means.settings, connector=is_address(source), verbose=verbose
+    ) as spark:
         followed = _follow(spark, source, out, until_now, every)
-    _show(followed, json)
+    _show(followed, given["json"])
 
 
 class Followed(NamedTuple):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli.errors import INTERRUPTED, REFUSED, UNREACHABLE, CommandError
+from cli.errors import INTERRUPTED, REFUSED, UNREACHABLE, USAGE, CommandError
 
-SPARK = ("pyspark", "pyarrow", "pandas", "numpy")
-INSTALL = "pip install 'musterd[pipeline]'"
+LIGHT = ("duckdb", "pyarrow", "numpy")
+SPARK = ("pyspark", "pandas")
+_CHECKOUT = Path(__file__).resolve().parent.parent.parent
 _LONGEST = 600
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(r"[\w.]+: ")
@@ -22,9 +24,15 @@ def needs(*packages: str) -> None:
     """CommandError, with the command that installs them, when one of these packages is not here."""
     absent = [name for name in packages if importlib.util.find_spec(name) is None]
     if absent:
-        raise CommandError(
-            f"this command needs {', '.join(absent)}: install the pipeline's extra, {INSTALL}"
-        )
+        raise CommandError(f"this command needs {', '.join(absent)}: {_installing(absent)}")
+
+
+def _installing(absent: Sequence[str]) -> str:
+    """How to install packages that are not here, so that what is locked stays as it is."""
+    if Path(sys.prefix) == _CHECKOUT / ".venv":
+        return f"install the packages that this checkout locks, make -C {_CHECKOUT} pipeline"
+    extra = "pipeline" if set(absent) & set(SPARK) else "light"
+    return f"install the pipeline's extra, pip install 'musterd[{extra}]'"
 
 
 @contextmanager
@@ -34,10 +42,12 @@ def sentences(log: Path | None = None, interrupted: str = "nothing was done") ->
     ``log`` has Spark's own output, and is named where its sentence alone may not be enough;
     ``interrupted`` tells the user what a Ctrl-C leaves.
     """
-    from pipeline.errors import PipelineError, Unreachable
+    from pipeline.errors import PipelineError, Unreachable, WrongUse
 
     try:
         yield
+    except WrongUse as error:
+        raise CommandError(str(error), USAGE) from error
     except Unreachable as error:
         raise CommandError(str(error), UNREACHABLE) from error
     except PipelineError as error:
@@ -45,10 +55,17 @@ def sentences(log: Path | None = None, interrupted: str = "nothing was done") ->
     except KeyboardInterrupt:
         raise CommandError(f"interrupted, {interrupted}", INTERRUPTED) from None
     except Exception as error:
+        if type(error).__module__ == "_duckdb":
+            raise CommandError(_of_duckdb(error)) from error
         if not _of_spark(error):
             raise
         also = f"; more is in {log}" if log is not None else ""
         raise CommandError(f"Spark failed: {_reason(error)}{also}") from error
+
+
+def _of_duckdb(error: Exception) -> str:
+    told = " ".join(str(error).split())[:_LONGEST]
+    return f"DuckDB failed: {told}; --engine spark takes any history, TMPDIR names another disk"
 
 
 def _of_spark(error: Exception) -> bool:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cli import clock, output
 from cli.errors import CommandError
 from cli.options import Json
-from cli.pipeline.session import LOCAL, Bars, Conf, Master, Verbose, settings_of, spark_session
+from cli.pipeline.engine import NO_MEANS, running
 from cli.pipeline.source import check_out
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def report(
@@ -23,33 +20,26 @@ def report(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a report that exists.")
     ] = False,
-    master: Master = LOCAL,
-    conf: Conf = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Write the report again from the tables in a folder; it opens without a network."""
     check_out(out)
-    settings = settings_of(conf)
-    with spark_session(master, settings, connector=False, verbose=verbose, source=out) as spark:
-        from pipeline.catalog import JOBS, TABLES
-        from pipeline.contract import conform
-        from pipeline.jobs import REPORT, report_of
+    with running(NO_MEANS, 0, out) as (engine, bars):
         from pipeline.report.head import Head
-        from pipeline.store import Store
+        from pipeline.report.page import make_report
+        from pipeline.run.catalog import JOBS, TABLES
+        from pipeline.run.jobs import REPORT
+        from pipeline.run.place import store_of
 
-        store = Store(spark, out)
+        store = store_of(out, engine)
         if store.has_file(REPORT) and not overwrite:
             raise CommandError(f"{out} already has {REPORT}: replace it with --overwrite")
-
-        def table(name: str) -> DataFrame:
-            return conform(store.read(name), TABLES[name].schema)
-
-        with Bars(spark) as bars:
-            bars.step("the report", 0, 1)
-            names = [name for name in JOBS["all"].tables if store.has(name)]
-            head = Head(out, "not known", round(clock.now().timestamp() * 1000))
-            store.write_text(REPORT, report_of(spark, table, names, head))
+        bars.step("the report", 0, 1)
+        names = [name for name in JOBS["all"].tables if store.has(name)]
+        for name in names:
+            engine.open(name, [store.path(name)], TABLES[name].schema)
+        head = Head(out, "not known", clock.now_ms(), cluster_id=store.cluster_id())
+        store.write_text(REPORT, make_report(engine, names, head))
         where = store.path(REPORT)
     if json:
         output.show_json({"report": where})

@@ -12,7 +12,7 @@ import typer
 
 from cli.client.cluster import Cluster
 from cli.errors import USAGE, CommandError
-from cli.pipeline.extra import SPARK, needs, sentences
+from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.times import datetime_ms
 from pipeline.sources.broker import addresses_of, bootstrap_of
 
@@ -40,7 +40,7 @@ def check_source(where: str, timeout_s: float) -> None:
 
     The extra must be installed. A folder of a cluster's own file system is for Spark to look at.
     """
-    needs(*SPARK)
+    needs(*LIGHT)
     from pipeline.sources.segment_files import list_folder
 
     if not where:

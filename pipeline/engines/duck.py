@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 from pipeline import clock
 from pipeline.engines.dialect import Dialect, DuckDialect
 from pipeline.engines.engine import Part, cast, moved_by
+from pipeline.engines.files import Files
 from pipeline.engines.staging import stage
+from pipeline.errors import PipelineError
 
 MEMORY: Final = "2GB"
 _MACROS = (
@@ -115,6 +117,12 @@ class DuckEngine:
         """See Engine."""
         batches: Iterable[pa.RecordBatch] = self._db.sql(sql).to_arrow_reader()
         return batches
+
+    def files(self, folder: str) -> Files:
+        """See Engine."""
+        raise PipelineError(
+            f"DuckDB writes tables on this machine alone, not to {folder}: choose --engine spark"
+        )
 
     def close(self) -> None:
         """See Engine."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pipeline.engines.dialect import Dialect
+from pipeline.engines.files import Files
 
 
 class Part(Protocol):
@@ -83,6 +84,12 @@ class Engine(Protocol):
 
     def arrow(self, sql: str) -> Iterable[pa.RecordBatch]:
         """Rows in batches, as many as there are."""
+
+    def files(self, folder: str) -> Files:
+        """The file system in which it writes a folder that is not of this machine.
+
+        PipelineError where it reaches none such.
+        """
 
     def close(self) -> None:
         """Forget all relations, and what is kept of them."""

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.engines.dialect import Dialect, SparkDialect
 from pipeline.engines.engine import Part, cast, moved_by
+from pipeline.engines.hadoop import HadoopFiles
 
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
 """Columns that no dictionary makes smaller; to make one and give it up costs time."""
@@ -89,6 +90,10 @@ class SparkEngine:
         """See Engine."""
         batches: Iterable[pa.RecordBatch] = self.spark.sql(sql).toArrow().to_batches()
         return batches
+
+    def files(self, folder: str) -> HadoopFiles:
+        """See Engine."""
+        return HadoopFiles(self.spark, folder)
 
     def close(self) -> None:
         """See Engine. The session stays."""

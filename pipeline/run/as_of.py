@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from pipeline.engines.engine import Engine
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, WrongUse
 from pipeline.model.params import OFFSETS_RETENTION, Params
 from pipeline.times import instant
 
@@ -31,11 +31,11 @@ class Span:
     as_of_ms: int | None = None
 
     def __post_init__(self) -> None:
-        """PipelineError for a span in which nothing can be."""
+        """WrongUse for a span in which nothing can be."""
         end = self.as_of_ms if self.until_ms is None else self.until_ms
         if self.since_ms is not None and end is not None and self.since_ms >= end:
             word = "--as-of" if self.until_ms is None else "--until"
-            raise PipelineError(
+            raise WrongUse(
                 f"--since {instant(self.since_ms)} is not before {word} {instant(end)}: nothing"
                 " lies between"
             )

@@ -12,22 +12,27 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final
 
 from pipeline import clock
-from pipeline.engines.engine import Engine
+from pipeline.engines.engine import Engine, Part
 from pipeline.errors import PipelineError
 from pipeline.model.events import COMMIT, DAMAGED, EVENTS, STRETCHES, TORN, UNKNOWN
-from pipeline.model.params import Params
+from pipeline.model.params import OFFSETS_RETENTION, Params
 from pipeline.model.tables import QUARANTINE
+from pipeline.report.head import Head
+from pipeline.report.page import make_report
+from pipeline.run.as_of import end_of_history, params_of
 from pipeline.run.catalog import RELATIONS, TABLES, Job, Relation, Table
 from pipeline.run.figures import Figure, figures_of
-from pipeline.run.selection import WRITTEN, Selection
+from pipeline.run.selection import Selection
 from pipeline.sources.source import Source, TimesAsked
 from pipeline.sql.offsets import held_at
 from pipeline.storage.store import GROWING, Store
 
 QUARANTINED: Final = "quarantine"
+REPORT: Final = "report.html"
 _HISTORY: Final = "history"
 """What was read, before the selection."""
 
@@ -38,15 +43,13 @@ class Options:
 
     overwrite: bool = False
     selection: Selection = field(default_factory=Selection)
-    since_ms: int | None = None
-    """Where the window of series begins."""
-    as_of_ms: int | None = None
-    """The time that every judgement holds for; None for the end of what was selected."""
     topics: Sequence[str] | None = None
     """Whose records' times are asked; None for those that groups committed."""
     with_topics: bool = True
     """False asks none: no lag, no progress in the topics' own time."""
-    offsets_retention_ms: int = Params.offsets_retention_ms
+    offsets_retention: timedelta = OFFSETS_RETENTION
+    source: str | None = None
+    """What the report calls the source; None for where it is."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class Summary:
     """Records of kinds that are not known; they are kept in the events."""
     moved_bytes: int
     """Over the wire."""
+    report: str | None = None
+    """Where the page is, where the job makes one."""
 
 
 Progress = Callable[[Step], None]
@@ -106,17 +111,33 @@ def run_job(
     mark = _Mark(store, job.name)
     overwrite = options.overwrite or mark.is_there()
     store.check_absent([table.name for table in tables], overwrite)
+    parts = source.event_parts(options.selection.partitions)
     store.belong_to(source.cluster_id)
     mark.put()
-    steps = _Steps(engine, len(tables) + 2, on_progress)
+    steps = _Steps(engine, len(tables) + 2 + job.with_report, on_progress)
     try:
         steps.begin("the history")
-        history = _History(engine, source, options)
+        with_stretches = options.with_topics and "stretches" in _readers(tables)
+        history = _History(engine, source, parts, options)
         maker = _Maker(engine, history, store, overwrite, tables)
+        if with_stretches:
+            maker.need("offset_changes")
+            history.read_stretches()
         made = [maker.make(table, steps) for table in tables]
         steps.begin(QUARANTINED)
         if history.count[DAMAGED] or history.count[TORN] or store.has(QUARANTINED):
             store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
+        if job.with_report:
+            steps.begin(REPORT)
+            head = Head(
+                options.source or source.where,
+                engine.name,
+                clock.now_ms(),
+                history.params.as_of_ms,
+                source.cluster_id,
+            )
+            there = {"events", *(table.name for table in tables)}
+            store.write_text(REPORT, make_report(engine, there, head))
     finally:
         engine.close()
     mark.take_away()
@@ -131,6 +152,7 @@ def run_job(
         history.count[TORN],
         history.count[UNKNOWN],
         source.moved_bytes() + engine.moved_bytes,
+        store.path(REPORT) if job.with_report else None,
     )
 
 
@@ -156,53 +178,58 @@ class _Steps:
 
 
 class _History:
-    """The relation `events` of a run, what it was seen to hold, and the params that follow."""
+    """The relations `events` and `stretches` of a run, and what follows from them."""
 
-    def __init__(self, engine: Engine, source: Source, options: Options) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        source: Source,
+        parts: Sequence[Part] | None,
+        options: Options,
+    ) -> None:
+        """There are no stretches until they are read."""
         self._engine = engine
         self._source = source
         self._options = options
         selection = options.selection
-        parts = source.event_parts(selection.partitions)
         if parts is not None:
             engine.read(_HISTORY, parts, EVENTS)
         else:
             engine.open(_HISTORY, source.event_files() or [], EVENTS)
-        query = selection.events(engine.dialect, _HISTORY, options.as_of_ms)
-        engine.define("events", query, keep=False)
-        seen = engine.ask(
-            f"SELECT kind, count(*) AS records, max(unix_millis({WRITTEN})) AS last_ms"
-            " FROM events GROUP BY kind"
-        )
+        engine.define("events", selection.events(engine.dialect, _HISTORY), keep=False)
+        engine.read("stretches", [], STRETCHES)
+        seen = engine.ask("SELECT kind, count(*) AS records FROM events GROUP BY kind")
         self.count = Counter({row["kind"]: row["records"] for row in seen})
         """Records by kind."""
-        last_ms = max((row["last_ms"] for row in seen if row["last_ms"] is not None), default=None)
-        self.params = Params(
-            self._as_of_ms(last_ms), options.since_ms, options.offsets_retention_ms
-        )
-        self._has_stretches = False
+        self.params = self._params()
 
-    def need_stretches(self) -> None:
-        """Define the relation `stretches`, once. PipelineError for a named topic without any."""
-        if self._has_stretches:
-            return
-        self._has_stretches = True
+    def read_stretches(self) -> None:
+        """Read those of the topics that are wanted; `offset_changes` says what groups hold.
+
+        PipelineError for a topic that was named and has none.
+        """
+        self._define_stretches()
+        self.params = self._params()
+
+    def _params(self) -> Params:
+        end_ms = self._source.end_ms()
+        if end_ms is None:
+            end_ms = end_of_history(self._engine, clock.now_ms())
+        return params_of(self._options.selection.span, end_ms, self._options.offsets_retention)
+
+    def _define_stretches(self) -> None:
         engine, source = self._engine, self._source
-        files = source.stretch_files() if self._options.with_topics else None
-        if files is not None:
-            engine.open("all_stretches", files, STRETCHES)
-            topics = {
-                row["topic"] for row in engine.ask("SELECT DISTINCT topic FROM all_stretches")
-            }
-            listed = ", ".join(map(engine.dialect.text, sorted(self._topics(topics)))) or "NULL"
-            engine.define(
-                "stretches", f"SELECT * FROM all_stretches WHERE topic IN ({listed})", keep=False
-            )
-            return
-        parts = None
-        if self._options.with_topics:
+        files = source.stretch_files()
+        if files is None:
             parts = source.stretch_parts(self._asked(self._topics(source.topics() or ())))
-        engine.read("stretches", parts or [], STRETCHES)
+            engine.read("stretches", parts or [], STRETCHES)
+            return
+        engine.open("all_stretches", files, STRETCHES)
+        there = {row["topic"] for row in engine.ask("SELECT DISTINCT topic FROM all_stretches")}
+        listed = ", ".join(map(engine.dialect.text, sorted(self._topics(there)))) or "NULL"
+        engine.define(
+            "stretches", f"SELECT * FROM all_stretches WHERE topic IN ({listed})", keep=False
+        )
 
     def _asked(self, topics: set[str]) -> TimesAsked:
         """The times of these topics that a source which has to ask for each is asked for."""
@@ -228,14 +255,6 @@ class _History:
         committed = self._engine.ask(f"SELECT DISTINCT topic FROM events WHERE kind = '{COMMIT}'")
         return {row["topic"] for row in committed} & set(there)
 
-    def _as_of_ms(self, last_ms: int | None) -> int:
-        if self._options.as_of_ms is not None:
-            return self._options.as_of_ms
-        ends = [self._source.end_ms(), last_ms, clock.now_ms()]
-        end = next(ms for ms in ends if ms is not None)
-        until = self._options.selection.until_ms
-        return end if until is None else min(until, end)
-
 
 class _Maker:
     """Makes tables, and before each the relations that it needs and that are not there yet."""
@@ -252,14 +271,14 @@ class _Maker:
         self._history = history
         self._store = store
         self._overwrite = overwrite
-        self._there = {"events"}
+        self._there = {"events", "stretches"}
         self._read_by = _readers(tables)
 
     def make(self, table: Table, steps: _Steps) -> MadeTable:
         """Write one table."""
         steps.begin(table.name)
         for name in table.needs:
-            self._need(name)
+            self.need(name)
         engine = self._engine
         query = table.sql(engine.dialect, self._history.params)
         files = self._store.put(engine, table.name, query, table.schema, table.by, self._overwrite)
@@ -272,17 +291,14 @@ class _Maker:
         rows, figures = figures_of(engine, table.name, relation)
         return MadeTable(table.name, self._store.path(table.name), rows, figures)
 
-    def _need(self, name: str) -> None:
+    def need(self, name: str) -> None:
+        """Define a relation, and before it those that it needs."""
         if name in self._there:
             return
         self._there.add(name)
-        if name == "stretches":
-            self._need("offset_changes")
-            self._history.need_stretches()
-            return
         made: Relation | Table = RELATIONS[name] if name in RELATIONS else TABLES[name]
         for other in made.needs:
-            self._need(other)
+            self.need(other)
         keep = self._read_by[name] > 1 and (isinstance(made, Table) or made.keep)
         query = made.sql(self._engine.dialect, self._history.params)
         self._engine.define(name, query, keep=keep)

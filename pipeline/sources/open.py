@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from client.security import PLAINTEXT, Security
+from pipeline.engines.files import Files
 from pipeline.sources.broker import addresses_of
 from pipeline.sources.folder import FolderSource
 from pipeline.sources.segment_files import local_folder
@@ -12,7 +13,7 @@ from pipeline.sources.source import Source
 from pipeline.sources.tables import EVENTS, TablesSource
 from pipeline.sources.wire.brokers import TIMEOUT_S, Reach
 from pipeline.sources.wire.source import BrokerSource
-from pipeline.storage.store import Files, Store
+from pipeline.storage.store import Store
 
 _REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+://")
 

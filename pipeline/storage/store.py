@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import pyarrow as pa
 
 from pipeline.engines.engine import Engine
+from pipeline.engines.files import Files, LocalFiles
 from pipeline.errors import PipelineError
 
 CLUSTER_FILE: Final = "_muster.json"
@@ -25,56 +24,6 @@ ARCHIVE_FILES: Final = ("_archive.json", "_events_checkpoint")
 """What following a broker leaves beside the events that it adds to."""
 GROWING: Final = ("events", "stretches")
 """The tables that following adds to."""
-
-
-class Files(Protocol):
-    """A file system as a store needs it; all paths are whole."""
-
-    def exists(self, path: str) -> bool:
-        """Whether there is a file or folder."""
-
-    def rename(self, path: str, to: str) -> None:
-        """Move a file or folder to a name that is free."""
-
-    def delete(self, path: str) -> None:
-        """Delete a file, or a folder with all in it; nothing happens when there is none."""
-
-    def read_text(self, path: str) -> str | None:
-        """A file's text; None when there is no file."""
-
-    def write_text(self, path: str, text: str) -> None:
-        """Write a file, which must not be there yet, and the folders above it."""
-
-
-class LocalFiles:
-    """This machine's."""
-
-    def exists(self, path: str) -> bool:
-        """See Files."""
-        return os.path.exists(path)
-
-    def rename(self, path: str, to: str) -> None:
-        """See Files."""
-        os.rename(path, to)
-
-    def delete(self, path: str) -> None:
-        """See Files."""
-        if os.path.isdir(path):
-            shutil.rmtree(path)
-        elif os.path.exists(path):
-            os.unlink(path)
-
-    def read_text(self, path: str) -> str | None:
-        """See Files."""
-        try:
-            return Path(path).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-
-    def write_text(self, path: str, text: str) -> None:
-        """See Files."""
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        Path(path).write_text(text, encoding="utf-8")
 
 
 class Store:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.errors import USAGE, CommandError
-from cli.times import LONGEST_MS, datetime_ms, duration_ms, instant, span
+from cli.times import datetime_ms, duration_ms, instant, span
+from client.spelling import LONGEST_MS
 
 NOON_MS = 1_769_860_800_000
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from cli.errors import CommandError
 from cli.pipeline import extra
 from cli.pipeline.jobs import JOBS as NAMED
 from cli.pipeline.plans import open_target
-from pipeline.catalog import JOBS
-from pipeline.errors import PipelineError, Unreachable
+from pipeline.errors import PipelineError, Unreachable, WrongUse
 from pipeline.repairs.plan import ZOOKEEPER
+from pipeline.run.catalog import JOBS
+from tests.brokers import CHECKOUT
 from tests.cli.running import run
 
 pytestmark = pytest.mark.pipeline
 
 
 def test_the_commands_are_the_pipelines_jobs() -> None:
-    assert set(JOBS) == set(NAMED)
+    assert {name: job.summary for name, job in JOBS.items()} == NAMED
 
 
 def test_what_spark_submit_needs_is_written_once_and_its_line_printed(tmp_path: Path) -> None:
@@ -48,6 +51,9 @@ def test_following_takes_everything(words: list[str], says: str) -> None:
     assert (ran.code, says in ran.err) == (2, True)
 
 
+RATES = ["rates", "--source", "HISTORY", "--out", "OUT"]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
@@ -56,7 +62,7 @@ def test_following_takes_everything(words: list[str], says: str) -> None:
         (
             ["commits", "--source", "nowhere", "--out", "OUT"],
             1,
-            "folder nowhere does not exist",
+            "/nowhere does not exist",
         ),
         (["commits", "--source", "FILE", "--out", "OUT"], 1, "unpack an archive first"),
         (["commits", "--source", "127.0.0.1:1", "--out", "OUT"], 3, "no broker answers"),
@@ -65,6 +71,53 @@ def test_following_takes_everything(words: list[str], says: str) -> None:
         (["commits", "--source", "HISTORY", "--out", "OUT", "--since", "noon"], 2, "--since noon"),
         (["commits", "--source", "HISTORY", "--out", "OUT", "--partitions", "x"], 2, "as 0-1,5"),
         (["commits", "--source", "HISTORY", "--out", "OUT", "--conf", "x=1"], 2, "spark.NAME"),
+        (["commits", "--source", "HISTORY", "--out", "OUT", "--engine", "x"], 2, "there are"),
+        (["commits", "--source", "HISTORY", "--out", "OUT", "--timeout", "x"], 2, "be seconds"),
+        (
+            [*RATES, "--engine", "duckdb", "--master", "m"],
+            2,
+            "--engine duckdb and --master are opposites",
+        ),
+        (
+            [
+                "rates",
+                "--source",
+                "HISTORY",
+                "--out",
+                "OUT",
+                "--engine",
+                "duckdb",
+                "--conf",
+                "spark.x=1",
+            ],
+            2,
+            "--conf needs Spark",
+        ),
+        (
+            [
+                "rates",
+                "--source",
+                "HISTORY",
+                "--out",
+                "OUT",
+                "--since",
+                "2026-02-01",
+                "--until",
+                "2026-01-01",
+            ],
+            2,
+            "nothing lies between",
+        ),
+        (
+            [*RATES, "-t", "x", "--no-topics"],
+            2,
+            "opposites",
+        ),
+        (
+            [*RATES, "--partitions", "9"],
+            1,
+            "no partition 9",
+        ),
         (["restore", "--at", "2026-01-01"], 2, "name the groups"),
         (["restore", "g"], 2, "name the time"),
         (["restore", "g", "--at", "2999-01-01"], 2, "is in the future"),
@@ -85,16 +138,31 @@ def test_a_bad_input_is_one_sentence_and_nothing_is_written(
     assert not out.exists()
 
 
-def test_without_the_extra_the_command_that_installs_it_is_said(
-    monkeypatch: pytest.MonkeyPatch,
+def test_without_the_packages_the_command_that_installs_them_is_said(
+    monkeypatch: pytest.MonkeyPatch, history: Path, out: Path
 ) -> None:
+    words = ["pipeline", "commits", "--source", str(history), "--out", str(out)]
     monkeypatch.setattr(extra.importlib.util, "find_spec", lambda name: None)
-    ran = run("pipeline", "commits", "--source", "x", "--out", "y")
+    monkeypatch.setattr(extra.sys, "prefix", "/usr")
+    ran = run(*words)
     assert ran.code == 1
-    assert ran.err.startswith("muster: this command needs pyspark, ")
-    assert "pip install 'musterd[pipeline]'" in ran.err
+    assert ran.err.startswith("muster: this command needs duckdb, pyarrow, numpy: ")
+    assert "pip install 'musterd[light]'" in ran.err
+    with pytest.raises(CommandError, match=r"needs pyspark: .*pip install 'musterd.pipeline.'"):
+        extra.needs("pyspark")
     with pytest.raises(CommandError, match="this command needs kazoo"):
         open_target(ZOOKEEPER, "127.0.0.1:1", 1.0)
+
+
+def test_a_checkout_keeps_the_versions_that_it_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extra.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(extra.sys, "prefix", str(CHECKOUT / ".venv"))
+    with pytest.raises(CommandError, match=f"make -C {CHECKOUT} pipeline$"):
+        extra.needs("pyspark")
+    made = subprocess.run(
+        ["make", "-C", str(CHECKOUT), "-n", "pipeline"], capture_output=True, check=False
+    )
+    assert made.returncode == 0, made.stderr
 
 
 def test_wrong_permissions_are_a_sentence(
@@ -111,6 +179,8 @@ def test_wrong_permissions_are_a_sentence(
     ("raised", "code", "says"),
     [
         (PipelineError("that is why"), 1, "that is why"),
+        (WrongUse("write it so"), 2, "write it so"),
+        (duckdb.OutOfMemoryException("too\nmuch"), 1, "DuckDB failed: too much; --engine spark"),
         (Unreachable("nobody is there"), 3, "nobody is there"),
         (KeyboardInterrupt(), 130, "interrupted, nothing was done"),
         (ConnectionRefusedError("Java is gone"), 1, "Spark failed: Java is gone; more is in log"),

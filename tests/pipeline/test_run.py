@@ -11,6 +11,7 @@ from pipeline.engines.duck import DuckEngine
 from pipeline.errors import PipelineError
 from pipeline.model.events import DAMAGED, EVENTS, MARKER, UNKNOWN
 from pipeline.model.tables import COMMITS, QUARANTINE, TRANSACTIONAL_COMMITS
+from pipeline.run.as_of import Span
 from pipeline.run.catalog import JOBS, Job
 from pipeline.run.jobs import Options, Step, Summary, run_job
 from pipeline.run.selection import Selection
@@ -20,7 +21,7 @@ from pipeline.sources.source import Source
 from pipeline.storage.store import Store
 from tests.pipeline.conftest import at
 from tests.pipeline.given import GivenSource, committed, table
-from tests.pipeline.relations import stretch
+from tests.pipeline.relations import ms, stretch
 from tests.pipeline.small_logs import batch_of, commit, write_segment
 
 TWO = Job("two", "two tables", ("commits", "rates"))
@@ -153,27 +154,27 @@ def test_a_selection_cuts_groups_and_time_and_hides_no_damage(run: Any, tmp_path
     assert selected(groups=["team%*", "team_b"]) == [2, 3]
     assert selected(groups=["o'neill\\"]) == [4]
     assert selected(groups=["*'*"]) == [4]
-    assert selected(until_ms=round(at(2).timestamp() * 1000)) == [1, 2]
+    assert selected(span=Span(until_ms=ms(2))) == [1, 2]
     assert selected(partitions=[0]) == [1, 2, 3, 4, 6]
 
 
 def test_the_end_of_what_was_selected_is_when_answers_hold(run: Any) -> None:
     history = [committed(0, "a", 1), committed(60, "a", 2)]
 
-    def as_of(source: GivenSource, **options: Any) -> float:
-        made = run(JOBS["commits"], source, Options(overwrite=True, **options))
+    def as_of(source: GivenSource, **span: int) -> float:
+        selection = Selection(span=Span(**span))
+        made = run(JOBS["commits"], source, Options(overwrite=True, selection=selection))
         return float(made.as_of_ms / 1000 - at(0).timestamp())
 
     class Broker(GivenSource):
         def end_ms(self) -> int:
-            return round(at(1000).timestamp() * 1000)
+            return ms(1000)
 
-    until = Selection(until_ms=round(at(90).timestamp() * 1000))
     assert as_of(GivenSource(history)) == 60
     assert as_of(Broker(history)) == 1000
-    assert as_of(Broker(history), selection=until) == 90
-    assert as_of(GivenSource(history), selection=until) == 60
-    assert as_of(Broker(history), as_of_ms=round(at(30).timestamp() * 1000)) == 30
+    assert as_of(Broker(history), until_ms=ms(90)) == 90
+    assert as_of(GivenSource(history), until_ms=ms(90)) == 60
+    assert as_of(Broker(history), as_of_ms=ms(30)) == 30
 
 
 def test_nothing_after_the_time_of_judgement_counts(run: Any, tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ def test_nothing_after_the_time_of_judgement_counts(run: Any, tmp_path: Path) ->
         [committed(0, "a", 1), committed(1, "a", 2, producer_id=7), marker, committed(3, "a", 4)]
     )
 
-    run(JOBS["commits"], source, Options(as_of_ms=round(at(1).timestamp() * 1000)))
+    run(JOBS["commits"], source, Options(selection=Selection(span=Span(as_of_ms=ms(1)))))
 
     assert commits(tmp_path, "committed_offset") == [(1,)]
     [written] = table(tmp_path / "tables", "transactional_commits", TRANSACTIONAL_COMMITS)
@@ -193,7 +194,7 @@ def test_nothing_after_the_time_of_judgement_counts(run: Any, tmp_path: Path) ->
 def test_a_window_knows_the_commit_before_it(run: Any, tmp_path: Path) -> None:
     source = GivenSource([committed(0, "a", 1), committed(60, "a", 5), committed(70, "a", 6)])
 
-    run(JOBS["commits"], source, Options(since_ms=round(at(60).timestamp() * 1000)))
+    run(JOBS["commits"], source, Options(selection=Selection(span=Span(since_ms=ms(60)))))
 
     assert commits(tmp_path, "committed_offset", "previous_offset") == [(5, 1), (6, 5)]
 

@@ -1,0 +1,74 @@
+"""How far a job is, while it works."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from cli import clock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLL_S = 0.2
+
+
+class Bars:
+    """How far a job is, on a terminal's standard error alone: its steps, and Spark's tasks.
+
+    Spark's own counts are asked by a thread, `POLL_S` apart.
+    """
+
+    def __init__(self, session: SparkSession | None) -> None:
+        self._tracker = None if session is None else session.sparkContext.statusTracker()
+        console = Console(stderr=True)
+        self._shown = console.is_terminal
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not self._shown,
+        )
+        self._steps: TaskID | None = None
+        self._tasks: TaskID | None = None
+        self._ended = threading.Event()
+        self._poller: threading.Thread | None = None
+
+    def __enter__(self) -> Bars:
+        self._bar.start()
+        if self._shown and self._tracker is not None:
+            self._tasks = self._bar.add_task("tasks", total=None)
+            self._poller = clock.start_thread(self._poll)
+        return self
+
+    def step(self, what: str, done: int, total: int) -> None:
+        """The job is at ``what``, with so many steps behind it."""
+        if self._steps is None:
+            self._steps = self._bar.add_task(what, total=total)
+        self._bar.update(self._steps, description=what, completed=done, total=total)
+
+    def _poll(self) -> None:
+        assert self._tasks is not None
+        assert self._tracker is not None
+        while not self._ended.wait(POLL_S):
+            try:
+                stages = [self._tracker.getStageInfo(i) for i in self._tracker.getActiveStageIds()]
+            except Exception:  # noqa: BLE001 - a session that ends has no counts any more
+                return
+            known = [stage for stage in stages if stage is not None]
+            if known:
+                done = sum(stage.numCompletedTasks for stage in known)
+                total = sum(stage.numTasks for stage in known)
+                self._bar.update(self._tasks, completed=done, total=total)
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._poller is not None:
+            clock.join(self._poller, 1)
+        self._bar.stop()

@@ -1,0 +1,94 @@
+"""The engine of one command: DuckDB in this process, or a Spark session."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from cli.pipeline.bars import Bars
+from cli.pipeline.extra import LIGHT, needs, sentences
+from cli.pipeline.session import LOCAL, settings_of, spark_session
+from pipeline.run.choice import DUCKDB, choose, processes_for
+
+if TYPE_CHECKING:
+    from pipeline.engines.engine import Engine
+
+DONE_SO_FAR = "tables that were done are there, and none is half-written"
+_BRIEF_RECORDS = 100_000
+"""Below it Java's second compiler is never earned back."""
+
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="duckdb|spark",
+        help="What makes the tables; else DuckDB, and Spark for very long histories.",
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master", metavar="URL", help="Where Spark runs: spark://HOST:PORT; else this machine."
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; repeatable."),
+]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Let Spark write to the terminal.")]
+
+
+class Means(NamedTuple):
+    """Which engine a command was asked to use, and how."""
+
+    engine: str | None
+    master: str | None
+    settings: Mapping[str, str]
+    verbose: bool
+
+
+NO_MEANS = Means(None, None, {}, False)
+"""Nothing was asked."""
+
+
+def means_of(
+    engine: str | None, master: str | None, conf: Sequence[str] | None, verbose: bool
+) -> Means:
+    """CommandError for a setting that is none."""
+    return Means(engine, master, settings_of(conf), verbose)
+
+
+@contextmanager
+def running(means: Means, records: int | None, *places: str) -> Iterator[tuple[Engine, Bars]]:
+    """An engine for about so many records from and to these places, until the block ends.
+
+    A `CommandError` for whatever it raises.
+    """
+    with sentences():
+        chosen = choose(means.engine, means.master, means.settings, places, records)
+    if chosen == DUCKDB:
+        needs(*LIGHT)
+        from pipeline.engines.duck import DuckEngine
+
+        with (
+            sentences(None, DONE_SO_FAR),
+            tempfile.TemporaryDirectory(prefix="muster-pipeline-") as scratch,
+            Bars(None) as bars,
+        ):
+            engine = DuckEngine(scratch, processes_for(records))
+            try:
+                yield engine, bars
+            finally:
+                engine.close()
+        return
+    brief = records is not None and records < _BRIEF_RECORDS
+    master = means.master or LOCAL
+    with spark_session(master, means.settings, brief=brief, verbose=means.verbose) as spark:
+        from pipeline.engines.spark import SparkEngine
+
+        with Bars(spark) as bars:
+            yield SparkEngine(spark), bars

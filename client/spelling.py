@@ -1,0 +1,91 @@
+"""How options spell times, lengths of time and partitions, the same in every command."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+MOST_PARTITIONS: Final = 100_000
+"""More than a topic has: a range that is longer is a slip."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_MS = re.compile(r"\d{13}")
+_ONLY_DIGITS = re.compile(r"\d{9,}")
+_DURATION = re.compile(
+    r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?"
+    r"(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?"
+)
+_SHORT = re.compile(r"(\d+)(ms|s|m|h|d|w)")
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+LONGEST_MS: Final = 36_525 * _UNITS_MS["d"]
+
+
+class MisspelledError(ValueError):
+    """How to write it."""
+
+
+def time_ms(text: str) -> int:
+    """Milliseconds since 1970 of an ISO 8601 time, UTC unless it has a zone, as Apache's tools.
+
+    Thirteen digits are these milliseconds themselves, as JSON and Kafka's records have them.
+    """
+    text = text.strip()
+    if _EPOCH_MS.fullmatch(text):
+        return int(text)
+    try:
+        if _ONLY_DIGITS.fullmatch(text):
+            raise ValueError  # Python would take some of these digits for a date
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise MisspelledError(
+            "write it as 2026-01-31T12:00:00Z, with another zone as in"
+            " 2026-01-31T12:00:00+01:00, or in milliseconds since 1970 (13 digits)"
+        ) from None
+    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    since = (when - _EPOCH) // timedelta(milliseconds=1)
+    if since < 0:
+        raise MisspelledError("it is before 1970, where Kafka's time begins")
+    return since
+
+
+def is_duration(text: str) -> bool:
+    """Whether a text means a length of time rather than a time."""
+    return bool(_SHORT.fullmatch(text.strip())) or text.strip()[:1] in ("P", "p")
+
+
+def duration_ms(text: str) -> int:
+    """Milliseconds of an ISO 8601 duration (PnWnDTnHnMnS) or of a number and its unit (90m)."""
+    short = _SHORT.fullmatch(text.strip())
+    if short is not None:
+        return _bounded(float(short[1]) * _UNITS_MS[short[2]])
+    found = _DURATION.fullmatch(text.upper())
+    if found is None or not any(found.groups()):
+        raise MisspelledError("write it as PT1H30M, P7D, or as a number and its unit, as in 90m")
+    parts = found.groupdict(default="0")
+    return _bounded(sum(float(number) * _UNITS_MS[unit] for unit, number in parts.items()))
+
+
+def _bounded(milliseconds: float) -> int:
+    if milliseconds > LONGEST_MS:
+        raise MisspelledError("it is longer than 100 years")
+    return round(milliseconds)
+
+
+def partition_numbers(text: str) -> list[int]:
+    """Partitions as ``0-1,5``, in order."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not (_is_number(first) and _is_number(last)) or int(last) < int(first):
+            raise MisspelledError("write it as 0-1,5")
+        if int(last) - int(first) > MOST_PARTITIONS:
+            raise MisspelledError("that is more partitions than a topic has")
+        found.update(range(int(first), int(last) + 1))
+    return sorted(found)
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is a partition, which is an int32 and never negative."""
+    return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < 1 << 31

@@ -1,0 +1,49 @@
+"""Files wherever Hadoop reaches: HDFS, object stores, or the default file system of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+class HadoopFiles:
+    """The file system of a folder; see `pipeline.engines.files.Files`."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        jvm: Any = spark._jvm
+        self._io = jvm.org.apache.commons.io.IOUtils
+        self._path = jvm.org.apache.hadoop.fs.Path
+        context: Any = spark.sparkContext._jsc
+        self._files = self._path(folder).getFileSystem(context.hadoopConfiguration())
+
+    def exists(self, path: str) -> bool:
+        """See Files."""
+        return bool(self._files.exists(self._path(path)))
+
+    def rename(self, path: str, to: str) -> None:
+        """See Files."""
+        if not self._files.rename(self._path(path), self._path(to)):
+            raise OSError(f"{path} could not be renamed to {to}: see its permissions")
+
+    def delete(self, path: str) -> None:
+        """See Files."""
+        self._files.delete(self._path(path), True)
+
+    def read_text(self, path: str) -> str | None:
+        """See Files."""
+        if not self.exists(path):
+            return None
+        stream = self._files.open(self._path(path))
+        try:
+            return str(self._io.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write_text(self, path: str, text: str) -> None:
+        """See Files."""
+        stream = self._files.create(self._path(path), False)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()

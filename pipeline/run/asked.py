@@ -1,0 +1,90 @@
+"""What a job was asked for: its options, understood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from client.spelling import MisspelledError, duration_ms, partition_numbers, time_ms
+from pipeline.errors import WrongUse
+from pipeline.run.as_of import Span
+from pipeline.run.jobs import Options
+from pipeline.run.options import AS_OF, PARTITIONS, RETENTION, SINCE, TIMEOUT, UNTIL, Given, Option
+from pipeline.run.selection import Selection
+
+_A_DAY_S = 86_400
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A job's options, understood."""
+
+    source: str
+    out: str
+    options: Options
+    timeout_s: float
+    fail_on_damage: bool
+    json: bool
+
+
+def asked(given: Given) -> Asked:
+    """WrongUse says what is written wrongly, missing, or contradicts itself."""
+    if not given["source"]:
+        raise WrongUse("name the history: --source HOST:PORT or --source FOLDER")
+    if not given["out"]:
+        raise WrongUse("name a folder for the tables: --out FOLDER")
+    if given["topic"] and given["no_topics"]:
+        raise WrongUse("--topic and --no-topics are opposites: leave one out")
+    span = Span(_time(given, SINCE), _time(given, UNTIL), _time(given, AS_OF))
+    text = given["partitions"]
+    options = Options(
+        overwrite=given["overwrite"],
+        selection=Selection(
+            given["group"] or None,
+            None if text is None else _spelled(PARTITIONS, text, partition_numbers),
+            span,
+        ),
+        topics=given["topic"] or None,
+        with_topics=not given["no_topics"],
+        offsets_retention=timedelta(
+            milliseconds=_spelled(RETENTION, given["offsets_retention"], duration_ms)
+        ),
+        source=given["source"],
+    )
+    return Asked(
+        given["source"],
+        given["out"],
+        options,
+        timeout_of(given["timeout"]),
+        given["fail_on_damage"],
+        given["json"],
+    )
+
+
+def timeout_of(text: str) -> float:
+    """Seconds of --timeout. WrongUse where they are none."""
+    return float(_spelled(TIMEOUT, text, _seconds))
+
+
+def _time(given: Given, option: Option) -> int | None:
+    text = given[option.key]
+    return None if text is None else int(_spelled(option, text, time_ms))
+
+
+def _spelled(option: Option, text: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return read(text)
+    except MisspelledError as error:
+        raise WrongUse(f"--{option.name} {text}: {error}") from None
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0.1 <= found <= _A_DAY_S:
+        raise MisspelledError(f"it must be seconds, from 0.1 to {_A_DAY_S} (a day)")
+    return found

@@ -1,0 +1,57 @@
+"""Which engine a run takes, unless it is told."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pipeline.errors import WrongUse
+
+DUCKDB: Final = "duckdb"
+SPARK: Final = "spark"
+LIGHT_RECORDS: Final = 20_000_000
+"""What DuckDB takes unless it is told to take more."""
+POOL_RECORDS: Final = 300_000
+"""From here on it pays to start processes that read."""
+_PROCESSES_MAX = 8
+_HADOOP = re.compile(r"(hdfs|s3a|abfss?|wasbs?|viewfs|gs)://")
+
+
+def choose(
+    engine: str | None,
+    master: str | None,
+    settings: Mapping[str, str],
+    places: tuple[str, ...],
+    records: int | None,
+) -> str:
+    """DUCKDB or SPARK. WrongUse where what was asked contradicts itself.
+
+    ``places`` are source and store: those that only Hadoop knows want Spark, as do ``master`` and
+    ``settings``. More ``records`` than DuckDB takes want it where it is installed.
+    """
+    of_spark = {
+        "--master": master is not None,
+        "--conf": bool(settings),
+        **{place: bool(_HADOOP.match(place)) for place in places},
+    }
+    wants = next((name for name, there in of_spark.items() if there), None)
+    if engine not in (None, DUCKDB, SPARK):
+        raise WrongUse(f"--engine {engine}: there are {DUCKDB} and {SPARK}")
+    if engine == DUCKDB and wants is not None:
+        raise WrongUse(f"--engine {DUCKDB} and {wants} are opposites: {wants} needs Spark")
+    if engine is not None:
+        return engine
+    if wants is not None:
+        return SPARK
+    many = records is not None and records > LIGHT_RECORDS
+    return SPARK if many and importlib.util.find_spec("pyspark") else DUCKDB
+
+
+def processes_for(records: int | None) -> int:
+    """How many processes DuckDB's parts are read by."""
+    if records is not None and records < POOL_RECORDS:
+        return 1
+    return min(len(os.sched_getaffinity(0)), _PROCESSES_MAX)

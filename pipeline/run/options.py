@@ -1,0 +1,84 @@
+"""The options of every job, defined once for `muster pipeline` and for spark-submit.
+
+Nothing here needs an engine: the help shows them where none is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option as people see it; what it says is a text, several, or whether it is there."""
+
+    name: str
+    """Without its dashes."""
+    help: str
+    metavar: str | None = None
+    """None for one that takes no value."""
+    short: str | None = None
+    default: str | None = None
+    repeatable: bool = False
+    variable: str | None = None
+    """An environment variable that says it too."""
+
+    @property
+    def key(self) -> str:
+        """Its name as Python has it."""
+        return self.name.replace("-", "_")
+
+
+SOURCE: Final = Option(
+    "source",
+    "A broker, a folder of partitions' folders, or a folder that has the table events.",
+    "HOST:PORT|FOLDER",
+    variable="MUSTER_SOURCE",
+)
+OUT: Final = Option("out", "Where the tables are written.", "FOLDER")
+GROUP: Final = Option(
+    "group", "Only this group; * stands for anything; repeatable.", "GROUP", "g", repeatable=True
+)
+SINCE: Final = Option("since", "Only rows of series since then (UTC unless it has a zone).", "TIME")
+UNTIL: Final = Option("until", "Only records before (UTC unless it has a zone).", "TIME")
+AS_OF: Final = Option(
+    "as-of", "The time that answers hold for; else the end of what is read.", "TIME"
+)
+PARTITIONS: Final = Option("partitions", "Only these of __consumer_offsets.", "0-1,5")
+TOPIC: Final = Option(
+    "topic",
+    "Ask the times of this topic's records, else of all that groups committed; repeatable.",
+    "TOPIC",
+    "t",
+    repeatable=True,
+)
+NO_TOPICS: Final = Option("no-topics", "Ask no topics: no lag in seconds.")
+RETENTION: Final = Option("offsets-retention", "The cluster's: 7d, 12h.", "TIME", default="7d")
+OVERWRITE: Final = Option("overwrite", "Replace tables that exist.")
+FAIL_ON_DAMAGE: Final = Option(
+    "fail-on-damage", "End with exit code 4 when something could not be read."
+)
+TIMEOUT: Final = Option("timeout", "How long to wait for an answer.", "SECONDS", default="30")
+JSON: Final = Option("json", "Print JSON instead of text.")
+
+JOB_OPTIONS: Final = (
+    SOURCE,
+    OUT,
+    GROUP,
+    SINCE,
+    UNTIL,
+    AS_OF,
+    PARTITIONS,
+    TOPIC,
+    NO_TOPICS,
+    RETENTION,
+    OVERWRITE,
+    FAIL_ON_DAMAGE,
+    TIMEOUT,
+    JSON,
+)
+
+Given = Mapping[str, Any]
+"""What was given, by the options' keys: None, a text, a list of texts, or a bool."""

@@ -1,0 +1,113 @@
+"""`muster pipeline` with the light engine: what it shows, and the codes that it ends with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import CHECKOUT
+from tests.cli.running import run
+from tests.pipeline.small_logs import NOON, batch_of, commit, write_segment
+
+
+def test_a_job_tells_what_it_made_and_does_not_make_it_twice(history: Path, out: Path) -> None:
+    words = ["pipeline", "commits", "--source", str(history), "--out", str(out), "--no-topics"]
+    made = run(*words)
+    assert made.code == 0, made.err
+    assert made.out.startswith(
+        "commits: read 2 records of the history as of 2026-01-01T12:01:00.000Z; DuckDB 2."
+    )
+    assert made.err == ""
+    rows = {line.split()[0]: line.split()[1:] for line in made.out.splitlines()[2:]}
+    assert (rows["commits"][0], rows["commits"][-1]) == ("2", str(out / "commits"))
+    assert "from 2026-01-01T12:00:00Z, to 2026-01-01T12:01:00Z" in made.out
+
+    again = run(*words)
+    assert again.code == 1
+    assert "already has commits" in again.err
+    assert "choose another --out, or replace" in again.err
+    assert len(again.err.splitlines()) == 1
+
+    part = run(*words, "--overwrite", "--json", "--since", "2026-01-01T12:00:30")
+    assert part.code == 0, part.err
+    assert part.json["tables"][0]["rows"] == 1
+    assert part.json["as_of_ms"] == NOON + 60_000
+    assert (part.json["events"], part.json["moved_bytes"], part.json["report"]) == (2, 0, None)
+    span = ["--since", "2026-01-01T17:30:30+05:30", "--until", "2026-01-02"]
+    zoned = run(*words, "--overwrite", *span)
+    assert zoned.out.startswith(
+        "commits: read 2 records of the history from 2026-01-01T12:00:30.000Z,"
+        " until 2026-01-02T00:00:00.000Z, as of 2026-01-01T12:01:00.000Z;"
+    )
+
+    (history / "meta.properties").write_text("version=1\ncluster.id=two\n")
+    mixed = run(*words, "--overwrite")
+    assert mixed.code == 1
+    assert "has tables of cluster one, but the source is cluster two" in mixed.err
+
+
+def test_groups_and_times_are_chosen(history: Path, out: Path) -> None:
+    write_segment(history, 0, batch_of(0, commit("audit", "orders", [7])), partition=3)
+    words = ["pipeline", "commits", "--source", str(history), "--out", str(out), "--overwrite"]
+
+    def rows(*more: str) -> int:
+        ran = run(*words, "--json", *more)
+        assert ran.code == 0, ran.err
+        return int(ran.json["tables"][0]["rows"])
+
+    assert rows() == 3
+    assert rows("--group", "bill*") == 2
+    assert rows("-g", "bill*", "-g", "audit") == 3
+    assert rows("--partitions", "3") == 1
+    assert rows("--until", "2026-01-01T12:01:00") == 2
+    assert rows("--as-of", "2026-01-01T12:00:30Z") == 2
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A segment that was cut short before the next one."""
+    data = tmp_path / "data"
+    cut = batch_of(1, commit("billing", "orders", [40]))[:-9]
+    write_segment(data, 0, batch_of(0, commit("billing", "orders", [10])), cut)
+    write_segment(data, 2, batch_of(2, commit("billing", "orders", [50])))
+    return data
+
+
+def test_what_can_not_be_read_is_told_and_ends_with_its_own_code_where_asked(
+    damaged: Path, out: Path
+) -> None:
+    words = ["pipeline", "commits", "--source", str(damaged), "--out", str(out), "--json"]
+    made = run(*words)
+    assert made.code == 0
+    assert "1 part of the history could not be read; the table quarantine has them" in made.err
+    assert made.json["damaged"] == 1
+    assert (out / "quarantine").is_dir()
+
+    alerted = run(*words, "--overwrite", "--fail-on-damage")
+    assert (alerted.code, alerted.json["damaged"]) == (4, 1)
+
+
+def test_all_takes_no_java_and_no_spark(history: Path, out: Path) -> None:
+    """As it is with the extra `light` alone."""
+    code = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "pandas", "py4j"):
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Absent())
+sys.argv = ["muster", "pipeline", "all", "--source", {str(history)!r}, "--out", {str(out)!r}]
+from cli.main import main
+main()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert (out / "report.html").is_file()
+    again = run("pipeline", "report", "--out", str(out))
+    assert (again.code, "already has report.html" in again.err) == (1, True)
+    assert run("pipeline", "report", "--out", str(out), "--overwrite").code == 0
