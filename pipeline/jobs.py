@@ -131,7 +131,6 @@ def run_job(
             head = Head(
                 _called(options, store),
                 f"Spark {spark.version}",
-                round(inputs.now.timestamp() * 1000),
                 cluster_id=store.cluster_id(),
             )
             store.write_text(REPORT, report_of(spark, inputs.table, job.tables, head))
@@ -155,7 +154,7 @@ def report_of(
     """The page of the tables of these names."""
     for name in names:
         table(name).createOrReplaceTempView(name)
-    return make_report(SparkEngine(spark), names, head)
+    return make_report(SparkEngine(spark), names, head, clock.now_ms())
 
 
 def _called(options: Options, store: Store) -> str:

@@ -19,7 +19,7 @@ from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.pipeline.options import takes
 from cli.pipeline.source import check_out
 from cli.times import instant
-from pipeline.run.options import JOB_OPTIONS, Given
+from pipeline.run.options import JOB_OPTIONS, REPORT_OPTIONS, Given
 
 if TYPE_CHECKING:
     from pipeline.run.asked import Asked
@@ -35,6 +35,7 @@ JOBS = {
     "all": "Every table, and the report.",
 }
 """Name of a job -> what it makes."""
+WITH_REPORT = "all"
 
 
 def command_of(name: str) -> Callable[..., None]:
@@ -50,7 +51,8 @@ def command_of(name: str) -> Callable[..., None]:
         run_job_command(name, given, means_of(engine, master, conf, verbose))
 
     command.__doc__ = JOBS[name]
-    return takes(JOB_OPTIONS)(command)
+    options = (*JOB_OPTIONS, *REPORT_OPTIONS) if name == WITH_REPORT else JOB_OPTIONS
+    return takes(options)(command)
 
 
 def run_job_command(name: str, given: Given, means: Means) -> None:

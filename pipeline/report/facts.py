@@ -94,10 +94,8 @@ def collect(engine: Engine, there: Collection[str], head: Head) -> Facts:
         if name not in there:
             engine.read(name, [], schema)
     [span] = _ask(engine, queries.span())
-    as_of = next(
-        (ms for ms in (head.as_of_ms, span["lag_until_ms"], span["ended_ms"]) if ms is not None),
-        None,
-    )
+    judged = [ms for ms in (head.as_of_ms, span["lag_until_ms"]) if ms is not None]
+    as_of = max(judged, default=span["ended_ms"])
     window = _window(span, as_of)
     d = engine.dialect
     engine.define(GROUPS, queries.groups(d, head.thresholds), keep=True)
@@ -111,7 +109,7 @@ def collect(engine: Engine, there: Collection[str], head: Head) -> Facts:
         as_of,
         window,
         {name: value or 0 for name, value in totals.items()},
-        {row["state"]: row["groups"] for row in _ask(engine, queries.STATES)},
+        {row["state"]: row["groups"] for row in _ask(engine, queries.COUNTS)},
         read["unknown"] or 0,
         read["damaged"] or 0,
         listed,

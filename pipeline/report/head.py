@@ -27,8 +27,7 @@ class Head:
     """As a person named it: HOST:PORT or a folder."""
     engine: str
     """What made the tables, with its version; "not known" for tables that do not say."""
-    made_ms: int
     as_of_ms: int | None = None
-    """The time that every judgement holds for; None for that of the tables."""
+    """The time that every judgement holds for; None for the last one of the tables."""
     cluster_id: str | None = None
     thresholds: Thresholds = Thresholds()

@@ -23,12 +23,12 @@ _NAMED = 20
 """Groups above a threshold that are named in the head."""
 
 
-def make_report(engine: Engine, there: Collection[str], head: Head) -> str:
+def make_report(engine: Engine, there: Collection[str], head: Head, made_ms: int) -> str:
     """The report of an engine's tables; ``there`` are the names of those that it has."""
-    return page(collect(engine, there, head), head)
+    return page(collect(engine, there, head), head, made_ms)
 
 
-def page(facts: Facts, head: Head) -> str:
+def page(facts: Facts, head: Head, made_ms: int) -> str:
     """HTML of what was collected."""
     axis = Axis(facts.window)
     title = f"Offsets of {safe(head.source)}"
@@ -40,7 +40,7 @@ def page(facts: Facts, head: Head) -> str:
         f'<link rel="icon" href="data:,"><title>{title}</title>'
         f"<style>{STYLE}</style></head><body>{_head(facts, head)}"
         f"<main>{_list(facts, head.thresholds)}{parts}</main>"
-        f"<footer>Made by muster pipeline at {instant(head.made_ms)}. Times are UTC.</footer>"
+        f"<footer>Made by muster pipeline at {instant(made_ms)}. Times are UTC.</footer>"
         "</body></html>\n"
     )
 

@@ -49,9 +49,13 @@ def _said(group: Row) -> str:
         who = "; whether it has members is not in the history"
     else:
         who = f"; {counted(group['members'], 'member')}" if group["members"] else ""
+    if group["group_type"] is not None:
+        who += f"; a {group['group_type']} group"
     unread = group["lag_records"]
     waits = f"; {counted(unread, 'record')} unread" if unread is not None else ""
-    return f"{meaning}{who}{waits}."
+    lost = group["lost_records"]
+    gone = f"; {counted(lost, 'record')} deleted before it read them" if lost else ""
+    return f"{meaning}{who}{waits}{gone}."
 
 
 class _Holders:
@@ -123,6 +127,8 @@ class _Holders:
             changes.append(f"{counted(row['moved_count'], 'partition')} changed hands")
         if row["protocol"]:
             changes.append(f"assigned by {row['protocol']}")
+        if not row["known"]:
+            changes.append("records of it were not understood: who was in it is not known for sure")
         what = f"<p>{safe('; '.join(changes))}</p>" if changes else ""
         return (
             f'<li id="{self._id(row)}"><a href="#{self._id(row)}">{head}</a>'

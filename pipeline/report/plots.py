@@ -159,7 +159,7 @@ def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale)
         return f'<polyline class="line" points="{" ".join(points)}"/>'
 
     def draw(top: int) -> str:
-        lines = "".join(drawn(top, run) for run in _runs(rows, scale.key))
+        lines = "".join(drawn(top, run) for run in _runs(rows, scale.key, axis.window.column_ms))
         return _base(top + depth) + (_level(y(top, limit)) if limit else "") + lines
 
     marks = [(0.0, "tick", scale.text(most))]
@@ -168,13 +168,13 @@ def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale)
     return Panel(name, words, depth, draw, marks)
 
 
-def _runs(rows: Sequence[Row], key: str) -> list[list[Row]]:
-    """Rows whose value is known, in runs of columns that follow each other."""
+def _runs(rows: Sequence[Row], key: str, column_ms: int) -> list[list[Row]]:
+    """Rows whose value is known, in runs without a column or a step between them."""
     runs: list[list[Row]] = []
     for row in rows:
         if row[key] is None:
             continue
-        if not runs or row["col"] > runs[-1][-1]["col"] + 1:
+        if not runs or row["ms"] - runs[-1][-1]["ms"] >= column_ms + 1000 * row["step_s"]:
             runs.append([])
         runs[-1].append(row)
     return runs

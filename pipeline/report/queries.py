@@ -11,7 +11,21 @@ from typing import Final
 
 from pipeline.engines.dialect import Dialect
 from pipeline.report.head import Thresholds
-from pipeline.report.states import BEHIND, DELETED, DROWNING, KEEPS_UP, NOBODY, STUCK, UNKNOWN
+from pipeline.report.states import (
+    BEHIND,
+    DELETED,
+    DROWNING,
+    KEEPS_UP,
+    NOBODY,
+    OUT_OF_RANGE,
+    STATES,
+    STUCK,
+    UNKNOWN,
+)
+from pipeline.sql.lag import FALLING_BEHIND, STOPPED
+from pipeline.sql.lag import NOBODY as ALONE
+from pipeline.sql.lag import OUT_OF_RANGE as BEYOND
+from pipeline.sql.offsets import OPEN, ROLLED_BACK, SUPERSEDED, TAKEN
 
 GROUPS: Final = "report_groups"
 MOMENTS: Final = "report_moments"
@@ -71,7 +85,10 @@ def span() -> str:
     """
 
 
-_COUNTED: Final = """
+_UNREAD: Final = "CASE WHEN lag_records < 0 THEN 0 ELSE lag_records END"
+"""Of a partition; an offset beyond the end has nothing unread."""
+
+_COUNTED: Final = f"""
     named AS (
         SELECT group_id FROM commits UNION SELECT group_id FROM generations
         UNION SELECT group_id FROM transactional_commits
@@ -83,28 +100,33 @@ _COUNTED: Final = """
     ),
     rewound AS (SELECT group_id, count(*) AS rewinds FROM rewinds GROUP BY group_id),
     numbered AS (
-        SELECT group_id, generation, member_count, ended_at, row_number() OVER (
-            PARTITION BY group_id ORDER BY life DESC, log_offset DESC) AS nth
+        SELECT group_id, group_type, member_count, ended_at, coalesce(known, true) AS known,
+            row_number() OVER (PARTITION BY group_id ORDER BY life DESC, log_offset DESC) AS nth
         FROM generations
     ),
     latest AS (
-        SELECT group_id, CASE WHEN ended_at IS NULL THEN member_count ELSE 0 END AS members
+        SELECT group_id, group_type, CASE WHEN NOT known THEN NULL
+            WHEN ended_at IS NULL THEN member_count ELSE 0 END AS members
         FROM numbered WHERE nth = 1
     ),
     behind AS (
-        SELECT group_id, sum(lag_records) AS lag_records, max(lag_s) AS lag_s
+        SELECT group_id, sum({_UNREAD}) AS lag_records, max(lag_s) AS lag_s,
+            max(lag_precision_s) AS lag_precision_s, sum(lost_records) AS lost_records
         FROM lag WHERE minute = (SELECT max(minute) FROM lag) GROUP BY group_id
     ),
     verdicts AS (
-        SELECT group_id, sum(CASE WHEN verdict = 'falling behind' THEN 1 ELSE 0 END) AS falling,
-            sum(CASE WHEN verdict = 'stopped' THEN 1 ELSE 0 END) AS stopped
+        SELECT group_id, max(member_count) AS members,
+            sum(CASE WHEN verdict = '{ALONE}' THEN 1 ELSE 0 END) AS left_alone,
+            sum(CASE WHEN verdict = '{FALLING_BEHIND}' THEN 1 ELSE 0 END) AS falling,
+            sum(CASE WHEN verdict = '{STOPPED}' THEN 1 ELSE 0 END) AS stopped,
+            sum(CASE WHEN verdict = '{BEYOND}' THEN 1 ELSE 0 END) AS beyond
         FROM catch_up GROUP BY group_id
     ),
     transacted AS (
-        SELECT group_id, sum(CASE WHEN outcome = 'committed' THEN 1 ELSE 0 END) AS tx_committed,
-            sum(CASE WHEN outcome = 'superseded' THEN 1 ELSE 0 END) AS tx_superseded,
-            sum(CASE WHEN outcome = 'aborted' THEN 1 ELSE 0 END) AS tx_aborted,
-            sum(CASE WHEN outcome = 'open' THEN 1 ELSE 0 END) AS tx_open
+        SELECT group_id, sum(CASE WHEN outcome = '{TAKEN}' THEN 1 ELSE 0 END) AS tx_committed,
+            sum(CASE WHEN outcome = '{SUPERSEDED}' THEN 1 ELSE 0 END) AS tx_superseded,
+            sum(CASE WHEN outcome = '{ROLLED_BACK}' THEN 1 ELSE 0 END) AS tx_aborted,
+            sum(CASE WHEN outcome = '{OPEN}' THEN 1 ELSE 0 END) AS tx_open
         FROM transactional_commits GROUP BY group_id
     ),
     expiring AS (
@@ -117,9 +139,11 @@ _COUNTED: Final = """
 
 _FIGURES: Final = """
     figures AS (
-        SELECT n.group_id, l.members, coalesce(gone.reason = 'deleted', false) AS deleted,
-            gone.reason AS dead_reason, b.lag_records, b.lag_s,
-            coalesce(v.falling, 0) AS falling, coalesce(v.stopped, 0) AS stopped,
+        SELECT n.group_id, coalesce(v.members, l.members) AS members, l.group_type,
+            coalesce(gone.reason = 'deleted', false) AS deleted,
+            gone.reason AS dead_reason, b.lag_records, b.lag_s, b.lag_precision_s, b.lost_records,
+            coalesce(v.left_alone, 0) AS left_alone, coalesce(v.falling, 0) AS falling,
+            coalesce(v.stopped, 0) AS stopped, coalesce(v.beyond, 0) AS beyond,
             coalesce(c.commits, 0) AS commits, unix_millis(c.last_commit_at) AS last_commit_ms,
             coalesce(r.rewinds, 0) AS rewinds, coalesce(h.rebalances, 0) AS rebalances,
             coalesce(h.generations, 0) AS generations, h.rebalances_per_hour,
@@ -153,20 +177,18 @@ def groups(d: Dialect, limits: Thresholds) -> str:
     judged AS (
         SELECT *, {above} AS above, CASE
             WHEN deleted THEN {d.text(DELETED.name)}
-            WHEN members = 0 THEN {d.text(NOBODY.name)}
             WHEN falling > 0 THEN {d.text(DROWNING.name)}
+            WHEN left_alone > 0 THEN {d.text(NOBODY.name)}
             WHEN stopped > 0 THEN {d.text(STUCK.name)}
+            WHEN beyond > 0 THEN {d.text(OUT_OF_RANGE.name)}
+            WHEN members = 0 THEN {d.text(NOBODY.name)}
             WHEN {above} THEN {d.text(BEHIND.name)}
             WHEN lag_records IS NULL THEN {d.text(UNKNOWN.name)}
             ELSE {d.text(KEEPS_UP.name)} END AS state
         FROM figures
     ),
     ranked AS (
-        SELECT *, CASE state WHEN {d.text(DROWNING.name)} THEN 0 WHEN {d.text(STUCK.name)} THEN 1
-            WHEN {d.text(NOBODY.name)} THEN CASE WHEN lag_records > 0 THEN 2 ELSE 4 END
-            WHEN {d.text(BEHIND.name)} THEN 3 WHEN {d.text(UNKNOWN.name)} THEN 5
-            WHEN {d.text(KEEPS_UP.name)} THEN 6 ELSE 7 END AS severity
-        FROM judged
+        SELECT *, CASE {_severities(d)} END AS severity FROM judged
     )
     SELECT *, CAST(row_number() OVER (
         ORDER BY severity, above DESC, coalesce(lag_s, -1e0) DESC,
@@ -176,7 +198,16 @@ def groups(d: Dialect, limits: Thresholds) -> str:
     """
 
 
-STATES: Final = f"SELECT state, count(*) AS groups FROM {GROUPS} GROUP BY state"
+def _severities(d: Dialect) -> str:
+    """In the order of the states; a group that nobody runs is well if it has nothing unread."""
+    names = list(STATES)
+    well = 2 * names.index(DELETED.name) - 1
+    waiting = f"WHEN state = {d.text(NOBODY.name)} AND coalesce(lag_records, 1) = 0 THEN {well}"
+    each = (f"WHEN state = {d.text(name)} THEN {2 * nth}" for nth, name in enumerate(names))
+    return " ".join([waiting, *each])
+
+
+COUNTS: Final = f"SELECT state, count(*) AS groups FROM {GROUPS} GROUP BY state"
 
 
 def totals() -> str:
@@ -198,10 +229,10 @@ def lag(w: Window) -> str:
     """By group and column: the most records and seconds of a minute in it, and its last minute."""
     return f"""
     SELECT g.place, c.col, unix_millis(max(c.as_of)) AS ms, max(c.records) AS records,
-        max(c.seconds) AS seconds
+        max(c.seconds) AS seconds, max(c.step_s) AS step_s
     FROM (
         SELECT group_id, as_of, {w.column_of_end("as_of")} AS col,
-            sum(lag_records) AS records, max(lag_s) AS seconds
+            sum({_UNREAD}) AS records, max(lag_s) AS seconds, max(step_s) AS step_s
         FROM lag WHERE {w.holds("as_of")} GROUP BY group_id, as_of
     ) AS c {w.of("c")}
     GROUP BY g.place, c.col ORDER BY g.place, c.col
@@ -215,7 +246,7 @@ def peaks(w: Window) -> str:
         SELECT g.place, unix_millis(c.as_of) AS ms, c.records, row_number() OVER (
             PARTITION BY g.place ORDER BY c.records DESC, c.as_of DESC) AS nth
         FROM (
-            SELECT group_id, as_of, sum(lag_records) AS records
+            SELECT group_id, as_of, sum({_UNREAD}) AS records
             FROM lag WHERE {w.holds("as_of")} GROUP BY group_id, as_of
         ) AS c {w.of("c")} WHERE c.records > 0
     ) AS ordered WHERE nth = 1
@@ -309,7 +340,7 @@ def generations(d: Dialect, w: Window) -> str:
             AND (n.ended_ms IS NULL OR m.ms < n.ended_ms)
     )
     SELECT w.place, w.nth, w.life, c.generation, w.began_ms, w.ended_ms, c.duration_s, c.change,
-        c.protocol_type, c.protocol, c.member_count, c.assigned_partitions,
+        c.group_type, c.protocol, coalesce(c.known, true) AS known, c.member_count,
         {names["joined"]} AS joined, {d.size("c.joined")} AS joined_count,
         {names["left"]} AS gone, {d.size("c.left")} AS gone_count,
         {d.size("c.moved")} AS moved_count, {members} AS members

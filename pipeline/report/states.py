@@ -15,6 +15,9 @@ class State(NamedTuple):
 
 DROWNING: Final = State("drowning", "it reads, and falls further behind", True)
 STUCK: Final = State("stuck", "records wait, and it reads none", True)
+OUT_OF_RANGE: Final = State(
+    "out of range", "it committed offsets that lie beyond the end of its topic", True
+)
 NOBODY: Final = State("nobody runs it", "it has no member", True)
 BEHIND: Final = State("behind", "it is above a threshold, and falls no further behind", True)
 UNKNOWN: Final = State("not known", "the history does not say how far behind it is", False)
@@ -22,5 +25,6 @@ KEEPS_UP: Final = State("keeps up", "its lag is below every threshold", False)
 DELETED: Final = State("deleted", "it was deleted", False)
 
 STATES: Final = {
-    state.name: state for state in (DROWNING, STUCK, NOBODY, BEHIND, UNKNOWN, KEEPS_UP, DELETED)
+    state.name: state
+    for state in (DROWNING, STUCK, OUT_OF_RANGE, NOBODY, BEHIND, UNKNOWN, KEEPS_UP, DELETED)
 }

@@ -9,12 +9,26 @@ from typing import Any
 
 from client.spelling import MisspelledError, duration_ms, partition_numbers, time_ms
 from pipeline.errors import WrongUse
+from pipeline.report.head import Thresholds
 from pipeline.run.as_of import Span
 from pipeline.run.jobs import Options
-from pipeline.run.options import AS_OF, PARTITIONS, RETENTION, SINCE, TIMEOUT, UNTIL, Given, Option
+from pipeline.run.options import (
+    AS_OF,
+    LAG_THRESHOLD,
+    PARTITIONS,
+    RECORDS_THRESHOLD,
+    RETENTION,
+    SINCE,
+    TIMEOUT,
+    UNTIL,
+    Given,
+    Option,
+)
 from pipeline.run.selection import Selection
 
 _A_DAY_S = 86_400
+_LONGEST = 19
+"""Digits of a long."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +66,7 @@ def asked(given: Given) -> Asked:
             milliseconds=_spelled(RETENTION, given["offsets_retention"], duration_ms)
         ),
         source=given["source"],
+        thresholds=thresholds_of(given),
     )
     return Asked(
         given["source"],
@@ -60,6 +75,15 @@ def asked(given: Given) -> Asked:
         timeout_of(given["timeout"]),
         given["fail_on_damage"],
         given["json"],
+    )
+
+
+def thresholds_of(given: Given) -> Thresholds:
+    """Of the report, from its options; the usual ones where a job has none. See `timeout_of`."""
+    age, records = given.get(LAG_THRESHOLD.key), given.get(RECORDS_THRESHOLD.key)
+    return Thresholds(
+        Thresholds.lag_s if age is None else float(_spelled(LAG_THRESHOLD, age, _age)),
+        None if records is None else int(_spelled(RECORDS_THRESHOLD, records, _count)),
     )
 
 
@@ -78,6 +102,22 @@ def _spelled(option: Option, text: str, read: Callable[[str], Any]) -> Any:
         return read(text)
     except MisspelledError as error:
         raise WrongUse(f"--{option.name} {text}: {error}") from None
+
+
+def _age(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise MisspelledError("it must be seconds, 0 or more")
+    return found
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < _LONGEST):
+        raise MisspelledError("it must be a whole number, 0 or more")
+    return int(text)
 
 
 def _seconds(text: str) -> float:

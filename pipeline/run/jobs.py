@@ -21,18 +21,17 @@ from pipeline.errors import PipelineError
 from pipeline.model.events import COMMIT, DAMAGED, EVENTS, STRETCHES, TORN, UNKNOWN
 from pipeline.model.params import OFFSETS_RETENTION, Params
 from pipeline.model.tables import QUARANTINE
-from pipeline.report.head import Head
-from pipeline.report.page import make_report
+from pipeline.report.head import Head, Thresholds
 from pipeline.run.as_of import end_of_history, params_of
 from pipeline.run.catalog import RELATIONS, TABLES, Job, Relation, Table
 from pipeline.run.figures import Figure, figures_of
+from pipeline.run.report import REPORT, write_report
 from pipeline.run.selection import Selection
 from pipeline.sources.source import Source, TimesAsked
 from pipeline.sql.offsets import held_at
 from pipeline.storage.store import GROWING, Store
 
 QUARANTINED: Final = "quarantine"
-REPORT: Final = "report.html"
 _HISTORY: Final = "history"
 """What was read, before the selection."""
 
@@ -50,6 +49,8 @@ class Options:
     offsets_retention: timedelta = OFFSETS_RETENTION
     source: str | None = None
     """What the report calls the source; None for where it is."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    """Of the report."""
 
 
 @dataclass(frozen=True)
@@ -127,17 +128,18 @@ def run_job(
         steps.begin(QUARANTINED)
         if history.count[DAMAGED] or history.count[TORN] or store.has(QUARANTINED):
             store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
+        report = None
         if job.with_report:
             steps.begin(REPORT)
             head = Head(
                 options.source or source.where,
                 engine.name,
-                clock.now_ms(),
                 history.params.as_of_ms,
                 source.cluster_id,
+                options.thresholds,
             )
             there = {"events", *(table.name for table in tables)}
-            store.write_text(REPORT, make_report(engine, there, head))
+            report = write_report(engine, store, there, head)
     finally:
         engine.close()
     mark.take_away()
@@ -152,7 +154,7 @@ def run_job(
         history.count[TORN],
         history.count[UNKNOWN],
         source.moved_bytes() + engine.moved_bytes,
-        store.path(REPORT) if job.with_report else None,
+        report,
     )
 
 

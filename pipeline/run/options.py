@@ -61,6 +61,15 @@ FAIL_ON_DAMAGE: Final = Option(
     "fail-on-damage", "End with exit code 4 when something could not be read."
 )
 TIMEOUT: Final = Option("timeout", "How long to wait for an answer.", "SECONDS", default="30")
+LAG_THRESHOLD: Final = Option(
+    "lag-threshold-s",
+    "The report names groups whose oldest unread record is older.",
+    "SECONDS",
+    default="60",
+)
+RECORDS_THRESHOLD: Final = Option(
+    "lag-threshold-records", "The same for groups with more unread records.", "N"
+)
 JSON: Final = Option("json", "Print JSON instead of text.")
 
 JOB_OPTIONS: Final = (
@@ -79,6 +88,9 @@ JOB_OPTIONS: Final = (
     TIMEOUT,
     JSON,
 )
+
+REPORT_OPTIONS: Final = (LAG_THRESHOLD, RECORDS_THRESHOLD)
+"""Of what makes a report."""
 
 Given = Mapping[str, Any]
 """What was given, by the options' keys: None, a text, a list of texts, or a bool."""

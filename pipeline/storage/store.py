@@ -45,7 +45,7 @@ class Store:
 
     def cluster_id(self) -> str | None:
         """The cluster of these tables; None while it is not known."""
-        text = self._files.read_text(self.path(CLUSTER_FILE))
+        text = self.read_text(CLUSTER_FILE)
         found: str | None = None if text is None else json.loads(text).get("cluster_id")
         return found
 
@@ -120,6 +120,10 @@ class Store:
     def has_file(self, name: str) -> bool:
         """Whether there is a file of this name beside the tables."""
         return self._files.exists(self.path(name))
+
+    def read_text(self, name: str) -> str | None:
+        """The text of a file beside the tables; None when there is no file."""
+        return self._files.read_text(self.path(name))
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file beside the tables, whole or not at all; one that is there is replaced."""

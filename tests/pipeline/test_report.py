@@ -37,7 +37,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
         engine = DuckEngine(str(tmp_path_factory.mktemp("engine")))
         for name, found in rows.items():
             engine.read(name, [rows_of(TABLES[name], found)], TABLES[name])
-        page = make_report(engine, rows, Head("a source", "an engine", 0, **head))
+        page = make_report(engine, rows, Head("a source", "an engine", **head), 0)
         engine.close()
         return page
 
@@ -60,12 +60,12 @@ def group(
     for minute, records in enumerate(lag or []):
         rows["lag"].append(
             {**place, "minute": at(60 * minute), "as_of": at(60 * minute + 60),
-             "lag_records": records, "lag_s": records / 2}
+             "lag_records": records, "lag_s": records / 2, "step_s": 60.0}
         )  # fmt: skip
     if lag:
         rows["catch_up"].append(
             {**place, "verdict": verdict, "lag_records": lag[-1], "lag_s": lag[-1] / 2,
-             "consumed_per_s": 1.0, "produced_per_s": 2.0}
+             "member_count": members, "consumed_per_s": 1.0, "produced_per_s": 2.0}
         )  # fmt: skip
     for minute in range(MINUTES):
         rows["commits"].append({**place, "at": at(60 * minute + 30)})
@@ -108,9 +108,11 @@ def busy() -> Rows:
     rows = together(
         group(HOSTILE, [40] * MINUTES, verdict="stopped", topic=HOSTILE),
         group("drowns", list(range(0, 2000, 200)), verdict="falling behind", generations=3),
-        group("left", [500] * MINUTES, members=0),
+        group("left", [500] * MINUTES, members=0, verdict="nobody runs it"),
         group("late", [300] * MINUTES, verdict="catching up"),
         group("fine", [0] * MINUTES, verdict="caught up"),
+        group("ahead", [-5] * MINUTES, verdict="out of range"),
+        group("over", [0] * MINUTES, members=0, verdict="caught up"),
         group("unread", None),
     )
     rows["rewinds"] = [
@@ -155,10 +157,12 @@ def test_groups_are_listed_worst_first_each_with_its_state(report: Report) -> No
     assert [(name, row["state"]) for name, row in listed(page).items()] == [
         ("drowns", "drowning"),
         (safe(HOSTILE), "stuck"),
+        ("ahead", "out of range"),
         ("left", "nobody runs it"),
         ("late", "behind"),
         ("unread", "not known"),
         ("fine", "keeps up"),
+        ("over", "nobody runs it"),
     ]
 
 
@@ -351,7 +355,7 @@ def test_the_newest_end_of_every_plot_is_in_sight_on_a_phone(
         });
         """
     )
-    assert len(ends) == 6
+    assert len(ends) == 8
     for left, right, newest in ends:
         assert left >= 0
         assert right <= PHONE[0]

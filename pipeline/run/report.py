@@ -1,0 +1,65 @@
+"""The report of a run, beside its tables; and again, of tables that are there.
+
+A note beside the report keeps what tables do not say: source, engine and the time of the answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import asdict, replace
+from typing import Final
+
+from pipeline import clock
+from pipeline.engines.engine import Engine
+from pipeline.errors import PipelineError
+from pipeline.report.facts import TABLES
+from pipeline.report.head import Head, Thresholds
+from pipeline.report.page import make_report
+from pipeline.storage.store import Store
+
+REPORT: Final = "report.html"
+NOTE: Final = "_report.json"
+NOT_KNOWN: Final = "not known"
+
+
+def write_report(engine: Engine, store: Store, there: Collection[str], head: Head) -> str:
+    """Write the page of an engine's relations, the tables of a run; where it is."""
+    store.write_text(REPORT, make_report(engine, there, head, clock.now_ms()))
+    note = asdict(head)
+    del note["thresholds"]
+    store.write_text(NOTE, json.dumps(note))
+    return store.path(REPORT)
+
+
+def write_report_again(
+    engine: Engine, store: Store, thresholds: Thresholds, overwrite: bool
+) -> str:
+    """Write the page of the tables in a store; where it is.
+
+    PipelineError when there are none, or a report is there that is not to be replaced.
+    """
+    if store.has_file(REPORT) and not overwrite:
+        raise PipelineError(f"{store.folder} already has {REPORT}: replace it with --overwrite")
+    there = [name for name in TABLES if store.has(name)]
+    if not set(there) - {"events"}:
+        raise PipelineError(
+            f"{store.folder} has no tables to report on: make them there with `all`"
+        )
+    for name in there:
+        engine.open(name, [store.path(name)], TABLES[name])
+    return write_report(engine, store, there, replace(_noted(store), thresholds=thresholds))
+
+
+def _noted(store: Store) -> Head:
+    """What the last run noted; little where none did."""
+    text = store.read_text(NOTE)
+    if text is None:
+        return Head(store.folder, NOT_KNOWN, cluster_id=store.cluster_id())
+    try:
+        note = json.loads(text)
+        return Head(str(note["source"]), str(note["engine"]), note["as_of_ms"], note["cluster_id"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise PipelineError(
+            f"{store.path(NOTE)} is not what a run wrote ({error}): delete it"
+        ) from error

@@ -1,0 +1,173 @@
+"""The report of a run says what the run's tables say, and is made again from them alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.engines.duck import DuckEngine
+from pipeline.errors import PipelineError
+from pipeline.model.events import ABORTED, COMMITTED
+from pipeline.report.facts import TABLES
+from pipeline.report.head import Thresholds
+from pipeline.report.labels import duration, whole
+from pipeline.run.catalog import JOBS
+from pipeline.run.jobs import Options, Summary, run_job
+from pipeline.run.report import NOTE, REPORT, write_report_again
+from pipeline.storage.store import Store
+from pipeline.times import instant
+from tests.pipeline.given import GivenSource, table
+from tests.pipeline.history import History, member
+from tests.pipeline.relations import ms, stretch
+from tests.pipeline.test_report import listed, part
+
+pytestmark = pytest.mark.pipeline
+
+MINUTES = 12
+END = 60 * MINUTES
+
+
+def history() -> GivenSource:
+    """One group keeps up, one drowns and is set back, one lost its member, one uses transactions.
+
+    Ten records are written a second.
+    """
+    log = History()
+    log.generation(0, "drowns", 1, member("slow-1", 0))
+    log.generation(0, "left", 1, member("gone-1", 0))
+    for minute in range(1, MINUTES):
+        at = 60.0 * minute
+        log.commit(at, "fine", 600 * minute)
+        log.commit(at, "drowns", 100 * minute if minute != 6 else 20)
+        if minute == 3:
+            log.commit(at, "left", 1500)
+            log.generation(at + 5, "left", 2)
+        if minute == 8:
+            log.generation(at, "drowns", 2, member("slow-1", 0), member("new-2"))
+        log.commit(at + 1, "exactly-once", 300 * minute, producer_id=9)
+        if minute < MINUTES - 1:
+            log.marker(at + 2, 9, ABORTED if minute == 4 else COMMITTED)
+    log.commit(END - 1, "fine", 10 * END)
+    return GivenSource(log.rows, [stretch(0, 0, 10 * END - 1, last_s=END)])
+
+
+@pytest.fixture
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], DuckEngine]:
+    return lambda: DuckEngine(str(tmp_path_factory.mktemp("engine")))
+
+
+@pytest.fixture
+def made(engine: Callable[[], DuckEngine], tmp_path: Path) -> tuple[Path, Summary]:
+    """The folder of a run, and what the run told."""
+    source, store = history(), Store(str(tmp_path / "tables"))
+    options = Options(as_of_ms=ms(END))
+    return tmp_path / "tables", run_job(engine(), JOBS["all"], source, store, options)
+
+
+def rows(folder: Path, name: str) -> list[dict[str, Any]]:
+    return table(folder, name, TABLES[name]) if (folder / name).exists() else []
+
+
+def test_every_number_of_the_list_is_its_tables(made: tuple[Path, Summary]) -> None:
+    folder, summary = made
+    page = (folder / REPORT).read_text()
+    said = listed(page)
+
+    lag = rows(folder, "lag")
+    last = max(row["minute"] for row in lag)
+    for name in ("fine", "drowns", "left", "exactly-once"):
+        now = [row for row in lag if row["group_id"] == name and row["minute"] == last]
+        assert said[name]["unread"] == whole(sum(row["lag_records"] for row in now))
+        assert said[name]["oldest"] == duration(max(row["lag_s"] for row in now))
+        for column in ("commits", "rewinds"):
+            count = sum(row["group_id"] == name for row in rows(folder, column))
+            assert said[name][column] == whole(count)
+        for churn in rows(folder, "churn"):
+            if churn["group_id"] == name:
+                assert said[name]["rebalances"] == whole(churn["rebalances"])
+    outcomes = Counter(row["outcome"] for row in rows(folder, "transactional_commits"))
+    assert said["exactly-once"]["in transactions"] == "9 committed, 1 aborted, 1 open"
+    assert outcomes == {"committed": 9, "aborted": 1, "open": 1}
+    cards = dict(re.findall(r"<li[^>]*><b>([\d,]+)</b>(.*?)</li>", page))
+    assert {label: number for number, label in cards.items()}["commits"] == whole(
+        len(rows(folder, "commits"))
+    )
+    assert summary.report == str(folder / REPORT)
+
+
+def test_the_head_tells_of_the_run(made: tuple[Path, Summary]) -> None:
+    folder, summary = made
+    page = (folder / REPORT).read_text()
+
+    told = dict(re.findall(r"<dt>(.*?)</dt><dd><bdi>(.*?)</bdi>", page))
+    assert told["source"] == "given"
+    assert told["engine"] == summary.engine
+    assert told["as of"] == instant(summary.as_of_ms) == instant(ms(END))
+
+
+def test_it_is_made_again_from_the_tables_alone(
+    made: tuple[Path, Summary], engine: Callable[[], DuckEngine]
+) -> None:
+    folder, _ = made
+    store = Store(str(folder))
+    before = (folder / REPORT).read_text()
+
+    with pytest.raises(PipelineError, match=r"already has report.html: replace it with"):
+        write_report_again(engine(), store, Thresholds(), overwrite=False)
+    assert write_report_again(engine(), store, Thresholds(), overwrite=True) == store.path(REPORT)
+    made_at = r"Made by muster pipeline at \S+"
+    again = (folder / REPORT).read_text()
+    assert re.sub(made_at, "", again) == re.sub(made_at, "", before)
+
+    write_report_again(engine(), store, Thresholds(lag_s=7e9), overwrite=True)
+    assert "No group is above the lag threshold of" in (folder / REPORT).read_text()
+
+
+def test_tables_that_say_nothing_of_their_run_make_a_report_too(
+    made: tuple[Path, Summary], engine: Callable[[], DuckEngine]
+) -> None:
+    folder, _ = made
+    (folder / NOTE).unlink()
+
+    write_report_again(engine(), Store(str(folder)), Thresholds(), overwrite=True)
+
+    page = (folder / REPORT).read_text()
+    told = dict(re.findall(r"<dt>(.*?)</dt><dd><bdi>(.*?)</bdi>", page))
+    assert (told["source"], told["engine"]) == (str(folder), "not known")
+    assert told["as of"] == instant(ms(END))
+
+
+def test_what_is_no_store_or_no_note_is_told(
+    made: tuple[Path, Summary], engine: Callable[[], DuckEngine], tmp_path: Path
+) -> None:
+    with pytest.raises(PipelineError, match="has no tables to report on"):
+        write_report_again(engine(), Store(str(tmp_path / "no")), Thresholds(), overwrite=False)
+
+    folder, _ = made
+    for text in ("", "[]", json.dumps({"source": "s"})):
+        (folder / NOTE).write_text(text)
+        with pytest.raises(PipelineError, match=r"_report.json is not what a run wrote .*delete"):
+            write_report_again(engine(), Store(str(folder)), Thresholds(), overwrite=True)
+
+
+def test_who_drowns_is_told_from_what_nobody_runs(made: tuple[Path, Summary]) -> None:
+    folder, _ = made
+    page = (folder / REPORT).read_text()
+
+    states = {name: row["state"] for name, row in listed(page).items()}
+    assert states["drowns"] == "drowning"
+    assert states["left"] == "nobody runs it"
+    assert states["fine"] == "keeps up"
+    assert '<a href="#g1-2">' in (drowns := part(page, "drowns"))
+    assert ">slow</bdi>" in drowns
+    if not rows(folder, "rewinds"):
+        return
+    [back] = [row for row in rows(folder, "rewinds") if row["group_id"] == "drowns"]
+    assert f'data-label="records">{back["rewound_records"]}<' in drowns.replace("<bdi>", "")
+    assert ">generation 1</a></td>" in drowns
