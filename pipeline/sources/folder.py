@@ -69,6 +69,11 @@ class FolderSource:
                 f" partition's folder such as {OFFSETS_TOPIC}-0"
             )
 
+    def starts(self) -> dict[int, int]:
+        """The first offset that each partition of the log may still have."""
+        segments = {number: self._segments(OFFSETS_TOPIC, number) for number in self._log}
+        return {number: found[0].base_offset for number, found in segments.items() if found}
+
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part]:
         """See Source."""
         absent = sorted(set(partitions or ()) - set(self._log))

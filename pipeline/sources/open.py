@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from client.security import PLAINTEXT, Security
 from pipeline.engines.files import Files
+from pipeline.sources.archived import ArchiveSource
 from pipeline.sources.broker import addresses_of
 from pipeline.sources.folder import FolderSource
 from pipeline.sources.segment_files import local_folder
 from pipeline.sources.source import Source
+from pipeline.sources.stored import StoredFeed
 from pipeline.sources.tables import EVENTS, TablesSource
 from pipeline.sources.wire.brokers import TIMEOUT_S, Reach
+from pipeline.sources.wire.feed import BrokerFeed
 from pipeline.sources.wire.source import BrokerSource
+from pipeline.storage.manifest import has_manifest
 from pipeline.storage.store import Store
 
 _REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+://")
@@ -27,16 +32,28 @@ def open_source(
     """The source that ``where`` names; PipelineError when it is not one.
 
     `HOST:PORT` (several with commas) or `kafka://HOST:PORT`: a broker, reached as ``security``
-    says. Else a folder that has the table `events`, else folders of segments: a broker's data
-    folders (several with commas), a partition's folder, live or archived. ``files`` is another file
-    system than this machine's, where tables may lie.
+    says. Else an archive, or a folder that has the table `events`, else folders of segments: a
+    broker's data folders (several with commas), a partition's folder, live or archived. ``files``
+    is another file system than this machine's, where tables may lie.
     """
     addresses = addresses_of(where)
     if addresses is not None:
         return BrokerSource(where, Reach(tuple(addresses), security, timeout_s))
     if "," not in where:
+        if not _REMOTE.match(where) and has_manifest(Path(local_folder(where))):
+            return ArchiveSource(where)
         remote = files is not None and _REMOTE.match(where)
         store = Store(where, files) if remote else Store(local_folder(where))
         if store.has(EVENTS):
             return TablesSource(where, store)
     return FolderSource(where)
+
+
+def open_feed(
+    where: str, security: Security = PLAINTEXT, timeout_s: float = TIMEOUT_S
+) -> BrokerFeed | StoredFeed:
+    """What ``where`` names, to add to an archive what is new of it. PipelineError as above."""
+    addresses = addresses_of(where)
+    if addresses is not None:
+        return BrokerFeed(where, Reach(tuple(addresses), security, timeout_s))
+    return StoredFeed(open_source(where))

@@ -69,12 +69,11 @@ class Archive:
         self._unneeded: set[str] = set()
 
     @classmethod
-    def open(cls, where: str, cluster_id: str | None = None, part_of: str | None = None) -> Archive:
+    def open(cls, where: str, cluster_id: str | None = None) -> Archive:
         """Begin an archive in a folder, or go on with the one that is there.
 
-        ``part_of`` begins one of a part of a history, which is never gone on with. PipelineError
-        where another process writes it, it is another cluster's, or the folder has events that no
-        archive wrote.
+        PipelineError where another process writes it, it is another cluster's, or the folder has
+        events that no archive wrote.
         """
         folder = Path(where)
         try:
@@ -86,10 +85,10 @@ class Archive:
         try:
             manifest = load(folder)
             if manifest is None:
-                manifest = Manifest(cluster_id, part_of=part_of)
+                manifest = Manifest(cluster_id)
                 save(folder, manifest)
             else:
-                manifest = _belonging(folder, manifest, cluster_id, part_of)
+                manifest = _belonging(folder, manifest, cluster_id)
             archive = cls(folder, lock, manifest)
             archive._clear_left_overs()
         except BaseException:
@@ -116,7 +115,7 @@ class Archive:
         batches: Iterable[pa.RecordBatch],
         *,
         next_offsets: Mapping[int, int] | None = None,
-        stretches: pa.Table | None = None,
+        stretches: Iterable[pa.Table] = (),
         topics: Mapping[str, TopicEnds] | None = None,
         forgotten: Sequence[str] = (),
         log_topic_id: str | None = None,
@@ -125,8 +124,9 @@ class Archive:
         """Add EVENTS that are not here yet, in the order of each partition's log, and STRETCHES.
 
         ``next_offsets`` says how far the log was read beyond its rows, ``topics`` where topics end
-        now, ``forgotten`` which of them are others than before under the same name: what is here
-        of them goes. All is there together, or nothing; of very many events a part may be.
+        now (None while that is still to be asked), ``forgotten`` which of them are others than
+        before under the same name: what is here of them goes. All is there together, or nothing;
+        of very many events a part may be.
         """
         adding = Arrivals(self.manifest)
         new = NewFiles(self.folder, self.manifest.next_file)
@@ -138,13 +138,17 @@ class Archive:
                         self._commit(new, adding.noted(self.manifest))
                         new = NewFiles(self.folder, self.manifest.next_file)
             adding.end(next_offsets or {})
+            grown = 0
+            for rows in stretches:
+                with self._writing():
+                    new.add("stretches", rows)
+                grown += rows.num_rows
             with self._writing():
-                if stretches is not None:
-                    new.add("stretches", stretches)
                 manifest = adding.noted(self._without(forgotten, new))
                 manifest = replace(
                     manifest,
                     topics={**manifest.topics, **(topics or {})},
+                    topics_asked=topics is not None,
                     log_topic_id=log_topic_id or manifest.log_topic_id,
                     read_until_ms=_later(manifest.read_until_ms, read_until_ms),
                 )
@@ -152,8 +156,7 @@ class Archive:
         except BaseException:
             new.drop()
             raise
-        rows = stretches.num_rows if stretches is not None else 0
-        return Appended(adding.events, rows, adding.damaged)
+        return Appended(adding.events, grown, adding.damaged)
 
     def compact(self) -> None:
         """Join all files of each table and day."""
@@ -317,21 +320,13 @@ def _not_ours(folder: Path, file: Path, archived: bool) -> str:
     )
 
 
-def _belonging(
-    folder: Path, manifest: Manifest, cluster_id: str | None, part_of: str | None
-) -> Manifest:
+def _belonging(folder: Path, manifest: Manifest, cluster_id: str | None) -> Manifest:
     """The manifest of an archive that may be gone on with, its cluster noted."""
     if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
         raise PipelineError(
             f"{folder} is an archive of cluster {manifest.cluster_id}, but the source is cluster"
             f" {cluster_id}: choose another --out"
         )
-    for part in (manifest.part_of, part_of):
-        if part is not None:
-            raise PipelineError(
-                f"{folder} is an archive already, and a part of a history ({part}) can't be added"
-                " to, nor joined to another: choose another --out"
-            )
     return replace(manifest, cluster_id=manifest.cluster_id or cluster_id)
 
 

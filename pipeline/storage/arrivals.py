@@ -43,7 +43,12 @@ class Arrivals:
 
     def noted(self, manifest: Manifest) -> Manifest:
         """The manifest with how far each partition is read now."""
-        return replace(manifest, next_offsets=dict(self.next), damaged_at=dict(self.damaged_at))
+        return replace(
+            manifest,
+            next_offsets=dict(self.next),
+            damaged_at=dict(self.damaged_at),
+            topics_asked=False,
+        )
 
     def _take(self, partition: int, rows: pa.Table, new: NewFiles) -> None:
         offsets = rows.column("log_offset").to_numpy()

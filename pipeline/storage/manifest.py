@@ -41,7 +41,8 @@ class TopicEnds:
     """None where it is not known: in files, and of old brokers."""
     ends: dict[int, int]
     """By partition, the offset behind its last record."""
-    at_ms: int
+    at_ms: int | None
+    """None where no look told it, but the records themselves."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,6 @@ class Manifest:
     cluster_id: str | None = None
     log_topic_id: str | None = None
     """Of `__consumer_offsets`."""
-    part_of: str | None = None
-    """The selection that was read, where it was not the whole history."""
     next_offsets: dict[int, int] = field(default_factory=dict)
     """By partition of `__consumer_offsets`: the first offset that is not here yet."""
     damaged_at: dict[int, int] = field(default_factory=dict)
@@ -60,6 +59,8 @@ class Manifest:
     read_until_ms: int | None = None
     """All that was written before is here."""
     topics: dict[str, TopicEnds] = field(default_factory=dict)
+    topics_asked: bool = True
+    """Whether the topics of all events here were looked at; a run that ended between may not."""
     next_file: int = 1
     """Number of the next file; none is used twice."""
     files: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
@@ -126,7 +127,6 @@ def _read(said: Mapping[str, Any]) -> Manifest:
     return Manifest(
         said["cluster_id"],
         said["log_topic_id"],
-        said["part_of"],
         _numbers(said["next_offsets"]),
         _numbers(said["damaged_at"]),
         said["read_until_ms"],
@@ -134,6 +134,7 @@ def _read(said: Mapping[str, Any]) -> Manifest:
             name: TopicEnds(topic["topic_id"], _numbers(topic["ends"]), topic["at_ms"])
             for name, topic in said["topics"].items()
         },
+        said["topics_asked"],
         said["next_file"],
         {
             table: tuple(LiveFile(file["path"], file["rows"]) for file in files)

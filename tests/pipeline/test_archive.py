@@ -147,7 +147,7 @@ def test_a_day_of_polls_stays_few_files_and_ends_as_one(
             before = archive.manifest.live()
             archive.append(
                 [commits(0, range(read, read + 1 + poll % 3), at_ms)],
-                stretches=stretch(poll, poll, at_ms),
+                stretches=[stretch(poll, poll, at_ms)],
                 read_until_ms=at_ms,
             )
             read += 1 + poll % 3
@@ -200,8 +200,8 @@ def test_what_is_forgotten_goes_with_its_ends(tmp_path: Path) -> None:
     ends = {name: TopicEnds(None, {0: 5}, START_MS) for name in ("orders", "bills")}
     with Archive.open(str(tmp_path)) as archive:
         both = pa.concat_tables([stretch(0, 4), stretch(0, 4, topic="bills")])
-        archive.append([], stretches=both, topics=ends)
-        archive.append([], stretches=stretch(0, 1), forgotten=["orders"])
+        archive.append([], stretches=[both], topics=ends)
+        archive.append([], stretches=[stretch(0, 1)], forgotten=["orders"])
     assert sorted((row["topic"], row["last_offset"]) for row in rows_of(tmp_path, "stretches")) == [
         ("bills", 4), ("orders", 1)
     ]  # fmt: skip
@@ -242,14 +242,11 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     Archive.open(str(tmp_path)).close()
 
 
-def test_another_clusters_and_a_part_of_a_history_are_refused(tmp_path: Path) -> None:
+def test_another_clusters_is_refused(tmp_path: Path) -> None:
     Archive.open(str(tmp_path / "whole"), "one").close()
     with pytest.raises(PipelineError, match=r"archive of cluster one.*source is cluster other"):
         Archive.open(str(tmp_path / "whole"), "other")
     Archive.open(str(tmp_path / "whole"), None).close()
-    Archive.open(str(tmp_path / "part"), "one", part_of="--group billing").close()
-    with pytest.raises(PipelineError, match=r"a part of a history \(--group billing\)"):
-        Archive.open(str(tmp_path / "part"), "one")
 
 
 @pytest.mark.parametrize(
@@ -325,7 +322,7 @@ def grow(folder):
                 batches.insert(0, damage(2, 2, at_ms))
             archive.append(
                 batches,
-                stretches=stretch(done, done, at_ms),
+                stretches=[stretch(done, done, at_ms)],
                 forgotten=["orders"] if done == 3 else (),
                 read_until_ms=at_ms,
             )

@@ -1,0 +1,182 @@
+"""What is new of a history, added to an archive: once, or again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline import clock
+from pipeline.errors import PipelineError, Unreachable
+from pipeline.model.events import COMMIT, DAMAGED, EVENTS
+from pipeline.sources.feed import Feed, News
+from pipeline.sources.segment_files import OFFSETS_TOPIC
+from pipeline.storage.archive import Archive
+from pipeline.storage.manifest import Manifest
+
+EVERY_S: Final = 10.0
+AWAY_MAX_S: Final = 60.0
+"""Between two tries to reach a broker that is away."""
+
+_Held = dict[tuple[str, int], dict[str, int]]
+"""By topic and partition, what each group committed last."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What one look added."""
+
+    at_ms: int | None
+    events: int
+    stretches: int
+    damaged: int
+    lost: tuple[str, ...] = ()
+    """Records that were gone before they were read, as sentences."""
+    forgotten: tuple[str, ...] = ()
+    """Topics that were deleted and made again under the same name."""
+
+    @property
+    def is_news(self) -> bool:
+        """Whether anything was added."""
+        return bool(self.events or self.stretches or self.forgotten)
+
+
+def collect(news: News, archive: Archive) -> Collected:
+    """Add to an archive what a history has more. PipelineError where it is not the one it was."""
+    known = archive.manifest
+    _check(news, known, archive)
+    lost = _lost(news, known.next_offsets)
+    held: _Held = {}
+    if not known.topics_asked:
+        _see_again(archive, held)
+    events = archive.append(
+        chain([_gone(lost)], _watched(news.events(known.next_offsets), held)),
+        next_offsets={**news.starts, **news.ends},
+        log_topic_id=news.log_id,
+    )
+    growth = news.growth(
+        {key: set(by_group.values()) for key, by_group in held.items()}, known.topics
+    )
+    topics = archive.append(
+        (),
+        stretches=growth.stretches,
+        topics=growth.topics,
+        forgotten=growth.forgotten,
+        read_until_ms=news.at_ms,
+    )
+    said = tuple(
+        f"{OFFSETS_TOPIC}:{partition}: {_reason(first, behind)}"
+        for partition, (first, behind) in lost.items()
+    )
+    return Collected(
+        news.at_ms, events.events, topics.stretches, events.damaged, said, growth.forgotten
+    )
+
+
+def follow(
+    feed: Feed,
+    archive: Archive,
+    on_look: Callable[[Collected], None],
+    on_away: Callable[[str | None], None],
+    every_s: float = EVERY_S,
+    sleep: Callable[[float], None] = clock.sleep,
+) -> None:
+    """Add what is new every ``every_s`` seconds, for ever.
+
+    While no broker answers it is tried again less and less often: ``on_away`` is told the reason
+    once, and None when one answers again. PipelineError where going on would be wrong.
+    """
+    tries = 0
+    while True:
+        began_s = clock.monotonic_s()
+        try:
+            came = collect(feed.look(), archive)
+        except Unreachable as error:
+            if not tries:
+                on_away(str(error))
+            sleep(min(every_s * 2**tries, max(AWAY_MAX_S, every_s)))
+            tries = min(tries + 1, 32)
+            continue
+        if tries:
+            tries = 0
+            on_away(None)
+        on_look(came)
+        sleep(max(0.0, every_s - (clock.monotonic_s() - began_s)))
+
+
+def _check(news: News, known: Manifest, archive: Archive) -> None:
+    """PipelineError where offsets of the log no longer mean the records that they meant."""
+    where = archive.folder
+    if None not in (news.cluster_id, known.cluster_id) and news.cluster_id != known.cluster_id:
+        raise PipelineError(
+            f"the source is cluster {news.cluster_id} now, but {where} is an archive of cluster"
+            f" {known.cluster_id}: choose another --out"
+        )
+    if None not in (news.log_id, known.log_topic_id) and news.log_id != known.log_topic_id:
+        raise PipelineError(
+            f"{OFFSETS_TOPIC} was deleted and made again since {where} was read: its offsets"
+            " mean other records now; choose another --out"
+        )
+    for partition, end in sorted(news.ends.items()):
+        read = known.next_offsets.get(partition, 0)
+        if end < read:
+            raise PipelineError(
+                f"{OFFSETS_TOPIC}:{partition} ends at offset {end}, but {where} has it up to"
+                f" {read}: the log was cut or made anew, and its offsets mean other records now;"
+                " choose another --out"
+            )
+
+
+def _lost(news: News, positions: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """By partition, offsets that the log has dropped before they were read: the first, and the one
+    behind the last."""
+    return {
+        partition: (positions[partition], start)
+        for partition, start in sorted(news.starts.items())
+        if positions.get(partition, start) < start
+    }
+
+
+def _reason(first: int, behind: int) -> str:
+    return f"offsets {first} to {behind - 1} were gone before they were read"
+
+
+def _gone(lost: Mapping[int, tuple[int, int]]) -> pa.RecordBatch:
+    """Rows of EVENTS that say so."""
+    rows = [
+        {
+            "log_partition": partition,
+            "log_offset": first,
+            "kind": DAMAGED,
+            "damage": {"file": None, "position": None, "reason": _reason(first, behind)},
+        }
+        for partition, (first, behind) in lost.items()
+    ]
+    return pa.RecordBatch.from_pylist(rows, EVENTS)
+
+
+def _see_again(archive: Archive, held: _Held) -> None:
+    """Learn from the archive what a run that was killed had learnt."""
+    columns = ["kind", "topic", "partition", "group_id", "committed_offset"]
+    for file in archive.files("events"):
+        with pq.ParquetFile(file) as opened:
+            for _ in _watched(opened.iter_batches(columns=columns), held):
+                pass
+
+
+def _watched(batches: Iterable[pa.RecordBatch], held: _Held) -> Iterator[pa.RecordBatch]:
+    """Batches as they are; ``held`` learns what each group committed last."""
+    for batch in batches:
+        commits = pa.Table.from_batches([batch]).filter(pc.equal(batch["kind"], COMMIT))
+        last = commits.group_by(["topic", "partition", "group_id"], use_threads=False).aggregate(
+            [("committed_offset", "last")]
+        )
+        for row in last.to_pylist():
+            groups = held.setdefault((row["topic"], row["partition"]), {})
+            groups[row["group_id"]] = row["committed_offset_last"]
+        yield batch
