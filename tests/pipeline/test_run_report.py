@@ -17,11 +17,14 @@ from pipeline.model.events import ABORTED, COMMITTED
 from pipeline.report.facts import TABLES
 from pipeline.report.head import Thresholds
 from pipeline.report.labels import duration, whole
+from pipeline.run.as_of import Span
 from pipeline.run.catalog import JOBS
 from pipeline.run.jobs import Options, Summary, run_job
 from pipeline.run.report import NOTE, REPORT, write_report_again
+from pipeline.run.selection import Selection
 from pipeline.storage.store import Store
 from pipeline.times import instant
+from tests.cli.running import run
 from tests.pipeline.given import GivenSource, table
 from tests.pipeline.history import History, member
 from tests.pipeline.relations import ms, stretch
@@ -66,7 +69,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], DuckEngine]
 def made(engine: Callable[[], DuckEngine], tmp_path: Path) -> tuple[Path, Summary]:
     """The folder of a run, and what the run told."""
     source, store = history(), Store(str(tmp_path / "tables"))
-    options = Options(as_of_ms=ms(END))
+    options = Options(selection=Selection(span=Span(as_of_ms=ms(END))))
     return tmp_path / "tables", run_job(engine(), JOBS["all"], source, store, options)
 
 
@@ -171,3 +174,28 @@ def test_who_drowns_is_told_from_what_nobody_runs(made: tuple[Path, Summary]) ->
     [back] = [row for row in rows(folder, "rewinds") if row["group_id"] == "drowns"]
     assert f'data-label="records">{back["rewound_records"]}<' in drowns.replace("<bdi>", "")
     assert ">generation 1</a></td>" in drowns
+
+
+def test_the_command_makes_it_again_with_other_thresholds(made: tuple[Path, Summary]) -> None:
+    folder, _ = made
+    words = ["pipeline", "report", "--out", str(folder)]
+
+    refused = run(*words)
+    assert (refused.code, refused.out) == (1, "")
+    assert "already has report.html: replace it with --overwrite" in refused.err
+
+    told = run(*words, "--overwrite", "--json", "--lag-threshold-s", "5.5",
+               "--lag-threshold-records", "3000")  # fmt: skip
+    assert told.code == 0, told.err
+    assert told.json == {"report": str(folder / REPORT)}
+    page = (folder / REPORT).read_text()
+    assert "of 5.5 s (oldest unread record) or 3,000 unread records" in page
+
+    for option, value, why in (
+        ("--lag-threshold-s", "-1", "it must be seconds, 0 or more"),
+        ("--lag-threshold-s", "soon", "it must be seconds, 0 or more"),
+        ("--lag-threshold-records", "1.5", "it must be a whole number, 0 or more"),
+    ):
+        wrong = run(*words, option, value)
+        assert (wrong.code, wrong.out) == (2, "")
+        assert f"{option} {value}: {why}" in wrong.err
