@@ -58,7 +58,8 @@ class Exactly:
     """confluent-kafka's transactional producer, for a consumer's offsets."""
 
     def __init__(self, told: Told, bootstrap: str, name: str) -> None:
-        self.told = told
+        self.told, self.name = told, name
+        self.asker = Asker(told, int(bootstrap.rpartition(":")[2]))
         self.producer = LibProducer({"bootstrap.servers": bootstrap, "transactional.id": name})
         self.producer.init_transactions(WITHIN_S)
 
@@ -87,6 +88,7 @@ class Exactly:
                 self.producer.commit_transaction(WITHIN_S)
             else:
                 self.producer.abort_transaction(WITHIN_S)
+            self.asker.until_marked(self.name)
 
 
 def by_itself(bootstrap: str, group: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.brokers import Broker
@@ -60,6 +61,7 @@ class World:
     """The broker, and what its clients were told so far."""
 
     bootstrap: str
+    data: Path
     told: Told = field(default_factory=Told)
     left_open: list[Any] = field(default_factory=list)
     """Members that live, and transactions that are open, when the history is read."""
@@ -247,7 +249,7 @@ def future(world: World) -> None:
 
 def simple(world: World) -> None:
     """Commits by hand, without members; one offset is deleted, one is past the end."""
-    offsets = {ORDERS: 15, ("orders", 1): 16, PAYMENTS: 999}
+    offsets = {ORDERS: 30, ("orders", 1): 16, PAYMENTS: 999}
     kafka_python_commits(world.told, world.bootstrap, "simple", offsets)
     world.asker().commit("simple", {("orders", 1): 26}, "é\u0000")
     world.asker().forget("simple", "orders", 1)
@@ -342,7 +344,7 @@ KAFKA = (
 
 def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
     """Let groups live on a running broker; the world's members live on until they are closed."""
-    world = World(broker.bootstrap)
+    world = World(broker.bootstrap, broker.data)
     cluster = Cluster(broker.bootstrap)
     for topic, partitions in TOPICS.items():
         cluster.create_topic(topic, partitions)

@@ -30,8 +30,8 @@ class Span:
     after_ms: int = 0
 
     def holds(self, at_ms: float) -> bool:
-        """Whether a time lies in it."""
-        return self.before_ms <= at_ms <= self.after_ms
+        """Whether a time lies in it. Milliseconds are cut off by one side, and rounded by another."""
+        return self.before_ms - 1 <= at_ms <= self.after_ms + 1
 
 
 @dataclass

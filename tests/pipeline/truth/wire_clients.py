@@ -78,6 +78,16 @@ class Asker:
             assert answer["error_code"] == 0, answer
             _check(answer["topics"])
 
+    def until_marked(self, transactional_id: str) -> None:
+        """Wait until a transaction is complete: EndTxn is answered before its markers are written."""
+
+        def marked() -> bool:
+            answer = self.ask("DescribeTransactions", 0, transactional_ids=[transactional_id])
+            [found] = answer["transaction_states"]
+            return str(found["transaction_state"]).startswith("Complete")
+
+        until("the markers are written", marked, tolerate=())
+
     def delete(self, group: str) -> None:
         """DeleteGroups, when its last member is gone."""
         deletion = Deletion(group=group)
@@ -144,13 +154,7 @@ class Producer(Asker):
             assert answer["error_code"] == 0, answer
             if modern:
                 self.producer_id, self.epoch = answer["producer_id"], answer["producer_epoch"]
-            until("the markers are written", self._ended)
-
-    def _ended(self) -> bool:
-        """Whether its coordinator calls the transaction complete: its markers are written."""
-        answer = self.ask("DescribeTransactions", 0, transactional_ids=[self.transactional_id])
-        [state] = answer["transaction_states"]
-        return str(state["transaction_state"]).startswith("Complete")
+            self.until_marked(self.transactional_id)
 
 
 class Member(Asker):

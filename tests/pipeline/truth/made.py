@@ -1,0 +1,72 @@
+"""The tables of a history, made as `muster pipeline all` makes them, read back as dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+
+from pipeline.engines.engine import Engine
+from pipeline.run.catalog import JOBS, TABLES
+from pipeline.run.jobs import Options, Summary, run_job
+from pipeline.sources.open import open_source
+from pipeline.storage.store import Store
+from tests.pipeline.truth.told import Told
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Made:
+    """What was told, and what the pipeline made of the log."""
+
+    told: Told
+    source: str
+    tables: dict[str, list[Row]]
+    summary: Summary
+
+    @property
+    def over_the_wire(self) -> bool:
+        """Whether a broker was asked."""
+        return ":" in self.source
+
+    def of(self, table: str, group: str | None = None) -> list[Row]:
+        """The rows of a table, of one group or of all, in the log's order where they have one."""
+        rows = [row for row in self.tables[table] if group in (None, row.get("group_id"))]
+        return sorted(rows, key=lambda row: (row.get("log_partition"), row.get("log_offset") or 0))
+
+
+def make(engine: Engine, told: Told, source: str, out: Path) -> Made:
+    """Run the job `all`; its judgements hold for the end of what was told."""
+    options = Options(as_of_ms=told.until_ms)
+    summary = run_job(engine, JOBS["all"], open_source(source), Store(str(out)), options)
+    return Made(told, source, {name: read(out, name) for name in TABLES}, summary)
+
+
+def read(out: Path, name: str) -> list[Row]:
+    """The rows of a table, its columns as the catalog has them."""
+    schema = TABLES[name].schema
+    found = pyarrow.dataset.dataset(out / name, schema, partitioning="hive").to_table()
+    rows: list[Row] = found.to_pylist()
+    return rows
+
+
+def by(rows: list[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
+    """Rows by a key, in their order."""
+    found: dict[Any, list[Row]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found
+
+
+def place(row: Row) -> tuple[str, str, int]:
+    """Where a row's offset counts."""
+    return row["group_id"], row["topic"], row["partition"]
+
+
+def ms(at: Any) -> float | None:
+    """A column of times as milliseconds."""
+    return None if at is None else at.timestamp() * 1000
