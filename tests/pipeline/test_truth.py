@@ -10,12 +10,12 @@ from __future__ import annotations
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.engines.duck import DuckEngine
 from tests.brokers import Broker, KafkaBroker, running
 from tests.pipeline.truth import scenario
 from tests.pipeline.truth.made import Made, by, make, ms, place
@@ -24,9 +24,12 @@ from tests.pipeline.truth.scenario import World, play
 from tests.pipeline.truth.told import (
     OPEN,
     Commit,
+    Deletion,
+    Generation,
     Place,
     Told,
     Transaction,
+    now_ms,
 )
 
 pytestmark = pytest.mark.pipeline
@@ -74,8 +77,7 @@ def made(
             worlds[kind] = next(ending), ending
         world = worlds[kind][0]
         told, source = world.told, world.bootstrap if way == "wire" else str(world.data)
-    (folder / "scratch").mkdir()
-    return make(DuckEngine(str(folder / "scratch")), told, source, folder / "tables")
+    return make(told, source, folder / "tables")
 
 
 def kept(folder: Path) -> tuple[Told, str]:
@@ -99,7 +101,8 @@ def test_events_are_the_log_record_by_record(made: Made) -> None:
     told, events = made.told, made.of("events")
     for partition, rows in by(events, lambda row: row["log_partition"]).items():
         assert [row["log_offset"] for row in rows] == list(range(len(rows))), partition
-    assert (made.summary.events, made.summary.damaged, made.summary.unknown) == (len(events), 0, 0)
+    counted = {name: made.summary[name] for name in ("events", "damaged", "unknown")}
+    assert counted == {"events": len(events), "damaged": 0, "unknown": 0}
 
     written: dict[Place, list[Commit]] = {}
     for commit in told.of(Commit):
@@ -224,3 +227,161 @@ def test_rates_add_up_to_what_was_committed(made: Made) -> None:
         for key, rows in by(made.of("rates"), lambda row: (row["group_id"], row["topic"])).items()
     }
     assert sums == expected
+
+
+def test_generations_are_those_that_members_were_told(made: Made) -> None:
+    """Every one with its members and what they hold; beside them only what no client sees."""
+    told: dict[str, list[Generation]] = {}
+    for each in made.told.of(Generation):
+        seen = told.setdefault(each.group, [])
+        same = [last for last in seen[-1:] if (last.kind, last.number) == (each.kind, each.number)]
+        for last in same:  # a static member came back: what it is now stands
+            seen.remove(last)
+        seen.append(replace(each, before_ms=min(last.before_ms for last in [*same, each])))
+    rows = by(made.of("generations"), lambda row: row["group_id"])
+    assert rows.keys() == told.keys()
+    for group, generations in told.items():
+        found = [row for row in rows[group] if not unseen(row)]
+        assert [(row["group_type"], row["generation"]) for row in found] == [
+            (each.kind, each.number) for each in generations
+        ], group
+        for row, each in zip(found, generations, strict=True):
+            assert people(row["members"]) == {
+                (who.member_id, who.client_id, who.instance) for who in each.members
+            }, row
+            if each.kind != "streams":  # which has tasks
+                assert holdings(row["members"]) == {
+                    who.member_id: {topic: sorted(held) for topic, held in who.held.items()}
+                    for who in each.members
+                }, row
+            assert ms(row["began_at"]) <= each.after_ms + 1
+            if each.kind == "classic":
+                assert each.holds(ms(row["began_at"]))
+    lives = {row["group_id"]: row["life"] for row in made.of("generations")}
+    deleted = Counter(each.group for each in made.told.of(Deletion))
+    again = {group: count for group, count in deleted.items() if group in made.told.listed}
+    assert {group: life for group, life in lives.items() if life} == again == {"reborn": 1}
+
+
+def unseen(row: dict[str, Any]) -> bool:
+    """Whether a generation is one that no client is told of.
+
+    Kafka 4 writes generation 0 at the first join, and a group that becomes one of another kind
+    once more; the first epoch of a share group has no partitions yet.
+    """
+    return (
+        row["generation"] == 0
+        or row["change"].startswith("converted")
+        or (row["group_type"] == "share" and row["assigned_partitions"] == 0)
+    )
+
+
+def people(members: list[dict[str, Any]]) -> set[tuple[str, str, str | None]]:
+    """Members, as they know themselves."""
+    return {(who["member_id"], who["client_id"], who["group_instance_id"]) for who in members}
+
+
+def holdings(members: list[dict[str, Any]]) -> dict[str, dict[str, list[int]]]:
+    """What members hold, by their ids."""
+    return {
+        who["member_id"]: {each["topic"]: sorted(each["partitions"]) for each in who["assignment"]}
+        for who in members
+    }
+
+
+def test_churn_counts_who_came_and_went(made: Made) -> None:
+    came: dict[str, Counter[str]] = {}
+    for group, changes in changed(made.told).items():
+        came[group] = Counter(
+            what
+            for joined, left in changes
+            for what in ["joined"] * len(joined) + ["left"] * len(left)
+        )
+    rows = {row["group_id"]: row for row in made.of("churn")}
+    assert rows.keys() == came.keys()
+    for group, counted in came.items():
+        row = rows[group]
+        assert (row["members_joined"], row["members_left"]) == (counted["joined"], counted["left"])
+        assert row["lives"] == (2 if group == "reborn" else 1)
+        assert row["rebalances_per_hour"] is None, "some seconds do not make a rate"
+    restless = Counter(
+        (group, client, instance)
+        for group, changes in changed(made.told).items()
+        for joined, left in changes
+        for client, instance in joined | left
+    )
+    assert {
+        (row["group_id"], row["client_id"], row["group_instance_id"]): row["rebalances"]
+        for row in made.of("restless_members")
+    } == restless
+
+
+def changed(told: Told) -> dict[str, list[tuple[set[Any], set[Any]]]]:
+    """By group who joined and who left at each of its generations: client and instance ids."""
+    found: dict[str, list[tuple[set[Any], set[Any]]]] = {}
+    before: dict[str, set[Any]] = {}
+    for fact in told.facts:
+        if isinstance(fact, Deletion):
+            before.pop(fact.group, None)
+        if not isinstance(fact, Generation):
+            continue
+        now = {(who.client_id, who.instance) for who in fact.members}
+        was = before.get(fact.group, set())
+        found.setdefault(fact.group, []).append((now - was, was - now))
+        before[fact.group] = now
+    return found
+
+
+def test_lag_is_the_brokers_in_records_and_true_within_its_precision_in_seconds(
+    made: Made,
+) -> None:
+    told, as_of_ms = made.told, made.summary["as_of_ms"]
+    dates = {(each.topic, each.partition, each.offset): each for each in told.records}
+    last = {place(row): row for row in sorted(made.of("lag"), key=lambda row: row["minute"])}
+    expected = {
+        (group, *split(where)): (offset, told.ends[where])
+        for group, offsets in told.committed.items()
+        for where, offset in offsets.items()
+    }
+    assert {
+        where: (row["committed_offset"], row["end_offset"], row["lag_records"])
+        for where, row in last.items()
+    } == {where: (offset, end, end - offset) for where, (offset, end) in expected.items()}
+    for (_, topic, partition), row in last.items():
+        assert ms(row["as_of"]) == as_of_ms
+        first = dates.get((topic, partition, row["committed_offset"]))
+        if first is None:  # past the end
+            assert (row["unread_at"], row["lag_s"]) == (None, None)
+        elif first.timestamp_ms > as_of_ms:  # dated ahead: unread, for as long as it is there
+            assert 0 <= row["lag_s"] <= (as_of_ms - told.begun_ms) / 1000
+        else:
+            true = (as_of_ms - first.timestamp_ms) / 1000
+            assert abs(row["lag_s"] - true) <= row["lag_precision_s"] + 0.002, (true, row)
+
+
+def test_judgements_hold_for_the_end_of_what_was_read(made: Made) -> None:
+    as_of_ms, written = (
+        made.summary["as_of_ms"],
+        [ms(row["written_at"]) for row in made.of("events")],
+    )
+    if made.over_the_wire:
+        assert made.told.until_ms <= as_of_ms <= now_ms()
+    else:
+        assert as_of_ms == max(written)
+
+
+def split(where: str) -> tuple[str, int]:
+    """`topic:partition` as two."""
+    topic, _, partition = where.rpartition(":")
+    return topic, int(partition)
+
+
+def test_nobody_with_unread_records_is_called_caught_up(made: Made) -> None:
+    rows = {place(row): row for row in made.of("catch_up")}
+    past_the_end = ("simple", "payments", 0)
+    assert {where for where, row in rows.items() if row["verdict"] == "caught up"} == set()
+    assert {where for where, row in rows.items() if row["verdict"] == "out of range"} == {
+        past_the_end
+    }
+    assert rows["future", "tomorrow", 0]["lag_records"] == 7
+    assert len(rows) == sum(map(len, made.told.committed.values()))

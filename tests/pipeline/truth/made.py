@@ -9,11 +9,8 @@ from typing import Any
 
 import pyarrow.dataset
 
-from pipeline.engines.engine import Engine
-from pipeline.run.catalog import JOBS, TABLES
-from pipeline.run.jobs import Options, Summary, run_job
-from pipeline.sources.open import open_source
-from pipeline.storage.store import Store
+from pipeline.run.catalog import TABLES
+from tests.cli.running import run
 from tests.pipeline.truth.told import Told
 
 Row = dict[str, Any]
@@ -26,7 +23,8 @@ class Made:
     told: Told
     source: str
     tables: dict[str, list[Row]]
-    summary: Summary
+    summary: dict[str, Any]
+    """As `--json` prints it."""
 
     @property
     def over_the_wire(self) -> bool:
@@ -39,11 +37,12 @@ class Made:
         return sorted(rows, key=lambda row: (row.get("log_partition"), row.get("log_offset") or 0))
 
 
-def make(engine: Engine, told: Told, source: str, out: Path) -> Made:
-    """Run the job `all`; its judgements hold for the end of what was told."""
-    options = Options(as_of_ms=told.until_ms)
-    summary = run_job(engine, JOBS["all"], open_source(source), Store(str(out)), options)
-    return Made(told, source, {name: read(out, name) for name in TABLES}, summary)
+def make(told: Told, source: str, out: Path, engine: str = "duckdb") -> Made:
+    """Run the job `all` as people do."""
+    words = ["--source", source, "--out", str(out), "--engine", engine, "--json"]
+    ran = run("pipeline", "all", *words)
+    assert (ran.code, ran.err) == (0, ""), ran.err
+    return Made(told, source, {name: read(out, name) for name in TABLES}, ran.json)
 
 
 def read(out: Path, name: str) -> list[Row]:

@@ -359,7 +359,7 @@ def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
 
 def feed(world: World) -> None:
     """Records whose times are known: an uneven hour of orders, payments at once, and tomorrow's."""
-    now = now_ms()
+    now = world.told.begun_ms = now_ms()
     begin = now - HOUR_MS
     uneven = [begin + n * n * 300 for n in range(100)]
     orders = {
@@ -381,8 +381,8 @@ def _has_coordinator(asker: Asker) -> bool:
 def _ask_at_the_end(world: World, cluster: Cluster) -> None:
     told, asker = world.told, world.asker()
     listed = asker.ask("ListGroups", 4, states_filter=[])["groups"]
-    told.alive = {each["group_id"]: each["group_state"] for each in listed}
-    for group in told.alive:
+    told.listed = {each["group_id"]: each["group_state"] for each in listed}
+    for group in told.listed:
         if group not in ("shared",):
             told.committed[group] = {
                 f"{topic}:{partition}": offset

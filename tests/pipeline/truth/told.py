@@ -30,7 +30,7 @@ class Span:
     after_ms: int = 0
 
     def holds(self, at_ms: float) -> bool:
-        """Whether a time lies in it. Milliseconds are cut off by one side, and rounded by another."""
+        """Whether a time lies in it, give or take the millisecond that rounding takes."""
         return self.before_ms - 1 <= at_ms <= self.after_ms + 1
 
 
@@ -115,12 +115,13 @@ class Told:
     """By group and `topic:partition`, what the broker answered to OffsetFetch at the end."""
     ends: dict[str, int] = field(default_factory=dict)
     """By `topic:partition`, the end of its log at the end."""
-    alive: dict[str, str] = field(default_factory=dict)
+    listed: dict[str, str] = field(default_factory=dict)
     """Groups at the end, and the state that the broker lists."""
     marks: dict[str, int] = field(default_factory=dict)
     """Moments that tests ask about, in milliseconds."""
+    begun_ms: int = 0
     until_ms: int = 0
-    """When all was over."""
+    """When the first record was produced, and when all was over."""
 
     def mark(self, name: str) -> None:
         """Remember a moment: what was told before it is older, what is told later is younger."""

@@ -79,7 +79,7 @@ class Asker:
             _check(answer["topics"])
 
     def until_marked(self, transactional_id: str) -> None:
-        """Wait until a transaction is complete: EndTxn is answered before its markers are written."""
+        """Wait until a transaction is complete: EndTxn is answered before the markers are there."""
 
         def marked() -> bool:
             answer = self.ask("DescribeTransactions", 0, transactional_ids=[transactional_id])
