@@ -48,6 +48,9 @@ class Dialect(Protocol):
     def last(self, value: str, over: str) -> str:
         """Window: the last value that is not null."""
 
+    def total(self, array: str) -> str:
+        """The sum of an array of BIGINT; null for a null or an empty one."""
+
     def empty(self) -> str:
         """An array without elements, of any type."""
 
@@ -124,6 +127,10 @@ class DuckDialect(Ansi):
         """See Dialect."""
         return f"last_value({value} IGNORE NULLS) OVER ({over})"
 
+    def total(self, array: str) -> str:
+        """See Dialect."""
+        return f"list_sum({array})"
+
     def empty(self) -> str:
         """See Dialect."""
         return "[]"
@@ -188,6 +195,10 @@ class SparkDialect(Ansi):
     def last(self, value: str, over: str) -> str:
         """See Dialect."""
         return f"last_value({value}, true) OVER ({over})"
+
+    def total(self, array: str) -> str:
+        """See Dialect."""
+        return f"aggregate({array}, CAST(NULL AS BIGINT), (t, x) -> coalesce(t, 0L) + x)"
 
     def empty(self) -> str:
         """See Dialect."""

@@ -217,6 +217,7 @@ CATCH_UP: Final = _columns(
 
 EXPIRING_OFFSETS: Final = _columns(
     group_id="text",
+    group_type="text",
     topic="text",
     partition="int",
     committed_offset="long",
@@ -231,6 +232,7 @@ EXPIRING_OFFSETS: Final = _columns(
 
 DEAD_GROUPS: Final = _columns(
     group_id="text",
+    group_type="text",
     reason="text",
     protocol_type="text",
     generation="int",
@@ -244,7 +246,9 @@ COMPACTION: Final = _columns(
     log_partition="int",
     records="long",
     superseded_records="long",
+    aborted_records="long",
     tombstones="long",
+    transaction_markers="long",
     bytes_estimate="long",
     superseded_bytes_estimate="long",
     saved_share="double",

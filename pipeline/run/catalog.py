@@ -20,13 +20,27 @@ from pipeline.model.tables import (
     CATCH_UP,
     CHURN,
     COMMITS,
+    COMPACTION,
+    DEAD_GROUPS,
+    EXPIRING_OFFSETS,
     GENERATIONS,
     LAG,
     RATES,
     RESTLESS_MEMBERS,
+    REWINDS,
     TRANSACTIONAL_COMMITS,
 )
-from pipeline.sql import generations, groups, history, lag, offsets, times
+from pipeline.sql import (
+    compaction,
+    generations,
+    groups,
+    history,
+    lag,
+    offsets,
+    retention,
+    rewinds,
+    times,
+)
 
 EVENTS: Final = "events"
 STRETCHES: Final = "stretches"
@@ -98,9 +112,23 @@ TABLES: Final[dict[str, Table]] = {
             ("offset_records",),
         ),
         Table("rates", offsets.rates, RATES, ("commits",), "day"),
+        Table("rewinds", rewinds.rewinds, REWINDS, ("commits", "group_states", EVENTS)),
         Table("generations", generations.generations, GENERATIONS, ("group_states",)),
         Table("churn", generations.churn, CHURN, ("generations",)),
         Table("restless_members", generations.restless_members, RESTLESS_MEMBERS, ("generations",)),
+        Table(
+            "expiring_offsets",
+            retention.expiring_offsets,
+            EXPIRING_OFFSETS,
+            ("offset_records", "offset_changes", "group_states", EVENTS),
+        ),
+        Table(
+            "dead_groups",
+            retention.dead_groups,
+            DEAD_GROUPS,
+            ("offset_records", "offset_changes", "group_states", "expiring_offsets"),
+        ),
+        Table("compaction", compaction.compaction, COMPACTION, (EVENTS, "offset_records")),
         Table("lag", lag.lag, LAG, ("lag_steps", *_LAG_NEEDS), "day"),
         Table("catch_up", lag.catch_up, CATCH_UP, ("recent_lag", "group_states")),
     )
@@ -111,6 +139,7 @@ JOBS: Final[dict[str, Job]] = {
     for each in (
         Job("events", "The history itself, a row for each record.", (EVENTS,)),
         Job("commits", "Each commit with the one before it.", ("commits", "transactional_commits")),
+        Job("rewinds", "Commits below the one before, and who held the partition.", ("rewinds",)),
         Job("rates", "Commits and progress by group, topic and minute.", ("rates",)),
         Job("generations", "Who was in each group, when, and what changed.", ("generations",)),
         Job(
@@ -119,6 +148,11 @@ JOBS: Final[dict[str, Job]] = {
             ("churn", "restless_members"),
         ),
         Job("lag", "How far behind by step, and who will never catch up.", ("lag", "catch_up")),
+        Job(
+            "retention",
+            "Offsets that expire, groups that are dead, and what compaction saves.",
+            ("expiring_offsets", "dead_groups", "compaction"),
+        ),
         Job("all", "Every table, and the report.", tuple(TABLES), with_report=True),
     )
 }

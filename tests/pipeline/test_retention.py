@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pipeline.contract import UNKNOWN
-from pipeline.tables.retention import compaction, dead_groups, expiring_offsets
-from pipeline.tables.schemas import COMPACTION, DEAD_GROUPS, EXPIRING_OFFSETS
-from tests.pipeline.conftest import Frame, at
-from tests.pipeline.history import History, member, shape, told
+from pipeline.model.events import ABORTED
+from tests.pipeline.conftest import at
+from tests.pipeline.history import History, ModernGroup, member
+from tests.pipeline.relations import Relations
 
 pytestmark = pytest.mark.pipeline
 
 RETENTION = timedelta(seconds=1000)
 
 
-def test_when_each_offset_expires(frame: Frame) -> None:
+def expiring(folder: Path, history: History, as_of: float = 1012) -> list[tuple[Any, ...]]:
+    made = Relations(folder, history.rows, as_of=as_of, retention=RETENTION)
+    columns = ("group_id", "topic", "partition", "since", "expires_at", "expired", "rule")
+    return made.rows("expiring_offsets", *columns, by="group_id, topic, partition")
+
+
+def dead(folder: Path, history: History, as_of: float = 5000) -> list[tuple[Any, ...]]:
+    made = Relations(folder, history.rows, as_of=as_of, retention=RETENTION)
+    columns = ("group_id", "group_type", "reason", "generation", "kept_offsets", "last_commit_at")
+    return made.rows("dead_groups", *columns, "last_at", by="group_id")
+
+
+def test_when_each_offset_of_a_classic_group_expires(tmp_path: Path) -> None:
     history = History().commit(1, "assigns", 5).commit(3, "assigns", 6)
     history.generation(0, "empty", 1, member("x-1", 0)).commit(10, "empty", 5)
     history.generation(70, "empty", 2, state_at=at(60))
@@ -32,12 +46,7 @@ def test_when_each_offset_expires(frame: Frame) -> None:
     history.generation(0, "deleted", 1, member("x-1", 0)).delete(5, "deleted")
     history.commit(30, "deleted", 1, expire_at=at(2000))
 
-    table = expiring_offsets(frame(history.rows), at(1012), RETENTION)
-
-    assert shape(table.schema) == shape(EXPIRING_OFFSETS)
-    assert sorted(
-        told(table, "group_id", "topic", "partition", "since", "expires_at", "expired", "rule")
-    ) == [
+    assert expiring(tmp_path, history) == [
         ("assigns", "orders", 0, 3, 1003, True, "its group has no members of its own"),
         ("blind", "orders", 0, None, None, False, "kept: its group has members"),
         ("connect", "orders", 0, None, None, False, "kept: its group has members"),
@@ -50,45 +59,147 @@ def test_when_each_offset_expires(frame: Frame) -> None:
     ]
 
 
-def test_which_groups_are_dead(frame: Frame) -> None:
+def test_when_each_offset_of_a_kip_848_group_expires(tmp_path: Path) -> None:
+    history = History()
+    group = ModernGroup(history, "a")
+    group.member(0, "x-1", regex="ord.*", subscription=["named"])
+    group.epoch(0, 2)
+    group.pattern(1, "ord.*", "orders-eu", "orders")
+    group.pattern(1, "other.*", "others")  # of a member that is gone
+    for topic in ("named", "orders", "others"):
+        history.commit(10, "a", 5, topic=topic)
+    empty = ModernGroup(history, "empty")
+    empty.epoch(5, 7)
+    history.commit(1, "empty", 5)
+    nameless = ModernGroup(history, "nameless")
+    nameless.current(6, "x-1", 0)
+    history.commit(8, "nameless", 5)
+
+    assert expiring(tmp_path, history) == [
+        ("a", "named", 0, None, None, False, "kept: a member subscribes to the topic"),
+        ("a", "orders", 0, None, None, False, "kept: a member subscribes to the topic"),
+        ("a", "others", 0, 10, 1010, True, "no member subscribes to the topic"),
+        ("empty", "orders", 0, 1, 1001, True, "its group is empty"),
+        ("nameless", "orders", 0, None, None, None, "not known: what its members subscribe to"),
+    ]
+
+
+def test_a_streams_groups_topics_are_in_its_topology(tmp_path: Path) -> None:
+    history = History()
+    for name in ("a", "b"):
+        group = ModernGroup(history, name, "streams")
+        group.member(0, "x-1", subscription=None)
+        group.epoch(0, 2)
+        history.commit(1, name, 5).commit(1, name, 5, topic="other")
+    sources = {"subtopologies": [{"subtopology_id": "0", "source_topics": ["orders"]}]}
+    ModernGroup(history, "a", "streams").add(2, "topology", details=json.dumps(sources))
+
+    assert [(row[0], row[1], row[5], row[6]) for row in expiring(tmp_path, history)] == [
+        ("a", "orders", False, "kept: a member subscribes to the topic"),
+        ("a", "other", True, "no member subscribes to the topic"),
+        ("b", "orders", None, "not known: what its members subscribe to"),
+        ("b", "other", None, "not known: what its members subscribe to"),
+    ]
+
+
+def test_an_open_transaction_keeps_the_offset(tmp_path: Path) -> None:
+    history = History().commit(0, "a", 5).commit(1, "a", 7, producer_id=1)
+    history.commit(2, "b", 5).commit(3, "b", 7, producer_id=2).marker(4, 2, ABORTED)
+    history.commit(5, "pending-only", 7, producer_id=1)
+
+    assert [(row[0], *row[3:]) for row in expiring(tmp_path / "e", history, 5000)] == [
+        ("a", None, None, False, "kept: an open transaction has committed another"),
+        ("b", 2, 1002, True, "its group has no members of its own"),
+    ]
+    assert [row[0] for row in dead(tmp_path / "d", history)] == ["b"]
+
+
+def test_a_tombstone_takes_what_a_transaction_left_open(tmp_path: Path) -> None:
+    history = History().commit(0, "a", 7, producer_id=1).forget(1, "a").commit(2, "a", 5)
+
+    assert expiring(tmp_path, history)[0][5] is True
+
+
+def test_what_was_not_understood_is_never_judged(tmp_path: Path) -> None:
+    history = History().commit(0, "a", 5).unknown(1, "a").generation(2, "b", 7).unknown(3, "b")
+    history.generation(4, "c", 1).unknown(5, "c").generation(6, "c", 2)
+
+    assert expiring(tmp_path / "e", history, 5000) == [
+        ("a", "orders", 0, None, None, None,
+         "not known: records of its group were not understood"),
+    ]  # fmt: skip
+    assert [row[0] for row in dead(tmp_path / "d", history)] == ["c"]
+
+
+def test_nothing_of_a_damaged_partition_is_dead(tmp_path: Path) -> None:
+    history = History().commit(0, "a", 5).generation(1, "b", 7).damaged(2).generation(3, "c", 4)
+
+    assert [row[5] for row in expiring(tmp_path / "e", history, 5000)] == [None]
+    assert [row[0] for row in dead(tmp_path / "d", history)] == ["c"]
+
+
+def test_a_far_commit_does_not_expire(tmp_path: Path) -> None:
+    history = History().commit(0, "a", 5, commit_at=9_200_000_000_000_000_000)  # µs: near the end
+
+    made = Relations(tmp_path, history.rows)
+
+    assert made.rows("expiring_offsets", "expired") == [(False,)]
+
+
+def test_which_groups_are_dead(tmp_path: Path) -> None:
     history = History().generation(0, "deleted", 1, member("x-1", 0)).commit(1, "deleted", 1)
     history.forget(2, "deleted").delete(3, "deleted")
     history.commit(4, "offsets-gone", 1).forget(5, "offsets-gone")
     history.generation(6, "abandoned", 4).generation(7, "alive", 1, member("x-1", 0))
     history.generation(8, "expired", 2).commit(9, "expired", 1)
-    history.commit(5000, "assigns", 1)
+    history.commit(4500, "assigns", 1)
 
-    events = frame(history.rows)
-    table = dead_groups(events, expiring_offsets(events, at(5000), RETENTION))
-
-    assert shape(table.schema) == shape(DEAD_GROUPS)
-    assert told(
-        table, "group_id", "reason", "generation", "kept_offsets", "last_commit_at", "last_at",
-        order_by="group_id",
-    ) == [
-        ("abandoned", "empty and nothing kept", 4, 0, None, 6),
-        ("deleted", "deleted", None, 0, 1, 3),
-        ("expired", "empty and all its offsets have expired", 2, 1, 9, 9),
-        ("offsets-gone", "deleted", None, 0, 4, 5),
-    ]  # fmt: skip
+    assert dead(tmp_path, history) == [
+        ("abandoned", "classic", "empty and nothing kept", 4, 0, None, 6),
+        ("deleted", "classic", "deleted", None, 0, 1, 3),
+        ("expired", "classic", "empty and all its offsets have expired", 2, 1, 9, 9),
+        ("offsets-gone", "classic", "deleted", None, 0, 4, 5),
+    ]
 
 
-def test_what_compaction_would_save(frame: Frame) -> None:
+def test_groups_of_the_newer_kinds_live_while_members_do(tmp_path: Path) -> None:
+    history = History()
+    for name, kind in (("a", "consumer"), ("b", "share"), ("c", "streams")):
+        lives, empty = ModernGroup(history, name, kind), ModernGroup(history, f"{name}0", kind)
+        gone = ModernGroup(history, f"{name}-gone", kind)
+        lives.member(0, "x-1")
+        lives.epoch(0, 2)
+        history.commit(0, name, 5, topic="unread")
+        empty.epoch(1, 3)
+        gone.epoch(2, 3)
+        gone.deleted(3)
+
+    assert [row[:3] for row in dead(tmp_path, history)] == [
+        ("a-gone", "consumer", "deleted"),
+        ("a0", "consumer", "empty and nothing kept"),
+        ("b-gone", "share", "deleted"),
+        ("c-gone", "streams", "deleted"),
+        ("c0", "streams", "empty and nothing kept"),
+    ]
+
+
+def test_what_compaction_would_save(tmp_path: Path) -> None:
     history = History()
     for second in range(10):
         history.commit(second, "shop", 5)
     history.forget(11, "gone").generation(12, "shop", 1, member("c-1", 0))
-    history.generation(13, "shop", 2, member("c-1", 0))
-    for offset, key in enumerate((b"\0\5a", b"\0\5a", b"\0\5b", None, None)):
-        history.rows.append({"log_partition": 1, "log_offset": offset, "kind": UNKNOWN,
-                             "raw_key": key, "raw_value": b"four"})  # fmt: skip
+    history.generation(13, "shop", 2, member("c-1", 0)).damaged(14)
+    other = History()
+    for key in (b"\0\5a", b"\0\5a", b"\0\5b", None, None):
+        other.unknown(0, None, key)
 
-    table = compaction(frame(history.rows))
+    made = Relations(
+        tmp_path, [*history.rows, *({**row, "log_partition": 1} for row in other.rows)]
+    )
 
-    assert shape(table.schema) == shape(COMPACTION)
-    rows = told(
-        table, "log_partition", "records", "superseded_records", "tombstones",
-        "superseded_bytes_estimate", order_by="log_partition",
+    rows = made.rows(
+        "compaction", "log_partition", "records", "superseded_records", "tombstones",
+        "superseded_bytes_estimate", by="log_partition",
     )  # fmt: skip
     commit_bytes = 9 + 20 + 24  # as in the example of docs/consumer-offsets.md, with its lengths
     group_bytes = rows[0][4] - 9 * commit_bytes
@@ -97,3 +208,24 @@ def test_what_compaction_would_save(frame: Frame) -> None:
         (1, 5, 1, 0, 9 + 3 + 4),
     ]
     assert 100 < group_bytes < 180
+
+
+def test_what_compaction_would_save_of_transactions_and_newer_groups(tmp_path: Path) -> None:
+    history = History().commit(0, "a", 5).commit(1, "a", 6, producer_id=1).marker(2, 1, ABORTED)
+    history.commit(3, "b", 5, producer_id=1).marker(4, 1, ABORTED)
+    group = ModernGroup(history, "c")
+    for name in ("x-1", "y-1"):
+        group.member(5, name)
+        group.current(5, name, 0)
+        group.current(6, name, 1)
+    group.gone(7, "y-1")
+    group.pattern(8, "a.*", "a")
+    group.pattern(8, "b.*", "b")
+    group.pattern(9, "b.*", "b", "bb")
+
+    made = Relations(tmp_path, history.rows)
+
+    assert made.rows(
+        "compaction", "records", "superseded_records", "aborted_records", "tombstones",
+        "transaction_markers", by="log_partition",
+    ) == [(15, 2 + 2 + 2 + 1, 2, 3, 2)]  # fmt: skip

@@ -1,0 +1,123 @@
+"""Commits below the one before, and who was in the group then."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.engines.dialect import Dialect
+from pipeline.model.events import TOMBSTONE
+from pipeline.model.params import Params
+from pipeline.sql.groups import CLASSIC, GROUP_KEY, PERSON_FIELDS, kinds_of, quoted
+from pipeline.sql.offsets import KEY
+
+_SO_FAR: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+_GIVES_UP: Final = "1"
+"""The state of a KIP-848 member that was told to give partitions up, and has them until it says
+that it did.
+"""
+
+
+def rewinds(d: Dialect, p: Params) -> str:
+    """COMMITS, EVENTS and `group_states` to REWINDS.
+
+    `owner` is the member that had the partition when the commit was written: null when nobody had
+    it, as when an offset was set by an administrator, or when assignments are not of consumers. In
+    a group of the newer kinds it is who had it, which for a while is not who shall have it.
+    """
+    person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
+    persons = d.transform("state.members", "m", person)
+    nobody = dict.fromkeys(PERSON_FIELDS, "CAST(NULL AS STRING)")
+    stranger = d.struct(**{**nobody, "member_id": "had.member_id"})
+    same = d.filter(persons, "m", "m.member_id = had.member_id")
+    return f"""
+    WITH {_asked(d)}, {_had(d)}
+    SELECT c.group_id, c.topic, c.partition, c.at, c.previous_offset, c.committed_offset,
+        try_subtract(0, c.advanced_records) AS rewound_records, -c.advanced_s AS rewound_s,
+        c.since_previous_s, state.generation AS generation,
+        CASE WHEN state.alive AND state.known THEN {persons} END AS members,
+        CASE WHEN NOT coalesce(state.alive, false) THEN NULL
+            WHEN state.group_type = '{CLASSIC}' OR had IS NULL
+            THEN try_element_at({_assigned(d, person)}, 1)
+            WHEN coalesce(had.until_offset > c.log_offset, true)
+            THEN coalesce(try_element_at({same}, 1), {stranger}) END AS owner,
+        c.log_partition, c.log_offset
+    FROM back c
+    LEFT JOIN then_in i ON i.log_partition = c.log_partition AND i.log_offset = c.log_offset
+    LEFT JOIN then_had t ON t.log_partition = c.log_partition AND t.log_offset = c.log_offset
+    """
+
+
+def _assigned(d: Dialect, person: str) -> str:
+    """Persons to whom the commit's partition was assigned."""
+    here = d.filter(
+        "m.assignment", "h", f"h.topic = c.topic AND {d.contains('h.partitions', 'c.partition')}"
+    )
+    return d.transform(d.filter("state.members", "m", f"{d.size(here)} > 0"), "m", person)
+
+
+def _asked(d: Dialect) -> str:
+    """`back`: the commits in question; `then_in`: the group's state when each was written."""
+    names = ("generation", "group_type", "alive", "known", "members")
+    state = d.struct(**{name: f"g.{name}" for name in names})
+    return f"""
+    back AS (
+        SELECT * FROM commits WHERE committed_offset < previous_offset
+    ),
+    concerned AS (
+        SELECT DISTINCT {GROUP_KEY} FROM back
+    ),
+    mixed AS (
+        SELECT g.log_partition, g.group_id, g.log_offset, {state} AS state, false AS asked
+        FROM group_states g JOIN concerned o
+            ON o.log_partition = g.log_partition AND o.group_id = g.group_id
+        UNION ALL
+        SELECT {GROUP_KEY}, log_offset, NULL, true FROM back
+    ),
+    then_in AS (
+        SELECT log_partition, log_offset, state FROM (
+            SELECT log_partition, log_offset, asked,
+                {d.last("state", f"PARTITION BY {GROUP_KEY} ORDER BY log_offset, asked {_SO_FAR}")}
+                    AS state
+            FROM mixed
+        ) AS known WHERE asked
+    )"""
+
+
+def _had(d: Dialect) -> str:
+    """`then_had`: the member that was the last to get the partition, and until when it had it."""
+    kinds = kinds_of("_current_member")
+    ends = (
+        f"e.kind LIKE '%{TOMBSTONE}' OR "
+        f"coalesce(get_json_object(e.details, '$.state'), '') <> '{_GIVES_UP}'"
+    )
+    had = d.struct(member_id="member_id", until_offset="until_offset")
+    return f"""
+    currents AS (
+        SELECT e.log_partition, e.group_id, e.log_offset, e.member_id,
+            try_element_at(e.members, 1).assignment AS assignment,
+            min(CASE WHEN {ends} THEN e.log_offset END) OVER (
+                PARTITION BY e.log_partition, e.group_id, e.member_id ORDER BY e.log_offset
+                ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS until_offset
+        FROM events e JOIN concerned o
+            ON o.log_partition = e.log_partition AND o.group_id = e.group_id
+        WHERE e.kind IN {quoted([*kinds, *(kind + TOMBSTONE for kind in kinds)])}
+    ),
+    topics AS (
+        SELECT {GROUP_KEY}, log_offset, member_id, until_offset, h.topic AS topic,
+            h.partitions AS partitions
+        FROM currents {d.unnest("assignment", "a", "h")}
+    ),
+    got AS (
+        SELECT {GROUP_KEY}, topic, x.partition AS partition, log_offset, {had} AS had,
+            false AS asked
+        FROM topics {d.unnest("partitions", "x", "partition")}
+        UNION ALL
+        SELECT {KEY}, log_offset, NULL, true FROM back
+    ),
+    then_had AS (
+        SELECT log_partition, log_offset, had FROM (
+            SELECT log_partition, log_offset, asked,
+                {d.last("had", f"PARTITION BY {KEY} ORDER BY log_offset, asked {_SO_FAR}")} AS had
+            FROM got
+        ) AS known WHERE asked
+    )"""

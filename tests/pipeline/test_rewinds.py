@@ -1,0 +1,95 @@
+"""Rewinds say how far, and who was in the group and had the partition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.model.events import COMMITTED
+from tests.pipeline.history import History, ModernGroup, member
+from tests.pipeline.relations import Relations, stretch
+
+pytestmark = pytest.mark.pipeline
+
+
+def test_rewinds_say_who_was_in_the_group_and_held_the_partition(tmp_path: Path) -> None:
+    history = History().commit(0, "a", 10).commit(1, "a", 4)  # before anybody joined
+    history.generation(2, "a", 7, member("web-1", 0), member("web-2", 1))
+    history.commit(3, "a", 9).commit(4, "a", 3).commit(5, "a", 6)
+    history.delete(6, "a").commit(7, "a", 5)
+
+    made = Relations(tmp_path, history.rows)
+
+    web_1, web_2 = (("web-1", None, "web", "/10.0.0.1"), ("web-2", None, "web", "/10.0.0.1"))
+    assert made.rows(
+        "rewinds", "at", "previous_offset", "committed_offset", "rewound_records", "generation",
+        "owner", "members",
+    ) == [
+        (1, 10, 4, 6, None, None, None),
+        (4, 9, 3, 6, 7, web_1, [web_1, web_2]),
+        (7, 6, 5, 1, None, None, None),
+    ]  # fmt: skip
+
+
+def test_rewinds_say_how_far_in_the_topics_time(tmp_path: Path) -> None:
+    history = History().commit(50, "a", 12).commit(51, "a", 2)
+
+    made = Relations(tmp_path, history.rows, [stretch(0, 0, 9), stretch(20, 10, 19)])
+
+    assert made.rows("rewinds", "rewound_records", "rewound_s") == [(10, 20)]
+
+
+def test_a_rewind_in_a_transaction_is_its_writers(tmp_path: Path) -> None:
+    history = History().generation(0, "a", 1, member("x-1", 0)).commit(1, "a", 10)
+    history.commit(2, "a", 4, producer_id=1).generation(3, "a", 2, member("y-1", 0))
+    history.marker(4, 1, COMMITTED)
+
+    made = Relations(tmp_path, history.rows)
+
+    assert made.rows("rewinds", "at", "generation", "owner") == [
+        (4, 1, ("x-1", None, "x", "/10.0.0.1"))
+    ]
+
+
+def test_the_owner_is_who_had_the_partition(tmp_path: Path) -> None:
+    history = History().commit(0, "a", 100)
+    group = ModernGroup(history, "a")
+    group.member(1, "x-1")
+    group.epoch(1, 2)
+    group.target(1, "x-1", 0, 1)
+    history.commit(2, "a", 90)  # it shall have it, and nobody had anything yet
+    group.current(2, "x-1", 0, 1, epoch=2)
+    group.member(3, "y-1")
+    group.epoch(3, 3)
+    group.target(3, "x-1", 1)
+    group.target(3, "y-1", 0)
+    group.current(4, "x-1", 1, epoch=2, state=1)  # it is told to give 0 up
+    history.commit(5, "a", 80)
+    group.current(6, "x-1", 1, epoch=3)
+    history.commit(7, "a", 70)  # nobody has it
+    group.current(8, "y-1", 0, epoch=3)
+    history.commit(9, "a", 60)
+    group.gone(10, "y-1")
+    group.epoch(10, 4)
+    history.commit(11, "a", 50)
+
+    made = Relations(tmp_path, history.rows)
+
+    x, y = (("x-1", None, "x", "/10.0.0.1"), ("y-1", None, "y", "/10.0.0.1"))
+    assert made.rows("rewinds", "committed_offset", "generation", "owner", "members") == [
+        (90, 2, x, [x]),
+        (80, 3, x, [x, y]),
+        (70, 3, None, [x, y]),
+        (60, 3, y, [x, y]),
+        (50, 4, None, [x]),
+    ]
+
+
+def test_who_was_there_is_not_known_where_records_were_not_understood(tmp_path: Path) -> None:
+    history = History().generation(0, "a", 3, member("x-1", 0)).commit(1, "a", 9)
+    history.unknown(2, "a").commit(3, "a", 4)
+
+    made = Relations(tmp_path, history.rows)
+
+    assert made.rows("rewinds", "members", "generation") == [(None, 3)]
