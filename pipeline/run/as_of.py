@@ -12,13 +12,17 @@ from typing import Final
 
 from pipeline.engines.engine import Engine
 from pipeline.errors import PipelineError, WrongUse
-from pipeline.model.params import OFFSETS_RETENTION, Params
+from pipeline.model.params import DAY_MS, OFFSETS_RETENTION, Params
 from pipeline.times import instant
 
-_END: Final = "SELECT max(unix_millis(written_at)) AS events_ms FROM events"
+_LOG_END: Final = """
+    SELECT max(unix_millis(coalesce(written_at, commit_at))) AS last_ms FROM {history}
+"""
 _TOPICS_END: Final = """
-    SELECT max(last_ms) AS topics_ms FROM (SELECT unix_millis(last_at) AS last_ms FROM stretches)
-        AS dated WHERE last_ms <= {now_ms}
+    SELECT max(last_ms) AS last_ms FROM (
+        SELECT max_by(unix_millis(last_at), base_offset) AS last_ms FROM stretches
+        WHERE last_offset >= base_offset AND last_at IS NOT NULL GROUP BY topic, partition
+    ) AS ends WHERE last_ms <= {until_ms}
 """
 
 
@@ -59,12 +63,15 @@ def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RE
     return Params(as_of_ms, span.since_ms, retention_ms, read_ms=end_ms)
 
 
-def end_of_history(engine: Engine, now_ms: int) -> int:
-    """When the last thing happened in relations `events` and `stretches`, no later than now.
+def end_of_history(engine: Engine, history: str, now_ms: int) -> int:
+    """Until when a history in files goes: its log, in relation ``history``, or a topic in relation
+    `stretches` that went on for up to a day longer.
 
-    It is for a source that does not tell (`Source.end_ms`); now for a history without times.
+    Later dates are not believed, nor those after now; now for a history without times.
     """
-    [events] = engine.ask(_END)
-    [topics] = engine.ask(_TOPICS_END.format(now_ms=now_ms))
-    known = [ms for ms in (events["events_ms"], topics["topics_ms"]) if ms is not None]
-    return min(max(known), now_ms) if known else now_ms
+    [log] = engine.ask(_LOG_END.format(history=history))
+    if log["last_ms"] is None:
+        return now_ms
+    end_ms: int = min(log["last_ms"], now_ms)
+    [topics] = engine.ask(_TOPICS_END.format(until_ms=min(end_ms + DAY_MS, now_ms)))
+    return end_ms if topics["last_ms"] is None else max(end_ms, topics["last_ms"])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -212,11 +212,14 @@ class _History:
         """
         self._define_stretches()
         self.params = self._params()
+        if self._source.end_ms() is not None and self._source.stretch_files() is None:
+            # a broker told of records that were written since its opening
+            self.params = replace(self.params, read_ms=clock.now_ms())
 
     def _params(self) -> Params:
         end_ms = self._source.end_ms()
         if end_ms is None:
-            end_ms = end_of_history(self._engine, clock.now_ms())
+            end_ms = end_of_history(self._engine, _HISTORY, clock.now_ms())
         return params_of(self._options.selection.span, end_ms, self._options.offsets_retention)
 
     def _define_stretches(self) -> None:

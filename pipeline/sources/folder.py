@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
-from pipeline.engines.engine import Part
+from pipeline.engines.engine import Part, Rows
 from pipeline.errors import PipelineError
+from pipeline.model.events import STRETCHES
 from pipeline.sources.group_records import TopicNames
+from pipeline.sources.segment_ends import log_start
 from pipeline.sources.segment_files import (
     OFFSETS_TOPIC,
     Segment,
@@ -93,13 +95,17 @@ class FolderSource:
         """See Source."""
         if not self.topics():
             return None
-        segments = [
-            each
+        logs = [
+            self._segments(topic, number)
             for topic, number in sorted(self._folders)
             if topic in asked.topics
-            for each in self._segments(topic, number)
         ]
-        return [StretchSegments(part) for part in in_parts(segments)]
+        starts = [self._start(log[0]) for log in logs if log]
+        segments = [segment for log in logs for segment in log]
+        return [
+            *(StretchSegments(part) for part in in_parts(segments)),
+            Rows(pa.Table.from_pylist(starts, STRETCHES)),
+        ]
 
     def stretch_files(self) -> None:
         """They are segments."""
@@ -119,6 +125,18 @@ class FolderSource:
     def moved_bytes(self) -> int:
         """Nothing comes over the wire."""
         return 0
+
+    def _start(self, first: Segment) -> dict[str, Any]:
+        """The row that says where a log begins."""
+        folder = self._folders[first.topic, first.partition]
+        start = log_start(first.topic, first.partition, folder, first.base_offset)
+        return {
+            **dict.fromkeys(STRETCHES.names),
+            "topic": first.topic,
+            "partition": first.partition,
+            "base_offset": start,
+            "last_offset": start - 1,
+        }
 
     def _segments(self, topic: str, partition: int) -> list[Segment]:
         return segments_of(topic, partition, self._folders[topic, partition])

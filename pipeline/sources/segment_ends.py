@@ -20,6 +20,7 @@ _SNAPSHOT: Final = re.compile(r"(\d{20})\.snapshot")
 _LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 _REACHED: Final = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint")
 _CLEANED: Final = "cleaner-offset-checkpoint"
+_STARTS: Final = "log-start-offset-checkpoint"
 _INDEX: Final = ".index"
 _INDEX_ENTRY: Final = struct.Struct(">ii")
 
@@ -41,6 +42,12 @@ class Indexed(NamedTuple):
 def log_end(topic: str, partition: int, folder: str) -> LogEnd | None:
     """The farthest that any file says; None where none says anything."""
     return max((LogEnd(*each) for each in _said(topic, partition, folder)), default=None)
+
+
+def log_start(topic: str, partition: int, folder: str, base_offset: int) -> int:
+    """Where a log begins whose first segment is this: records of it may have been deleted."""
+    deleted = _checkpoint(os.path.dirname(folder), _STARTS) or {}
+    return max(base_offset, deleted.get((topic, partition), 0))
 
 
 def cleaned_to(topic: str, partition: int, folder: str) -> int | None:

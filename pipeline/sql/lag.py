@@ -11,6 +11,7 @@ from typing import Final
 
 from pipeline.engines.dialect import Dialect
 from pipeline.model.params import Params
+from pipeline.sql.times import SKEW_MS
 
 MOST_ROWS: Final = 10_000_000
 """A table of lag has no more: its steps are longer where minutes would be more."""
@@ -154,6 +155,7 @@ def _held(d: Dialect, p: Params, steps: str) -> str:
 def _ends(d: Dialect, p: Params) -> str:
     """The CTE `ends`: where each log ended, and began, at the end of each step.
 
+    Where a log was seen to begin holds for a minute before: a run looks after its as-of.
     `known_end` and `known_start` are the highest by the as-of. A group that has read up to an
     offset shows that the log went so far, whatever the dates say.
     """
@@ -179,8 +181,9 @@ def _ends(d: Dialect, p: Params) -> str:
         SELECT topic, partition, began_ms, false, base_offset, last_offset, arrived_ms, NULL
         FROM arrivals
         UNION ALL
-        SELECT topic, partition, least(coalesce(unix_millis(first_at), {p.written_by_ms}),
-            {p.written_by_ms}), false, NULL, NULL, NULL, base_offset
+        SELECT topic, partition,
+            least(coalesce(unix_millis(first_at) - {SKEW_MS}, {p.written_by_ms}),
+                {p.written_by_ms}), false, NULL, NULL, NULL, base_offset
         FROM stretches WHERE last_offset < base_offset AND last_at IS NULL
     ),
     at_points AS (
@@ -194,7 +197,7 @@ def _ends(d: Dialect, p: Params) -> str:
         SELECT *, max(end_offset) OVER (PARTITION BY topic, partition) AS known_end
         FROM (
             SELECT topic, partition, as_of_ms, known_start, start_offset,
-                CASE WHEN {by_then} THEN s.last_offset + 1
+                CASE WHEN s IS NULL THEN start_offset WHEN {by_then} THEN s.last_offset + 1
                     ELSE s.base_offset + 1 + CAST(floor((s.last_offset - s.base_offset)
                         * {share}) AS BIGINT) END AS end_offset,
                 CASE WHEN {by_then} THEN 0e0 ELSE as_of_ms - s.began_ms END AS end_doubt_ms

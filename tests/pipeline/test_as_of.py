@@ -41,12 +41,15 @@ def test_a_window_that_is_empty_is_refused() -> None:
         params_of(Span(since_ms=ms(600)), ms(500))
 
 
-def test_a_history_ends_with_the_last_that_happened_and_not_after_now(tmp_path: Path) -> None:
+def test_a_history_in_files_ends_with_its_log_or_with_topics_that_go_on(tmp_path: Path) -> None:
     engine = DuckEngine(str(tmp_path))
+    day = 86_400.0
     ends = []
-    for stretches in [[], [stretch(70, 0, 9), stretch(9e9, 10, 19)], [stretch(30, 0, 9)]]:
-        feed(engine, History().commit(50, "a", 1).rows, stretches)
-        ends.append(end_of_history(engine, ms(100)))
+    for *dates, now in [(9e9,), (30, 9e9), (70, 9e9), (9e9, 80, 9e9), (day + 60, 9e9), (70, 60)]:
+        topic = [stretch(each, nth, nth) for nth, each in enumerate(dates)]
+        feed(engine, History().commit(50, "a", 1).rows, topic)
+        ends.append(end_of_history(engine, "events", ms(now)))
     feed(engine, [], [])
 
-    assert [*ends, end_of_history(engine, ms(100))] == [ms(50), ms(70), ms(50), ms(100)]
+    assert ends == [ms(50), ms(50), ms(70), ms(80), ms(50), ms(50)]
+    assert end_of_history(engine, "events", ms(100)) == ms(100)

@@ -220,7 +220,7 @@ def test_a_group_that_reads_faster_than_dates_go_is_not_above_the_end(tmp_path: 
 
 def test_records_that_are_gone_are_lost_not_lag(tmp_path: Path) -> None:
     history = History().commit(10, "a", 5).commit(10, "b", 30)
-    topic = [stretch(0, 20, 49), start(100, 20)]
+    topic = [stretch(0, 20, 49), start(125, 20)]
 
     made = Relations(tmp_path, history.rows, topic, as_of=120)
 

@@ -10,7 +10,7 @@ import pytest
 from pipeline.engines.duck import DuckEngine
 from pipeline.errors import PipelineError
 from pipeline.model.events import DAMAGED, EVENTS, MARKER, UNKNOWN
-from pipeline.model.tables import COMMITS, QUARANTINE, TRANSACTIONAL_COMMITS
+from pipeline.model.tables import CATCH_UP, COMMITS, QUARANTINE, TRANSACTIONAL_COMMITS
 from pipeline.run.as_of import Span
 from pipeline.run.catalog import JOBS, Job
 from pipeline.run.jobs import Options, Step, Summary, run_job
@@ -175,6 +175,32 @@ def test_the_end_of_what_was_selected_is_when_answers_hold(run: Any) -> None:
     assert as_of(Broker(history), until_ms=ms(90)) == 90
     assert as_of(GivenSource(history), until_ms=ms(90)) == 60
     assert as_of(Broker(history), as_of_ms=ms(30)) == 30
+
+
+def test_an_archive_is_judged_as_of_its_end_whoever_is_selected(run: Any, tmp_path: Path) -> None:
+    """It is months old, and its quiet group is behind what others read in it till its end."""
+    history = [committed(0, "quiet", 10), committed(0, "busy", 10), committed(600, "busy", 40)]
+    topic = [stretch(0, 0, 9), stretch(590, 10, 39), stretch(9e9, 40, 49)]
+
+    for span, when, behind in (
+        (Span(), 600, 40),
+        (Span(as_of_ms=ms(300)), 300, 0),
+        (Span(as_of_ms=ms(86_400 * 40)), 86_400 * 40, 40),
+    ):
+        selection = Selection(groups=["quiet"], span=span)
+        run(JOBS["lag"], GivenSource(history, topic), Options(overwrite=True, selection=selection))
+        [row] = table(tmp_path / "tables", "catch_up", CATCH_UP)
+        assert (row["as_of"], row["lag_records"]) == (at(when), behind)
+
+
+def test_topics_that_go_on_are_part_of_the_history(run: Any, tmp_path: Path) -> None:
+    """All groups of a live data folder have stopped: its topics tell how far they are behind."""
+    topic = [stretch(0, 0, 9), stretch(7200, 10, 39)]
+
+    made = run(JOBS["lag"], GivenSource([committed(0, "a", 10)], topic))
+
+    assert made.as_of_ms == ms(7200)
+    assert table(tmp_path / "tables", "catch_up", CATCH_UP)[0]["verdict"] == "stopped"
 
 
 def test_nothing_after_the_time_of_judgement_counts(run: Any, tmp_path: Path) -> None:

@@ -31,9 +31,12 @@ def test_a_folder_is_read_in_parts_that_other_processes_can_be_given(tmp_path: P
     stretches = read(source.stretch_parts(TimesAsked({"orders", "gone"}, NOON)), STRETCHES)
 
     assert events["committed_offset"].to_pylist() == [10, 40]
-    assert stretches["topic"].to_pylist() == ["orders"]
+    assert stretches["topic"].to_pylist() == ["orders", "orders"]
+    assert stretches["base_offset"].to_pylist() == [0, 0]
+    assert stretches["last_offset"].to_pylist() == [0, -1], "the second says where the log begins"
     assert stretches["last_at"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist() == [
-        NOON
+        NOON,
+        None,
     ]
     assert source.topics() == {"orders"}
     assert source.cluster_id == "one"

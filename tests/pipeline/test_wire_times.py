@@ -82,7 +82,8 @@ def test_what_lies_between_two_points_is_a_stretch_and_held_offsets_are_told_clo
     for partition in range(2):
         own = [row for row in rows if row["partition"] == partition]
         assert [row["base_offset"] for row in own] == [0, *(r["last_offset"] + 1 for r in own[:-1])]
-        *stretches, ending = own
+        beginning, *stretches, ending = own
+        assert (beginning["last_offset"], beginning["last_at"]) == (-1, None)
         assert (ending["base_offset"], ending["first_at"]) == (RECORDS, None)
         for row in stretches:
             assert ms_of(row["first_at"]) == time_of(row["base_offset"])

@@ -110,6 +110,10 @@ class Topic:
             last_ms = lower.at_ms
         yield self._row(lower.offset, upper.offset - 1, lower.at_ms, last_ms)
 
+    def beginning(self, at_ms: int) -> dict[str, Any]:
+        """The row that says where the log began at a time."""
+        return self._row(self.start, self.start - 1, at_ms, None)
+
     def ending(self, at_ms: int) -> dict[str, Any]:
         """The row that says where the log ended at a time."""
         return self._row(self.end, self.end - 1, None, at_ms)
@@ -159,7 +163,15 @@ class _Asking:
         known_ms = [ms for ms in began_ms if ms is not None and ms < since_ms]
         if known_ms:
             self._fill(topics, min(known_ms), since_ms, BEFORE_MAX)
-        rows = [row for topic in topics for row in [*topic.stretches(), topic.ending(asked_at_ms)]]
+        rows = [
+            row
+            for topic in topics
+            for row in (
+                topic.beginning(asked_at_ms),
+                *topic.stretches(),
+                topic.ending(asked_at_ms),
+            )
+        ]
         return pa.Table.from_pylist(rows, STRETCHES)
 
     @property
