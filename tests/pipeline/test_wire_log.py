@@ -6,7 +6,6 @@ import pickle
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from pipeline.engines.engine import moved_by
 from pipeline.errors import PipelineError, Unreachable
@@ -16,6 +15,7 @@ from pipeline.sources.source import Source
 from pipeline.sources.wire import log
 from tests.brokers import KIND, Broker, free_port
 from tests.interop.cluster import Cluster
+from tests.pipeline.committing import commit
 
 TOPIC = "wire-log"
 GROUPS = [f"wire-{number}" for number in range(8)]
@@ -26,11 +26,8 @@ def committed(broker: Broker) -> dict[tuple[str, int], int]:
     """What real consumers committed last: (group, partition) to offset."""
     Cluster(broker.bootstrap).create_topic(TOPIC, 3)
     for group in GROUPS:
-        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
-        for offset in (5, 3, 11):
-            places = [TopicPartition(TOPIC, p, offset + p) for p in range(3)]
-            consumer.commit(offsets=places, asynchronous=False)
-        consumer.close()
+        places = [[(TOPIC, p, offset + p) for p in range(3)] for offset in (5, 3, 11)]
+        commit({"bootstrap.servers": broker.bootstrap}, group, *places)
     return {(group, p): 11 + p for group in GROUPS for p in range(3)}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from pipeline.engines.duck import DuckEngine
 from pipeline.model.events import STRETCHES
@@ -21,6 +21,7 @@ from pipeline.sources.wire.times import CLOSE_MS, LEAST_BYTES
 from pipeline.storage.store import Store
 from tests.brokers import Broker
 from tests.interop.cluster import Cluster
+from tests.pipeline.committing import commit
 
 TOPIC, UNREAD = "wire-times", "wire-unread"
 RECORDS = 6_000
@@ -56,10 +57,8 @@ def topics(broker: Broker) -> None:
             producer.produce(UNREAD, bytes(1_000))
         assert producer.flush(60) == 0
     for number, offset in enumerate(HELD):
-        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": f"times-{number}"})
-        places = [TopicPartition(TOPIC, partition, offset) for partition in range(2)]
-        consumer.commit(offsets=places, asynchronous=False)
-        consumer.close()
+        places = [(TOPIC, partition, offset) for partition in range(2)]
+        commit({"bootstrap.servers": broker.bootstrap}, f"times-{number}", places)
 
 
 @pytest.mark.usefixtures("topics")
