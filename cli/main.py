@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Collection
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.errors import INTERRUPTED, REFUSED, TERMINATED, USAGE, CommandError
@@ -146,7 +147,17 @@ def _app(names: Collection[str]) -> typer.Typer:
     @app.callback(invoke_without_command=True)
     def _options(
         version: bool = typer.Option(False, "--version", help="Show the version."),
+        command_config: str = typer.Option(
+            "",
+            "--command-config",
+            metavar="FILE",
+            envvar="MUSTER_COMMAND_CONFIG",
+            help="Kafka's client properties for TLS and SASL: security.protocol, ssl.*, sasl.*.",
+        ),
     ) -> None:
+        from cli.client.security import choose
+
+        choose(Path(command_config) if command_config else None)
         if version:
             from cli.version import VERSION
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from client.errors import ClientError, NoBroker, Unreachable
+from client.errors import ClientError, NoBroker, NotAskable, Unreachable
 from client.security import PLAINTEXT, Security
 from protocol import errors, headers
 from protocol.messages import BY_NAME
@@ -135,7 +135,7 @@ class Connection:
         try:
             body = api.encode_request(version, value)
         except errors.ProtocolError as error:  # a name above 32767 bytes, or one that is not UTF-8
-            raise ClientError(f"this can't be asked of a broker: {error}") from None
+            raise NotAskable(f"this can't be asked of a broker: {error}") from None
         try:
             self._socket.settimeout(sent.timeout_s)
             self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
@@ -163,6 +163,17 @@ class Connection:
                 f"{self.address} answers {sent.api.name} as no Kafka does: {error}"
             ) from None
 
+    def exchange(self, token: bytes, timeout_s: float) -> bytes:
+        """Send bytes that are no request, as SASL did before Kafka 1.0; the bytes answered."""
+        try:
+            self._socket.settimeout(timeout_s)
+            self._socket.sendall(struct.pack(">i", len(token)) + token)
+            return self._read_frame(least_bytes=0)
+        except OSError:
+            raise ClientError(
+                f"the broker at {self.address} closed the connection during SASL"
+            ) from None
+
     def _lost(self, sent: Sent, error: OSError) -> Unreachable:
         if isinstance(error, TimeoutError):
             return Unreachable(
@@ -174,11 +185,11 @@ class Connection:
             f"{self.security.advice}"
         )
 
-    def _read_frame(self) -> bytes:
+    def _read_frame(self, least_bytes: int = 4) -> bytes:
         """The next whole answer, without its length."""
         self._receive(4)
         size = int.from_bytes(self._received[:4], signed=True)
-        if not 4 <= size <= MAX_RESPONSE_BYTES:
+        if not least_bytes <= size <= MAX_RESPONSE_BYTES:
             raise Unreachable(
                 f"{self.address} does not speak Kafka's protocol{self.security.advice}"
             )

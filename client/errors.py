@@ -7,6 +7,10 @@ class ClientError(Exception):
     """What was asked can't be asked so, of this broker or of any; or it was refused."""
 
 
+class NotAskable(ClientError):
+    """No request can say what was asked."""
+
+
 class Unreachable(ClientError):
     """A broker did not answer, or not as a Kafka does."""
 

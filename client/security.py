@@ -1,11 +1,27 @@
-"""How a connection is made secure: TLS, and who the client is."""
+"""How a connection is made secure: TLS by the standard library, and SASL.
+
+Mechanisms are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. Before Kafka 1.0 tokens go without a request
+around them (SaslHandshake version 0).
+"""
 
 from __future__ import annotations
 
+import os
 import socket
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from client.errors import ClientError, Unreachable
+from protocol import errors
+
+if TYPE_CHECKING:
+    import ssl
+
+PLAIN: Final = "PLAIN"
+MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
+OPTION: Final = "--command-config"
 
 
 class Caller(Protocol):
@@ -21,22 +37,171 @@ class Caller(Protocol):
     ) -> dict[str, Any]:
         """The answer to one request."""
 
+    def exchange(self, token: bytes, timeout_s: float) -> bytes:
+        """The answer to bytes that are no request."""
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Whom to trust, and who we are to the broker. Certificates and keys are PEM."""
+
+    trusted: str | None = None
+    """None for those that this machine trusts."""
+    certificates: str | None = None
+    """The client's own, the chain behind it."""
+    key: str | None = field(default=None, repr=False)
+    key_password: str = field(default="", repr=False)
+    check_host: bool = True
+    """Whether the certificate must be of the name that was dialled."""
+
+    def context(self) -> ssl.SSLContext:
+        """For the standard library. ClientError for what it can't use."""
+        import ssl  # a plain connection goes without
+
+        try:
+            context = ssl.create_default_context(cadata=self.trusted)
+        except (ssl.SSLError, ValueError) as error:
+            raise ClientError(
+                f"the certificates of the truststore can't be read: {error}"
+            ) from None
+        context.check_hostname = self.check_host
+        if self.certificates is not None and self.key is not None:
+            self._load_own(context, f"{self.key}\n{self.certificates}\n")
+        return context
+
+    def _load_own(self, context: ssl.SSLContext, text: str) -> None:
+        import ssl
+
+        descriptor, name = tempfile.mkstemp(prefix="muster-", suffix=".pem")  # for us alone to read
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+            context.load_cert_chain(name, password=self.key_password)
+        except (ssl.SSLError, ValueError) as error:
+            raise ClientError(
+                "the client's own key and certificates can't be used: is ssl.key.password right?"
+                f" ({getattr(error, 'reason', None) or error})"
+            ) from None
+        finally:
+            os.unlink(name)
+
+
+@dataclass(frozen=True)
+class Login:
+    """Who the client is to SASL."""
+
+    mechanism: str
+    username: str
+    password: str = field(repr=False)
+
 
 @dataclass(frozen=True)
 class Security:
-    """Settings of Kafka's clients; picklable, and no password is in its text."""
+    """Settings of Kafka's clients; picklable. Its text has no password and no key."""
+
+    tls: Tls | None = None
+    login: Login | None = None
 
     @property
     def advice(self) -> str:
         """What to think of when a broker closes the connection."""
-        return ""
+        if self.tls is None and self.login is None:
+            return (
+                f"; if it wants TLS or SASL, name a file of Kafka's client properties with {OPTION}"
+            )
+        return "; does security.protocol fit this listener?"
 
-    def wrap(self, plain: socket.socket, host: str, address: str) -> socket.socket:  # noqa: ARG002
-        """The socket to speak through."""
-        return plain
+    def wrap(self, plain: socket.socket, host: str, address: str) -> socket.socket:
+        """The socket to speak through. ClientError for a certificate that is not trusted."""
+        if self.tls is None:
+            return plain
+        import ssl
 
-    def authenticate(self, connection: Caller, left_s: Callable[[], float]) -> None:
-        """Say who we are where the broker wants to know."""
+        try:
+            return self.tls.context().wrap_socket(plain, server_hostname=host)
+        except ssl.SSLCertVerificationError as error:
+            raise ClientError(
+                f"the certificate of the broker at {address} is not trusted:"
+                f" {error.verify_message}; ssl.truststore.location names what is"
+            ) from None
+        except TimeoutError:
+            raise Unreachable(f"the broker at {address} did not begin TLS in time") from None
+        except OSError as error:
+            reason = getattr(error, "reason", None) or error.strerror or error
+            raise Unreachable(
+                f"no TLS with the broker at {address} ({reason}); does security.protocol fit this"
+                " listener?"
+            ) from None
+
+    def authenticate(self, caller: Caller, left_s: Callable[[], float]) -> None:
+        """Say who we are where the broker wants to know. ClientError where it refuses us."""
+        if self.login is not None:
+            _Authentication(caller, self.login, left_s).run()
 
 
-PLAINTEXT = Security()
+PLAINTEXT: Final = Security()
+
+
+class _Authentication:
+    """SaslHandshake, and the tokens of the mechanism behind it."""
+
+    def __init__(self, caller: Caller, login: Login, left_s: Callable[[], float]) -> None:
+        self._caller = caller
+        self._login = login
+        self._left_s = left_s
+        self._in_requests = caller.supports("SaslHandshake", 1)
+
+    def run(self) -> None:
+        """The whole of it."""
+        login = self._login
+        self._handshake()
+        if login.mechanism == PLAIN:
+            self._exchange(f"\0{login.username}\0{login.password}".encode())
+            return
+        from client.chance import fresh_nonce
+        from client.scram import HASHES, ScramError, ScramExchange
+
+        scram = ScramExchange(
+            HASHES[login.mechanism], login.username, login.password, fresh_nonce()
+        )
+        try:
+            scram.verify(self._exchange(scram.final(self._exchange(scram.first()))))
+        except ScramError as error:
+            raise self._refused(str(error)) from None
+
+    def _handshake(self) -> None:
+        mechanism = self._login.mechanism
+        answer = self._caller.call(
+            "SaslHandshake", {"mechanism": mechanism}, self._left_s(), int(self._in_requests)
+        )
+        if answer["error_code"] == errors.UNSUPPORTED_SASL_MECHANISM:
+            offered = ", ".join(answer["mechanisms"]) or "none"
+            raise ClientError(
+                f"the broker at {self._caller.address} does not take sasl.mechanism={mechanism}:"
+                f" it takes {offered}"
+            )
+        if answer["error_code"]:
+            name = errors.NAMES.get(answer["error_code"], answer["error_code"])
+            raise ClientError(
+                f"the broker at {self._caller.address} takes no SASL here: {name}; does"
+                " security.protocol fit this listener?"
+            )
+
+    def _exchange(self, token: bytes) -> bytes:
+        if not self._in_requests:
+            return self._caller.exchange(token, self._left_s())
+        version = 1 if self._caller.supports("SaslAuthenticate", 1) else 0
+        asked = {"auth_bytes": token}
+        answer = self._caller.call("SaslAuthenticate", asked, self._left_s(), version)
+        if answer["error_code"]:
+            name = errors.NAMES.get(answer["error_code"], str(answer["error_code"]))
+            raise self._refused(answer["error_message"] or name)
+        answered: bytes = answer["auth_bytes"]
+        return answered
+
+    def _refused(self, reason: str) -> ClientError:
+        login = self._login
+        return ClientError(
+            f"the broker at {self._caller.address} does not let {login.username} in by"
+            f" {login.mechanism}: {reason}"
+        )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from broker.config.config import Config, WrongUse
 from broker.config.config_table import BROKER, Value
-from broker.config.properties import parse
 from broker.config.protection import VARIABLE_PREFIX
 from broker.config.service_variables import is_of_a_service
+from protocol.properties import parse
 
 _OF_COMMANDS = ("MUSTER_BOOTSTRAP", "MUSTER_HTTP", "MUSTER_SOURCE")
 _OF_TESTS = "MUSTER_TEST_"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from broker.config.properties import parse
 from broker.topics.checkpoints import Checkpoints
 from broker.topics.missing import TOPICS_FILE, KnownMissing, check_adopted, check_numbers
 from broker.topics.registry import (
@@ -21,6 +20,7 @@ from broker.topics.registry import (
     uuid_text,
 )
 from log.filesystem import FileSystem, read_whole
+from protocol.properties import parse
 
 PARTITION_METADATA_FILE = "partition.metadata"
 KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}

@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 
 import structlog
 
-from broker.config.properties import parse, render
 from broker.topics.adoption import Found
 from broker.topics.consumer_paths import FileConsumerPaths
 from broker.topics.missing import (
@@ -41,6 +40,7 @@ from broker.topics.registry import (
 )
 from broker.topics.reserved_file import ReservedFile
 from log.filesystem import FileSystem, read_whole, write_whole
+from protocol.properties import parse, render
 
 logger = structlog.get_logger(__name__)
 

@@ -8,7 +8,8 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from cli import clock, output
-from cli.client.cluster import Cluster, Connection, Value
+from cli.client.cluster import Cluster, Connection
+from client.connection import Value
 
 LANES = 4
 """Connections to one broker at most."""

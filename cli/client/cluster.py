@@ -1,29 +1,24 @@
-"""A small blocking Kafka client over protocol/: connections, versions, leaders, coordinators.
+"""A cluster as commands ask it: connections to its brokers, leaders, coordinators.
 
-It speaks to any broker since 0.10. A version is chosen per call: the newest that the broker, our
-tables and the caller's cap share. Names are preferred to topic ids, so that one shape serves all.
+It speaks to any broker since 0.10.
 """
 
 from __future__ import annotations
 
-import socket
-import struct
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
-from typing import Any
 
+import client.connection
 from cli import clock
+from cli.client.security import chosen
 from cli.errors import UNREACHABLE, USAGE, CommandError, refused
 from cli.patterns import nearest
-from protocol import errors, headers
-from protocol.messages import BY_NAME
-from protocol.schema import Api
+from client.connection import Value
+from client.errors import ClientError, NoBroker, NotAskable, Unreachable
+from client.security import PLAINTEXT, Security
+from protocol import errors
 
-Value = dict[str, Any]
-
-# The newest version whose fields the commands know: above it topics have ids instead of names.
-VERSION_CAPS = {"Fetch": 12, "Metadata": 12, "OffsetCommit": 9, "OffsetFetch": 9, "Produce": 12}
-MAX_RESPONSE_BYTES = 256 << 20
 RETRY_S = 0.1
 KEYS_AT_ONCE = 2000
 """Groups of one FindCoordinator."""
@@ -46,132 +41,68 @@ def is_port(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 65536
 
 
-class Connection:
-    """One blocking connection to one broker, one request in flight."""
+class Connection(client.connection.Connection):
+    """One blocking connection to one broker, one request in flight; CommandErrors alone."""
 
-    def __init__(self, host: str, port: int, client_id: str, timeout_s: float) -> None:
-        deadline = clock.Deadline(timeout_s)
-        self.host = host
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self.port = port
-        self.client_id = client_id
-        self.timeout_s = timeout_s
-        self._correlation_id = 0
-        self._received = bytearray()
-        """Bytes of an answer that is not whole yet: Ctrl-C may come in the middle of one."""
-        try:
-            self._socket = socket.create_connection((host, port), timeout_s)
-        except (OSError, UnicodeError) as error:  # a name may be none that IDNA allows
-            reason = getattr(error, "strerror", None) or str(error)
-            raise CommandError(
-                f"no broker answers at {self.address} ({reason}); "
-                "start one with `muster serve`, or name another with --bootstrap",
-                UNREACHABLE,
-            ) from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.ranges = self._handshake(deadline.left_s())
-        """Least and greatest version by API key, as the broker answered."""
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        timeout_s: float,
+        security: Security = PLAINTEXT,
+    ) -> None:
+        with command_errors():
+            left_s = clock.Deadline(timeout_s).left_s
+            super().__init__(host, port, client_id, timeout_s, security, left_s)
 
     def again(self) -> Connection:
         """Return another connection to the same broker."""
-        return Connection(self.host, self.port, self.client_id, self.timeout_s)
-
-    @property
-    def is_here(self) -> bool:
-        """Whether the broker runs on this machine."""
-        return bool(self._socket.getpeername()[0] == self._socket.getsockname()[0])
-
-    def _handshake(self, timeout_s: float) -> dict[int, tuple[int, int]]:
-        answer = self._exchange(BY_NAME["ApiVersions"], 0, {}, timeout_s)
-        if answer["error_code"] != errors.NONE:
-            raise refused(f"versions of {self.address}", answer["error_code"])
-        return {k["api_key"]: (k["min_version"], k["max_version"]) for k in answer["api_keys"]}
-
-    def supports(self, name: str, version: int) -> bool:
-        """Return whether the broker serves this version of an API."""
-        least, most = self.ranges.get(BY_NAME[name].key, (0, -1))
-        return least <= version <= most
+        return Connection(self.host, self.port, self.client_id, self.timeout_s, self.security)
 
     def version_of(self, name: str) -> int:
         """Return the version to use for an API; CommandError when broker and client share none."""
-        api = BY_NAME[name]
-        least, most = self.ranges.get(api.key, (0, -1))
-        chosen = min(most, api.versions[-1], VERSION_CAPS.get(name, most))
-        if chosen < least:
-            raise CommandError(f"the broker at {self.address} does not serve {name} to this client")
-        return chosen
+        with command_errors():
+            return super().version_of(name)
 
     def call(
         self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
     ) -> Value:
         """Send one request, of the newest version unless one is named; its decoded answer."""
-        version = self.version_of(name) if version is None else version
-        return self._exchange(BY_NAME[name], version, value, timeout_s or self.timeout_s)
+        with command_errors():
+            return super().call(name, value, timeout_s, version)
 
-    def _exchange(self, api: Api, version: int, value: Value, timeout_s: float) -> Value:
-        self._correlation_id += 1
-        head = headers.encode_request_header(api.key, version, self._correlation_id, self.client_id)
-        try:
-            body = api.encode_request(version, value)
-        except errors.ProtocolError as error:  # a name above 32767 bytes, or one that is not UTF-8
-            raise CommandError(f"this can't be asked of a broker: {error}", USAGE) from None
-        try:
-            self._socket.settimeout(timeout_s)
-            self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
-            frame = self._read_frame()
-            while 0 < int.from_bytes(frame[:4]) < self._correlation_id:
-                frame = self._read_frame()  # what came first answers a call that was given up
-        except TimeoutError as error:
-            raise CommandError(
-                f"the broker at {self.address} did not answer {api.name} in {timeout_s:g} s",
-                UNREACHABLE,
-            ) from error
-        except OSError as error:
-            raise CommandError(
-                f"the broker at {self.address} closed the connection during {api.name}",
-                UNREACHABLE,
-            ) from error
-        expected = headers.response_header(api.key, version, self._correlation_id)
-        if frame[: len(expected)] != expected:
-            raise CommandError(f"{self.address} answered another request", UNREACHABLE)
-        try:
-            return api.decode_response(version, frame, len(expected))
-        except errors.ProtocolError as error:
-            raise CommandError(
-                f"{self.address} answers {api.name} as no Kafka does: {error}", UNREACHABLE
-            ) from None
 
-    def _read_frame(self) -> bytes:
-        """The next whole answer, without its length."""
-        self._receive(4)
-        size = int.from_bytes(self._received[:4], signed=True)
-        if not 4 <= size <= MAX_RESPONSE_BYTES:
-            raise CommandError(f"{self.address} does not speak Kafka's protocol", UNREACHABLE)
-        self._receive(4 + size)
-        frame = bytes(self._received[4 : 4 + size])
-        del self._received[: 4 + size]
-        return frame
-
-    def _receive(self, size: int) -> None:
-        """Have at least ``size`` bytes of what the broker sends."""
-        while len(self._received) < size:
-            chunk = self._socket.recv(min(size - len(self._received), 1 << 20))
-            if not chunk:
-                raise ConnectionResetError("end of stream")
-            self._received += chunk
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
+@contextmanager
+def command_errors() -> Iterator[None]:
+    """Turn what a connection raises into a CommandError."""
+    try:
+        yield
+    except NoBroker as error:
+        raise CommandError(
+            f"{error}; start one with `muster serve`, or name another with --bootstrap", UNREACHABLE
+        ) from error
+    except Unreachable as error:
+        raise CommandError(str(error), UNREACHABLE) from error
+    except NotAskable as error:
+        raise CommandError(str(error), USAGE) from error
+    except ClientError as error:
+        raise CommandError(str(error)) from error
 
 
 class Cluster:
     """The brokers behind a bootstrap address, with a connection to each one used."""
 
     def __init__(
-        self, bootstrap: str, client_id: str = "muster-cli", timeout_s: float = 30
+        self,
+        bootstrap: str,
+        client_id: str = "muster-cli",
+        timeout_s: float = 30,
+        security: Security | None = None,
     ) -> None:
+        """``security`` is that of --command-config unless it is given."""
         self.client_id = client_id
+        self.security = chosen() if security is None else security
         self.timeout_s = timeout_s
         self.deadline = clock.Deadline(timeout_s)
         """The end of what one answer may take, from the moment on that the cluster was named."""
@@ -200,7 +131,7 @@ class Cluster:
     def connect(self, host: str, port: int) -> Connection:
         """Return the connection to an address, made at first use."""
         if (host, port) not in self._connections:
-            connection = Connection(host, port, self.client_id, self.timeout_s)
+            connection = Connection(host, port, self.client_id, self.timeout_s, self.security)
             self._connections[host, port] = connection
         return self._connections[host, port]
 

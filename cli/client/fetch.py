@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from cli.client.cluster import Connection, Value
+from cli.client.cluster import Connection
 from cli.client.offsets_at import READ_UNCOMMITTED, Partition
 from cli.errors import CommandError, refused
+from client.connection import Value
 from protocol.errors import OFFSET_OUT_OF_RANGE
 
 

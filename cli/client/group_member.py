@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cli import clock
-from cli.client.cluster import Cluster, Value
+from cli.client.cluster import Cluster
 from cli.client.offsets_at import Partition
 from cli.errors import refused
+from client.connection import Value
 from protocol import errors
 from protocol.consumer_protocol import (
     assigned_partitions,

@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from cli import output
 from cli.client.at_once import Call, at_once
-from cli.client.cluster import Cluster, Connection, Value
+from cli.client.cluster import Cluster, Connection
 from cli.client.offsets_at import Partition
 from cli.errors import CommandError, check, refused
 from cli.names import owned
 from cli.patterns import nearest
+from client.connection import Value
 from protocol.consumer_protocol import assigned_partitions
 from protocol.errors import GROUP_ID_NOT_FOUND, ProtocolError
 from verdicts.spelling import plain_host

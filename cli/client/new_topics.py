@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cli import clock
-from cli.client.cluster import RETRY_S, Cluster, Value
+from cli.client.cluster import RETRY_S, Cluster
+from client.connection import Value
 
 
 class NewTopic(NamedTuple):

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from cli import clock
 from cli.client.at_once import Call, at_once
-from cli.client.cluster import RETRY_S, Cluster, Connection, Value
+from cli.client.cluster import RETRY_S, Cluster, Connection
 from cli.errors import refused
+from client.connection import Value
 from protocol import errors
 
 EARLIEST = -2

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cli.client.cluster import Cluster, Connection, Value
+from cli.client.cluster import Cluster, Connection
 from cli.client.fetch import fetch
 from cli.client.offsets_at import Partition
+from client.connection import Value
 from protocol.records.stored import iter_stored, stored_records
 
 MAX_BYTES = 64 << 10

@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from cli.client.at_once import Call, at_once
-from cli.client.cluster import Cluster, Connection, Value
+from cli.client.cluster import Cluster, Connection
 from cli.client.group_reads import CLASSIC, CONSUMER, Known, groups_with_offsets, list_groups
 from cli.client.offsets_at import Partition, bounds_of
+from client.connection import Value
 
 
 class Size(NamedTuple):

@@ -59,7 +59,7 @@ def check(
 def rows_of(file: Path) -> list[output.Row]:
     """A row for each setting of a file, and one for each fault of several together."""
     from broker.config.config import BadConfig, Config
-    from broker.config.properties import parse
+    from protocol.properties import parse
 
     given = parse(read_text(file))
     rows = {name: _row(name, text) for name, text in given.items()}

@@ -12,13 +12,14 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from cli import clock, output
-from cli.client.cluster import Cluster, Value
+from cli.client.cluster import Cluster
 from cli.client.group_reads import Known
 from cli.client.lag import lag_of
 from cli.client.offsets_at import Bounds, Partition, offsets_at
 from cli.client.records_at import records_at
 from cli.errors import CommandError
 from cli.http import Api, find_api, group_path
+from client.connection import Value
 from verdicts.facts import GroupFacts, MemberFacts, PartitionFacts
 from verdicts.findings import Finding
 from verdicts.judge import NEEDS_HISTORY, Judgement, judge

@@ -14,7 +14,7 @@ import typer
 
 from cli import output
 from cli.client.at_once import Call, at_once
-from cli.client.cluster import Cluster, Value
+from cli.client.cluster import Cluster
 from cli.client.group_reads import WITHOUT_MEMBERS, Committed, Group
 from cli.client.offsets_at import Partition
 from cli.errors import REFUSED, CommandError, refused
@@ -23,6 +23,7 @@ from cli.names import parse_partitions
 from cli.offsets.leader_epochs import LEFT_OUT, Claim, confirmed
 from cli.patterns import chosen, is_pattern
 from cli.plans import Plan, show_json
+from client.connection import Value
 from protocol import errors
 
 Topics = Annotated[

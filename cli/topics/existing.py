@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cli.client.cluster import Cluster, Connection, Value
+from cli.client.cluster import Cluster, Connection
 from cli.client.offsets_at import Partition
 from cli.errors import refused
 from cli.names import parse_partitions
 from cli.offsets.changes import no_partition
 from cli.patterns import chosen, nearest, spelled
+from client.connection import Value
 from protocol.errors import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli import output
-from cli.client.cluster import Cluster, Value
+from cli.client.cluster import Cluster
 from cli.client.configs import TOPIC_RESOURCE, Resource, describe_each, own_settings
 from cli.client.offsets_at import bounds_of
 from cli.client.topic_reads import Reader, bytes_of, readers, sizes, sizes_in
@@ -17,6 +17,7 @@ from cli.layout import Column, Columns
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
 from cli.sorting import Sort, Top, in_order
 from cli.topics.existing import existing
+from client.connection import Value
 
 Groups = Annotated[
     bool,

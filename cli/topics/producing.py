@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cli import clock, output
-from cli.client.cluster import RETRY_S, Cluster, Connection, Value
+from cli.client.cluster import RETRY_S, Cluster, Connection
 from cli.errors import CommandError, refused
 from cli.topics.partitioner import partition_of_key
 from cli.topics.sources import Outgoing
+from client.connection import Value
 from protocol import errors
 from protocol.records.batch import encode_batch
 

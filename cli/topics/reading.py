@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cli import clock, output
-from cli.client.cluster import RETRY_S, Cluster, Connection, Value
+from cli.client.cluster import RETRY_S, Cluster, Connection
 from cli.client.fetch import fetch
 from cli.client.group_member import GroupMember
 from cli.client.offsets_at import (
@@ -20,6 +20,7 @@ from cli.client.offsets_at import (
     offsets_at,
 )
 from cli.errors import CommandError, refused
+from client.connection import Value
 from protocol.errors import OFFSET_OUT_OF_RANGE, RETRIABLE
 from protocol.records.batch import BatchHeader
 from protocol.records.corrupt import CorruptRecords

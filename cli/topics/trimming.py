@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from cli import output
-from cli.client.cluster import Cluster, Connection, Value
+from cli.client.cluster import Cluster, Connection
 from cli.client.offsets_at import Bounds, Partition, bounds_of, offsets_at
 from cli.client.topic_reads import committed_in
 from cli.errors import USAGE, CommandError, refused
@@ -18,6 +18,7 @@ from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide, wh
 from cli.plans import DryRun, Execute, Plan, show_json
 from cli.times import instant, since_ms
 from cli.topics.existing import existing_partitions
+from client.connection import Value
 
 _COLUMNS: Columns = [
     "topic",

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ONE_PLACE = {
     "protocol": None,
     "verdicts": None,
-    "client": None,
+    "client": "client/chance.py",
     "offsets": None,
     "coordinator": None,
     "log": "log/cleaner_process.py",  # its `main` is the first of a process: nobody is above it

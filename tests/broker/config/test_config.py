@@ -12,9 +12,9 @@ import pytest
 from broker.config.config import BadConfig, Config, log_config, timestamp_bounds, topic_settings
 from broker.config.config_table import BROKER, BROKER_NAME_OF_TOPIC_SETTING, TOPIC
 from broker.config.config_value import BadValue, render
-from broker.config.properties import parse
 from broker.config.sources import load, of_services
 from log.config import LogConfig
+from protocol.properties import parse
 
 ROOT = Path(__file__).parents[3]
 KAFKA = json.loads((ROOT / "tests/data/schema/configs.json").read_text())

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from cli.client.cluster import Cluster, Connection, Value
+from cli.client.cluster import Cluster, Connection
 from cli.client.group_member import GroupMember
+from client.connection import Value
 from protocol import errors
 from tests.cli.running import run
 from tests.cli.topics.committing import commit

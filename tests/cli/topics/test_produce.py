@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from cli.client.cluster import Cluster, Connection, Value
+from cli.client.cluster import Cluster, Connection
 from cli.topics import producing
 from cli.topics.producing import Manner, Producer
 from cli.topics.sources import Outgoing
+from client.connection import Value
 from protocol import errors
 from protocol.records.section import Record
 from tests.cli.running import run

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from cli.client.cluster import Cluster, Connection, Value
+from cli.client.cluster import Cluster, Connection
 from cli.times import instant
+from client.connection import Value
 from protocol import errors
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record

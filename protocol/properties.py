@@ -1,4 +1,4 @@
-"""Java's properties format, as far as server.properties and meta.properties need it."""
+"""Java's properties format, as far as server.properties, meta.properties and clients need it."""
 
 from __future__ import annotations
 

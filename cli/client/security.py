@@ -1,0 +1,58 @@
+"""How this command reaches brokers: what `--command-config`, or MUSTER_COMMAND_CONFIG, says."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.errors import USAGE, CommandError
+from client.errors import ClientError
+from client.security import OPTION, PLAINTEXT, Security
+
+_chosen: ContextVar[Security] = ContextVar("security", default=PLAINTEXT)
+
+_HELP = "Properties of Kafka's clients: security.protocol, ssl.*, sasl.*."
+CommandConfig = Annotated[Path | None, typer.Option(OPTION, metavar="FILE", help=_HELP)]
+SOURCE_OPTION = "--source-config"
+SourceConfig = Annotated[
+    Path | None,
+    typer.Option(SOURCE_OPTION, metavar="FILE", help="The same for --source, where it differs."),
+]
+
+
+def chosen() -> Security:
+    """How clusters are reached that say nothing else."""
+    return _chosen.get()
+
+
+def choose(file: Path | None) -> None:
+    """Reach clusters as a file says; plainly without one."""
+    _chosen.set(PLAINTEXT if file is None else security_in(file))
+
+
+def secure(file: Path | None) -> None:
+    """Reach clusters as a command's own option says, where it was given."""
+    if file is not None:
+        choose(file)
+
+
+def of_source(file: Path | None) -> Security:
+    """How the cluster of --source is reached: as `--source-config` says, else as every one."""
+    return chosen() if file is None else security_in(file, SOURCE_OPTION)
+
+
+def security_in(file: Path, option: str = OPTION) -> Security:
+    """What a file of client properties says; warns of what means nothing here."""
+    from client.settings import read_settings
+
+    try:
+        settings = read_settings(file)
+    except ClientError as error:
+        raise CommandError(f"{option}: {error}", USAGE) from None
+    if settings.unknown:
+        output.warn(f"{option} {file}: not used here: {', '.join(settings.unknown)}")
+    return settings.security

@@ -1,0 +1,166 @@
+"""Files of keys and certificates, whatever wrote them, as PEM: PEM itself, PKCS12, Java's JKS.
+
+The first bytes of a file say what it is, as Java's own key stores do not trust names either.
+Certificates in a JKS lie open, with a digest under its password; its keys are encrypted in a way of
+Java's own, and are not read. PKCS12 is read by `cryptography` where that is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import ssl
+from collections.abc import Iterator
+from typing import Any, Final
+
+from client.errors import ClientError
+
+_JKS: Final = bytes.fromhex("feedfeed")
+_DER_SEQUENCE: Final = 0x30
+_DIGEST_BYTES: Final = 20
+_SALT: Final = b"Mighty Aphrodite"
+"""What Java mixes into the digest of a store."""
+_KEY_ENTRY, _TRUSTED_ENTRY = 1, 2
+_BLOCK = re.compile(
+    r"-----BEGIN (?P<what>[A-Z0-9 ]+)-----(?P<body>.*?)-----END (?P=what)-----", re.S
+)
+_CERTIFICATE: Final = "CERTIFICATE"
+_A_KEY: Final = "PRIVATE KEY"
+_PEM_COLUMNS: Final = 64
+
+
+def pem(text: str, *ending: str) -> str:
+    """The blocks of a text, whose label ends so, line by line: a property may have all in one."""
+    return "".join(
+        f"-----BEGIN {found['what']}-----\n{_lines(found['body'])}-----END {found['what']}-----\n"
+        for found in _BLOCK.finditer(text)
+        if found["what"].endswith(ending or "")
+    )
+
+
+def _lines(body: str) -> str:
+    if ":" in body:  # headers of an old encrypted key: its lines are as they were
+        return body.lstrip()
+    whole = "".join(body.split())
+    return "".join(
+        f"{whole[at : at + _PEM_COLUMNS]}\n" for at in range(0, len(whole), _PEM_COLUMNS)
+    )
+
+
+def certificates_in(data: bytes, place: str, password: str | None) -> str:
+    """The certificates of a truststore. ClientError where there are none, or none can be read."""
+    if data.startswith(_JKS):
+        found = "".join(map(ssl.DER_cert_to_PEM_cert, _trusted(data, place, password)))
+    elif data[:1] == bytes([_DER_SEQUENCE]):
+        found = _of_pkcs12(data, place, password)[1]
+    else:
+        found = pem(_text(data, place), _CERTIFICATE)
+    if not found:
+        raise ClientError(f"{place} has no certificates")
+    return found
+
+
+def key_and_certificates_in(data: bytes, place: str, password: str | None) -> tuple[str, str]:
+    """The key of a keystore, and the client's certificates."""
+    if data.startswith(_JKS):
+        raise ClientError(
+            f"{place} is a JKS keystore, whose keys Java alone reads: convert it with keytool"
+            f" -importkeystore -srckeystore {place} -destkeystore {place}.p12 -deststoretype PKCS12"
+        )
+    if data[:1] == bytes([_DER_SEQUENCE]):
+        key, certificates = _of_pkcs12(data, place, password)
+    else:
+        text = _text(data, place)
+        key, certificates = pem(text, _A_KEY), pem(text, _CERTIFICATE)
+    if not key or not certificates:
+        raise ClientError(f"{place} has no private key with its certificate")
+    return key, certificates
+
+
+def _text(data: bytes, place: str) -> str:
+    if b"-----BEGIN " not in data:
+        raise ClientError(f"{place} is neither PEM nor PKCS12 nor a JKS truststore")
+    return data.decode("utf-8", "replace")
+
+
+def _of_pkcs12(data: bytes, place: str, password: str | None) -> tuple[str, str]:
+    """The key, "" without one, and the certificates."""
+    try:
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+            pkcs12,
+        )
+    except ImportError:
+        raise ClientError(
+            f"{place} is PKCS12, which needs the package cryptography: pip install"
+            f" 'musterd[pkcs12]', or convert it with openssl pkcs12 -in {place} -out {place}.pem"
+        ) from None
+    try:
+        store: Any = pkcs12.load_pkcs12(data, (password or "").encode())
+    except ValueError:
+        raise ClientError(
+            f"{place} can't be read: is its password right (ssl.truststore.password,"
+            " ssl.keystore.password)?"
+        ) from None
+    own = [store.cert] if store.cert is not None else []
+    certificates = "".join(
+        each.certificate.public_bytes(Encoding.PEM).decode()
+        for each in [*own, *store.additional_certs]
+    )
+    if store.key is None:
+        return "", certificates
+    key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    return key, certificates
+
+
+def _trusted(data: bytes, place: str, password: str | None) -> Iterator[bytes]:
+    """The trusted certificates of a JKS, DER."""
+    body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    if password:
+        secret = password.encode("utf-16-be")
+        if hashlib.sha1(secret + _SALT + body, usedforsecurity=False).digest() != digest:
+            raise ClientError(f"ssl.truststore.password does not fit {place}")
+    at = _Reader(body, place)
+    at.take(4)
+    version, count = at.number(4), at.number(4)
+    for _ in range(count):
+        kind = at.number(4)
+        at.take(at.number(2))  # the alias
+        at.take(8)  # its date
+        if kind == _KEY_ENTRY:
+            at.take(at.number(4))
+            for _ in range(at.number(4)):
+                at.certificate(version)
+        elif kind == _TRUSTED_ENTRY:
+            yield at.certificate(version)
+        else:
+            raise ClientError(f"{place} is a damaged JKS: an entry of kind {kind}")
+
+
+class _Reader:
+    """Takes a store apart from its beginning."""
+
+    def __init__(self, data: bytes, place: str) -> None:
+        self._data = data
+        self._place = place
+        self._position = 0
+
+    def take(self, size: int) -> bytes:
+        """The next bytes."""
+        taken = self._data[self._position : self._position + size]
+        if len(taken) < size:
+            raise ClientError(f"{self._place} is a damaged JKS: it ends too early")
+        self._position += size
+        return taken
+
+    def number(self, size: int) -> int:
+        """The next unsigned number."""
+        return int.from_bytes(self.take(size))
+
+    def certificate(self, version: int) -> bytes:
+        """The next certificate, DER, its kind before it from version 2 on."""
+        if version >= 2:
+            self.take(self.number(2))
+        return self.take(self.number(4))

@@ -1,0 +1,141 @@
+"""Files of Kafka's client properties: what they make, and sentences about what they can't."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from client.errors import ClientError
+from client.security import PLAINTEXT, Login, Security
+from client.settings import read_settings, settings_of
+from tests.certificates import Authority
+
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def test_a_file_of_nothing_is_a_plain_connection() -> None:
+    assert settings_of({}) == (PLAINTEXT, ())
+    assert settings_of({"security.protocol": "PLAINTEXT", "ssl.key.password": "x"})[0] == PLAINTEXT
+
+
+@pytest.mark.parametrize(
+    ("jaas", "password"),
+    [
+        ('{} required username="alice" password="secret";', "secret"),
+        ("{} required\n   username=alice\n   password=secret;", "secret"),
+        (r'{} required username="alice" password="a\"b\\c;=";', 'a"b\\c;='),
+        ('{} required user_x="no" username = "alice" password = "" ;', ""),
+    ],
+)
+def test_the_user_as_kafka_writes_it(jaas: str, password: str) -> None:
+    pairs = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN"}
+
+    found = settings_of({**pairs, "sasl.jaas.config": jaas.format(PLAIN_MODULE)})
+
+    assert found.security == Security(None, Login("PLAIN", "alice", password))
+
+
+def test_the_user_as_librdkafka_has_it() -> None:
+    found = settings_of(
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanisms": "SCRAM-SHA-512",
+            "sasl.username": "alice",
+            "sasl.password": "secret",
+        }
+    )
+    assert found.security.login == Login("SCRAM-SHA-512", "alice", "secret")
+
+
+def test_properties_that_say_nothing_here_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=b:9092\nsecurity.protocol=PLAINTEXT\nssl.cihper.suites=x\n")
+
+    assert read_settings(file).unknown == ("bootstrap.servers", "ssl.cihper.suites")
+
+
+SASL = {"security.protocol": "SASL_PLAINTEXT"}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        (
+            {"security.protocol": "TLS"},
+            "security.protocol=TLS is none: write one of PLAINTEXT, SSL",
+        ),
+        (SASL, r"sasl.mechanism=GSSAPI \(Kerberos\), Kafka's default, is not supported here"),
+        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, r"OAUTHBEARER \(OAuth\) is not supported"),
+        ({**SASL, "sasl.mechanism": "PLAIN"}, "name the user: sasl.jaas.*PlainLoginModule"),
+        ({**SASL, "sasl.mechanism": "PLAIN", "sasl.username": "a"}, "name the user"),
+        (
+            {**SASL, "sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{SCRAM_MODULE} required;"},
+            "is of ScramLoginModule, and sasl.mechanism=PLAIN goes with PlainLoginModule",
+        ),
+        ({**SASL, "sasl.mechanism": "PLAIN", "sasl.jaas.config": ""}, "is of no module"),
+        (
+            {"security.protocol": "SSL", "ssl.truststore.location": "/absent"},
+            "/absent can't be read",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.keystore.key": "x"},
+            "ssl.keystore.key is not PEM",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "LDAPS"},
+            "ssl.endpoint.identification.algorithm=ldaps: write https, or nothing to",
+        ),
+    ],
+)
+def test_what_can_t_be_done_is_a_sentence(pairs: dict[str, str], said: str) -> None:
+    with pytest.raises(ClientError, match=said):
+        settings_of(pairs)
+
+
+def test_a_file_that_is_none_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ClientError, match="absent can't be read: No such file"):
+        read_settings(tmp_path / "absent")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    with pytest.raises(ClientError, match="is not UTF-8"):
+        read_settings(tmp_path / "binary")
+
+
+def test_no_password_is_in_the_text_of_settings(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    own = authority.issue("me")
+    settings = settings_of(
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "alice",
+            "sasl.password": "hidden",
+            "ssl.keystore.location": str(own.pem),
+            "ssl.key.password": "hidden too",
+        }
+    )
+    assert settings.security.tls is not None
+    assert "hidden" not in repr(settings)
+    assert "PRIVATE KEY" not in repr(settings)
+    assert pickle.loads(pickle.dumps(settings.security)) == settings.security
+
+
+def test_pem_in_a_property_may_be_one_line(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    whole = authority.certificate.read_text()
+    own = authority.issue("me")
+    one_line = settings_of(
+        {
+            "security.protocol": "SSL",
+            "ssl.truststore.certificates": " ".join(whole.split("\n")),
+            "ssl.keystore.certificate.chain": own.certificate_text.replace("\n", " "),
+            "ssl.keystore.key": own.key_text.replace("\n", " "),
+        }
+    ).security.tls
+    assert one_line is not None
+    assert (one_line.trusted or "").split() == whole.split()
+    context = one_line.context()
+    assert context.check_hostname
+    assert len(context.get_ca_certs()) == 1

@@ -1,0 +1,81 @@
+"""Truststores and keystores of every kind that Java's and other clients have."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from client.errors import ClientError
+from client.stores import certificates_in, key_and_certificates_in
+from tests.absent import absent
+from tests.certificates import Authority
+
+PASSWORD = "changeit"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def keytool(*arguments: str) -> None:
+    found = shutil.which("keytool")
+    if found is None:
+        absent("this test makes a JKS with keytool: apt-get install -y default-jre-headless")
+    subprocess.run([found, "-noprompt", *arguments], check=True, capture_output=True, timeout=60)
+
+
+def test_a_truststore_of_pem_and_of_pkcs12_says_the_same(authority: Authority) -> None:
+    plain = authority.certificate.read_bytes()
+
+    found = certificates_in(authority.trust_pkcs12(PASSWORD), "trust.p12", PASSWORD)
+
+    assert found == certificates_in(b"# a remark\n" + plain, "trust.pem", None) == plain.decode()
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_a_truststore_that_keytool_made(authority: Authority, tmp_path: Path, kind: str) -> None:
+    store = tmp_path / "trust.jks"
+    keytool(
+        "-importcert", "-file", str(authority.certificate), "-alias", "ca", "-keystore", str(store),
+        "-storetype", kind, "-storepass", PASSWORD,
+    )  # fmt: skip
+
+    data = store.read_bytes()
+
+    assert certificates_in(data, str(store), PASSWORD) == authority.certificate.read_text()
+    with pytest.raises(ClientError, match="password"):
+        certificates_in(data, str(store), "another")
+    if kind == "JKS":
+        assert certificates_in(data, str(store), None) == authority.certificate.read_text()
+        with pytest.raises(ClientError, match="is a damaged JKS: it ends too early"):
+            certificates_in(data[:40] + data[-20:], str(store), None)
+
+
+def test_keys_come_from_pem_and_pkcs12_and_not_from_jks(authority: Authority) -> None:
+    own = authority.issue("me")
+
+    of_pem = key_and_certificates_in(own.pem.read_bytes(), "own.pem", None)
+    of_pkcs12 = key_and_certificates_in(own.pkcs12(PASSWORD), "own.p12", PASSWORD)
+
+    assert of_pem == of_pkcs12 == (own.key_text, own.certificate_text)
+    with pytest.raises(ClientError, match=r"keytool -importkeystore -srckeystore own\.jks"):
+        key_and_certificates_in(bytes.fromhex("feedfeed00000002"), "own.jks", PASSWORD)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "x is neither PEM nor PKCS12 nor a JKS truststore"),
+        (b"hello", "x is neither PEM nor PKCS12 nor a JKS truststore"),
+        (b"-----BEGIN CERTIFICATE-----", "x has no certificates"),
+        (b"0\x80junk", "x can't be read: is its password right"),
+        (bytes.fromhex("feedfeed") + bytes(28), "x has no certificates"),
+    ],
+)
+def test_a_file_that_is_no_store_is_a_sentence(data: bytes, said: str) -> None:
+    with pytest.raises(ClientError, match=said):
+        certificates_in(data, "x", None)
