@@ -17,7 +17,8 @@ from pipeline.engines.files import Files
 from pipeline.engines.staging import stage
 from pipeline.errors import PipelineError
 
-MEMORY: Final = "2GB"
+MEMORY_BYTES: Final = 2 << 30
+"""What DuckDB may use at most; half of the machine's memory where that is less."""
 _MACROS = (
     "unix_millis(t) AS epoch_ms(t)",
     "timestamp_millis(ms) AS make_timestamptz((ms) * 1000)",
@@ -38,9 +39,9 @@ class DuckEngine:
         """See Engine."""
         self._scratch = scratch
         self._processes = processes
-        self._db = duckdb.connect(os.path.join(scratch, "session.duckdb"))
+        self._db = duckdb.connect()  # its tables go to the scratch too when memory is full
         self._db.execute("SET TimeZone = 'UTC'")
-        self._db.execute(f"SET memory_limit = '{MEMORY}'")
+        self._db.execute(f"SET memory_limit = '{min(MEMORY_BYTES, _machine_bytes() // 2)}B'")
         self._db.execute("SET preserve_insertion_order = false")
         self._db.execute("SET default_null_order = 'NULLS_FIRST_ON_ASC_LAST_ON_DESC'")  # Spark's
         self._db.execute(f"SET temp_directory = {self.dialect.text(scratch)}")
@@ -133,6 +134,10 @@ class DuckEngine:
             "SELECT table_type FROM information_schema.tables WHERE table_name = ?", [name]
         ).fetchall():
             self._db.execute(f"DROP {'VIEW' if row[0] == 'VIEW' else 'TABLE'} {name}")
+
+
+def _machine_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def parquet_files(place: str) -> Iterator[str]:

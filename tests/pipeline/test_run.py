@@ -49,7 +49,6 @@ def run(tmp_path: Path) -> Any:
     def run(job: Job, source: Source, options: Options | None = None, **more: Any) -> Summary:
         scratch = tmp_path / "scratch"
         scratch.mkdir(exist_ok=True)
-        (scratch / "session.duckdb").unlink(missing_ok=True)
         store = Store(str(tmp_path / "tables"))
         return run_job(DuckEngine(str(scratch)), job, source, store, options, **more)
 
