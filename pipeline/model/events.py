@@ -26,7 +26,8 @@ UNKNOWN: Final = "unknown"
 """A record whose key's type or whose value's version is not known: kept as `raw_key` and
 `raw_value`, with its group where the key tells it."""
 DAMAGED: Final = "damaged"
-"""Bytes that could not be read; `damage` says where and why. They go to quarantine."""
+"""Bytes that could not be read; `damage` says where and why. They go to quarantine. A single record
+has its group where the key tells it; what has none may concern every group of its partition."""
 TORN: Final = "torn_tail"
 """A log ends in the midst of a batch, and nothing says that more was there: its broker was killed
 while it wrote, or is writing. `damage` says where."""

@@ -283,7 +283,7 @@ class EventRows:
         version: int | None = None,
     ) -> None:
         """What is not understood, with its group where the key lets it be read."""
-        group = _first_string(key) if kind == UNKNOWN and key else None
+        group = _first_string(key) if key else None
         self._raw.append((len(self), key, value))
         place = NONE if group is None else self._place(group)
         self._append(kind, log_offset, written_ms, place, version=version)

@@ -13,6 +13,7 @@ from pipeline.model.events import (
     GROUP_TOMBSTONE,
     MARKER,
     TOMBSTONE,
+    TORN,
     UNKNOWN,
 )
 from pipeline.model.params import Params
@@ -45,7 +46,7 @@ def compaction(d: Dialect, p: Params) -> str:
         FROM events e LEFT JOIN (
             SELECT log_partition, log_offset FROM offset_records WHERE outcome = '{ROLLED_BACK}'
         ) AS a ON a.log_partition = e.log_partition AND a.log_offset = e.log_offset
-        WHERE e.kind <> '{DAMAGED}'
+        WHERE e.kind NOT IN ('{DAMAGED}', '{TORN}')
     ),
     keyed AS (
         SELECT log_partition, of, raw_key, count(*) AS records, sum(bytes) AS bytes,

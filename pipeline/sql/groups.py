@@ -32,7 +32,8 @@ FIRST_EPOCH: Final = 2
 
 _STATE, _END, _MEMBER, _TARGET, _CURRENT = "state", "end", "member", "target", "current"
 _DOUBT, _DAMAGE = "doubt", "damage"
-"""What a record is to its group. A doubt is a record of it that was not understood."""
+"""What a record is to its group. A doubt is a record of it that was not understood; damage may have
+been of any group."""
 _SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 

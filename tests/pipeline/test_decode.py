@@ -200,6 +200,11 @@ def test_what_cannot_be_understood_is_kept_with_the_reason(
     assert (row.get("raw_key"), row.get("raw_value")) == (key, value)
 
 
+def test_a_bad_record_is_of_the_group_that_its_key_names() -> None:
+    assert one_row(GROUP_KEY, b"\0\3\0")["group_id"] == "g"
+    assert one_row(b"\0\2\0\1\xff", None).get("group_id") is None
+
+
 def test_one_bad_record_hurts_no_other() -> None:
     records = [Record(i, NOON, KEY, b"\0\3" + bytes(22)) for i in range(3)]
     records[1] = records[1]._replace(value=b"\0\3\0")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.model.events import TOMBSTONE
 from tests.pipeline.history import History, ModernGroup, member
 from tests.pipeline.relations import Relations
 
@@ -197,3 +198,61 @@ def test_assignor_and_pattern_are_the_members(tmp_path: Path) -> None:
         (["orders"], None),
         (["orders"], None),
     ]
+
+
+def test_a_log_compacted_anywhere_tells_the_same_of_today(tmp_path: Path) -> None:
+    history = History()
+    group = ModernGroup(history, "a")
+    converted = ModernGroup(history, "b")
+    history.generation(0, "b", 3, member("x-1", 0)).generation(1, "b", 4, member("x-1", 0, 1))
+    for number, (came, went) in enumerate([("x", ""), ("y", ""), ("z", "x"), ("x", "y")]):
+        if went:
+            group.gone(10 * number, went)
+        group.member(10 * number, came)
+        group.epoch(10 * number, 2 + number)
+        for name in "xyz":
+            if name in (came, "z") and name != went:
+                group.target(10 * number + 1, name, number)
+        group.targeted(10 * number + 1, 2 + number)
+        group.current(10 * number + 2, came, number, epoch=2 + number)
+    history.delete(50, "b")
+    converted.member(50, "x-1")
+    converted.epoch(50, 4)
+    converted.target(50, "x-1", 0, 1)
+    converted.member(60, "x-1", client_host="/10.0.0.2")  # it moved, and nothing else changed
+    dead = ModernGroup(history, "c")
+    dead.member(70, "x-1")
+    dead.epoch(70, 2)
+    dead.deleted(80, "x-1")
+
+    logs = [
+        {**row, "log_partition": cut}
+        for cut in range(len(history.rows) + 1)
+        for row in compacted(history.rows, cut)
+    ]
+    made = Relations(tmp_path, logs)
+    columns = ("group_id", "alive", "known", "generation", "members")
+
+    last: dict[tuple[int, str], tuple[Any, ...]] = {}
+    for partition, *row in made.rows("group_states", "log_partition", *columns):
+        last[partition, row[0]] = tuple(row)
+    for cut in range(len(history.rows) + 1):
+        for name in ("a", "b"):
+            assert last[cut, name] == last[0, name], cut
+        assert not last.get((cut, "c"), ("c", False))[1]
+    assert [m[0] for m in last[0, "a"][-1]] == ["x", "z"]
+
+
+def compacted(rows: list[dict[str, Any]], end: int) -> list[dict[str, Any]]:
+    """A log whose cleaner went up to an offset, and dropped tombstones too."""
+    last = {key_of(row): row["log_offset"] for row in rows[:end]}
+    return [
+        row
+        for row in rows
+        if row["log_offset"] >= end
+        or (last[key_of(row)] == row["log_offset"] and not row["kind"].endswith(TOMBSTONE))
+    ]
+
+
+def key_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["kind"].removesuffix(TOMBSTONE), row["group_id"], row.get("member_id")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.model.events import ABORTED
+from pipeline.model.events import ABORTED, DAMAGED, TORN
 from tests.pipeline.conftest import at
 from tests.pipeline.history import History, ModernGroup, member
 from tests.pipeline.relations import Relations
@@ -133,9 +133,16 @@ def test_what_was_not_understood_is_never_judged(tmp_path: Path) -> None:
 
 def test_nothing_of_a_damaged_partition_is_dead(tmp_path: Path) -> None:
     history = History().commit(0, "a", 5).generation(1, "b", 7).damaged(2).generation(3, "c", 4)
+    history.add(4, TORN, None)  # what a kill cut off was never acknowledged
 
     assert [row[5] for row in expiring(tmp_path / "e", history, 5000)] == [None]
     assert [row[0] for row in dead(tmp_path / "d", history)] == ["c"]
+
+
+def test_one_bad_record_concerns_its_group_alone(tmp_path: Path) -> None:
+    history = History().generation(0, "a", 7).generation(1, "b", 7).add(2, DAMAGED, "a")
+
+    assert [row[0] for row in dead(tmp_path, history)] == ["b"]
 
 
 def test_a_far_commit_does_not_expire(tmp_path: Path) -> None:
@@ -188,7 +195,7 @@ def test_what_compaction_would_save(tmp_path: Path) -> None:
     for second in range(10):
         history.commit(second, "shop", 5)
     history.forget(11, "gone").generation(12, "shop", 1, member("c-1", 0))
-    history.generation(13, "shop", 2, member("c-1", 0)).damaged(14)
+    history.generation(13, "shop", 2, member("c-1", 0)).damaged(14).add(15, TORN, None)
     other = History()
     for key in (b"\0\5a", b"\0\5a", b"\0\5b", None, None):
         other.unknown(0, None, key)
