@@ -11,13 +11,21 @@ import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+from cli.times import instant
+from pipeline.engines.duck import DuckEngine
+from pipeline.repairs.restore import as_of
+from pipeline.sources.open import open_source
 from tests.brokers import Broker, KafkaBroker, running
+from tests.cli.running import run
 from tests.pipeline.truth import scenario
+from tests.pipeline.truth.library_clients import lag_by_tool
 from tests.pipeline.truth.made import Made, by, make, ms, place
 from tests.pipeline.truth.save import FOLDER
 from tests.pipeline.truth.scenario import World, play
@@ -70,14 +78,19 @@ def made(
     folder = tmp_path_factory.mktemp(request.param)
     kind, _, way = request.param.partition("-")
     if kind == "kept":
-        told, source = kept(folder / "kept")
-    else:
-        if kind not in worlds:
-            ending = living(kind, tmp_path_factory.mktemp(kind))
-            worlds[kind] = next(ending), ending
-        world = worlds[kind][0]
-        told, source = world.told, world.bootstrap if way == "wire" else str(world.data)
-    return make(told, source, folder / "tables")
+        return make(*kept(folder / "kept"), folder / "tables")
+    world = played(worlds, kind, tmp_path_factory.mktemp(kind))
+    source = world.bootstrap if way == "wire" else str(world.data)
+    return replace(make(world.told, source, folder / "tables"), data=world.data)
+
+
+def played(worlds: dict[str, Any], kind: str, folder: Path) -> World:
+    """The world of that kind, which is started in ``folder`` when it is not there yet."""
+    if kind not in worlds:
+        ending = living(kind, folder)
+        worlds[kind] = next(ending), ending
+    world: World = worlds[kind][0]
+    return world
 
 
 def kept(folder: Path) -> tuple[Told, str]:
@@ -385,3 +398,66 @@ def test_nobody_with_unread_records_is_called_caught_up(made: Made) -> None:
     }
     assert rows["future", "tomorrow", 0]["lag_records"] == 7
     assert len(rows) == sum(map(len, made.told.committed.values()))
+
+
+def test_a_restore_knows_what_was_held_at_every_moment(made: Made, tmp_path: Path) -> None:
+    """As of each moment at which nobody was told anything, by the log of what was told."""
+    held = made.told.held()
+    engine = DuckEngine(str(tmp_path))
+    for moment in made.told.marks.values():
+        then = as_of(engine, open_source(made.source), datetime.fromtimestamp(moment / 1000, UTC))
+        found = {
+            tuple(key): None if was.position is None else was.position.offset
+            for key, was in then.items()
+        }
+        expected = dict.fromkeys(held)
+        for where, commits in held.items():
+            before = [each for each in commits if each.after_ms < moment]
+            expected[where] = before[-1].offset if before else None
+        assert found == expected, moment
+    engine.close()
+
+
+def test_the_broker_calls_lag_what_the_pipeline_does(made: Made) -> None:
+    """Apache's own tool, asked after the pipeline: nobody reads or produces any more."""
+    if not made.over_the_wire:
+        return
+    last = {place(row): row for row in sorted(made.of("lag"), key=lambda row: row["minute"])}
+    assert {where: row["lag_records"] for where, row in last.items()} == lag_by_tool(made.source)
+
+
+def test_topics_are_not_downloaded(made: Made) -> None:
+    """Twice the log of offsets comes over the wire at most, beside a few questions for times."""
+    log, topic = (
+        sum(file.stat().st_size for file in made.data.glob(f"{name}-*/*.log"))
+        for name in ("__consumer_offsets", "orders")
+    )
+    moved = made.summary["moved_bytes"]
+    questions = 64 << 10
+    assert topic > 2 * log + questions
+    assert log < moved <= 2 * log + questions if made.over_the_wire else moved == 0
+
+
+def test_a_restore_of_kafkas_group_plans_what_was_committed_then(
+    worlds: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Committed 10, aborted 150: back to then is 10. Committed 20, aborted 5: it is 20 now."""
+    world = played(worlds, "kafka", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for source in (world.bootstrap, str(world.data)):
+        for mark, after in (("10 committed", 10), ("150 aborted", 10), ("5 aborted", None)):
+            words = ["--at", instant(world.told.marks[mark], to_the_ms=True), "--source", source]
+            where = ["-b", world.bootstrap, "--dry-run", "--json"]
+            ran = run("pipeline", "restore", "transacted", *words, *where)
+            assert ran.code == 0, ran.err
+            planned = [(each["before"], each["after"]) for each in ran.json["changes"]]
+            assert planned == ([] if after is None else [(20, after)]), (source, mark)
+
+
+def test_both_engines_make_the_same_of_it(spark: SparkSession, tmp_path: Path) -> None:
+    told, source = kept(tmp_path / "kept")
+    light = make(told, source, tmp_path / "light")
+    heavy = make(told, source, tmp_path / "heavy", engine="spark")
+    assert heavy.summary["engine"].startswith("Spark")
+    for name, rows in light.tables.items():
+        assert sorted(rows, key=str) == sorted(heavy.tables[name], key=str), name

@@ -29,6 +29,8 @@ from tests.pipeline.truth.wire_clients import Asker, Offsets
 
 WITHIN_S = 30.0
 STABLE = "Stable"
+VALUE = b"x" * 1000
+"""Of each record: whoever downloads a topic moves more than its times."""
 
 
 def produce(told: Told, bootstrap: str, topic: str, timestamps: Mapping[int, list[list[int]]],
@@ -48,7 +50,7 @@ def produce(told: Told, bootstrap: str, topic: str, timestamps: Mapping[int, lis
         for batch in batches:
             for at_ms in batch:
                 sender.produce(
-                    topic, b"x", partition=partition, timestamp=at_ms, on_delivery=delivered
+                    topic, VALUE, partition=partition, timestamp=at_ms, on_delivery=delivered
                 )
             assert sender.flush(WITHIN_S) == 0
     assert not failed, failed
@@ -265,6 +267,6 @@ def lag_by_tool(bootstrap: str) -> dict[tuple[str, str, int], int]:
     found = {}
     for line in done.stdout.splitlines():
         words = line.split()
-        if len(words) > 5 and words[2].isdigit() and words[5].isdigit():
+        if len(words) > 5 and words[2].isdigit() and words[5].lstrip("-").isdigit():
             found[words[0], words[1], int(words[2])] = int(words[5])
     return found

@@ -25,6 +25,8 @@ class Made:
     tables: dict[str, list[Row]]
     summary: dict[str, Any]
     """As `--json` prints it."""
+    data: Path
+    """Where the broker has its files."""
 
     @property
     def over_the_wire(self) -> bool:
@@ -42,7 +44,7 @@ def make(told: Told, source: str, out: Path, engine: str = "duckdb") -> Made:
     words = ["--source", source, "--out", str(out), "--engine", engine, "--json"]
     ran = run("pipeline", "all", *words)
     assert (ran.code, ran.err) == (0, ""), ran.err
-    return Made(told, source, {name: read(out, name) for name in TABLES}, ran.json)
+    return Made(told, source, {name: read(out, name) for name in TABLES}, ran.json, Path(source))
 
 
 def read(out: Path, name: str) -> list[Row]:

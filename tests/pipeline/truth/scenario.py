@@ -353,6 +353,7 @@ def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
     until("there is a coordinator", lambda: _has_coordinator(ready))
     for life in lives:
         life(world)
+        world.told.mark(f"after {life.__name__}")
     _ask_at_the_end(world, cluster)
     return world
 

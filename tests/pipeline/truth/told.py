@@ -18,6 +18,9 @@ COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
 SUPERSEDED = "superseded"
 """Committed by its transaction, and something newer than it was held already."""
 
+QUIET_MS = 3
+"""What clocks may differ by when they are read on two sides."""
+
 Place = tuple[str, str, int]
 """Group, topic, partition."""
 
@@ -124,9 +127,9 @@ class Told:
     """When the first record was produced, and when all was over."""
 
     def mark(self, name: str) -> None:
-        """Remember a moment: what was told before it is older, what is told later is younger."""
-        self.marks[name] = now_ms()
-        while now_ms() == self.marks[name]:
+        """Remember a moment at which, and just before and after which, nobody is told anything."""
+        self.marks[name] = now_ms() + QUIET_MS
+        while now_ms() <= self.marks[name] + QUIET_MS:
             pass
 
     @contextmanager
