@@ -18,7 +18,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -172,22 +172,34 @@ class KafkaBroker(Broker):
     """Apache Kafka, KRaft mode, one node."""
 
     def __init__(
-        self, data: Path, settings: Mapping[str, str] | None = None, version: str = java.KAFKA_NEW
+        self,
+        data: Path,
+        settings: Mapping[str, str] | None = None,
+        version: str = java.KAFKA_NEW,
+        listeners: Iterable[str] = (),
     ) -> None:
+        """``listeners`` are further ones, named as their security protocols."""
         super().__init__(data, settings)
         self.version = version
+        self.listeners = {name: f"127.0.0.1:{free_port()}" for name in listeners}
+        """Where each of them is."""
 
     def _command(self) -> list[str]:
         config = self.data.with_suffix(".properties")
         if not self.port:
             self.port, controller = free_port(), free_port()
+            ours = {"PLAINTEXT": self.bootstrap, **self.listeners}
+            served = ",".join(f"{name}://{where}" for name, where in ours.items())
             lines = {
                 "process.roles": "broker,controller",
                 "node.id": "1",
                 "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-                "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
-                "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+                "listeners": f"{served},CONTROLLER://127.0.0.1:{controller}",
+                "advertised.listeners": served,
                 "controller.listener.names": "CONTROLLER",
+                "listener.security.protocol.map": ",".join(
+                    ["CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in ours)]
+                ),
                 "inter.broker.listener.name": "PLAINTEXT",
                 "log.dirs": str(self.data),
                 "offsets.topic.replication.factor": "1",

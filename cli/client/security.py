@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from cli import output
 from cli.errors import USAGE, CommandError
 from client.errors import ClientError
 from client.security import OPTION, PLAINTEXT, Security
+
+if TYPE_CHECKING:
+    from client.settings import Settings
 
 _chosen: ContextVar[Security] = ContextVar("security", default=PLAINTEXT)
 
@@ -53,6 +56,13 @@ def security_in(file: Path, option: str = OPTION) -> Security:
         settings = read_settings(file)
     except ClientError as error:
         raise CommandError(f"{option}: {error}", USAGE) from None
+    return told(settings, option)
+
+
+def told(settings: Settings | None, option: str = OPTION) -> Security:
+    """The security of settings, with a warning of what they say in vain; `chosen` without any."""
+    if settings is None:
+        return chosen()
     if settings.unknown:
-        output.warn(f"{option} {file}: not used here: {', '.join(settings.unknown)}")
+        output.warn(f"{option}: not used here: {', '.join(settings.unknown)}")
     return settings.security

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cli import output
+from cli.client.security import told
 from cli.errors import FOUND
 from cli.pipeline.engine import Conf, EngineName, Master, Means, Verbose, means_of, running
 from cli.pipeline.extra import LIGHT, needs, sentences
@@ -77,7 +78,7 @@ def run_named(name: str, wanted: Asked, means: Means) -> Summary:
     from pipeline.sources.open import open_source
 
     with sentences():
-        source = open_source(wanted.source, timeout_s=wanted.timeout_s)
+        source = open_source(wanted.source, told(wanted.settings), wanted.timeout_s)
     places = (wanted.source, wanted.out)
     with running(means, source.records_estimate(), *places) as (engine, bars):
 

@@ -12,6 +12,7 @@ import typer
 from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_reads import known_group
+from cli.client.security import CommandConfig, secure
 from cli.errors import USAGE, CommandError
 from cli.files import read_text, write_new
 from cli.offsets import files as offset_files
@@ -108,6 +109,7 @@ def migrate(
     file: File = None,
     old_way: OldWay = False,
     bootstrap: AppliedAt = None,
+    command_config: CommandConfig = None,
     back: Back = False,
     backwards: Backwards = False,
     skip_unreadable: SkipUnreadable = False,
@@ -122,6 +124,7 @@ def migrate(
     json: Json = False,
 ) -> None:
     """Move offsets from ZooKeeper's consumer paths, or an export, to Kafka's log, or back."""
+    secure(command_config)
     manner = Manner(dry_run, execute, force, json, timeout)
     asked = Asked(groups or [], zookeeper, file, old_way, back, backwards, skip_unreadable, report)
     if named := check_alone(undo, apply, [*asked, plan]):

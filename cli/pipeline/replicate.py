@@ -12,6 +12,7 @@ from cli.client.cluster import Cluster
 from cli.client.group_reads import known_group, list_groups
 from cli.client.offsets_at import offsets_at
 from cli.client.records_at import records_at
+from cli.client.security import CommandConfig, SourceConfig, of_source, secure
 from cli.errors import USAGE, CommandError
 from cli.options import BOOTSTRAP, TIMEOUT_S, Json, Timeout
 from cli.pipeline.plans import (
@@ -49,7 +50,9 @@ def replicate(
         bool, typer.Option("--all-groups", help="Every group of the source.")
     ] = False,
     source: From = "",
+    source_config: SourceConfig = None,
     bootstrap: AppliedAt = None,
+    command_config: CommandConfig = None,
     plan: PlanFile = None,
     undo: Undo = None,
     apply: Apply = None,
@@ -60,6 +63,7 @@ def replicate(
     json: Json = False,
 ) -> None:
     """Commit the offsets of one cluster's groups in another, translated by record timestamp."""
+    secure(command_config)
     manner = Manner(dry_run, execute, force, json, timeout)
     if file := check_alone(undo, apply, [groups, all_groups, plan]):
         carry_out_file(file, undo is not None, bootstrap, manner)
@@ -69,7 +73,8 @@ def replicate(
     if not is_address(source):
         raise CommandError("name a broker of the source cluster: --source HOST:PORT", USAGE)
     where = bootstrap or BOOTSTRAP
-    origin = KafkaTarget(Cluster(source, timeout_s=timeout), source)
+    security = of_source(source_config)
+    origin = KafkaTarget(Cluster(source, timeout_s=timeout, security=security), source)
     target = KafkaTarget(Cluster(where, timeout_s=timeout), where)
     if origin.cluster_id is not None and origin.cluster_id == target.cluster_id:
         raise CommandError(

@@ -11,6 +11,7 @@ import typer
 
 from cli import clock, output
 from cli.client.cluster import Cluster
+from cli.client.security import CommandConfig, SourceConfig, of_source, secure
 from cli.errors import REFUSED, USAGE, CommandError
 from cli.options import BOOTSTRAP, TIMEOUT_S, Json, Timeout
 from cli.pipeline.extra import sentences
@@ -29,6 +30,7 @@ from cli.pipeline.source import SourceOption, check_source, moment
 from cli.pipeline.targets import KafkaTarget, bounds_of
 from cli.plans import DryRun, Execute
 from cli.times import instant
+from client.security import Security
 from pipeline.names import means
 from pipeline.repairs.plan import KAFKA, Plan
 
@@ -78,6 +80,7 @@ class Asked(NamedTuple):
     """None named is all."""
     at: datetime
     source: str
+    security: Security
     other_cluster: bool
     clamp: bool
     delete_unknown: bool
@@ -88,7 +91,9 @@ def restore(
     all_groups: AllGroups = False,
     at: At = None,
     source: SourceOption = "",
+    source_config: SourceConfig = None,
     bootstrap: AppliedAt = None,
+    command_config: CommandConfig = None,
     inside: Inside = False,
     delete_unknown: DeleteUnknown = False,
     other_cluster: OtherCluster = False,
@@ -102,6 +107,7 @@ def restore(
     json: Json = False,
 ) -> None:
     """Put the offsets of groups back to what they were at a time; GROUP may have * in it."""
+    secure(command_config)
     manner = Manner(dry_run, execute, force, json, timeout)
     if file := check_alone(undo, apply, [groups, all_groups, at, plan]):
         carry_out_file(file, undo is not None, bootstrap, manner)
@@ -113,8 +119,9 @@ def restore(
         raise CommandError("name the time: --at 2026-01-31T12:00:00Z", USAGE)
     if then > clock.now():
         raise CommandError(f"--at {at} is in the future: choose a time in the past", USAGE)
-    check_source(source, timeout)
-    asked = Asked(groups or [], then, source, other_cluster, inside, delete_unknown)
+    security = of_source(source_config)
+    check_source(source, timeout, security)
+    asked = Asked(groups or [], then, source, security, other_cluster, inside, delete_unknown)
     where = bootstrap or BOOTSTRAP
     target = KafkaTarget(Cluster(where, timeout_s=timeout), where)
     made = _planned(asked, target, timeout)
@@ -128,7 +135,7 @@ def _planned(asked: Asked, target: KafkaTarget, timeout_s: float) -> Plan:
     from pipeline.sources.open import open_source
 
     with sentences(), tempfile.TemporaryDirectory(prefix="muster-pipeline-") as scratch:
-        source = open_source(asked.source, timeout_s=timeout_s)
+        source = open_source(asked.source, asked.security, timeout_s)
         _check_cluster(source.cluster_id, target, asked.other_cluster)
         engine = DuckEngine(scratch)
         then = as_of(engine, source, asked.at, asked.groups or None)

@@ -14,6 +14,7 @@ from cli.client.cluster import Cluster
 from cli.errors import USAGE, CommandError
 from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.times import datetime_ms
+from client.security import Security
 from pipeline.sources.broker import addresses_of, bootstrap_of
 
 SourceOption = Annotated[
@@ -35,7 +36,7 @@ def is_address(where: str) -> bool:
         return addresses_of(where) is not None
 
 
-def check_source(where: str, timeout_s: float) -> None:
+def check_source(where: str, timeout_s: float, security: Security | None = None) -> None:
     """CommandError when nothing answers there, or there is no folder to read.
 
     The extra must be installed. A folder of a cluster's own file system is for Spark to look at.
@@ -48,7 +49,7 @@ def check_source(where: str, timeout_s: float) -> None:
     with sentences():
         addresses = addresses_of(where)
         if addresses is not None:
-            Cluster(bootstrap_of(addresses), timeout_s=timeout_s).close()
+            Cluster(bootstrap_of(addresses), timeout_s=timeout_s, security=security).close()
         elif not _REMOTE.match(where):
             for folder in where.split(","):
                 list_folder(folder)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from client.errors import ClientError
 from client.spelling import MisspelledError, duration_ms, partition_numbers, time_ms
 from pipeline.errors import WrongUse
 from pipeline.report.head import Thresholds
@@ -14,6 +16,7 @@ from pipeline.run.as_of import Span
 from pipeline.run.jobs import Options
 from pipeline.run.options import (
     AS_OF,
+    COMMAND_CONFIG,
     LAG_THRESHOLD,
     PARTITIONS,
     RECORDS_THRESHOLD,
@@ -25,6 +28,9 @@ from pipeline.run.options import (
     Option,
 )
 from pipeline.run.selection import Selection
+
+if TYPE_CHECKING:
+    from client.settings import Settings
 
 _A_DAY_S = 86_400
 _LONGEST = 19
@@ -38,6 +44,8 @@ class Asked:
     source: str
     out: str
     options: Options
+    settings: Settings | None
+    """How brokers are reached; None where no file says."""
     timeout_s: float
     fail_on_damage: bool
     json: bool
@@ -72,6 +80,7 @@ def asked(given: Given) -> Asked:
         given["source"],
         given["out"],
         options,
+        settings_of(given[COMMAND_CONFIG.key]),
         timeout_of(given["timeout"]),
         given["fail_on_damage"],
         given["json"],
@@ -85,6 +94,18 @@ def thresholds_of(given: Given) -> Thresholds:
         Thresholds.lag_s if age is None else float(_spelled(LAG_THRESHOLD, age, _age)),
         None if records is None else int(_spelled(RECORDS_THRESHOLD, records, _count)),
     )
+
+
+def settings_of(file: str | None) -> Settings | None:
+    """What a file of client properties says. WrongUse where it can't be followed."""
+    if not file:
+        return None
+    from client.settings import read_settings
+
+    try:
+        return read_settings(Path(file))
+    except ClientError as error:
+        raise WrongUse(f"--{COMMAND_CONFIG.name}: {error}") from None
 
 
 def timeout_of(text: str) -> float:

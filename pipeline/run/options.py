@@ -37,6 +37,11 @@ SOURCE: Final = Option(
     "HOST:PORT|FOLDER",
     variable="MUSTER_SOURCE",
 )
+COMMAND_CONFIG: Final = Option(
+    "command-config",
+    "Kafka's client properties for TLS and SASL: security.protocol, ssl.*, sasl.*.",
+    "FILE",
+)
 OUT: Final = Option("out", "Where the tables are written.", "FOLDER")
 GROUP: Final = Option(
     "group", "Only this group; * stands for anything; repeatable.", "GROUP", "g", repeatable=True
@@ -74,6 +79,7 @@ JSON: Final = Option("json", "Print JSON instead of text.")
 
 JOB_OPTIONS: Final = (
     SOURCE,
+    COMMAND_CONFIG,
     OUT,
     GROUP,
     SINCE,
