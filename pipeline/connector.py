@@ -14,11 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from pipeline.contract import BATCHES, EVENTS, conform
 from pipeline.sources.event_rows import NONE, EventRows
-from pipeline.sources.segment_files import OFFSETS_TOPIC
 
 RECORDS_A_TASK = 100_000
 """Partitions of fewer records share a task: one costs more than a few of them."""
@@ -47,20 +45,6 @@ def read_topics(
     )
     records = sum(end for found in some.values() for end in found.values())
     return rows.coalesce(-(-records // RECORDS_A_TASK)) if records else rows
-
-
-def follow_offsets(
-    spark: SparkSession, bootstrap: str, partitions: Iterable[int], max_records_per_batch: int
-) -> DataFrame:
-    """The connector's endless rows of the offsets topic, at most so many a batch."""
-    stream: DataStreamReader = (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("assign", _as_json({OFFSETS_TOPIC: list(partitions)}))
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", str(max_records_per_batch))
-    )
-    return stream.load()
 
 
 def events_of(rows: DataFrame) -> DataFrame:

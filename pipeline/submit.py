@@ -20,9 +20,6 @@ from pipeline.session import open_session
 from pipeline.sources.broker import addresses_of
 from pipeline.spark_open import open_source
 from pipeline.store import Store
-from pipeline.stream import RECORDS_PER_BATCH, TRIGGER_S, finish, follow
-
-FOLLOW = "follow"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,17 +37,6 @@ def _run(options: argparse.Namespace) -> None:
     wire = addresses_of(options.source) is not None
     spark = open_session(None, connector=wire)
     store = Store(spark, options.out)
-    if options.job == FOLLOW:
-        query = follow(
-            spark,
-            options.source,
-            store,
-            available_now=options.available_now,
-            trigger_s=options.trigger_s,
-            records_per_batch=options.records_per_batch,
-        )
-        finish(query)
-        return
     source = open_source(spark, options.source)
     store.belong_to(source.cluster_id)
     topics = options.topics.split(",") if options.topics else None
@@ -67,22 +53,13 @@ def _show(step: Step) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="muster_submit.py", description=__doc__)
-    parser.add_argument("job", choices=[*JOBS, FOLLOW])
+    parser.add_argument("job", choices=[*JOBS])
     parser.add_argument("--source", required=True, help="HOST:PORT, a folder, or a store")
     parser.add_argument("--out", required=True, help="the folder of the tables")
     parser.add_argument("--overwrite", action="store_true", help="replace tables that exist")
     parser.add_argument(
         "--topics", help="topics whose records' times are read, with commas; else all"
     )
-    parser.add_argument(
-        "--available-now",
-        action="store_true",
-        help="follow: end when the history so far is written",
-    )
-    parser.add_argument(
-        "--trigger-s", type=float, default=TRIGGER_S, help="follow: seconds between batches"
-    )
-    parser.add_argument("--records-per-batch", type=int, default=RECORDS_PER_BATCH)
     return parser
 
 

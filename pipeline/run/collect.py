@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 from pipeline import clock
 from pipeline.errors import PipelineError, Unreachable
 from pipeline.model.events import COMMIT, DAMAGED, EVENTS
-from pipeline.sources.feed import Feed, News
-from pipeline.sources.segment_files import OFFSETS_TOPIC
+from pipeline.sources.feed import Feed, Growth, News
+from pipeline.sources.segment_files import OFFSETS_TOPIC, is_local, local_folder
 from pipeline.storage.archive import Archive
 from pipeline.storage.manifest import Manifest
+from pipeline.storage.store import Store
 
 EVERY_S: Final = 10.0
 AWAY_MAX_S: Final = 60.0
@@ -46,7 +47,26 @@ class Collected:
         return bool(self.events or self.stretches or self.forgotten)
 
 
-def collect(news: News, archive: Archive) -> Collected:
+def archive_in(where: str, cluster_id: str | None) -> Archive:
+    """The archive in a folder, begun where there is none. PipelineError where it can't be written,
+    or the folder belongs to another cluster.
+    """
+    if not is_local(where):
+        raise PipelineError(
+            f"an archive grows in a folder of this machine, not in {where}: mount it here, or make"
+            " tables there from an archive here"
+        )
+    folder = local_folder(where)
+    archive = Archive.open(folder, cluster_id)
+    try:
+        Store(folder).belong_to(archive.manifest.cluster_id)
+    except BaseException:
+        archive.close()
+        raise
+    return archive
+
+
+def collect(news: News, archive: Archive, with_topics: bool = True) -> Collected:
     """Add to an archive what a history has more. PipelineError where it is not the one it was."""
     known = archive.manifest
     _check(news, known, archive)
@@ -59,9 +79,10 @@ def collect(news: News, archive: Archive) -> Collected:
         next_offsets={**news.starts, **news.ends},
         log_topic_id=news.log_id,
     )
-    growth = news.growth(
-        {key: set(by_group.values()) for key, by_group in held.items()}, known.topics
-    )
+    growth = Growth()
+    if with_topics:
+        committed = {key: set(by_group.values()) for key, by_group in held.items()}
+        growth = news.growth(committed, known.topics)
     topics = archive.append(
         (),
         stretches=growth.stretches,
@@ -84,6 +105,7 @@ def follow(
     on_look: Callable[[Collected], None],
     on_away: Callable[[str | None], None],
     every_s: float = EVERY_S,
+    with_topics: bool = True,
     sleep: Callable[[float], None] = clock.sleep,
 ) -> None:
     """Add what is new every ``every_s`` seconds, for ever.
@@ -95,7 +117,7 @@ def follow(
     while True:
         began_s = clock.monotonic_s()
         try:
-            came = collect(feed.look(), archive)
+            came = collect(feed.look(), archive, with_topics)
         except Unreachable as error:
             if not tries:
                 on_away(str(error))

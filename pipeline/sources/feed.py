@@ -28,15 +28,25 @@ class Growth:
 class News(Protocol):
     """A history as it was at one look."""
 
-    cluster_id: str | None
-    log_id: str | None
-    """Of the topic `__consumer_offsets`; None where it is not known."""
-    at_ms: int | None
-    """When it was looked at; None of files, which say no more than their records."""
-    starts: Mapping[int, int]
-    """The first offset that each partition of `__consumer_offsets` still has."""
-    ends: Mapping[int, int]
-    """Behind the last one; empty where it is not known before all is read."""
+    @property
+    def cluster_id(self) -> str | None:
+        """None where it is not known."""
+
+    @property
+    def log_id(self) -> str | None:
+        """Of the topic `__consumer_offsets`; None where it is not known."""
+
+    @property
+    def at_ms(self) -> int | None:
+        """When it was looked at; None of files, which say no more than their records."""
+
+    @property
+    def starts(self) -> Mapping[int, int]:
+        """The first offset that each partition of `__consumer_offsets` still has."""
+
+    @property
+    def ends(self) -> Mapping[int, int]:
+        """Behind the last one; empty where it is not known before all is read."""
 
     def events(self, positions: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
         """EVENTS from these offsets on, of a partition that is not named from its start; some from

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from client.security import PLAINTEXT, Security
@@ -10,7 +9,7 @@ from pipeline.engines.files import Files
 from pipeline.sources.archived import ArchiveSource
 from pipeline.sources.broker import addresses_of
 from pipeline.sources.folder import FolderSource
-from pipeline.sources.segment_files import local_folder
+from pipeline.sources.segment_files import is_local, local_folder
 from pipeline.sources.source import Source
 from pipeline.sources.stored import StoredFeed
 from pipeline.sources.tables import EVENTS, TablesSource
@@ -19,8 +18,6 @@ from pipeline.sources.wire.feed import BrokerFeed
 from pipeline.sources.wire.source import BrokerSource
 from pipeline.storage.manifest import has_manifest
 from pipeline.storage.store import Store
-
-_REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+://")
 
 
 def open_source(
@@ -40,9 +37,9 @@ def open_source(
     if addresses is not None:
         return BrokerSource(where, Reach(tuple(addresses), security, timeout_s))
     if "," not in where:
-        if not _REMOTE.match(where) and has_manifest(Path(local_folder(where))):
+        if is_local(where) and has_manifest(Path(local_folder(where))):
             return ArchiveSource(where)
-        remote = files is not None and _REMOTE.match(where)
+        remote = files is not None and not is_local(where)
         store = Store(where, files) if remote else Store(local_folder(where))
         if store.has(EVENTS):
             return TablesSource(where, store)

@@ -42,11 +42,16 @@ class Segment:
     """Whether compaction may have been there; None where nothing says so."""
 
 
+def is_local(where: str) -> bool:
+    """Whether a place is a folder of this machine: a path, or a `file:` URI."""
+    return re.match(r"(?!file:)[a-z][a-z0-9+.-]+://", where) is None
+
+
 def local_folder(where: str) -> str:
     """The path of a folder given as a path or a `file:` URI; PipelineError for other URIs."""
     if where.startswith("file:"):
         where = "/" + where.removeprefix("file:").lstrip("/")
-    elif re.match(r"[a-z][a-z0-9+.-]+://", where):
+    elif not is_local(where):
         raise PipelineError(
             f"segments are read from folders of the machines that run the job, not from {where}:"
             " mount it there"

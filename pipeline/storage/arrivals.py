@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.model.events import DAMAGED, EVENTS
+from pipeline.model.events import DAMAGED, EVENTS, TORN
 from pipeline.model.tables import QUARANTINE
 from pipeline.storage.day_files import NewFiles, fitted
 from pipeline.storage.manifest import Manifest
+
+_UNREADABLE: Final = (DAMAGED, TORN)
 
 
 class Arrivals:
@@ -52,7 +55,7 @@ class Arrivals:
 
     def _take(self, partition: int, rows: pa.Table, new: NewFiles) -> None:
         offsets = rows.column("log_offset").to_numpy()
-        damaged = pc.equal(rows["kind"], DAMAGED).to_numpy()
+        damaged = pc.is_in(rows["kind"], pa.array(_UNREADABLE)).to_numpy()
         fresh = offsets >= self.next.get(partition, 0)
         fresh &= ~damaged | (offsets > self._known.get(partition, -1))
         if not fresh.all():

@@ -171,7 +171,7 @@ def followed(log: Log, out: Path, between: Callable[[int], None], looks: int) ->
         between(len(pauses))
 
     with Archive.open(str(out), log.cluster_id) as archive, pytest.raises(Ended):
-        follow(log, archive, lambda came: told.append(came.events), told.append, 10, sleep)
+        follow(log, archive, lambda came: told.append(came.events), told.append, 10, sleep=sleep)
     return [told, pauses]
 
 

@@ -6,7 +6,6 @@ import os
 import pty
 import random
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,11 +22,8 @@ from pipeline.sources import size
 from pipeline.sources.size import is_small
 from tests.brokers import CHECKOUT, Broker, make_broker
 from tests.cli.running import run
-from tests.interop.cluster import Cluster
+from tests.pipeline.many_commits import PARTITIONS, commit, prepare
 from tests.pipeline.killing import killed_at
-from tests.pipeline.test_stream import PARTITIONS, commit
-from tests.raw_connection import RawConnection
-from tests.waiting import until
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
 
@@ -42,12 +38,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker on which each group committed each of its partitions twice."""
     settings = {"offsets.topic.num.partitions": "3"}
     broker = make_broker(tmp_path_factory.mktemp("served") / "data", settings).start()
-    Cluster(broker.bootstrap).create_topic("streamed", PARTITIONS)
-    with RawConnection(broker.port) as connection:
-        until(
-            "a coordinator is found",
-            lambda: connection.call("FindCoordinator", 1, key="x", key_type=0)["error_code"] == 0,
-        )
+    prepare(broker)
     for _ in range(TWICE):
         commit(broker, range(GROUPS))
     yield broker
@@ -117,40 +108,6 @@ def test_a_broker_is_a_source_and_groups_and_partitions_of_it_are_chosen(
     ours = {f"streamed-{group}" for group in range(GROUPS)}
     commits = sum(row["commits"] for row in rates + rest if row["group_id"] in ours)
     assert commits == GROUPS * TWICE * PARTITIONS
-
-
-def test_a_followed_history_grows_and_ctrl_c_leaves_it_whole(
-    served: Broker, tmp_path: Path
-) -> None:
-    events = tmp_path / "events"
-    follower = start(
-        "events", "--follow", "--every", "0.5", "--source", served.bootstrap, "--out",
-        str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        until(
-            "what was there is written",
-            lambda: follower.poll() is not None or rows_there(events) >= GROUPS * PARTITIONS,
-            within_s=300,
-        )
-        before = rows_there(events)
-        commit(served, range(100, 102))
-        until(
-            "new commits are written",
-            lambda: follower.poll() is not None or rows_there(events) >= before + 2 * PARTITIONS,
-            within_s=120,
-        )
-    finally:
-        follower.send_signal(signal.SIGINT)
-        said, errors = follower.communicate(timeout=200)
-
-    assert follower.returncode == 130, errors
-    assert errors == f"muster: following {served.bootstrap} into {tmp_path}; end with Ctrl-C\n"
-    rows = rows_of(events)
-    assert said == f"{events} has {len(rows)} records\n"
-    assert len({(row["log_partition"], row["log_offset"]) for row in rows}) == len(rows)
-    made = [row for row in rows if row["group_id"] in ("streamed-100", "streamed-101")]
-    assert len([row for row in made if row["kind"] == "commit"]) == 2 * PARTITIONS
 
 
 def test_bars_are_on_a_terminal_and_the_result_is_not(served: Broker, tmp_path: Path) -> None:

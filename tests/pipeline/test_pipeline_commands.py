@@ -43,7 +43,10 @@ def test_what_spark_submit_needs_is_written_once_and_its_line_printed(tmp_path: 
     ("words", "says"),
     [
         (["--until-now"], "--until-now goes with --follow"),
-        (["--follow", "--group", "g"], "--follow reads the whole history"),
+        (
+            ["--follow", "--group", "g"],
+            "--follow adds the whole history, without an engine: leave out --group",
+        ),
     ],
 )
 def test_following_takes_everything(words: list[str], says: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
@@ -44,11 +45,10 @@ class BrokerFeed:
         logs = [(OFFSETS_TOPIC, number) for number in view.partitions(OFFSETS_TOPIC)]
         ends = list_offsets(brokers, [(log, LATEST) for log in logs])
         starts = list_offsets(brokers, [(log, EARLIEST) for log in logs])
-        ids = {name: topic_id for topic_id, name in view.topic_ids.items()}
         return BrokerNews(
             brokers,
             view.cluster_id,
-            ids,
+            view.topic_ids,
             at_ms,
             {log[1]: start.offset for log, start in zip(logs, starts, strict=True)},
             {log[1]: end.offset for log, end in zip(logs, ends, strict=True)},
@@ -70,16 +70,20 @@ class BrokerNews:
 
     brokers: Brokers
     cluster_id: str | None
-    ids: Mapping[str, str]
-    """Of topics, by their names; empty before Kafka 2.8."""
+    names: Mapping[str, str]
+    """Of topics, by their ids; empty before Kafka 2.8."""
     at_ms: int
     starts: Mapping[int, int]
     ends: Mapping[int, int]
 
+    @cached_property
+    def _ids(self) -> dict[str, str]:
+        return {name: topic_id for topic_id, name in self.names.items()}
+
     @property
     def log_id(self) -> str | None:
         """See News."""
-        return self.ids.get(OFFSETS_TOPIC)
+        return self._ids.get(OFFSETS_TOPIC)
 
     def events(self, positions: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
         """See News."""
@@ -87,11 +91,12 @@ class BrokerNews:
             Stretch(number, max(positions.get(number, 0), self.starts[number]), end)
             for number, end in self.ends.items()
         ]
-        yield from LogReader(self.brokers, todo, self.brokers.view.topic_ids).rows()
+        yield from LogReader(self.brokers, todo, self.names).rows()
 
     def growth(self, held: Held, known: Mapping[str, TopicEnds]) -> Growth:
         """See News."""
-        there = {name for name, _ in self.brokers.view.leaders if not name.startswith("__")}
+        view = self.brokers.look(None)  # reading the log looked at its topic alone
+        there = {name for name, _ in view.leaders if not name.startswith("__")}
         seen: dict[Partition, TopicEnds] = {
             (topic, number): ends
             for topic, ends in known.items()
@@ -115,7 +120,7 @@ class BrokerNews:
         for (topic, number), end in chain(
             ((key, now.get(key, seen[key].ends[key[1]])) for key in seen), _ends_of(past).items()
         ):
-            ends = topics.setdefault(topic, TopicEnds(self.ids.get(topic), {}, self.at_ms))
+            ends = topics.setdefault(topic, TopicEnds(self._ids.get(topic), {}, self.at_ms))
             ends.ends[number] = end
         rows = self._grown(seen, now)
         return Growth(
@@ -124,7 +129,7 @@ class BrokerNews:
 
     def _is_another(self, topic: str, known: TopicEnds) -> bool:
         """Whether a topic has another id than before."""
-        ids = known.topic_id, self.ids.get(topic)
+        ids = known.topic_id, self._ids.get(topic)
         return None not in ids and ids[0] != ids[1]
 
     def _ends(self, partitions: list[Partition]) -> dict[Partition, int]:
