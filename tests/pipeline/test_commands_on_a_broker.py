@@ -22,8 +22,8 @@ from pipeline.sources import size
 from pipeline.sources.size import is_small
 from tests.brokers import CHECKOUT, Broker, make_broker
 from tests.cli.running import run
-from tests.pipeline.many_commits import PARTITIONS, commit, prepare
 from tests.pipeline.killing import killed_at
+from tests.pipeline.many_commits import PARTITIONS, commit, prepare
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
 

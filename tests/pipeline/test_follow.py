@@ -24,8 +24,8 @@ from pipeline.sources.open import open_source
 from pipeline.storage.manifest import load
 from tests.brokers import CHECKOUT, Broker
 from tests.cli.running import Ran, run
-from tests.pipeline.many_commits import PARTITIONS, TOPIC, commit, prepare
 from tests.pipeline.killing import killed_at
+from tests.pipeline.many_commits import PARTITIONS, TOPIC, commit, prepare
 from tests.pipeline.test_archive import places, rows_of
 from tests.raw_connection import RawConnection
 from tests.waiting import until
