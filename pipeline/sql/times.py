@@ -30,14 +30,16 @@ def arrivals(d: Dialect, p: Params) -> str:
     the log whose dates do so is taken with those behind it (a date ahead of them is false) or
     with those before it (a date behind them is false), whichever leaves fewer disbelieved. What is
     disbelieved, or has no date, arrived between its neighbours that are believed: at the nearer one
-    where its date is almost there, else about the middle. `doubt_ms` says how far off that may be,
+    where its date is almost there, else about the middle; by the as-of if it may be, for a broker
+    is asked a moment after it. `doubt_ms` says how far off that may be,
     null where nothing before it is known.
     """
     return f"""
     WITH {_bounded(p)},
     {_believed()},
     neighboured AS (
-        SELECT *, greatest(max(sure_ms) OVER ({_BEFORE}), after_ms) AS low_ms,
+        SELECT *, greatest(after_ms, max(CASE WHEN sure_ms IS NOT NULL
+                THEN least(sure_ms, first_ms) END) OVER ({_BEFORE})) AS low_ms,
             least(min(sure_ms) OVER ({_BEHIND}), by_ms) AS high_ms
         FROM believed
     ),
@@ -53,19 +55,25 @@ def arrivals(d: Dialect, p: Params) -> str:
                 WHEN last_ms BETWEEN from_ms - {SKEW_MS} AND high_ms + {SKEW_MS}
                     THEN least(greatest(last_ms, from_ms), high_ms)
                 ELSE from_ms + CAST(floor((high_ms - from_ms) / 2) AS BIGINT) END AS likely_ms,
-            CASE WHEN sure_ms IS NOT NULL THEN 0e0
-                WHEN last_ms BETWEEN from_ms - {SKEW_MS} AND high_ms + {SKEW_MS}
-                    THEN greatest(from_ms - last_ms, last_ms - high_ms, 0)
-                ELSE (high_ms - from_ms) / 2 END AS doubt_ms
+            last_ms BETWEEN from_ms - {SKEW_MS} AND high_ms + {SKEW_MS} AS almost
         FROM bordered
     ),
-    ascending AS (
-        SELECT *, max(likely_ms) OVER ({_UP_TO}) AS arrived_ms,
-            coalesce(max(likely_ms) OVER ({_BEFORE}), 0) AS previous_ms
+    by_then AS (
+        SELECT *, CASE WHEN sure_ms IS NULL AND from_ms <= {p.as_of_ms}
+            THEN least(likely_ms, {p.as_of_ms}) ELSE likely_ms END AS then_ms
         FROM placed
+    ),
+    ascending AS (
+        SELECT *, max(then_ms) OVER ({_UP_TO}) AS arrived_ms,
+            coalesce(max(then_ms) OVER ({_BEFORE}), 0) AS previous_ms
+        FROM by_then
     )
     SELECT topic, partition, base_offset, last_offset, seen, first_at, last_at, arrived_ms,
-        doubt_ms, CASE WHEN sure_ms IS NULL THEN arrived_ms
+        CASE WHEN sure_ms IS NOT NULL THEN 0
+            WHEN from_ms IS NULL THEN NULL
+            WHEN almost THEN abs(last_ms - arrived_ms)
+            ELSE greatest(arrived_ms - from_ms, high_ms - arrived_ms) END AS doubt_ms,
+        CASE WHEN sure_ms IS NULL THEN arrived_ms
             ELSE least(greatest(coalesce(first_ms, arrived_ms), previous_ms), arrived_ms)
             END AS began_ms
     FROM ascending
@@ -148,7 +156,7 @@ def offset_times(d: Dialect, p: Params) -> str:
     placed AS (
         SELECT topic, partition, position, true AS asked, position AS place,
             {nothing},
-            CAST(NULL AS DOUBLE) AS doubt_ms
+            CAST(NULL AS BIGINT) AS doubt_ms
         FROM asked
         UNION ALL
         SELECT topic, partition, NULL, false, last_offset, base_offset, last_offset,

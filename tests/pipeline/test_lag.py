@@ -127,6 +127,16 @@ def test_records_dated_in_the_future_are_lag(tmp_path: Path, ahead_s: float) -> 
     assert made.rows("catch_up", "verdict", by="group_id") == [("stopped",)]
 
 
+def test_what_a_broker_told_a_moment_after_the_as_of_was_there(tmp_path: Path) -> None:
+    """It was asked at 301; nothing says when between 300 and 301 the last records came."""
+    topic = [stretch(0, 0, 19, last_s=300), stretch(3_600, 20, 24), seen(301, 25)]
+    history = History().commit(30, "a", 20)
+
+    made = Relations(tmp_path, history.rows, topic, as_of=300, read=302)
+
+    assert lag_of(made)[-1][:3] == (300, 5, 0)
+
+
 def test_a_record_arrives_no_later_than_those_behind_it(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 9), stretch(3_000, 10, 19), stretch(110, 20, 24), stretch(130, 25, 29)]
     history = History().commit(30, "a", 10)
