@@ -10,30 +10,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
 from pipeline import clock
-from pipeline.engines.engine import Engine, Part
-from pipeline.errors import PipelineError
-from pipeline.model.events import COMMIT, DAMAGED, EVENTS, STRETCHES, TORN, UNKNOWN
-from pipeline.model.params import OFFSETS_RETENTION, Params
+from pipeline.engines.engine import Engine
+from pipeline.model.events import DAMAGED, TORN, UNKNOWN
+from pipeline.model.params import OFFSETS_RETENTION
 from pipeline.model.tables import QUARANTINE
 from pipeline.report.head import Head, Thresholds
-from pipeline.run.as_of import end_of_history, params_of
 from pipeline.run.catalog import RELATIONS, TABLES, Job, Relation, Table
 from pipeline.run.figures import Figure, figures_of
+from pipeline.run.history import History
 from pipeline.run.report import REPORT, write_report
 from pipeline.run.selection import Selection
-from pipeline.sources.source import Source, TimesAsked
-from pipeline.sql.offsets import held_at
+from pipeline.sources.source import Source
 from pipeline.storage.store import GROWING, Store
 
 QUARANTINED: Final = "quarantine"
-_HISTORY: Final = "history"
-"""What was read, before the selection."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,8 @@ def run_job(
     try:
         steps.begin("the history")
         with_stretches = options.with_topics and "stretches" in _readers(tables)
-        history = _History(engine, source, parts, options)
+        history = History(engine, source, parts, options.topics, options.offsets_retention)
+        history.select(options.selection)
         maker = _Maker(engine, history, store, overwrite, tables)
         if with_stretches:
             maker.need("offset_changes")
@@ -179,95 +176,13 @@ class _Steps:
             self._tell(Step(what, self._done, self._total))
 
 
-class _History:
-    """The relations `events` and `stretches` of a run, and what follows from them."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        source: Source,
-        parts: Sequence[Part] | None,
-        options: Options,
-    ) -> None:
-        """There are no stretches until they are read."""
-        self._engine = engine
-        self._source = source
-        self._options = options
-        selection = options.selection
-        if parts is not None:
-            engine.read(_HISTORY, parts, EVENTS)
-        else:
-            engine.open(_HISTORY, source.event_files() or [], EVENTS)
-        engine.define("events", selection.events(engine.dialect, _HISTORY), keep=False)
-        engine.read("stretches", [], STRETCHES)
-        seen = engine.ask("SELECT kind, count(*) AS records FROM events GROUP BY kind")
-        self.count = Counter({row["kind"]: row["records"] for row in seen})
-        """Records by kind."""
-        self.params = self._params()
-
-    def read_stretches(self) -> None:
-        """Read those of the topics that are wanted; `offset_changes` says what groups hold.
-
-        PipelineError for a topic that was named and has none.
-        """
-        self._define_stretches()
-        self.params = self._params()
-        if self._source.end_ms() is not None and self._source.stretch_files() is None:
-            # a broker told of records that were written since its opening
-            self.params = replace(self.params, read_ms=clock.now_ms())
-
-    def _params(self) -> Params:
-        end_ms = self._source.end_ms()
-        if end_ms is None:
-            end_ms = end_of_history(self._engine, _HISTORY, clock.now_ms())
-        return params_of(self._options.selection.span, end_ms, self._options.offsets_retention)
-
-    def _define_stretches(self) -> None:
-        engine, source = self._engine, self._source
-        files = source.stretch_files()
-        if files is None:
-            parts = source.stretch_parts(self._asked(self._topics(source.topics() or ())))
-            engine.read("stretches", parts or [], STRETCHES)
-            return
-        engine.open("all_stretches", files, STRETCHES)
-        there = {row["topic"] for row in engine.ask("SELECT DISTINCT topic FROM all_stretches")}
-        listed = ", ".join(map(engine.dialect.text, sorted(self._topics(there)))) or "NULL"
-        engine.define(
-            "stretches", f"SELECT * FROM all_stretches WHERE topic IN ({listed})", keep=False
-        )
-
-    def _asked(self, topics: set[str]) -> TimesAsked:
-        """The times of these topics that a source which has to ask for each is asked for."""
-        since_ms, as_of_ms = self.params.since_ms, self.params.as_of_ms
-        ends = [as_of_ms] if since_ms is None else [since_ms, as_of_ms]
-        offsets: dict[tuple[str, int], set[int]] = {}
-        for end_ms in ends:
-            for batch in self._engine.arrow(held_at(end_ms)):
-                for topic, partition, offset in zip(*batch.to_pydict().values(), strict=True):
-                    if topic in topics:
-                        offsets.setdefault((topic, partition), set()).add(offset)
-        ordered = {key: sorted(found) for key, found in offsets.items()}
-        return TimesAsked(topics, as_of_ms, since_ms, ordered, self._engine.moved_bytes)
-
-    def _topics(self, there: Collection[str]) -> set[str]:
-        """Of the topics that are there those that are wanted."""
-        wanted = self._options.topics
-        if wanted is not None:
-            absent = sorted(set(wanted) - set(there))
-            if absent:
-                raise PipelineError(f"{self._source.where} has no topic {', '.join(absent)}")
-            return set(wanted)
-        committed = self._engine.ask(f"SELECT DISTINCT topic FROM events WHERE kind = '{COMMIT}'")
-        return {row["topic"] for row in committed} & set(there)
-
-
 class _Maker:
     """Makes tables, and before each the relations that it needs and that are not there yet."""
 
     def __init__(
         self,
         engine: Engine,
-        history: _History,
+        history: History,
         store: Store,
         overwrite: bool,
         tables: Sequence[Table],

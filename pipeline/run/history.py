@@ -1,0 +1,116 @@
+"""The history that a run reads: once, whatever parts of it are selected then."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from pipeline import clock
+from pipeline.engines.engine import Engine, Part
+from pipeline.errors import PipelineError
+from pipeline.model.events import COMMIT, EVENTS, STRETCHES
+from pipeline.model.params import OFFSETS_RETENTION, Params
+from pipeline.run.as_of import end_of_history, params_of
+from pipeline.run.selection import Selection
+from pipeline.sources.source import Source, TimesAsked
+from pipeline.sql.offsets import held_at
+
+_HISTORY: Final = "history"
+"""What was read, before the selection."""
+
+
+class History:
+    """The relations `events` and `stretches` of a run, and what follows from them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        source: Source,
+        parts: Sequence[Part] | None,
+        topics: Sequence[str] | None = None,
+        offsets_retention: timedelta = OFFSETS_RETENTION,
+    ) -> None:
+        """Read events. ``topics`` are those whose records' times are asked; None for all that
+        groups committed.
+        """
+        self._engine = engine
+        self._source = source
+        self._wanted = topics
+        self._offsets_retention = offsets_retention
+        if parts is not None:
+            engine.read(_HISTORY, parts, EVENTS)
+        else:
+            engine.open(_HISTORY, source.event_files() or [], EVENTS)
+        engine.read("stretches", [], STRETCHES)
+        self.count: Counter[str] = Counter()
+        """Records selected, by kind."""
+
+    def select(self, selection: Selection) -> None:
+        """Define `events` as a part of what was read. There are no stretches until they are read.
+
+        PipelineError for a window that begins where the history has ended.
+        """
+        engine = self._engine
+        engine.define("events", selection.events(engine.dialect, _HISTORY), keep=False)
+        seen = engine.ask("SELECT kind, count(*) AS records FROM events GROUP BY kind")
+        self.count = Counter({row["kind"]: row["records"] for row in seen})
+        self._span = selection.span
+        self.params = self._params()
+
+    def read_stretches(self) -> None:
+        """Read those of the topics that are wanted; `offset_changes` says what groups hold.
+
+        PipelineError for a topic that was named and has none.
+        """
+        self._define_stretches()
+        self.params = self._params()
+        if self._source.end_ms() is not None and self._source.stretch_files() is None:
+            # a broker told of records that were written since its opening
+            self.params = replace(self.params, read_ms=clock.now_ms())
+
+    def _params(self) -> Params:
+        end_ms = self._source.end_ms()
+        if end_ms is None:
+            end_ms = end_of_history(self._engine, _HISTORY, clock.now_ms())
+        return params_of(self._span, end_ms, self._offsets_retention)
+
+    def _define_stretches(self) -> None:
+        engine, source = self._engine, self._source
+        files = source.stretch_files()
+        if files is None:
+            parts = source.stretch_parts(self._asked(self._topics(source.topics() or ())))
+            engine.read("stretches", parts or [], STRETCHES)
+            return
+        engine.open("all_stretches", files, STRETCHES)
+        there = {row["topic"] for row in engine.ask("SELECT DISTINCT topic FROM all_stretches")}
+        listed = ", ".join(map(engine.dialect.text, sorted(self._topics(there)))) or "NULL"
+        engine.define(
+            "stretches", f"SELECT * FROM all_stretches WHERE topic IN ({listed})", keep=False
+        )
+
+    def _asked(self, topics: set[str]) -> TimesAsked:
+        """The times of these topics that a source which has to ask for each is asked for."""
+        since_ms, as_of_ms = self.params.since_ms, self.params.as_of_ms
+        ends = [as_of_ms] if since_ms is None else [since_ms, as_of_ms]
+        offsets: dict[tuple[str, int], set[int]] = {}
+        for end_ms in ends:
+            for batch in self._engine.arrow(held_at(end_ms)):
+                for topic, partition, offset in zip(*batch.to_pydict().values(), strict=True):
+                    if topic in topics:
+                        offsets.setdefault((topic, partition), set()).add(offset)
+        ordered = {key: sorted(found) for key, found in offsets.items()}
+        return TimesAsked(topics, as_of_ms, since_ms, ordered, self._engine.moved_bytes)
+
+    def _topics(self, there: Collection[str]) -> set[str]:
+        """Of the topics that are there those that are wanted."""
+        wanted = self._wanted
+        if wanted is not None:
+            absent = sorted(set(wanted) - set(there))
+            if absent:
+                raise PipelineError(f"{self._source.where} has no topic {', '.join(absent)}")
+            return set(wanted)
+        committed = self._engine.ask(f"SELECT DISTINCT topic FROM events WHERE kind = '{COMMIT}'")
+        return {row["topic"] for row in committed} & set(there)
