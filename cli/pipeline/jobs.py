@@ -85,7 +85,7 @@ def run_named(name: str, wanted: Asked, means: Means) -> Summary:
         def progress(step: Step) -> None:
             bars.step(step.what, step.done, step.total)
 
-        store = store_of(wanted.out, engine)
+        store = store_of(wanted.out, engine, wanted.format)
         return run_job(engine, JOBS[name], source, store, wanted.options, progress)
 
 

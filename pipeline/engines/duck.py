@@ -32,6 +32,8 @@ _MACROS = (
 class DuckEngine:
     """A session in this process, with a folder for what memory does not hold."""
 
+    is_here = True
+
     def __init__(self, scratch: str, processes: int = 1) -> None:
         """``processes`` read parts; one is this process."""
         self.dialect: Dialect = DuckDialect()

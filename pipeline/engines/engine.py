@@ -55,6 +55,10 @@ class Engine(Protocol):
         """With its version, as a summary has it: ``DuckDB 2.0.0``."""
 
     @property
+    def is_here(self) -> bool:
+        """Whether all that it writes into folders of this machine is there."""
+
+    @property
     def moved_bytes(self) -> int:
         """What reading parts has moved over the wire until now, in whatever process."""
 

@@ -37,6 +37,11 @@ class SparkEngine:
         return f"Spark {self.spark.version}"
 
     @property
+    def is_here(self) -> bool:
+        """See Engine."""
+        return (self.spark.sparkContext.master or "").startswith("local")
+
+    @property
     def moved_bytes(self) -> int:
         """See Engine. Complete for relations that a query has read."""
         moved: int = self._moved_bytes.value

@@ -28,6 +28,7 @@ from pipeline.run.options import (
     Option,
 )
 from pipeline.run.selection import Selection
+from pipeline.storage.formats import FORMATS
 
 if TYPE_CHECKING:
     from client.settings import Settings
@@ -49,6 +50,8 @@ class Asked:
     timeout_s: float
     fail_on_damage: bool
     json: bool
+    format: str | None = None
+    """Of the tables; None for that of those that are there, else Parquet."""
 
 
 def asked(given: Given) -> Asked:
@@ -59,6 +62,8 @@ def asked(given: Given) -> Asked:
         raise WrongUse("name a folder for the tables: --out FOLDER")
     if given["topic"] and given["no_topics"]:
         raise WrongUse("--topic and --no-topics are opposites: leave one out")
+    if given["format"] not in (None, *FORMATS):
+        raise WrongUse(f"--format {given['format']}: there are {', '.join(FORMATS)}")
     span = Span(_time(given, SINCE), _time(given, UNTIL), _time(given, AS_OF))
     text = given["partitions"]
     options = Options(
@@ -84,6 +89,7 @@ def asked(given: Given) -> Asked:
         timeout_of(given["timeout"]),
         given["fail_on_damage"],
         given["json"],
+        given["format"],
     )
 
 

@@ -139,6 +139,7 @@ def run_job(
             report = write_report(engine, store, there, head)
     finally:
         engine.close()
+        store.close()
     mark.take_away()
     steps.begin("done")
     return Summary(

@@ -61,6 +61,9 @@ TOPIC: Final = Option(
 )
 NO_TOPICS: Final = Option("no-topics", "Ask no topics: no lag in seconds.")
 RETENTION: Final = Option("offsets-retention", "The cluster's: 7d, 12h.", "TIME", default="7d")
+FORMAT: Final = Option(
+    "format", "parquet, delta or iceberg; else as the tables there are, else parquet.", "FORMAT"
+)
 OVERWRITE: Final = Option("overwrite", "Replace tables that exist.")
 FAIL_ON_DAMAGE: Final = Option(
     "fail-on-damage", "End with exit code 4 when something could not be read."
@@ -89,6 +92,7 @@ JOB_OPTIONS: Final = (
     TOPIC,
     NO_TOPICS,
     RETENTION,
+    FORMAT,
     OVERWRITE,
     FAIL_ON_DAMAGE,
     TIMEOUT,

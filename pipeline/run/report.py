@@ -47,7 +47,7 @@ def write_report_again(
             f"{store.folder} has no tables to report on: make them there with `all`"
         )
     for name in there:
-        engine.open(name, [store.path(name)], TABLES[name])
+        engine.open(name, store.table_files(name), TABLES[name])
     return write_report(engine, store, there, replace(_noted(store), thresholds=thresholds))
 
 

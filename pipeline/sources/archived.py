@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from pipeline.storage.archive import READERS
 from pipeline.storage.day_files import batches_of
 from pipeline.storage.lock import Lock
 from pipeline.storage.manifest import Manifest, load
+from pipeline.storage.s3_parquet import fetch_archive
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,17 @@ class ArchiveSource:
             raise PipelineError(f"{where} is no archive any more")
         self._manifest: Manifest = manifest
         self.cluster_id = manifest.cluster_id
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+        """What goes with this source."""
+
+    @classmethod
+    def fetched(cls, url: str) -> ArchiveSource:
+        """That of an archive in object storage, of which this machine gets a copy."""
+        copy = tempfile.TemporaryDirectory(prefix="muster-archive-")
+        fetch_archive(url.rstrip("/"), copy.name)
+        source = cls(copy.name)
+        source.where, source._copy = url, copy
+        return source
 
     def event_parts(self, partitions: Collection[int] | None) -> None:
         """They are files."""

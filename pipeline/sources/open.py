@@ -16,7 +16,9 @@ from pipeline.sources.tables import EVENTS, TablesSource
 from pipeline.sources.wire.brokers import TIMEOUT_S, Reach
 from pipeline.sources.wire.feed import BrokerFeed
 from pipeline.sources.wire.source import BrokerSource
-from pipeline.storage.manifest import has_manifest
+from pipeline.storage.manifest import MANIFEST, has_manifest
+from pipeline.storage.published import store_at
+from pipeline.storage.s3 import S3Files, is_s3
 from pipeline.storage.store import Store
 
 
@@ -39,11 +41,20 @@ def open_source(
     if "," not in where:
         if is_local(where) and has_manifest(Path(local_folder(where))):
             return ArchiveSource(where)
-        remote = files is not None and not is_local(where)
-        store = Store(where, files) if remote else Store(local_folder(where))
-        if store.has(EVENTS):
+        if is_s3(where) and S3Files().exists(f"{where.rstrip('/')}/{MANIFEST}"):
+            return ArchiveSource.fetched(where)
+        store = _store(where, files)
+        if store is not None:
             return TablesSource(where, store)
     return FolderSource(where)
+
+
+def _store(where: str, files: Files | None) -> Store | None:
+    """That of the tables there; None where there is no table of events."""
+    if files is not None and not is_local(where):
+        store = Store(where, files)
+        return store if store.has(EVENTS) else None
+    return store_at(where if is_s3(where) else local_folder(where), EVENTS)
 
 
 def open_feed(

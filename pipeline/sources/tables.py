@@ -28,14 +28,14 @@ class TablesSource:
 
     def event_files(self) -> Sequence[str]:
         """See Source."""
-        return [self._store.path(EVENTS)]
+        return self._store.table_files(EVENTS)
 
     def stretch_parts(self, asked: TimesAsked) -> None:
         """They are files."""
 
     def stretch_files(self) -> Sequence[str] | None:
         """See Source; None when none were written."""
-        return [self._store.path(STRETCHES)] if self._store.has(STRETCHES) else None
+        return self._store.table_files(STRETCHES) if self._store.has(STRETCHES) else None
 
     def topics(self) -> None:
         """Stretches are files."""

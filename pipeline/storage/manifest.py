@@ -102,6 +102,11 @@ def load(folder: Path) -> Manifest | None:
         raise PipelineError(_not_understood(file, repr(error))) from None
 
 
+def all_files(text: str) -> list[str]:
+    """The paths of all files that count in the archive whose manifest this is."""
+    return [file["path"] for files in json.loads(text)["files"].values() for file in files]
+
+
 def save(folder: Path, manifest: Manifest) -> None:
     """Take the place of the manifest that is there, once this one is safe on disk."""
     said = {"version": VERSION, **asdict(manifest)}

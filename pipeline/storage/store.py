@@ -17,6 +17,7 @@ import pyarrow as pa
 from pipeline.engines.engine import Engine
 from pipeline.engines.files import Files, LocalFiles
 from pipeline.errors import PipelineError
+from pipeline.storage.formats import PARQUET, format_at
 
 CLUSTER_FILE: Final = "_muster.json"
 """Which cluster the tables are of; readers of Parquet pass over names that begin so."""
@@ -28,6 +29,8 @@ GROWING: Final = ("events", "stretches")
 
 class Store:
     """The tables in one folder."""
+
+    format = PARQUET
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
         """``files`` is where the folder is; this machine's file system unless given."""
@@ -82,6 +85,13 @@ class Store:
                 f"{self.folder} already has {', '.join(there)}: choose another --out, or replace"
                 " what is there with --overwrite"
             )
+        for name in there:
+            form = format_at(self._files, self.path(name))
+            if form != self.format:
+                raise PipelineError(
+                    f"{self.path(name)} is a table in {form}, not in {self.format}: replace it with"
+                    f" --format {form}, or choose another --out"
+                )
 
     def write(self, name: str, into: Callable[[str], None], overwrite: bool = False) -> str:
         """Write a table whole by a function that makes a new folder of files; where it is then.
@@ -116,6 +126,13 @@ class Store:
     ) -> Sequence[str]:
         """Write a query's rows as a table; where its files are. See `write`."""
         return [self.write(name, lambda folder: engine.write(query, schema, folder, by), overwrite)]
+
+    def table_files(self, name: str) -> Sequence[str]:
+        """The Parquet files of a table that is there, or folders of them, for an engine."""
+        return [self.path(name)]
+
+    def close(self) -> None:
+        """A run has ended: it needs no more what it staged."""
 
     def has_file(self, name: str) -> bool:
         """Whether there is a file of this name beside the tables."""

@@ -1,0 +1,118 @@
+"""Tables as Apache Iceberg, without a catalog: each writing is a snapshot.
+
+A table's folder has its data and its metadata. The file `version-hint.text` names the metadata that
+counts; it is replaced last, so that nothing counts before all is there. Readers take the folder:
+DuckDB's `iceberg_scan`, PyIceberg's `StaticTable`; any catalog can register the metadata.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog.memory import InMemoryCatalog
+from pyiceberg.exceptions import RESTError, ValidationError
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.table import StaticTable, Table
+
+from pipeline.engines.files import LocalFiles
+from pipeline.errors import PipelineError
+from pipeline.storage import s3
+from pipeline.storage.formats import ICEBERG, ICEBERG_HINT, staged_rows
+
+CHUNK_BYTES = 128 << 20
+"""Rows that are written at once; a snapshot may have several of them."""
+_NAME = ("muster", "table")
+
+
+class Iceberg:
+    """See Format."""
+
+    name = ICEBERG
+
+    def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:
+        """See Format. The hint is what makes the snapshot count."""
+        schema = pa.schema([_known(field) for field in schema])
+        try:
+            table = self._open_or_create(place, schema, by)
+            with warnings.catch_warnings(), table.transaction() as change:
+                warnings.simplefilter("ignore")  # of a deletion from a table that is empty
+                if table.current_snapshot() is not None:
+                    change.delete(AlwaysTrue())
+                for rows in _chunks(staged_rows(staged, schema, by)):
+                    change.append(rows)
+            name = os.path.basename(table.metadata_location)
+            _point(f"{place}/{ICEBERG_HINT}", name.removesuffix(".metadata.json"))
+        except (ValidationError, RESTError, OSError) as error:
+            raise PipelineError(f"{place} can't be written: {error}") from error
+
+    def files(self, place: str) -> list[str]:
+        """See Format. PipelineError where rows of files were deleted without a new file."""
+        tasks = list(self._at(place).scan().plan_files())
+        if any(task.delete_files for task in tasks):
+            raise PipelineError(f"{place} has delete files: rewrite its data files first")
+        return [task.file.file_path.removeprefix("file://") for task in tasks]
+
+    def _at(self, place: str) -> StaticTable:
+        try:
+            return StaticTable.from_metadata(place, _properties(place))
+        except OSError as error:
+            raise PipelineError(f"{place} can't be read: {error}") from error
+
+    def _open_or_create(self, place: str, schema: pa.Schema, by: str | None) -> Table:
+        """The table in a catalog of this process alone, with these columns."""
+        catalog = InMemoryCatalog("muster", **_properties(place))
+        catalog.create_namespace(_NAME[0])
+        files = s3.S3Files() if s3.is_s3(place) else LocalFiles()
+        if not files.exists(f"{place}/{ICEBERG_HINT}"):
+            table = catalog.create_table(_NAME, schema, location=place)
+            if by is not None:
+                with table.update_spec() as spec:
+                    spec.add_identity(by)
+            return table
+        table = catalog.register_table(_NAME, self._at(place).metadata_location)
+        with table.update_schema(allow_incompatible_changes=True) as columns:
+            for name in set(table.schema().column_names) - set(schema.names):
+                if "." not in name:
+                    columns.delete_column(name)
+            columns.union_by_name(schema)
+        return table
+
+
+def _point(hint: str, metadata: str) -> None:
+    """Let the hint name other metadata, in one step."""
+    if s3.is_s3(hint):
+        s3.S3Files().write_text(hint, metadata)
+        return
+    with open(f"{hint}.partial", "w", encoding="utf-8") as out:
+        out.write(metadata)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(f"{hint}.partial", hint)
+
+
+def _known(field: pa.Field) -> pa.Field:
+    """Iceberg has no integers of 16 bits."""
+    kind = pa.int32() if pa.types.is_int16(field.type) else field.type
+    return pa.field(field.name, kind)
+
+
+def _chunks(rows: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Tables of about so many bytes."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in rows:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= CHUNK_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _properties(place: str) -> dict[str, Any]:
+    return s3.Settings.of_environment().iceberg_properties() if s3.is_s3(place) else {}

@@ -1,0 +1,117 @@
+"""A store whose tables an engine stages and a format publishes: Delta, Iceberg, object storage."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from pipeline.engines.engine import Engine
+from pipeline.engines.files import LocalFiles
+from pipeline.errors import PipelineError
+from pipeline.storage import s3
+from pipeline.storage.formats import DELTA, ICEBERG, PARQUET, Format, format_at
+from pipeline.storage.s3_parquet import S3Parquet
+from pipeline.storage.store import Store
+
+
+def format_named(name: str) -> Format:
+    """A format, with its library; PipelineError where that is not installed."""
+    try:
+        if name == DELTA:
+            from pipeline.storage.delta import Delta
+
+            return Delta()
+        if name == ICEBERG:
+            from pipeline.storage.iceberg import Iceberg
+
+            return Iceberg()
+    except ModuleNotFoundError as error:
+        raise PipelineError(
+            f"tables in {name} need the package {error.name}:"
+            " pip install 'musterd[lakehouse]' brings it"
+        ) from None
+    return S3Parquet()
+
+
+class PublishedStore(Store):
+    """See Store. What a run has staged is kept until it ends: others are made of it.
+
+    It is staged beside the tables, or on this machine for object storage.
+    """
+
+    def __init__(self, folder: str, form: Format) -> None:
+        self._remote = s3.is_s3(folder)
+        super().__init__(folder, s3.S3Files() if self._remote else LocalFiles())
+        self.format = form.name
+        self._form = form
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._staged: list[str] = []
+
+    def put(
+        self,
+        engine: Engine,
+        name: str,
+        query: str,
+        schema: pa.Schema,
+        by: str | None,
+        overwrite: bool = False,
+    ) -> Sequence[str]:
+        """See Store; where the staged files are."""
+        self.check_absent([name], overwrite)
+        if self._remote and not engine.is_here:
+            raise PipelineError(
+                f"{engine.name} works on other machines and can't stage tables for {self.folder}:"
+                " write to a folder that they share, or run with --master local[*]"
+            )
+        staged = f"{self._own_folder()}/{name}" if self._remote else self._aside(name, "partial")
+        LocalFiles().delete(staged)
+        self._staged.append(staged)
+        engine.write(query, schema, staged, by)
+        self._form.publish(staged, self.path(name), schema, by)
+        return [staged]
+
+    def table_files(self, name: str) -> Sequence[str]:
+        """See Store. What is in object storage is brought to this machine."""
+        files = self._form.files(self.path(name))
+        if not self._remote:
+            return files
+        folder = os.path.join(self._own_folder(), f"read-{name}")
+        return [s3.fetch(file, self.path(name), folder) for file in files]
+
+    def write_text(self, name: str, text: str) -> None:
+        """See Store."""
+        if self._remote:
+            self._files.write_text(self.path(name), text)
+        else:
+            super().write_text(name, text)
+
+    def close(self) -> None:
+        """See Store."""
+        for staged in self._staged:
+            LocalFiles().delete(staged)
+        self._staged = []
+
+    def _settle(self, name: str) -> None:
+        """Nothing steps aside."""
+
+    def _own_folder(self) -> str:
+        """On this machine, for as long as the store is used."""
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="muster-tables-")
+        return self._scratch.name
+
+
+def store_at(place: str, table: str) -> Store | None:
+    """The store in a folder or in object storage that has this table, in whatever format."""
+    if s3.is_s3(place):
+        place = place.rstrip("/")
+        form = format_at(s3.S3Files(), f"{place}/{table}")
+        return None if form is None else PublishedStore(place, format_named(form))
+    store = Store(place)
+    form = format_at(LocalFiles(), f"{place}/{table}") if store.has(table) else None
+    if form is None or form == PARQUET:
+        return None if form is None else store
+    return PublishedStore(place, format_named(form))

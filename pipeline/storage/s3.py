@@ -1,0 +1,155 @@
+"""Object storage that speaks Amazon's S3, as the usual environment variables name it.
+
+`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION` (or
+`AWS_DEFAULT_REGION`), and `AWS_ENDPOINT_URL_S3` (or `AWS_ENDPOINT_URL`) for a storage that is not
+Amazon's. Without keys the machine's own role counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from pyarrow import fs
+
+from pipeline.errors import PipelineError
+
+SCHEME: Final = "s3://"
+COPY_BYTES: Final = 8 << 20
+"""Moved at once."""
+
+
+def is_s3(where: str) -> bool:
+    """Whether a place is a URL of object storage."""
+    return where.startswith(SCHEME)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the storage is reached."""
+
+    endpoint: str | None = None
+    """A URL; None for Amazon's own."""
+    region: str | None = None
+    access_key: str | None = None
+    secret_key: str | None = None
+    token: str | None = None
+
+    @classmethod
+    def of_environment(cls, given: Mapping[str, str] = os.environ) -> Settings:
+        """PipelineError for an endpoint that is no URL."""
+        endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or None
+        if endpoint and not endpoint.startswith(("http://", "https://")):
+            raise PipelineError(
+                f"AWS_ENDPOINT_URL={endpoint}: write it with http:// or https:// before it"
+            )
+        return cls(
+            endpoint,
+            given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION") or None,
+            given.get("AWS_ACCESS_KEY_ID") or None,
+            given.get("AWS_SECRET_ACCESS_KEY") or None,
+            given.get("AWS_SESSION_TOKEN") or None,
+        )
+
+    def file_system(self) -> fs.S3FileSystem:
+        """Arrow's."""
+        scheme, _, address = (self.endpoint or "").partition("://")
+        return fs.S3FileSystem(
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            session_token=self.token,
+            region=self.region or ("us-east-1" if self.endpoint else None),
+            scheme=scheme or None,
+            endpoint_override=address.rstrip("/") or None,
+        )
+
+    def delta_options(self) -> dict[str, str]:
+        """As Delta's library wants them; it reads keys from the environment itself."""
+        options = {} if self.region else {"AWS_REGION": "us-east-1"}
+        if self.endpoint:
+            options["AWS_ENDPOINT_URL"] = self.endpoint
+            options["AWS_ALLOW_HTTP"] = str(self.endpoint.startswith("http://")).lower()
+        return options
+
+    def iceberg_properties(self) -> dict[str, str]:
+        """As Iceberg's library wants them."""
+        named = {
+            "s3.endpoint": self.endpoint,
+            "s3.region": self.region or ("us-east-1" if self.endpoint else None),
+            "s3.access-key-id": self.access_key,
+            "s3.secret-access-key": self.secret_key,
+            "s3.session-token": self.token,
+        }
+        return {name: value for name, value in named.items() if value}
+
+
+class S3Files:
+    """See Files. An object is there whole or not at all; a folder is what names begin with."""
+
+    def __init__(self) -> None:
+        self._fs = Settings.of_environment().file_system()
+
+    def exists(self, path: str) -> bool:
+        """See Files."""
+        with _said_of(path):
+            found: fs.FileInfo = self._fs.get_file_info(key_of(path))
+        return bool(found.type != fs.FileType.NotFound)
+
+    def rename(self, path: str, to: str) -> None:
+        """See Files. Of one object; a folder has no name of its own to change."""
+        with _said_of(path):
+            self._fs.move(key_of(path), key_of(to))
+
+    def delete(self, path: str) -> None:
+        """See Files."""
+        with _said_of(path):
+            kind = self._fs.get_file_info(key_of(path)).type
+            if kind == fs.FileType.Directory:
+                self._fs.delete_dir(key_of(path))
+            elif kind == fs.FileType.File:
+                self._fs.delete_file(key_of(path))
+
+    def read_text(self, path: str) -> str | None:
+        """See Files."""
+        with _said_of(path):
+            try:
+                with self._fs.open_input_stream(key_of(path)) as stream:
+                    return bytes(stream.read()).decode()
+            except FileNotFoundError:
+                return None
+
+    def write_text(self, path: str, text: str) -> None:
+        """See Files. One that is there is replaced, in one step."""
+        with _said_of(path), self._fs.open_output_stream(key_of(path)) as stream:
+            stream.write(text.encode())
+
+
+@contextmanager
+def _said_of(path: str) -> Iterator[None]:
+    """PipelineError for what the storage says, without the calls that it came through."""
+    try:
+        yield
+    except OSError as error:
+        raise PipelineError(f"{path} can't be reached: {error}") from error
+
+
+def key_of(path: str) -> str:
+    """Bucket and key of a URL, as Arrow names objects."""
+    return path.removeprefix(SCHEME)
+
+
+def fetch(url: str, table: str, folder: str) -> str:
+    """Copy a file of a table into a local folder, at the same place within it; where it is then."""
+    storage = Settings.of_environment().file_system()
+    to = os.path.join(folder, os.path.relpath(key_of(url), key_of(table)))
+    os.makedirs(os.path.dirname(to), exist_ok=True)
+    try:
+        with storage.open_input_stream(key_of(url)) as source, open(to, "wb") as out:
+            while data := source.read(COPY_BYTES):
+                out.write(data)
+    except OSError as error:
+        raise PipelineError(f"{url} can't be read: {error}") from error
+    return to

@@ -1,0 +1,98 @@
+"""Tables as plain Parquet files in object storage, which has no rename.
+
+Files of a writing have names that no other had. When all are there, the table's list
+(`_files.json`) is replaced, which makes them the table; then the files before are deleted. Muster
+reads by the list. Who reads all that is in the folder may see the files of two writings while one
+takes the place of the other, and those of a writing that was killed until the next one: Delta and
+Iceberg have no such moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import fs
+
+from pipeline import clock
+from pipeline.errors import PipelineError
+from pipeline.storage.formats import PARQUET
+from pipeline.storage.manifest import MANIFEST, all_files
+from pipeline.storage.s3 import COPY_BYTES, SCHEME, Settings, fetch, key_of
+
+LIST: Final = "_files.json"
+
+
+class S3Parquet:
+    """See Format."""
+
+    name = PARQUET
+
+    def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:  # noqa: ARG002
+        """See Format."""
+        storage, folder = Settings.of_environment().file_system(), key_of(place)
+        run = clock.fresh_id()
+        names: list[str] = []
+        try:
+            for path in _parquet_below(staged):
+                within = os.path.dirname(os.path.relpath(path, staged))
+                names.append(os.path.join(within, f"{run}-{len(names)}.parquet"))
+                _send(path, storage, f"{folder}/{names[-1]}")
+            with storage.open_output_stream(f"{folder}/{LIST}") as to:
+                to.write(json.dumps({"files": names}).encode())
+            kept = {f"{folder}/{name}" for name in (LIST, *names)}
+            for key in _objects_below(storage, folder):
+                if key not in kept:
+                    storage.delete_file(key)
+        except OSError as error:
+            raise PipelineError(f"{place} can't be written: {error}") from error
+
+    def files(self, place: str) -> list[str]:
+        """See Format: those of its list, else all that are there, as another program put them."""
+        return [SCHEME + key for key in self._keys(place)]
+
+    def _keys(self, place: str) -> list[str]:
+        storage, folder = Settings.of_environment().file_system(), key_of(place)
+        listed = _text(storage, f"{folder}/{LIST}")
+        if listed is not None:
+            return [f"{folder}/{name}" for name in json.loads(listed)["files"]]
+        return [path for path in _objects_below(storage, folder) if path.endswith(".parquet")]
+
+
+def fetch_archive(url: str, folder: str) -> None:
+    """Copy the archive at a URL, what its manifest names, into a local folder."""
+    files = [MANIFEST]
+    while files:
+        path = fetch(f"{url}/{files.pop()}", url, folder)
+        if os.path.basename(path) == MANIFEST:
+            with open(path, encoding="utf-8") as manifest:
+                files = all_files(manifest.read())
+
+
+def _send(path: str, storage: fs.FileSystem, key: str) -> None:
+    with open(path, "rb") as source, storage.open_output_stream(key) as to:
+        while data := source.read(COPY_BYTES):
+            to.write(data)
+
+
+def _parquet_below(staged: str) -> Iterator[str]:
+    for parent, _, names in sorted(os.walk(staged)):
+        for name in sorted(names):
+            if name.endswith(".parquet") and not name.startswith((".", "_")):
+                yield os.path.join(parent, name)
+
+
+def _objects_below(storage: fs.FileSystem, folder: str) -> list[str]:
+    found = storage.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
+    return sorted(each.path for each in found if each.is_file)
+
+
+def _text(storage: fs.FileSystem, path: str) -> str | None:
+    try:
+        with storage.open_input_stream(path) as stream:
+            return bytes(stream.read()).decode()
+    except FileNotFoundError:
+        return None
