@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 JOBS = {
     "events": "The history itself, a row for each record.",
     "commits": "Each commit with the one before it.",
+    "rewinds": "Commits below the one before, and who held the partition.",
     "rates": "Commits and progress by group, topic and minute.",
     "generations": "Who was in each group, when, and what changed.",
     "churn": "How restless groups are, and who unsettles them.",
     "lag": "How far behind by step, and who will never catch up.",
+    "retention": "Offsets that expire, groups that are dead, and what compaction saves.",
     "all": "Every table, and the report.",
 }
 """Name of a job -> what it makes."""

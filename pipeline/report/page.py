@@ -96,8 +96,9 @@ def _figures(facts: Facts) -> str:
         ("commits", totals["commits"], False),
         ("rebalances", totals["rebalances"], False),
         ("rewinds", totals["rewinds"], False),
-        ("offsets expired", totals["expired"], False),
     ]
+    if totals["expired"]:
+        cards.append(("offsets expired", totals["expired"], False))
     if any(totals[f"tx_{outcome}"] for outcome in ("committed", "aborted", "open")):
         cards += [
             ("commits in transactions", totals["tx_committed"], False),

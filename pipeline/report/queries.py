@@ -26,6 +26,7 @@ from pipeline.sql.lag import FALLING_BEHIND, STOPPED
 from pipeline.sql.lag import NOBODY as ALONE
 from pipeline.sql.lag import OUT_OF_RANGE as BEYOND
 from pipeline.sql.offsets import OPEN, ROLLED_BACK, SUPERSEDED, TAKEN
+from pipeline.sql.retention import DELETED as GONE
 
 GROUPS: Final = "report_groups"
 MOMENTS: Final = "report_moments"
@@ -137,10 +138,10 @@ _COUNTED: Final = f"""
     gone AS (SELECT group_id, max(reason) AS reason FROM dead_groups GROUP BY group_id)"""
 """Common tables, each of one row for each group that it knows; `named` knows them all."""
 
-_FIGURES: Final = """
+_FIGURES: Final = f"""
     figures AS (
         SELECT n.group_id, coalesce(v.members, l.members) AS members, l.group_type,
-            coalesce(gone.reason = 'deleted', false) AS deleted,
+            coalesce(gone.reason = '{GONE}', false) AS deleted,
             gone.reason AS dead_reason, b.lag_records, b.lag_s, b.lag_precision_s, b.lost_records,
             coalesce(v.left_alone, 0) AS left_alone, coalesce(v.falling, 0) AS falling,
             coalesce(v.stopped, 0) AS stopped, coalesce(v.beyond, 0) AS beyond,

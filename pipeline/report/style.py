@@ -31,11 +31,11 @@ h2 a { color: inherit; text-decoration: none; }
 dd { margin: 0; overflow-wrap: anywhere; }
 .warn { color: var(--warn); margin: 10px 0 0; }
 .figures {
-  display: grid; grid-template-columns: repeat(auto-fill, minmax(120px, 1fr)); gap: 10px;
+  display: grid; grid-template-columns: repeat(auto-fill, minmax(104px, 1fr)); gap: 10px;
   margin: 16px 0; padding: 0; list-style: none;
 }
 .figures li {
-  background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 9px 13px;
+  background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 9px 11px;
   font-size: 13px; color: var(--soft);
 }
 .figures b {

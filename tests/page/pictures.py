@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -68,11 +69,17 @@ def main() -> None:
                 print(line)
 
 
-def take(browser: Browser, path: Path) -> None:
-    """A picture of what is shown, in 256 colours: a third of what the browser writes."""
+def take(browser: Browser, path: Path, **about: str) -> None:
+    """A picture of what is shown, in 256 colours: a third of what the browser writes.
+
+    What is told about it stands in the file.
+    """
+    told = PngInfo()
+    for name, text in about.items():
+        told.add_text(name, text)
     shown = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
     few = shown.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=4, dither=Image.Dither.NONE)
-    few.save(path, optimize=True)
+    few.save(path, optimize=True, pnginfo=told)
 
 
 def pause(seconds: float) -> None:

@@ -181,10 +181,10 @@ class Fleet(Shop):
 
 
 @contextmanager
-def shop(data: Path) -> Iterator[tuple[PageBroker, Shop]]:
-    """The broker and the shop, all of it ended with the block."""
+def shop(data: Path, port: int = 0) -> Iterator[tuple[PageBroker, Shop]]:
+    """The broker, on a port or a free one, and the shop, all of it ended with the block."""
     with ExitStack() as stack:
-        yield (broker := _selling(data, {}, stack)), Shop(broker, stack)
+        yield (broker := _selling(data, {}, stack, port)), Shop(broker, stack)
 
 
 @contextmanager
@@ -194,9 +194,12 @@ def fleet(data: Path) -> Iterator[tuple[PageBroker, Fleet]]:
         yield (broker := _selling(data, SOON, stack)), Fleet(broker, stack)
 
 
-def _selling(data: Path, settings: Mapping[str, str], stack: ExitStack) -> PageBroker:
+def _selling(
+    data: Path, settings: Mapping[str, str], stack: ExitStack, port: int = 0
+) -> PageBroker:
     """A broker to which the shop's records are produced."""
     broker = PageBroker(data, {"group.initial.rebalance.delay.ms": "300", **settings})
+    broker.port = port
     broker.start()
     stack.callback(broker.stop)
     cluster = Cluster(broker.bootstrap)

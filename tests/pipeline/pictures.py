@@ -1,4 +1,4 @@
-"""`make pictures`: the report's picture in README, of the history of a small shop at work."""
+"""`make pictures`: the report in README and docs, made over the wire of a small shop at work."""
 
 from __future__ import annotations
 
@@ -9,44 +9,54 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pipeline.catalog import JOBS
-from pipeline.jobs import Options, run_job
-from pipeline.session import open_session
-from pipeline.spark_open import open_source
-from pipeline.store import Store
+from tests.cli.running import run
 from tests.interop.cluster import Cluster
-from tests.page.browser import browsing
+from tests.page.browser import PHONE, Browser, browsing
+from tests.page.pictures import IMAGES, take
 from tests.page.scene import TOPICS, Shop, shop
 from tests.waiting import until
 
-IMAGE = Path(__file__).parents[2] / "docs" / "images" / "report.png"
-SIZE = (1040, 1516)
+SOURCE = "127.0.0.1:9092"
+DROWNING = "recommendations"
+PICTURES = (
+    ("report", "", (1180, 1150), False),
+    ("report-group", DROWNING, (1180, 1290), False),
+    ("report-phone", DROWNING, PHONE, True),
+)
+"""Of each its name, the group whose part it shows, the screen, and whether it is dark."""
+SHOW = """
+    const part = [...document.querySelectorAll('.part')].find(
+        (each) => each.querySelector('h2').innerText === arguments[0]);
+    location.hash = part.querySelector('.gens li').id;
+    part.scrollIntoView();
+"""
+"""A group's part, with the members of its present generation."""
 
 
-def play(data: Path) -> None:
-    """Seven minutes: members come, go and are killed, one group stops, another is set back."""
-    with shop(data) as (broker, life):
-        for group in life.groups:
-            life.start(group, f"{group}-1")
-        pause(40)
-        life.start("billing", "billing-2")
-        life.start("recommendations", "recommendations-2")
-        pause(50)
-        life.members["clickstream-archive"].pop().leave()  # nobody reads for it any more
-        life.start("billing", "billing-3")
-        pause(45)
-        life.kill("billing")
-        pause(20)
-        life.start("billing", "billing-3")
-        pause(30)
-        set_back(Cluster(broker.bootstrap), life, "fraud-check", "payments")
-        for _ in range(5):  # one that cannot make up its mind
-            life.start("shipping", "shipping-2")
-            pause(18)
-            life.members["shipping"].pop().leave()
-            pause(12)
-        life.kill("recommendations")
-        pause(40)
+def play(broker: str, life: Shop) -> None:
+    """Seven minutes: members come, go and are killed; groups drown, stop, and are set back."""
+    for group in life.groups:
+        each_takes_s = 0.012 if group == DROWNING else 0
+        life.start(group, f"{group}-1", each_takes_s=each_takes_s)
+    pause(40)
+    life.start("billing", "billing-2")
+    pause(50)
+    life.members["clickstream-archive"].pop().leave()  # nobody reads for it any more
+    life.start("billing", "billing-3")
+    pause(45)
+    life.kill("billing")
+    pause(20)
+    life.start("billing", "billing-3")
+    pause(30)
+    set_back(Cluster(broker), life, "fraud-check", "payments")
+    life.start(DROWNING, f"{DROWNING}-2", each_takes_s=0.012)
+    for _ in range(5):  # one that cannot make up its mind
+        life.start("shipping", "shipping-2")
+        pause(18)
+        life.members["shipping"].pop().leave()
+        pause(12)
+    life.kill(DROWNING)
+    pause(70)
 
 
 def set_back(cluster: Cluster, life: Shop, group: str, topic: str) -> None:
@@ -66,22 +76,28 @@ def set_back(cluster: Cluster, life: Shop, group: str, topic: str) -> None:
     life.start(group, f"{group}-2")
 
 
-def draw(data: Path, tables: Path) -> None:
-    """Make every table and the report, and take its picture."""
-    spark = open_session("local[2]")
-    try:
-        options = Options(overwrite=True, source="127.0.0.1:9092")
-        run_job(
-            spark, JOBS["all"], open_source(spark, str(data)), Store(spark, str(tables)), options
-        )
-    finally:
-        spark.stop()
+def draw(tables: Path, source: str) -> None:
+    """Make every table and the report over the wire, and take its pictures."""
+    made = run("pipeline", "all", "--source", source, "--out", str(tables))
+    assert made.code == 0, made.err
+    print(made.out)
     with browsing("") as browser:
-        browser.screen(SIZE)
-        browser.driver.get((tables / "report.html").as_uri())
-        browser.driver.save_screenshot(str(IMAGE))
+        photograph(browser, tables / "report.html", source)
         for line in browser.complaints():
             print(line)
+
+
+def photograph(browser: Browser, page: Path, source: str, images: Path = IMAGES) -> None:
+    """Take the pictures of a report, which must name the source that it was made from."""
+    for name, group, size, dark in PICTURES:
+        browser.system(dark)
+        browser.screen(size)
+        browser.driver.get(page.as_uri())
+        assert browser.text("h1") == browser.title() == f"Offsets of {source}"
+        if group:
+            browser.ask(SHOW, group)
+        told = {"Title": browser.title(), "Source": source}
+        take(browser, images / f"{name}.png", **told)
 
 
 def pause(seconds: float) -> None:
@@ -90,10 +106,12 @@ def pause(seconds: float) -> None:
 
 
 def main() -> None:
-    """Play the scene and write docs/images/report.png."""
-    with tempfile.TemporaryDirectory() as folder:
-        play(Path(folder) / "data")
-        draw(Path(folder) / "data", Path(folder) / "tables")
+    """Play the scene and write docs/images/report*.png."""
+    port = int(SOURCE.rpartition(":")[2])
+    with tempfile.TemporaryDirectory() as folder, shop(Path(folder) / "data", port) as playing:
+        broker, life = playing
+        play(broker.bootstrap, life)
+        draw(Path(folder) / "tables", broker.bootstrap)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from pipeline.engines.engine import Engine
 from pipeline.engines.spark import SparkEngine
 from pipeline.model.events import ABORTED, COMMITTED
 from pipeline.model.params import Params
+from pipeline.report.head import Head
+from pipeline.report.page import make_report
 from pipeline.run.catalog import RELATIONS, TABLES
 from pipeline.storage.store import GROWING
 from tests.pipeline.given import table
@@ -121,12 +123,24 @@ def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def test_both_engines_make_the_same_tables(spark: SparkSession, tmp_path: Path) -> None:
+def report(engine: Engine, folder: Path) -> str:
+    """The page of written tables."""
+    for made in TABLES.values():
+        engine.open(made.name, [str(folder / made.name)], made.schema)
+    return make_report(engine, list(TABLES), Head("a source", "an engine", ms(100)), 0)
+
+
+def test_both_engines_make_the_same_tables_and_the_same_report(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     (tmp_path / "scratch").mkdir()
-    light = tables(DuckEngine(str(tmp_path / "scratch")), tmp_path / "duck")
-    heavy = tables(SparkEngine(spark), tmp_path / "spark")
+    engines: tuple[Engine, Engine] = (DuckEngine(str(tmp_path / "scratch")), SparkEngine(spark))
+    light, heavy = (tables(engine, tmp_path / str(nth)) for nth, engine in enumerate(engines))
 
     assert light == heavy
+    pages = [report(engine, tmp_path / str(nth)) for nth, engine in enumerate(engines)]
+    assert pages[0] == pages[1]
+    assert pages[0].count("<polyline") > 1
     assert [(row["committed_offset"], row["previous_offset"]) for row in light["commits"]]
     outcomes = sorted(
         (row["log_offset"], row["outcome"])

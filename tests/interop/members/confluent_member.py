@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from lines import Commands, Positions, config, emit, pairs
 
@@ -11,6 +13,8 @@ strategy = settings.get("strategy", "range")
 incremental = strategy == "cooperative-sticky"
 stands_at = {(t, p): offset for t, p, offset in settings.get("stands_at", [])}
 """Records that this member can't process: of their partitions it reads nothing from there on."""
+each_takes_s = settings.get("each_takes_s", 0)
+"""How long it works on a record."""
 
 
 def commit(consumer, offsets):
@@ -77,6 +81,7 @@ while (word := commands.next()) != "leave":
         emit("error", error=message.error().name())
     elif message.offset() < stands_at.get((message.topic(), message.partition()), 1 << 62):
         positions.consumed(message.topic(), message.partition(), message.offset(), message.value())
+        time.sleep(each_takes_s)
 # A static member gives its partitions up without a revocation: what it consumed is committed here.
 commit(consumer, positions.all())
 consumer.close()

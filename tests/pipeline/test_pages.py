@@ -1,0 +1,88 @@
+"""The pages about the pipeline: their commands run, and name the options and states there are."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from cli.main import command_of
+from cli.pipeline.jobs import JOBS
+from cli.usage import commands as walked
+from pipeline.report.facts import LISTED, PARTS
+from pipeline.report.head import LAG_THRESHOLD_S
+from pipeline.report.states import STATES
+from pipeline.run.choice import LIGHT_RECORDS
+from pipeline.run.options import JOB_OPTIONS, LAG_THRESHOLD, REPORT_OPTIONS
+from tests.brokers import CHECKOUT
+from tests.cli.running import run
+from tests.pipeline.small_logs import small_history
+
+pytestmark = pytest.mark.pipeline
+
+DOCS = CHECKOUT / "docs"
+PAGE = (DOCS / "pipeline.md").read_text()
+COMMANDS_PAGE = (DOCS / "pipeline-commands.md").read_text()
+PICTURES = sorted((DOCS / "images").glob("report*.png"))
+BROKER = "127.0.0.1:9092"
+
+
+def of_pipeline(page: str) -> list[str]:
+    """The lines of a page that run `muster pipeline`."""
+    return re.findall(r"^ {4}muster (pipeline .*)$", page, re.MULTILINE)
+
+
+def test_every_command_of_the_page_runs_one_after_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = small_history(tmp_path / "history")
+    monkeypatch.chdir(tmp_path)
+    lines = of_pipeline(PAGE)
+    assert len(lines) >= 3
+
+    for line in lines:
+        made = run(*shlex.split(line.replace(BROKER, str(history))))
+        assert made.code == 0, (line, made.err)
+    assert (tmp_path / "tables" / "report.html").exists()
+
+
+def test_every_command_that_the_page_names_is_there() -> None:
+    there = {path[1] for path, _ in walked(command_of()) if path[:1] == ("pipeline",) and path[1:]}
+    table = PAGE.split("## What do you want to know?")[1].split("##")[0]
+    named = {cell.split()[0] for cell in re.findall(r"\| `([^`]+)`", table)}
+
+    assert named <= there
+    assert set(JOBS) - {"events"} <= named | {"all"}
+
+
+def test_every_option_of_a_job_is_on_the_page_of_commands() -> None:
+    named = set(re.findall(r"--([a-z-]+)", COMMANDS_PAGE.split("## Plans")[0]))
+
+    assert {option.name for option in (*JOB_OPTIONS, *REPORT_OPTIONS)} <= named
+
+
+def test_the_states_and_bounds_of_the_report_are_those_of_the_page() -> None:
+    told = PAGE.split("## The report")[1]
+
+    rows = dict(re.findall(r"^\| ([a-z ]+) \| (.+?) \|$", told, re.MULTILINE))
+    rows.pop("state")
+    assert rows == {state.name: state.meaning for state in STATES.values()}
+    assert f"worst {PARTS} have" in told
+    assert f"Up to {LISTED:,} groups" in told
+    assert LAG_THRESHOLD.default == f"{LAG_THRESHOLD_S:g}"
+    assert f"`--lag-threshold-s`, {LAG_THRESHOLD_S:g}" in told
+    assert f"{LIGHT_RECORDS // 1_000_000} million records" in PAGE
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.stem)
+def test_a_picture_was_made_from_the_source_that_its_title_names(picture: Path) -> None:
+    with Image.open(picture) as image:
+        about = image.info
+
+    assert about["Title"] == f"Offsets of {about['Source']}"
+    assert about["Source"] == BROKER
+    assert f"--source {about['Source']} " in (CHECKOUT / "README.md").read_text()
+    assert picture.stat().st_size < 200_000
