@@ -31,8 +31,8 @@ def arrivals(d: Dialect, p: Params) -> str:
     with those before it (a date behind them is false), whichever leaves fewer disbelieved. What is
     disbelieved, or has no date, arrived between its neighbours that are believed: at the nearer one
     where its date is almost there, else about the middle; by the as-of if it may be, for a broker
-    is asked a moment after it. `doubt_ms` says how far off that may be,
-    null where nothing before it is known.
+    is asked a moment after it. `doubt_ms` says how far off that may be, null where nothing before
+    it is known: what has no date, or one ahead of the reading, was there ever since then (0).
     """
     return f"""
     WITH {_bounded(p)},
@@ -51,7 +51,8 @@ def arrivals(d: Dialect, p: Params) -> str:
     placed AS (
         SELECT *,
             CASE WHEN sure_ms IS NOT NULL THEN sure_ms
-                WHEN from_ms IS NULL THEN CASE WHEN last_ms IS NULL THEN 0 ELSE high_ms END
+                WHEN from_ms IS NULL
+                    THEN CASE WHEN last_ms <= high_ms + {SKEW_MS} THEN high_ms ELSE 0 END
                 WHEN last_ms BETWEEN from_ms - {SKEW_MS} AND high_ms + {SKEW_MS}
                     THEN least(greatest(last_ms, from_ms), high_ms)
                 ELSE from_ms + CAST(floor((high_ms - from_ms) / 2) AS BIGINT) END AS likely_ms,
@@ -174,7 +175,7 @@ def offset_times(d: Dialect, p: Params) -> str:
                 THEN (position - s.base_offset) / (s.last_offset - s.base_offset)
                 ELSE 0e0 END AS share,
             greatest(s.last_ms - s.first_ms, 0) AS span_ms,
-            CASE WHEN s.last_ms IS NOT NULL OR s.arrived_ms > 0 THEN s.arrived_ms END AS arrived_ms,
+            CASE WHEN s.arrived_ms > 0 THEN s.arrived_ms END AS arrived_ms,
             s.arrived_ms - s.began_ms AS arrived_span_ms, s.doubt_ms AS doubt_ms
         FROM found WHERE asked AND s IS NOT NULL
     )

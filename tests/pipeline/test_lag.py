@@ -171,6 +171,17 @@ def test_who_is_at_an_old_copy_has_its_arrival_as_its_age(tmp_path: Path) -> Non
     assert lag_of(made) == [(100, 30, 30, 10)]
 
 
+def test_a_topic_whose_records_are_all_dated_in_the_future_is_not_empty(tmp_path: Path) -> None:
+    """It was looked at just after the as-of; when its records came nothing tells."""
+    topic = [start(200.2, 0), stretch(9_000, 0, 0),
+             stretch(0, 1, 9, first_at=None, last_at=None), seen(200.2, 10)]  # fmt: skip
+    history = History().commit(150, "a", 3)
+
+    made = Relations(tmp_path, history.rows, topic, as_of=200)
+
+    assert lag_of(made)[-1] == (200, 7, None, None)
+
+
 def test_a_clock_a_little_ahead_of_the_brokers_is_taken_as_right(tmp_path: Path) -> None:
     made = Relations(
         tmp_path,

@@ -39,10 +39,9 @@ class Made:
         return sorted(rows, key=lambda row: (row.get("log_partition"), row.get("log_offset") or 0))
 
 
-def make(told: Told, source: str, out: Path, engine: str = "duckdb") -> Made:
+def make(told: Told, source: str, out: Path, *options: str) -> Made:
     """Run the job `all` as people do."""
-    words = ["--source", source, "--out", str(out), "--engine", engine, "--json"]
-    ran = run("pipeline", "all", *words)
+    ran = run("pipeline", "all", "--source", source, "--out", str(out), "--json", *options)
     assert (ran.code, ran.err) == (0, ""), ran.err
     return Made(told, source, {name: read(out, name) for name in TABLES}, ran.json, Path(source))
 

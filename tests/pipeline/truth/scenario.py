@@ -220,8 +220,11 @@ def reborn(world: World) -> None:
 
 
 def reset(world: World) -> None:
-    """Set back and forth by Apache's own tool, while nobody is a member."""
-    aiokafka_commits(world.told, world.bootstrap, "reset", {ORDERS: 80})
+    """Set back by Apache's own tool when its member is gone, and forth again."""
+    member = world.member("reset", "reader")
+    rebalance({"orders": 3}, member)
+    member.takes({ORDERS: 80})
+    emptied(world.told, world.asker(), "reset", member)
     reset_by_tool(world.told, world.bootstrap, "reset", "orders", 0, 5)
     world.asker().commit("reset", {ORDERS: 12}, "set forth")
 
@@ -244,7 +247,7 @@ def steady(world: World) -> None:
 
 def future(world: World) -> None:
     """Reads a topic whose records are dated half an hour ahead."""
-    kafka_python_commits(world.told, world.bootstrap, "future", {TOMORROW: 3})
+    aiokafka_commits(world.told, world.bootstrap, "future", {TOMORROW: 3})
 
 
 def simple(world: World) -> None:

@@ -151,6 +151,14 @@ class Told:
             if isinstance(fact, kind) and (group is None or getattr(fact, "group", None) == group)
         ]
 
+    def members_at(self, commit: Commit) -> list[Person]:
+        """Who was in a commit's group when it took effect."""
+        found: list[Person] = []
+        for fact in self.of(Generation, commit.group):
+            if fact.after_ms <= commit.before_ms:
+                found = fact.members
+        return found
+
     def held(self) -> dict[Place, list[Commit]]:
         """By place the commits and deletions that took effect, in the order in which they did.
 
