@@ -3,64 +3,100 @@
     spark-submit --master spark://HOST:7077 --py-files muster.zip muster_submit.py \\
         commits --source /mnt/kafka --out hdfs:///history
 
-`python -m pipeline.package FOLDER` writes both files. Executors need Python with numpy, pandas and
+`python -m pipeline.package FOLDER` writes both files. Jobs take the options that they have in
+`muster pipeline`, and end with its exit codes. Executors need Python with numpy, pandas and
 pyarrow, and lz4 and cramjam where batches are compressed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 
-from pipeline.catalog import JOBS
-from pipeline.errors import PipelineError
-from pipeline.jobs import Options, Step, run_job
+from client.security import PLAINTEXT
+from pipeline.engines.spark import SparkEngine
+from pipeline.errors import DAMAGE_FOUND, PipelineError
+from pipeline.run.asked import Asked, asked
+from pipeline.run.catalog import JOBS
+from pipeline.run.jobs import Step, Summary, run_job
+from pipeline.run.options import Option, options_of
+from pipeline.run.place import store_of
 from pipeline.session import open_session
-from pipeline.sources.broker import addresses_of
-from pipeline.spark_open import open_source
-from pipeline.store import Store
+from pipeline.sources.open import open_source
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one job on the cluster that spark-submit names; the exit code."""
-    options = _parser().parse_args(arguments)
+    given = vars(parser().parse_args(arguments))
     try:
-        _run(options)
+        wanted = asked(given)
+        summary = _run(given["job"], wanted)
     except PipelineError as error:
         print(f"muster pipeline: {error}", file=sys.stderr)
-        return 1
-    return 0
+        return error.exit_code
+    _show(summary, wanted.json)
+    return DAMAGE_FOUND if wanted.fail_on_damage and summary.damaged else 0
 
 
-def _run(options: argparse.Namespace) -> None:
-    wire = addresses_of(options.source) is not None
-    spark = open_session(None, connector=wire)
-    store = Store(spark, options.out)
-    source = open_source(spark, options.source)
-    store.belong_to(source.cluster_id)
-    topics = options.topics.split(",") if options.topics else None
-    wanted = Options(overwrite=options.overwrite, topics=topics, source=options.source)
-    summary = run_job(spark, JOBS[options.job], source, store, wanted, _show)
+def _run(job: str, wanted: Asked) -> Summary:
+    engine = SparkEngine(open_session(None))
+    security = wanted.settings.security if wanted.settings else PLAINTEXT
+    source = open_source(wanted.source, security, wanted.timeout_s, engine.files)
+    store = store_of(wanted.out, engine, wanted.format)
+    return run_job(engine, JOBS[job], source, store, wanted.options, _tell)
+
+
+def _tell(step: Step) -> None:
+    print(f"{step.done}/{step.total} {step.what}", file=sys.stderr, flush=True)
+
+
+def _show(summary: Summary, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
+        return
     for table in summary.tables:
         print(f"{table.path}: {table.rows} rows")
-    print(f"{summary.events} records, {summary.damaged} damaged, {summary.unknown} unknown")
-
-
-def _show(step: Step) -> None:
-    print(f"{step.done}/{step.total} {step.what}", flush=True)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="muster_submit.py", description=__doc__)
-    parser.add_argument("job", choices=[*JOBS])
-    parser.add_argument("--source", required=True, help="HOST:PORT, a folder, or a store")
-    parser.add_argument("--out", required=True, help="the folder of the tables")
-    parser.add_argument("--overwrite", action="store_true", help="replace tables that exist")
-    parser.add_argument(
-        "--topics", help="topics whose records' times are read, with commas; else all"
+    if summary.report:
+        print(f"The report is {summary.report}")
+    print(
+        f"{summary.events} records, {summary.damaged} damaged, {summary.unknown} unknown;"
+        f" {summary.engine}"
     )
-    return parser
+
+
+def parser() -> argparse.ArgumentParser:
+    """A job, and behind it the job's options."""
+    made = argparse.ArgumentParser(
+        prog="muster_submit.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    jobs = made.add_subparsers(dest="job", required=True, metavar="JOB")
+    for job in JOBS.values():
+        own = jobs.add_parser(job.name, help=job.summary, description=job.summary)
+        for option in options_of(job.name):
+            _add(own, option)
+    return made
+
+
+def _add(to: argparse.ArgumentParser, option: Option) -> None:
+    names = [f"--{option.name}", *([f"-{option.short}"] if option.short else [])]
+    about = option.help.replace("%", "%%")
+    if option.metavar is None:
+        to.add_argument(*names, action="store_true", help=about)
+        return
+    said = os.environ.get(option.variable) if option.variable else None
+    to.add_argument(
+        *names,
+        action="append" if option.repeatable else "store",
+        metavar=option.metavar,
+        default=said or option.default,
+        help=about,
+    )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli.errors import INTERRUPTED, REFUSED, UNREACHABLE, USAGE, CommandError
+from cli.errors import INTERRUPTED, CommandError
 
 LIGHT = ("duckdb", "pyarrow", "numpy")
 SPARK = ("pyspark", "pandas")
@@ -42,16 +42,12 @@ def sentences(log: Path | None = None, interrupted: str = "nothing was done") ->
     ``log`` has Spark's own output, and is named where its sentence alone may not be enough;
     ``interrupted`` tells the user what a Ctrl-C leaves.
     """
-    from pipeline.errors import PipelineError, Unreachable, WrongUse
+    from pipeline.errors import PipelineError
 
     try:
         yield
-    except WrongUse as error:
-        raise CommandError(str(error), USAGE) from error
-    except Unreachable as error:
-        raise CommandError(str(error), UNREACHABLE) from error
     except PipelineError as error:
-        raise CommandError(str(error), REFUSED) from error
+        raise CommandError(str(error), error.exit_code) from error
     except KeyboardInterrupt:
         raise CommandError(f"interrupted, {interrupted}", INTERRUPTED) from None
     except Exception as error:

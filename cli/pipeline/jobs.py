@@ -20,7 +20,7 @@ from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.pipeline.options import takes
 from cli.pipeline.source import check_out
 from cli.times import instant
-from pipeline.run.options import JOB_OPTIONS, REPORT_OPTIONS, Given
+from pipeline.run.options import Given, options_of
 
 if TYPE_CHECKING:
     from pipeline.run.asked import Asked
@@ -38,7 +38,6 @@ JOBS = {
     "all": "Every table, and the report.",
 }
 """Name of a job -> what it makes."""
-WITH_REPORT = "all"
 
 
 def command_of(name: str) -> Callable[..., None]:
@@ -54,8 +53,7 @@ def command_of(name: str) -> Callable[..., None]:
         run_job_command(name, given, means_of(engine, master, conf, verbose))
 
     command.__doc__ = JOBS[name]
-    options = (*JOB_OPTIONS, *REPORT_OPTIONS) if name == WITH_REPORT else JOB_OPTIONS
-    return takes(options)(command)
+    return takes(options_of(name))(command)
 
 
 def run_job_command(name: str, given: Given, means: Means) -> None:
@@ -77,12 +75,17 @@ def run_named(name: str, wanted: Asked, means: Means) -> Summary:
     from pipeline.run.catalog import JOBS
     from pipeline.run.jobs import run_job
     from pipeline.run.place import store_of
-    from pipeline.sources.open import open_source
+    from pipeline.sources.open import is_remote, open_source
 
+    source = None
     with sentences():
-        source = open_source(wanted.source, told(wanted.settings), wanted.timeout_s)
-    places = (wanted.source, wanted.out)
-    with running(means, source.records_estimate(), *places) as (engine, bars):
+        security = told(wanted.settings)
+        if not is_remote(wanted.source):
+            source = open_source(wanted.source, security, wanted.timeout_s)
+    records = None if source is None else source.records_estimate()
+    with running(means, records, wanted.source, wanted.out) as (engine, bars):
+        if source is None:
+            source = open_source(wanted.source, security, wanted.timeout_s, engine.files)
 
         def progress(step: Step) -> None:
             bars.step(step.what, step.done, step.total)

@@ -65,7 +65,7 @@ class SparkEngine:
             self.read(name, [], schema)
             return
         reader = self.spark.read.schema(from_arrow_schema(schema))
-        self._define(name, reader.parquet(*files).select(*schema.names), keep=False)
+        self._define(name, reader.parquet(*map(_uri, files)).select(*schema.names), keep=False)
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
         """See Engine."""
@@ -73,6 +73,7 @@ class SparkEngine:
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
         """See Engine."""
+        folder = _uri(folder)
         kinds = from_arrow_schema(schema)
         types = {field.name: field.dataType.simpleString() for field in kinds}
         rows = self.spark.sql(cast(sql, types))
@@ -114,6 +115,11 @@ class SparkEngine:
             self._kept.append(rows)
         rows.createOrReplaceTempView(name)
         self._names.add(name)
+
+
+def _uri(path: str) -> str:
+    """A plain path is of this machine, whatever the cluster's default file system is."""
+    return f"file://{path}" if path.startswith("/") else path
 
 
 def _read_parts(

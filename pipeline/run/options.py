@@ -102,5 +102,14 @@ JOB_OPTIONS: Final = (
 REPORT_OPTIONS: Final = (LAG_THRESHOLD, RECORDS_THRESHOLD)
 """Of what makes a report."""
 
+WITH_REPORT: Final = "all"
+"""The job that makes a report."""
+
+
+def options_of(job: str) -> tuple[Option, ...]:
+    """Those that a job takes."""
+    return (*JOB_OPTIONS, *REPORT_OPTIONS) if job == WITH_REPORT else JOB_OPTIONS
+
+
 Given = Mapping[str, Any]
 """What was given, by the options' keys: None, a text, a list of texts, or a bool."""

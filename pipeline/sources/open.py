@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from client.security import PLAINTEXT, Security
@@ -22,18 +23,23 @@ from pipeline.storage.s3 import S3Files, is_s3
 from pipeline.storage.store import Store
 
 
+def is_remote(where: str) -> bool:
+    """Whether a folder is in a file system that only an engine reaches."""
+    return addresses_of(where) is None and not is_local(where) and not is_s3(where)
+
+
 def open_source(
     where: str,
     security: Security = PLAINTEXT,
     timeout_s: float = TIMEOUT_S,
-    files: Files | None = None,
+    files: Callable[[str], Files] | None = None,
 ) -> Source:
     """The source that ``where`` names; PipelineError when it is not one.
 
     `HOST:PORT` (several with commas) or `kafka://HOST:PORT`: a broker, reached as ``security``
     says. Else an archive, or a folder that has the table `events`, else folders of segments: a
     broker's data folders (several with commas), a partition's folder, live or archived. ``files``
-    is another file system than this machine's, where tables may lie.
+    gives the file system in which tables may lie, if it may be another than this machine's.
     """
     addresses = addresses_of(where)
     if addresses is not None:
@@ -49,10 +55,10 @@ def open_source(
     return FolderSource(where)
 
 
-def _store(where: str, files: Files | None) -> Store | None:
+def _store(where: str, files: Callable[[str], Files] | None) -> Store | None:
     """That of the tables there; None where there is no table of events."""
-    if files is not None and not is_local(where):
-        store = Store(where, files)
+    if files is not None and is_remote(where):
+        store = Store(where, files(where))
         return store if store.has(EVENTS) else None
     return store_at(where if is_s3(where) else local_folder(where), EVENTS)
 
