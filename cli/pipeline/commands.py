@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from cli.pipeline.compare import compare
 from cli.pipeline.events import events
 from cli.pipeline.jobs import JOBS, command_of
 from cli.pipeline.migrate import migrate
@@ -20,6 +21,7 @@ app.command()(events)
 for _name in JOBS:
     if _name != "events":
         app.command(_name)(command_of(_name))
+app.command()(compare)
 app.command()(report)
 app.command()(package)
 app.command()(restore)

@@ -56,8 +56,8 @@ def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RE
         as_of_ms = end_ms if span.until_ms is None else min(span.until_ms, end_ms)
     if span.since_ms is not None and span.since_ms >= as_of_ms:
         raise PipelineError(
-            f"--since {instant(span.since_ms)} is not before {instant(as_of_ms)}, where the"
-            " history ends: ask for an earlier time, or name a later --as-of"
+            f"a window from {instant(span.since_ms)} has nothing in it: the history ends at"
+            f" {instant(as_of_ms)}; ask for an earlier one"
         )
     retention_ms = round(offsets_retention.total_seconds() * 1000)
     return Params(as_of_ms, span.since_ms, retention_ms, read_ms=end_ms)

@@ -9,18 +9,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from client.errors import ClientError
-from client.spelling import MisspelledError, duration_ms, partition_numbers, time_ms
+from client.spelling import (
+    MisspelledError,
+    duration_ms,
+    is_duration,
+    partition_numbers,
+    time_ms,
+)
 from pipeline.errors import WrongUse
 from pipeline.report.head import Thresholds
 from pipeline.run.as_of import Span
+from pipeline.run.compare import Question, Window
 from pipeline.run.jobs import Options
 from pipeline.run.options import (
     AS_OF,
+    BY_TOPIC,
     COMMAND_CONFIG,
+    FIRST,
     LAG_THRESHOLD,
     PARTITIONS,
     RECORDS_THRESHOLD,
     RETENTION,
+    SECOND,
     SINCE,
     TIMEOUT,
     UNTIL,
@@ -93,6 +103,42 @@ def asked(given: Given) -> Asked:
     )
 
 
+@dataclass(frozen=True)
+class AskedComparison:
+    """What two windows are compared by, understood."""
+
+    source: str
+    question: Question
+    settings: Settings | None
+    """How brokers are reached; None where no file says."""
+    timeout_s: float
+    json: bool
+
+
+def asked_comparison(given: Given) -> AskedComparison:
+    """WrongUse says what is written wrongly, missing, or contradicts itself."""
+    if not given["source"]:
+        raise WrongUse("name the history: --source HOST:PORT or --source FOLDER")
+    for option in (FIRST, SECOND):
+        if not given[option.key]:
+            raise WrongUse(f"name two windows of time: --{option.name} FROM/TO")
+    if given["topic"] and given["no_topics"]:
+        raise WrongUse("--topic and --no-topics are opposites: leave one out")
+    text = given["partitions"]
+    question = Question(
+        _window(given, FIRST),
+        _window(given, SECOND),
+        by_topic=given[BY_TOPIC.key],
+        groups=given["group"] or None,
+        partitions=None if text is None else _spelled(PARTITIONS, text, partition_numbers),
+        topics=given["topic"] or None,
+        with_topics=not given["no_topics"],
+    )
+    settings = settings_of(given[COMMAND_CONFIG.key])
+    timeout_s = timeout_of(given["timeout"])
+    return AskedComparison(given["source"], question, settings, timeout_s, given["json"])
+
+
 def thresholds_of(given: Given) -> Thresholds:
     """Of the report, from its options; the usual ones where a job has none. See `timeout_of`."""
     age, records = given.get(LAG_THRESHOLD.key), given.get(RECORDS_THRESHOLD.key)
@@ -122,6 +168,20 @@ def timeout_of(text: str) -> float:
 def _time(given: Given, option: Option) -> int | None:
     text = given[option.key]
     return None if text is None else int(_spelled(option, text, time_ms))
+
+
+def _window(given: Given, option: Option) -> Window:
+    since, slash, end = given[option.key].partition("/")
+    if not slash:
+        raise WrongUse(f"--{option.name} {given[option.key]}: write it as FROM/TO")
+    since_ms = int(_spelled(option, since, time_ms))
+    if is_duration(end):
+        until_ms = since_ms + int(_spelled(option, end, duration_ms))
+    else:
+        until_ms = int(_spelled(option, end, time_ms))
+    if since_ms >= until_ms:
+        raise WrongUse(f"--{option.name} {given[option.key]}: it ends before it begins")
+    return Window(since_ms, until_ms)
 
 
 def _spelled(option: Option, text: str, read: Callable[[str], Any]) -> Any:

@@ -6,7 +6,8 @@ STRETCHES and what comes before them here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -157,3 +158,17 @@ JOBS: Final[dict[str, Job]] = {
     )
 }
 """By their names, in the order of the help."""
+
+
+def readers(tables: Sequence[Table]) -> Counter[str]:
+    """How many of these tables, and of what they need, read each relation."""
+    found: Counter[str] = Counter()
+    waiting: list[Relation | Table] = list(tables)
+    seen = {table.name for table in tables}
+    while waiting:
+        for name in waiting.pop().needs:
+            found[name] += 1
+            if name not in seen and (name in RELATIONS or name in TABLES):
+                seen.add(name)
+                waiting.append(RELATIONS[name] if name in RELATIONS else TABLES[name])
+    return found

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from pipeline.engines.engine import Engine
 from pipeline.sql.lag import NOBODY, STOPPED
 from pipeline.sql.offsets import OPEN, ROLLED_BACK, SUPERSEDED, TAKEN
+from pipeline.sql.sums import whole_sum
 from pipeline.times import instant
 
 SHARE: Final = "share"
@@ -92,11 +93,6 @@ def _distinct(column: str, label: str) -> Column:
     return Column(label, label, f"count(DISTINCT {column})")
 
 
-def _sum(column: str) -> str:
-    """Null where the sum is more than a long holds."""
-    return f"try_cast(sum(CAST({column} AS DECIMAL(38, 0))) AS BIGINT)"
-
-
 _MEMBER: Final = "concat(client_id, ' at ', client_host, ' of ', group_id)"
 
 FIGURES: Final[dict[str, Query]] = {
@@ -125,7 +121,7 @@ FIGURES: Final[dict[str, Query]] = {
     "rates": Query(
         (
             Column("most in a minute", "commits", "commits", of="group_id"),
-            Column("read", "records", _sum("advanced_records")),
+            Column("read", "records", whole_sum("advanced_records")),
         )
     ),
     "generations": Query((_distinct("group_id", "groups"),)),
@@ -151,15 +147,15 @@ FIGURES: Final[dict[str, Query]] = {
             _count("will expire", "offsets", "NOT expired AND expires_at IS NOT NULL"),
         )
     ),
-    "dead_groups": Query((Column("kept by them", "offsets", _sum("kept_offsets")),)),
+    "dead_groups": Query((Column("kept by them", "offsets", whole_sum("kept_offsets")),)),
     "compaction": Query(
         (
-            Column("superseded", "records", _sum("superseded_records")),
-            Column("to be saved, about", "bytes", _sum("superseded_bytes_estimate")),
+            Column("superseded", "records", whole_sum("superseded_records")),
+            Column("to be saved, about", "bytes", whole_sum("superseded_bytes_estimate")),
             Column(
                 "of the log",
                 SHARE,
-                f"try_divide({_sum('superseded_bytes_estimate')}, {_sum('bytes_estimate')})",
+                "try_divide(sum(superseded_bytes_estimate), sum(bytes_estimate))",
             ),
         )
     ),

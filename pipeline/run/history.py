@@ -14,7 +14,8 @@ from pipeline.errors import PipelineError
 from pipeline.model.events import COMMIT, EVENTS, STRETCHES
 from pipeline.model.params import OFFSETS_RETENTION, Params
 from pipeline.run.as_of import end_of_history, params_of
-from pipeline.run.selection import Selection
+from pipeline.run.catalog import RELATIONS, TABLES, Relation, Table, readers
+from pipeline.run.selection import WRITTEN, Selection
 from pipeline.sources.source import Source, TimesAsked
 from pipeline.sql.offsets import held_at
 
@@ -47,6 +48,13 @@ class History:
         engine.read("stretches", [], STRETCHES)
         self.count: Counter[str] = Counter()
         """Records selected, by kind."""
+
+    @property
+    def begins_ms(self) -> int | None:
+        """When the first record that was read had been written; None where none says."""
+        [found] = self._engine.ask(f"SELECT min(unix_millis({WRITTEN})) AS ms FROM {_HISTORY}")
+        begins_ms: int | None = found["ms"]
+        return begins_ms
 
     def select(self, selection: Selection) -> None:
         """Define `events` as a part of what was read. There are no stretches until they are read.
@@ -114,3 +122,27 @@ class History:
             return set(wanted)
         committed = self._engine.ask(f"SELECT DISTINCT topic FROM events WHERE kind = '{COMMIT}'")
         return {row["topic"] for row in committed} & set(there)
+
+
+class Definitions:
+    """Defines relations over a history when something needs them, and each only once."""
+
+    def __init__(self, engine: Engine, history: History, tables: Sequence[Table]) -> None:
+        """``tables`` are all that will be asked: what several of them read is kept."""
+        self._engine = engine
+        self._history = history
+        self._read_by = readers(tables)
+        self.there = {"events", "stretches"}
+        """Names of those that are defined."""
+
+    def need(self, name: str) -> None:
+        """Define a relation, and before it those that it needs."""
+        if name in self.there:
+            return
+        self.there.add(name)
+        made: Relation | Table = RELATIONS[name] if name in RELATIONS else TABLES[name]
+        for other in made.needs:
+            self.need(other)
+        keep = self._read_by[name] > 1 and (isinstance(made, Table) or made.keep)
+        query = made.sql(self._engine.dialect, self._history.params)
+        self._engine.define(name, query, keep=keep)

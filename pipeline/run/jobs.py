@@ -9,7 +9,6 @@ are replaced only when asked.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,9 +20,9 @@ from pipeline.model.events import DAMAGED, TORN, UNKNOWN
 from pipeline.model.params import OFFSETS_RETENTION
 from pipeline.model.tables import QUARANTINE
 from pipeline.report.head import Head, Thresholds
-from pipeline.run.catalog import RELATIONS, TABLES, Job, Relation, Table
+from pipeline.run.catalog import TABLES, Job, Table, readers
 from pipeline.run.figures import Figure, figures_of
-from pipeline.run.history import History
+from pipeline.run.history import Definitions, History
 from pipeline.run.report import REPORT, write_report
 from pipeline.run.selection import Selection
 from pipeline.sources.source import Source
@@ -114,12 +113,12 @@ def run_job(
     steps = _Steps(engine, len(tables) + 2 + job.with_report, on_progress)
     try:
         steps.begin("the history")
-        with_stretches = options.with_topics and "stretches" in _readers(tables)
+        with_stretches = options.with_topics and "stretches" in readers(tables)
         history = History(engine, source, parts, options.topics, options.offsets_retention)
         history.select(options.selection)
         maker = _Maker(engine, history, store, overwrite, tables)
         if with_stretches:
-            maker.need("offset_changes")
+            maker.relations.need("offset_changes")
             history.read_stretches()
         made = [maker.make(table, steps) for table in tables]
         steps.begin(QUARANTINED)
@@ -192,14 +191,13 @@ class _Maker:
         self._history = history
         self._store = store
         self._overwrite = overwrite
-        self._there = {"events", "stretches"}
-        self._read_by = _readers(tables)
+        self.relations = Definitions(engine, history, tables)
 
     def make(self, table: Table, steps: _Steps) -> MadeTable:
         """Write one table."""
         steps.begin(table.name)
         for name in table.needs:
-            self.need(name)
+            self.relations.need(name)
         engine = self._engine
         query = table.sql(engine.dialect, self._history.params)
         files = self._store.put(engine, table.name, query, table.schema, table.by, self._overwrite)
@@ -207,36 +205,10 @@ class _Maker:
         if table.name in GROWING:
             relation = f"written_{table.name}"  # others go on with what was read
         else:
-            self._there.add(table.name)
+            self.relations.there.add(table.name)
         engine.open(relation, files, table.schema)
         rows, figures = figures_of(engine, table.name, relation)
         return MadeTable(table.name, self._store.path(table.name), rows, figures)
-
-    def need(self, name: str) -> None:
-        """Define a relation, and before it those that it needs."""
-        if name in self._there:
-            return
-        self._there.add(name)
-        made: Relation | Table = RELATIONS[name] if name in RELATIONS else TABLES[name]
-        for other in made.needs:
-            self.need(other)
-        keep = self._read_by[name] > 1 and (isinstance(made, Table) or made.keep)
-        query = made.sql(self._engine.dialect, self._history.params)
-        self._engine.define(name, query, keep=keep)
-
-
-def _readers(tables: Sequence[Table]) -> Counter[str]:
-    """How many of these tables, and of what they need, read each relation."""
-    found: Counter[str] = Counter()
-    waiting: list[Relation | Table] = list(tables)
-    seen = {table.name for table in tables}
-    while waiting:
-        for name in waiting.pop().needs:
-            found[name] += 1
-            if name not in seen and (name in RELATIONS or name in TABLES):
-                seen.add(name)
-                waiting.append(RELATIONS[name] if name in RELATIONS else TABLES[name])
-    return found
 
 
 _QUARANTINE_SQL: Final = f"""

@@ -80,6 +80,12 @@ RECORDS_THRESHOLD: Final = Option(
 )
 JSON: Final = Option("json", "Print JSON instead of text.")
 
+FIRST: Final = Option(
+    "first", "A window of time: until a time, or so long (2026-01-31T12:00:00Z/1h).", "FROM/TO"
+)
+SECOND: Final = Option("second", "The window that is compared with it.", "FROM/TO")
+BY_TOPIC: Final = Option("by-topic", "A row for each topic of a group.")
+
 JOB_OPTIONS: Final = (
     SOURCE,
     COMMAND_CONFIG,
@@ -95,6 +101,20 @@ JOB_OPTIONS: Final = (
     FORMAT,
     OVERWRITE,
     FAIL_ON_DAMAGE,
+    TIMEOUT,
+    JSON,
+)
+
+COMPARE_OPTIONS: Final = (
+    SOURCE,
+    COMMAND_CONFIG,
+    FIRST,
+    SECOND,
+    BY_TOPIC,
+    GROUP,
+    PARTITIONS,
+    TOPIC,
+    NO_TOPICS,
     TIMEOUT,
     JSON,
 )

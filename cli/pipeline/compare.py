@@ -1,0 +1,142 @@
+"""`muster pipeline compare`: two windows of time side by side, group by group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from cli import output
+from cli.client.security import told
+from cli.layout import Column
+from cli.pipeline.engine import Conf, EngineName, Master, Verbose, means_of, running
+from cli.pipeline.extra import LIGHT, needs, sentences
+from cli.pipeline.options import takes
+from cli.times import instant
+from pipeline.run.options import COMPARE_OPTIONS, Given
+
+if TYPE_CHECKING:
+    from pipeline.run.compare import Compared, Comparison, Window
+
+_SHOWN = {
+    "commits": "commits",
+    "read_records": "records read",
+    "read_per_s": "read per s",
+    "rewinds": "rewinds",
+    "rebalances": "rebalances",
+    "most_lag_records": "most lag",
+    "most_lag_s": "oldest unread s",
+}
+"""Numbers as the table's headers have them."""
+_NAMED = 5
+_SAME = 0.005
+"""A smaller change than half a percent is none to people."""
+
+
+@takes(COMPARE_OPTIONS)
+def compare(
+    given: Given,
+    engine: EngineName = None,
+    master: Master = None,
+    conf: Conf = None,
+    verbose: Verbose = False,
+) -> None:
+    """Show what each group did in two windows of time side by side, what is new and what is gone.
+
+    A window is FROM/TO, or FROM/1h: --first 2026-01-30T12:00Z/1h --second 2026-01-31T12:00Z/1h
+    """
+    needs(*LIGHT)
+    with sentences():
+        from pipeline.run.asked import asked_comparison
+        from pipeline.run.compare import compare as compared
+        from pipeline.sources.open import open_source
+
+        wanted = asked_comparison(given)
+        source = open_source(wanted.source, told(wanted.settings), wanted.timeout_s)
+    means = means_of(engine, master, conf, verbose)
+    with running(means, source.records_estimate(), wanted.source) as (chosen, bars):
+
+        def look_at(nth: int) -> None:
+            bars.step(("first window", "second window")[nth], nth, 2)
+
+        found = compared(chosen, source, wanted.question, look_at)
+    _warn(found)
+    if wanted.json:
+        output.show_json(_as_json(found))
+        return
+    names = [Column("group"), *([Column("topic")] if wanted.question.by_topic else [])]
+    columns = [*names, *(Column(name, title) for name, title in _SHOWN.items()), Column("news")]
+    rows = [_row(each) for each in found.rows]
+    output.show_table(rows, columns, "No group was there in either window", _title(found))
+
+
+def _title(found: Comparison) -> str:
+    moved = f", {found.moved_bytes:,} bytes over the wire" if found.moved_bytes else ""
+    windows = f"first {_span(found.first)}, second {_span(found.second)}"
+    return f"compare: {windows}; {found.engine}{moved}"
+
+
+def _span(window: Window) -> str:
+    return " to ".join(instant(ms, to_the_ms=True) for ms in (window.since_ms, window.until_ms))
+
+
+def _warn(found: Comparison) -> None:
+    """Say what is new, what is gone, and what the history cannot tell."""
+    begins_ms = found.begins_ms
+    for word, window in (("first", found.first), ("second", found.second)):
+        if begins_ms is not None and window.since_ms < begins_ms:
+            output.warn(
+                f"the history begins at {instant(begins_ms, to_the_ms=True)}: what was before it in"
+                f" the {word} window is not known"
+            )
+    for news in ("new", "gone"):
+        named = [_name(each) for each in found.rows if each.news == news]
+        if named:
+            output.warn(f"{news} in the second window: {_listed(named)}")
+
+
+def _name(each: Compared) -> str:
+    return each.group_id if each.topic is None else f"{each.group_id} in {each.topic}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _row(each: Compared) -> output.Row:
+    pairs = {
+        name: _pair(
+            None if each.first is None else each.first[name],
+            None if each.second is None else each.second[name],
+        )
+        for name in _SHOWN
+    }
+    return {"group": each.group_id, "topic": each.topic, **pairs, "news": each.news}
+
+
+def _pair(first: float | None, second: float | None) -> str | None:
+    """``1,200 > 900 (-25%)``; one number where nothing has changed."""
+    if first is None and second is None:
+        return None
+    if first == second:
+        return _number(first)
+    change = ""
+    if first and second is not None and abs(second - first) / abs(first) >= _SAME:
+        change = f" ({(second - first) / abs(first):+.0%})"
+    return f"{_number(first)} > {_number(second)}{change}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+
+
+def _as_json(found: Comparison) -> output.Row:
+    whole = asdict(found)
+    whole["rows"] = [
+        {**row, "change": each.change, "news": each.news}
+        for row, each in zip(whole["rows"], found.rows, strict=True)
+    ]
+    return whole
