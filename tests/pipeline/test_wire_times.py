@@ -12,7 +12,9 @@ import pytest
 from confluent_kafka import Producer
 
 from pipeline.engines.duck import DuckEngine
-from pipeline.model.events import STRETCHES
+from pipeline.engines.engine import Engine
+from pipeline.engines.spark import SparkEngine
+from pipeline.model.events import EVENTS, STRETCHES
 from pipeline.run.catalog import JOBS
 from pipeline.run.jobs import run_job
 from pipeline.sources.open import open_source
@@ -118,3 +120,27 @@ def test_a_job_moves_no_more_than_twice_the_offsets_topic(broker: Broker, tmp_pa
     for row in rows:
         off_ms = abs(ms_of(row["record_at"]) - time_of(row["committed_offset"]))
         assert off_ms <= 1000 * row["record_at_precision_s"] <= EVERY_MS
+
+
+@pytest.mark.usefixtures("topics")
+@pytest.mark.parametrize(
+    "how", ["in this process", "in two", pytest.param("by Spark", marks=pytest.mark.pipeline)]
+)
+def test_bytes_are_counted_in_whatever_process_parts_are_read(
+    broker: Broker, tmp_path: Path, request: pytest.FixtureRequest, how: str
+) -> None:
+    source = open_source(broker.bootstrap)
+    parts = [part for number in range(50) for part in source.event_parts([number]) or ()]
+    assert len(parts) > 1
+    engine: Engine
+    if how == "by Spark":
+        engine = SparkEngine(request.getfixturevalue("spark"))
+    else:
+        engine = DuckEngine(str(tmp_path), 2 if how == "in two" else 1)
+
+    engine.read("history", parts, EVENTS)
+    [found] = engine.ask("SELECT count(*) AS records FROM history")
+    engine.close()
+
+    assert found["records"] >= 2 * len(HELD)
+    assert engine.moved_bytes >= 100 * len(parts)
