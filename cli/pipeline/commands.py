@@ -6,6 +6,7 @@ import typer
 
 from cli.pipeline.compare import compare
 from cli.pipeline.events import events
+from cli.pipeline.everything import NAME, everything
 from cli.pipeline.jobs import JOBS, command_of
 from cli.pipeline.migrate import migrate
 from cli.pipeline.package import package
@@ -19,7 +20,9 @@ app = typer.Typer(
 )
 app.command()(events)
 for _name in JOBS:
-    if _name != "events":
+    if _name == NAME:
+        app.command(_name)(everything)
+    elif _name != "events":
         app.command(_name)(command_of(_name))
 app.command()(compare)
 app.command()(report)

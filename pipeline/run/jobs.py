@@ -25,6 +25,7 @@ from pipeline.run.figures import Figure, figures_of
 from pipeline.run.history import Definitions, History
 from pipeline.run.report import REPORT, write_report
 from pipeline.run.selection import Selection
+from pipeline.sources.segment_files import is_local, local_folder
 from pipeline.sources.source import Source
 from pipeline.storage.store import GROWING, Store
 
@@ -122,7 +123,8 @@ def run_job(
             history.read_stretches()
         made = [maker.make(table, steps) for table in tables]
         steps.begin(QUARANTINED)
-        if history.count[DAMAGED] or history.count[TORN] or store.has(QUARANTINED):
+        unreadable = history.count[DAMAGED] + history.count[TORN]
+        if not store.grows() and (unreadable or store.has(QUARANTINED)):
             store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
         report = None
         if job.with_report:
@@ -157,9 +159,8 @@ def run_job(
 
 def _is_source(name: str, source: Source, store: Store) -> bool:
     """Whether a table is what is read: it is there already, and never replaced by itself."""
-    place = store.path("events")
-    files = source.event_files() or []
-    return name in GROWING and any(f"{file}/".startswith(f"{place}/") for file in files)
+    where = local_folder(source.where) if is_local(source.where) else source.where.rstrip("/")
+    return name in GROWING and where == store.folder
 
 
 class _Steps:

@@ -33,6 +33,11 @@ class StoredFeed:
         starts = source.starts() if isinstance(source, FolderSource) else {}
         return StoredNews(source, source.cluster_id, source.end_ms(), starts)
 
+    @property
+    def moved_bytes(self) -> int:
+        """Nothing comes over the wire."""
+        return 0
+
     def close(self) -> None:
         """Nothing is open."""
 

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import socket
+import weakref
 from pathlib import Path
 
 from pipeline import clock
@@ -21,7 +22,7 @@ class Lock:
 
     def __init__(self, file: Path, descriptor: int) -> None:
         self.file = file
-        self._descriptor = descriptor
+        self._close = weakref.finalize(self, os.close, descriptor)
 
     @classmethod
     def alone(cls, file: Path) -> Lock:
@@ -66,9 +67,7 @@ class Lock:
 
     def release(self) -> None:
         """Let others have it; a second call does nothing."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._close()
 
 
 def _ourselves() -> dict[str, object]:

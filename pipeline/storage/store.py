@@ -68,16 +68,21 @@ class Store:
         if noted is None:
             self.write_text(CLUSTER_FILE, json.dumps({"cluster_id": cluster_id}))
 
+    def grows(self) -> bool:
+        """Whether an archive is here: its events, stretches and quarantine are its own."""
+        return any(self.has_file(name) for name in ARCHIVE_FILES)
+
     def check_absent(self, names: Sequence[str], overwrite: bool) -> None:
         """PipelineError when one of these tables is there and is not to be replaced.
 
         What following a broker keeps is never replaced: its next batch would add to another table.
         """
         grown = [name for name in names if name in GROWING]
-        if grown and any(self.has_file(name) for name in ARCHIVE_FILES):
+        if grown and self.grows():
             raise PipelineError(
                 f"{self.folder} is an archive that grows by --follow or --incremental: its"
-                f" {', '.join(grown)} are never replaced; choose another --out"
+                f" {', '.join(grown)} are never replaced; add what is new with `muster pipeline all"
+                " --incremental`, or choose another --out"
             )
         there = [name for name in names if self.has(name)]
         if there and not overwrite:

@@ -79,7 +79,11 @@ def check(broker: Broker, out: Path) -> None:
     assert sorted(rows_of(out, "events"), key=place) == logged(broker)
     manifest = load(out)
     assert manifest is not None
-    found = {str(path.relative_to(out)) for path in out.rglob("*.parquet")}
+    found = {
+        str(path.relative_to(out))
+        for table in ("events", "stretches", "quarantine")
+        for path in (out / table).rglob("*.parquet")
+    }
     assert found == manifest.live(), "any reader of Parquet finds each record once"
 
 
@@ -115,7 +119,9 @@ def test_a_followed_history_grows_and_ctrl_c_leaves_it_whole(
     assert errors == f"muster: following {served.bootstrap} into {out}; end with Ctrl-C\n"
     said = Path(f"{out}.out").read_text()
     total = len(rows_of(out, "events"))
-    assert said.startswith(f"{out}: {total} records added; it has {total} records, read until 20")
+    assert said.startswith(
+        f"{out}: {total} new records; the archive has {total} records, read until 20"
+    )
     check(served, out)
 
 
@@ -129,7 +135,7 @@ def test_run_again_it_adds_what_is_new_or_says_that_nothing_is(
     assert first.json["added"] == first.json["events"] >= 2 * PARTITIONS
     assert first.json["cluster_id"] == open_source(served.bootstrap).cluster_id
     again = events(*words)
-    assert f"{tmp_path}: nothing new added; it has {first.json['events']} records" in again.out
+    assert f"{tmp_path}: nothing new; the archive has {first.json['events']} records" in again.out
     commit(served, range(2, 3))
     third = events(*words, "--follow", "--until-now", "--json")
     assert third.json["added"] >= PARTITIONS

@@ -1,0 +1,97 @@
+"""What a command adds to an archive: told while it does so, and afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+
+from cli import output
+from cli.times import instant
+
+if TYPE_CHECKING:
+    from pipeline.run.collect import Collected
+    from pipeline.storage.manifest import Manifest
+
+
+@dataclass
+class Added:
+    """What a command added to an archive."""
+
+    archive: str
+    cluster_id: str | None = None
+    read_until_ms: int | None = None
+    events: int = 0
+    """That the archive has now."""
+    added: int = 0
+    """Events; the other figures are what was added too."""
+    stretches: int = 0
+    damaged: int = 0
+    lost: int = 0
+    """Stretches of records that were gone before they were read."""
+    interrupted: bool = False
+
+    def take(self, manifest: Manifest) -> None:
+        """How the archive is now."""
+        self.cluster_id = manifest.cluster_id
+        self.read_until_ms = manifest.read_until_ms
+        self.events = manifest.rows("events")
+
+    def __str__(self) -> str:
+        """As people read it."""
+        what = output.counted(self.added, "new record") if self.added else "nothing new"
+        until = f", read until {instant(self.read_until_ms)}" if self.read_until_ms else ""
+        has = output.counted(self.events, "record")
+        return f"{self.archive}: {what}; the archive has {has}{until}"
+
+
+class Told:
+    """What happens while an archive is added to."""
+
+    def __init__(self, came: Added, show: Callable[[str], None]) -> None:
+        self._came = came
+        self._show = show
+
+    def looked(self, collected: Collected) -> None:
+        """A look added this."""
+        came = self._came
+        came.added += collected.events
+        came.stretches += collected.stretches
+        came.damaged += collected.damaged
+        came.lost += len(collected.lost)
+        for sentence in collected.lost:
+            output.warn(sentence)
+        for topic in collected.forgotten:
+            output.warn(
+                f"the topic {topic} was deleted and made again: what was known of the times of its"
+                " records is dropped, since its offsets mean other records now"
+            )
+        if collected.damaged > len(collected.lost):
+            output.warn(
+                f"{output.counted(collected.damaged, 'part')} of the history could not be read;"
+                " the table quarantine has them"
+            )
+        at = "now" if collected.at_ms is None else instant(collected.at_ms)
+        self._show(f"{at}: {output.counted(came.added, 'new record')}")
+
+    def away(self, why: str | None) -> None:
+        """No broker answers, for a reason; one answers again for None."""
+        if why is None:
+            output.warn("a broker answers again: going on")
+        else:
+            output.warn(f"{why}; trying again until one answers")
+
+
+@contextmanager
+def line() -> Iterator[Callable[[str], None]]:
+    """What shows a line that changes: on a terminal, on standard error."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("reading the history") as status:
+        yield lambda text: status.update(escape(text))

@@ -1,0 +1,93 @@
+"""`muster pipeline all`: every table and the report, of a history or of an archive that grows."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli import output
+from cli.client.security import told as security_told
+from cli.errors import FOUND, USAGE, CommandError
+from cli.pipeline.adding import Added, Told, line
+from cli.pipeline.engine import Conf, EngineName, Master, Means, Verbose, means_of
+from cli.pipeline.extra import LIGHT, needs, sentences
+from cli.pipeline.jobs import JOBS, run_job_command, run_named, show
+from cli.pipeline.options import takes
+from cli.pipeline.source import check_out
+from pipeline.run.options import Given, options_of
+
+if TYPE_CHECKING:
+    from pipeline.run.asked import Asked
+    from pipeline.run.jobs import Summary
+
+NAME = "all"
+
+
+@takes(options_of(NAME))
+def everything(
+    given: Given,
+    incremental: Annotated[
+        bool,
+        typer.Option(
+            "--incremental",
+            help="Add what is new to an archive in --out first, and make the tables of that.",
+        ),
+    ] = False,
+    engine: EngineName = None,
+    master: Master = None,
+    conf: Conf = None,
+    verbose: Verbose = False,
+) -> None:
+    """The command; its help is the job's."""
+    means = means_of(engine, master, conf, verbose)
+    if not incremental:
+        run_job_command(NAME, given, means)
+        return
+    if given["overwrite"]:
+        raise CommandError(
+            "--incremental keeps what is there and replaces the tables made of it: leave out"
+            " --overwrite",
+            USAGE,
+        )
+    needs(*LIGHT)
+    with sentences():
+        from pipeline.run.asked import asked
+
+        wanted = asked(given)
+    check_out(wanted.out)
+    came, summary = _add_and_run(wanted, means)
+    if wanted.json:
+        output.show_json({**asdict(summary), "archive": asdict(came)})
+    else:
+        output.say(str(came))
+        show(summary, wanted)
+    if wanted.fail_on_damage and came.damaged:
+        raise typer.Exit(FOUND)
+
+
+everything.__doc__ = JOBS[NAME]
+
+
+def _add_and_run(wanted: Asked, means: Means) -> tuple[Added, Summary]:
+    """Nobody else writes the archive, nor the tables beside it, until they are made."""
+    from pipeline.run.collect import archive_in, collect
+    from pipeline.sources.open import open_feed
+
+    came = Added(wanted.out)
+    security = security_told(wanted.settings)
+    with (
+        sentences(None, "what was added is whole, and so is each table"),
+        closing(open_feed(wanted.source, security, wanted.timeout_s)) as feed,
+        archive_in(wanted.out, (news := feed.look()).cluster_id) as archive,
+    ):
+        with line() as shown:
+            collected = collect(news, archive, wanted.options.with_topics)
+            Told(came, shown).looked(collected)
+        came.take(archive.manifest)
+        options = replace(wanted.options, overwrite=True, source=wanted.source)
+        of_archive = replace(wanted, source=wanted.out, options=options)
+        summary = run_named(NAME, of_archive, means)
+        return came, replace(summary, moved_bytes=summary.moved_bytes + feed.moved_bytes)
