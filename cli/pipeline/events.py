@@ -19,13 +19,14 @@ from cli.pipeline.jobs import run_job_command
 from cli.pipeline.options import takes
 from cli.pipeline.source import check_out, is_address
 from pipeline.run.options import JOB_OPTIONS, Given
+from pipeline.sources.segment_files import is_local
 
 if TYPE_CHECKING:
     from pipeline.run.asked import Asked
     from pipeline.sources.feed import Feed, News
     from pipeline.storage.archive import Archive
 
-_A_PART = ("group", "since", "until", "as_of", "partitions", "topic", "overwrite")
+_A_PART = ("group", "since", "until", "as_of", "partitions", "topic", "overwrite", "format")
 """With one of these a table is made, which does not grow."""
 
 
@@ -49,7 +50,8 @@ def events(
 ) -> None:
     """The history itself, as an archive: run again, or with --follow, it adds what is new.
 
-    A selection of it (--group, --until and so on) is a table instead, which does not grow.
+    A selection of it (--group, --until and so on), and what is written to object storage, is a
+    table instead, which does not grow.
     """
     means = means_of(engine, master, conf, verbose)
     if until_now and not follow:
@@ -61,7 +63,8 @@ def events(
             f"--follow adds the whole history, without an engine: leave out {', '.join(parts)}",
             USAGE,
         )
-    if parts:
+    remote = not is_local(given["out"] or "")
+    if parts or (remote and not follow):
         run_job_command("events", given, means)
         return
     needs(*LIGHT)
