@@ -123,9 +123,7 @@ def run_job(
             history.read_stretches()
         made = [maker.make(table, steps) for table in tables]
         steps.begin(QUARANTINED)
-        unreadable = history.count[DAMAGED] + history.count[TORN]
-        if not store.grows() and (unreadable or store.has(QUARANTINED)):
-            store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
+        _set_aside(engine, history, store)
         report = None
         if job.with_report:
             steps.begin(REPORT)
@@ -155,6 +153,13 @@ def run_job(
         source.moved_bytes() + engine.moved_bytes,
         report,
     )
+
+
+def _set_aside(engine: Engine, history: History, store: Store) -> None:
+    """Write what could not be read; an archive has done so itself."""
+    unreadable = history.count[DAMAGED] + history.count[TORN]
+    if not store.grows() and (unreadable or store.has(QUARANTINED)):
+        store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
 
 
 def _is_source(name: str, source: Source, store: Store) -> bool:
