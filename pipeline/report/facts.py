@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pipeline.engines.engine import Engine
 from pipeline.model import tables
-from pipeline.model.events import DAMAGED, EVENTS, UNKNOWN
+from pipeline.model.events import DAMAGED, EVENTS, TORN, UNKNOWN
 from pipeline.report import queries
 from pipeline.report.head import Head
 from pipeline.report.queries import GROUPS, MOMENTS, Window
@@ -24,6 +24,8 @@ LISTED: Final = 2_000
 PARTS: Final = 30
 """Groups that have a part with plots."""
 COLUMNS: Final = 120
+LONGEST_NAME: Final = 200
+"""Kafka takes names of 32 thousand characters."""
 MINUTE_MS: Final = 60_000
 
 TABLES: Final[dict[str, pa.Schema]] = {
@@ -83,6 +85,8 @@ class Facts:
     unknown: int
     """Records that were not understood."""
     damaged: int
+    torn: int
+    """Logs that ended in the midst of a batch."""
     groups: list[Row]
     """Worst first."""
     parts: list[Part]
@@ -112,17 +116,29 @@ def collect(engine: Engine, there: Collection[str], head: Head) -> Facts:
         {row["state"]: row["groups"] for row in _ask(engine, queries.COUNTS)},
         read["unknown"] or 0,
         read["damaged"] or 0,
+        read["torn"] or 0,
         listed,
         _parts(engine, listed[:PARTS], window),
     )
 
 
 def _ask(engine: Engine, sql: str) -> list[Row]:
-    """Rows, with sums as whole numbers: an engine may add up longs in a wider type."""
-    return [
-        {name: int(value) if isinstance(value, Decimal) else value for name, value in row.items()}
-        for row in engine.ask(sql)
-    ]
+    """Rows, with sums as whole numbers: an engine may add up longs in a wider type. The longest
+    names are cut.
+    """
+    return [{name: _plain(value) for name, value in row.items()} for row in engine.ask(sql)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return int(value)
+    if isinstance(value, str) and len(value) > LONGEST_NAME:
+        return value[: LONGEST_NAME - 1] + "…"
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return value
 
 
 def _parts(engine: Engine, shown: Iterable[Row], window: Window) -> list[Part]:
@@ -156,6 +172,6 @@ def _window(span: Row, as_of: int | None) -> Window:
 def _not_understood() -> str:
     counts = ", ".join(
         f"sum(CASE WHEN kind = '{kind}' THEN 1 ELSE 0 END) AS {name}"
-        for kind, name in ((UNKNOWN, "unknown"), (DAMAGED, "damaged"))
+        for kind, name in ((UNKNOWN, "unknown"), (DAMAGED, "damaged"), (TORN, "torn"))
     )
     return f"SELECT {counts} FROM events"

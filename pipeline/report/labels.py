@@ -24,14 +24,16 @@ def safe(text: object) -> str:
     return html.escape(shown, quote=True)
 
 
-def short(text: str, longest: int) -> str:
-    """A text of so many characters at most."""
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+def name_of(text: str) -> str:
+    """A name as HTML: whatever its letters are, it stands by itself."""
+    return f"<bdi>{safe(text)}</bdi>"
 
 
 def whole(value: float | None) -> str:
     """A count as a table has it: 1,234,567."""
-    return "-" if value is None else f"{value:,.0f}"
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}"
 
 
 def number(value: float) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pipeline.engines.engine import Engine
 from pipeline.report.facts import Facts, Row, collect
 from pipeline.report.head import Head, Thresholds
-from pipeline.report.labels import counted, duration, safe, whole
+from pipeline.report.labels import counted, duration, name_of, safe, whole
 from pipeline.report.parts import group_id, part_of
 from pipeline.report.plots import Axis
 from pipeline.report.states import DROWNING, NOBODY, STATES, STUCK
@@ -75,6 +75,11 @@ def _not_known(facts: Facts) -> str:
         said.append(
             f"{counted(facts.unknown, 'record')} of the history were not understood: what they"
             " say of groups is not known"
+        )
+    if facts.torn:
+        said.append(
+            f"{counted(facts.torn, 'log')} ended in the midst of a batch: the table quarantine says"
+            " where"
         )
     if facts.damaged:
         said.append(
@@ -165,7 +170,7 @@ def _list(facts: Facts, limits: Thresholds) -> str:
 
 
 def _name(row: Row, facts: Facts) -> str:
-    name = f"<bdi>{safe(row['group_id'])}</bdi>"
+    name = name_of(row["group_id"])
     if row["place"] > len(facts.parts):
         return name
     return f'<a href="#{group_id(row["place"])}">{name}</a>'
@@ -188,7 +193,7 @@ def _row(row: Row, facts: Facts, limits: Thresholds) -> str:
         ("state", "", f'<span class="state{" bad" if state.bad else ""}">{state.name}</span>'),
         ("unread", "n over" if over else "n", whole(row["lag_records"])),
         ("oldest", "n over" if over_s else "n", duration(row["lag_s"])),
-        ("members", "n", whole(row["members"])),
+        ("members", "n", whole(row["members"]) if row["understood"] else "not known"),
         ("rebalances", "n", whole(row["rebalances"])),
         ("rewinds", "n", whole(row["rewinds"])),
         ("commits", "n", whole(row["commits"])),

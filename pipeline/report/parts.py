@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pipeline.report.facts import Part, Row
 from pipeline.report.head import Thresholds
-from pipeline.report.labels import counted, duration, ranges, safe, whole
+from pipeline.report.labels import counted, duration, name_of, ranges, safe, whole
 from pipeline.report.plots import Axis, plots
 from pipeline.report.states import STATES
 from pipeline.times import instant
@@ -37,7 +37,7 @@ def part_of(part: Part, axis: Axis, limits: Thresholds) -> str:
     )
     return (
         f'<section id="{group_id(part.place)}" class="part">'
-        f'<h2><a href="#{group_id(part.place)}"><bdi>{safe(group["group_id"])}</bdi></a></h2>'
+        f'<h2><a href="#{group_id(part.place)}">{name_of(group["group_id"])}</a></h2>'
         f'{inner}<p class="up"><a href="#groups">All groups</a></p></section>'
     )
 
@@ -45,7 +45,9 @@ def part_of(part: Part, axis: Axis, limits: Thresholds) -> str:
 def _said(group: Row) -> str:
     """Why it has its state, in a sentence."""
     meaning = STATES[group["state"]].meaning
-    if group["members"] is None:
+    if not group["understood"]:
+        who = "; whether it has members is not known: records of it were not understood"
+    elif group["members"] is None:
         who = "; whether it has members is not in the history"
     else:
         who = f"; {counted(group['members'], 'member')}" if group["members"] else ""
@@ -294,4 +296,4 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str | None]], of: int
 def _cell(cell: str | None) -> str:
     if isinstance(cell, _Link):
         return cell
-    return f"<bdi>{safe('-' if cell is None else cell)}</bdi>"
+    return name_of("-" if cell is None else cell)

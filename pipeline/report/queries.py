@@ -106,7 +106,7 @@ _COUNTED: Final = f"""
         FROM generations
     ),
     latest AS (
-        SELECT group_id, group_type, CASE WHEN NOT known THEN NULL
+        SELECT group_id, group_type, known, CASE WHEN NOT known THEN NULL
             WHEN ended_at IS NULL THEN member_count ELSE 0 END AS members
         FROM numbered WHERE nth = 1
     ),
@@ -141,6 +141,7 @@ _COUNTED: Final = f"""
 _FIGURES: Final = f"""
     figures AS (
         SELECT n.group_id, coalesce(v.members, l.members) AS members, l.group_type,
+            coalesce(l.known, true) AS understood,
             coalesce(gone.reason = '{GONE}', false) AS deleted,
             gone.reason AS dead_reason, b.lag_records, b.lag_s, b.lag_precision_s, b.lost_records,
             coalesce(v.left_alone, 0) AS left_alone, coalesce(v.falling, 0) AS falling,

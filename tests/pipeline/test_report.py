@@ -252,18 +252,48 @@ def test_many_groups_and_members_stay_within_bounds(report: Report) -> None:
     assert f'<p class="cut">{MEMBERS} of {5 * MEMBERS}.</p>' in page
 
 
+def test_names_of_any_length_stay_within_bounds(report: Report) -> None:
+    page = report(group("g" * 32_000, [90] * MINUTES, topic="t" * 32_000))
+
+    assert len(page) < 60_000
+    assert "g" * 199 + "…" in page
+
+
 def test_what_was_not_understood_is_said(report: Report) -> None:
     rows = busy()
     rows["events"] = [
         {"log_partition": 0, "log_offset": nth, "kind": kind}
-        for nth, kind in enumerate(["unknown", "unknown", "damaged"])
+        for nth, kind in enumerate(["unknown", "unknown", "damaged", "torn_tail"])
     ]
 
     page = report(rows)
 
     assert "2 records of the history were not understood: what they say of groups is not kn" in page
     assert "1 part of it could not be read" in page
+    assert "1 log ended in the midst of a batch" in page
     assert "understood" not in report(busy())
+
+
+def test_a_group_whose_records_were_not_understood_is_not_judged_by_its_members(
+    report: Report,
+) -> None:
+    rows = group("g", [5] * MINUTES)
+    rows["generations"][0]["known"] = False
+    rows["catch_up"][0]["member_count"] = None
+
+    page = report(rows)
+
+    assert listed(page)["g"]["members"] == "not known"
+    assert "whether it has members is not known: records of it were not understood" in page
+    assert "who was in it is not known for sure" in page
+
+
+def test_an_age_that_is_not_exact_says_so(report: Report) -> None:
+    rows = group("g", [500] * MINUTES)
+    assert "give or take" not in report(rows)
+
+    rows["lag"][-1]["lag_precision_s"] = 30.0
+    assert "4.2 min old, give or take 30 s" in report(rows)
 
 
 def test_the_head_names_source_engine_cluster_and_time(report: Report) -> None:
