@@ -38,7 +38,11 @@ def report(
         from pipeline.run.report import write_report_again
 
         bars.step("the report", 0, 1)
-        where = write_report_again(engine, store_of(out, engine), thresholds, overwrite)
+        store = store_of(out, engine)
+        try:
+            where = write_report_again(engine, store, thresholds, overwrite)
+        finally:
+            store.close()
     if json:
         output.show_json({"report": where})
     else:
