@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli.times import instant
-from tests.brokers import Broker
+from tests.brokers import CHECKOUT, Broker
 from tests.cli.running import Ran, run
 from tests.interop.cluster import Cluster
 from tests.pipeline.small_logs import batch_of, commit, write_segment
@@ -129,3 +131,19 @@ def test_a_history_of_another_cluster_brings_no_leader_epochs_along(
     assert change["note"] == "without leader epoch 37, which the log does not have at this offset"
     shown = run("offsets", "get", name, "--json", "-b", broker.bootstrap)
     assert [(row["offset"], row["leader_epoch"]) for row in shown.json] == [(0, None)]
+
+
+def test_no_java_and_no_spark_is_needed(broker: Broker, name: str, tmp_path: Path) -> None:
+    Cluster(broker.bootstrap).create_topic(name, 1)
+    write_segment(tmp_path / "history", 0, batch_of(0, commit(name, name, [0])))
+    words = ["pipeline", "restore", name, "--at", "2026-01-02", "--source", "history"]
+    command = [*words, "--dry-run", "-b", broker.bootstrap]
+    without = "import sys; sys.modules['pyspark'] = None; from cli.main import main; main()"
+
+    ran = subprocess.run(
+        [sys.executable, "-c", without, *command], cwd=tmp_path, capture_output=True, text=True,
+        check=False, env={"PATH": "/nowhere", "PYTHONPATH": str(CHECKOUT)}, timeout=60,
+    )  # fmt: skip
+
+    assert ran.returncode == 0, ran.stderr
+    assert "Nothing is changed (--dry-run)" in ran.stdout

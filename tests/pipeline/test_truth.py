@@ -319,6 +319,8 @@ def test_churn_counts_who_came_and_went(made: Made) -> None:
         assert (row["members_joined"], row["members_left"]) == (changes["joined"], changes["left"])
         assert row["lives"] == (2 if group == "reborn" else 1)
         assert row["rebalances_per_hour"] is None, "some seconds do not make a rate"
+        states = [row["life"] for row in made.of("generations", group) if row["generation"] > 0]
+        assert row["rebalances"] == len(states) - len(set(states)), group
     restless = Counter(
         (group, client, instance)
         for group, changes in changed(made.told).items()
