@@ -13,6 +13,7 @@ from cli.pipeline.package import package
 from cli.pipeline.replicate import replicate
 from cli.pipeline.report import report
 from cli.pipeline.restore import restore
+from cli.pipeline.views import views
 
 app = typer.Typer(
     help="Tables, answers and repairs from the history of committed offsets.",
@@ -26,6 +27,7 @@ for _name in JOBS:
         app.command(_name)(command_of(_name))
 app.command()(compare)
 app.command()(report)
+app.command()(views)
 app.command()(package)
 app.command()(restore)
 app.command()(migrate)

@@ -122,6 +122,8 @@ def show(summary: Summary, wanted: Asked) -> None:
     ]
     columns = ["table", "rows", "what", "where"]
     output.show_table(rows, columns, "No tables", _title(summary, wanted))
+    if summary.views:
+        output.say(f"DuckDB reads them: duckdb -init {summary.views}")
     if summary.report:
         output.say(f"The report is {summary.report}")
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import pyarrow as pa
+
 
 class Dialect(Protocol):
     """How an engine spells what has no common spelling."""
@@ -211,3 +213,26 @@ class SparkDialect(Ansi):
     def numbers(self, first: str, last: str) -> str:
         """See Dialect."""
         return f"CASE WHEN {first} <= {last} THEN sequence({first}, {last}) ELSE array() END"
+
+
+def type_of(kind: pa.DataType) -> str:
+    """DuckDB's name of an Arrow type."""
+    if pa.types.is_list(kind):
+        return f"{type_of(kind.value_type)}[]"
+    if pa.types.is_struct(kind):
+        fields = ", ".join(f"{field.name} {type_of(field.type)}" for field in kind)
+        return f"STRUCT({fields})"
+    return _TYPES[str(kind)]
+
+
+_TYPES = {
+    "string": "VARCHAR",
+    "binary": "BLOB",
+    "bool": "BOOLEAN",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "double": "DOUBLE",
+    "date32[day]": "DATE",
+    "timestamp[us, tz=UTC]": "TIMESTAMPTZ",
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import duckdb
@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline import clock
-from pipeline.engines.dialect import Dialect, DuckDialect
+from pipeline.engines.dialect import Dialect, DuckDialect, type_of
 from pipeline.engines.engine import Part, cast, moved_by
-from pipeline.engines.files import Files
+from pipeline.engines.files import Files, parquet_files
 from pipeline.engines.staging import stage
 from pipeline.errors import PipelineError
 
@@ -140,38 +140,3 @@ class DuckEngine:
 
 def _machine_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def parquet_files(place: str) -> Iterator[str]:
-    """A file itself, or those in a folder; names that begin with a dot or _ are no one's rows."""
-    if not os.path.isdir(place):
-        yield place
-        return
-    for folder, folders, names in os.walk(place):
-        folders[:] = sorted(name for name in folders if name[0] not in "._")
-        for name in sorted(names):
-            if name.endswith(".parquet") and name[0] not in "._":
-                yield os.path.join(folder, name)
-
-
-def type_of(kind: pa.DataType) -> str:
-    """DuckDB's name of an Arrow type."""
-    if pa.types.is_list(kind):
-        return f"{type_of(kind.value_type)}[]"
-    if pa.types.is_struct(kind):
-        fields = ", ".join(f"{field.name} {type_of(field.type)}" for field in kind)
-        return f"STRUCT({fields})"
-    return _TYPES[str(kind)]
-
-
-_TYPES = {
-    "string": "VARCHAR",
-    "binary": "BLOB",
-    "bool": "BOOLEAN",
-    "int16": "SMALLINT",
-    "int32": "INTEGER",
-    "int64": "BIGINT",
-    "double": "DOUBLE",
-    "date32[day]": "DATE",
-    "timestamp[us, tz=UTC]": "TIMESTAMPTZ",
-}

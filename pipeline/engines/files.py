@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -56,3 +57,15 @@ class LocalFiles:
         """See Files."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
         Path(path).write_text(text, encoding="utf-8")
+
+
+def parquet_files(place: str) -> Iterator[str]:
+    """A file itself, or those in a folder; names that begin with a dot or _ are no one's rows."""
+    if not os.path.isdir(place):
+        yield place
+        return
+    for folder, folders, names in os.walk(place):
+        folders[:] = sorted(name for name in folders if name[0] not in "._")
+        for name in sorted(names):
+            if name.endswith(".parquet") and name[0] not in "._":
+                yield os.path.join(folder, name)

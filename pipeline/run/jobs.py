@@ -25,11 +25,10 @@ from pipeline.run.figures import Figure, figures_of
 from pipeline.run.history import Definitions, History
 from pipeline.run.report import REPORT, write_report
 from pipeline.run.selection import Selection
+from pipeline.run.views import QUARANTINED, write_views
 from pipeline.sources.segment_files import is_local, local_folder
 from pipeline.sources.source import Source
 from pipeline.storage.store import GROWING, Store
-
-QUARANTINED: Final = "quarantine"
 
 
 @dataclass(frozen=True)
@@ -89,6 +88,8 @@ class Summary:
     """Over the wire."""
     report: str | None = None
     """Where the page is, where the job makes one."""
+    views: str | None = None
+    """The SQL by which DuckDB reads the tables."""
 
 
 Progress = Callable[[Step], None]
@@ -127,15 +128,9 @@ def run_job(
         report = None
         if job.with_report:
             steps.begin(REPORT)
-            head = Head(
-                options.source or source.where,
-                engine.name,
-                history.params.as_of_ms,
-                source.cluster_id,
-                options.thresholds,
-            )
             there = {"events", *(table.name for table in tables)}
-            report = write_report(engine, store, there, head)
+            report = write_report(engine, store, there, _head(engine, source, history, options))
+        views = write_views(store)
     finally:
         engine.close()
         store.close()
@@ -152,6 +147,18 @@ def run_job(
         history.count[UNKNOWN],
         source.moved_bytes() + engine.moved_bytes,
         report,
+        views,
+    )
+
+
+def _head(engine: Engine, source: Source, history: History, options: Options) -> Head:
+    """What the report says of itself."""
+    return Head(
+        options.source or source.where,
+        engine.name,
+        history.params.as_of_ms,
+        source.cluster_id,
+        options.thresholds,
     )
 
 

@@ -49,6 +49,7 @@ class PublishedStore(Store):
         self._form = form
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._staged: list[str] = []
+        self._fetched: dict[str, list[str]] = {}
 
     def put(
         self,
@@ -71,15 +72,22 @@ class PublishedStore(Store):
         self._staged.append(staged)
         engine.write(query, schema, staged, by)
         self._form.publish(staged, self.path(name), schema, by)
+        self._fetched.pop(name, None)
         return [staged]
 
     def table_files(self, name: str) -> Sequence[str]:
         """See Store. What is in object storage is brought to this machine."""
-        files = self._form.files(self.path(name))
         if not self._remote:
-            return files
-        folder = os.path.join(self._own_folder(), f"read-{name}")
-        return [s3.fetch(file, self.path(name), folder) for file in files]
+            return self.table_urls(name)
+        if name not in self._fetched:
+            folder = os.path.join(self._own_folder(), f"read-{name}")
+            table = self.path(name)
+            self._fetched[name] = [s3.fetch(url, table, folder) for url in self.table_urls(name)]
+        return self._fetched[name]
+
+    def table_urls(self, name: str) -> Sequence[str]:
+        """See Store."""
+        return self._form.files(self.path(name))
 
     def write_text(self, name: str, text: str) -> None:
         """See Store."""

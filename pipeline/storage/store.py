@@ -136,6 +136,10 @@ class Store:
         """The Parquet files of a table that is there, or folders of them, for an engine."""
         return [self.path(name)]
 
+    def table_urls(self, name: str) -> Sequence[str]:
+        """Where a table's files are, as other programs find them; with ``*`` and ``**``."""
+        return [f"{self.path(name)}/**/*.parquet"]
+
     def close(self) -> None:
         """A run has ended: it needs no more what it staged."""
 

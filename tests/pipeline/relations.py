@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.engines.duck import DuckEngine, type_of
+from pipeline.engines.dialect import type_of
+from pipeline.engines.duck import DuckEngine
 from pipeline.engines.engine import Engine, Rows, cast
 from pipeline.model.events import EVENTS, STRETCHES
 from pipeline.model.params import OFFSETS_RETENTION, Params

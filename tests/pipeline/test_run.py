@@ -84,7 +84,7 @@ def test_a_job_asks_its_source_once_and_only_of_topics_that_groups_committed(
     [lost] = table(tmp_path / "tables", "quarantine", QUARANTINE)
     assert (lost["log_partition"], lost["log_offset"], lost["position"]) == (3, 100, 77)
     names = {path.name for path in (tmp_path / "tables").iterdir()}
-    assert names == {"commits", "rates", "quarantine"}
+    assert names == {"commits", "rates", "quarantine", "views.sql"}
 
 
 def test_a_torn_tail_is_counted_apart_from_damage(run: Any, tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""`muster pipeline views`: the tables for DuckDB, as views or as one file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.options import Json
+from cli.pipeline.engine import NO_MEANS, running
+from cli.pipeline.source import check_out
+
+
+def views(
+    out: Annotated[
+        str, typer.Option("--out", metavar="FOLDER", help="The folder of the tables.")
+    ] = "",
+    duckdb: Annotated[
+        str,
+        typer.Option("--duckdb", metavar="FILE", help="Write a DuckDB file with all tables too."),
+    ] = "",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a DuckDB file that exists.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Write views.sql, by which DuckDB reads the tables in a folder, with ready queries."""
+    check_out(out)
+    with running(NO_MEANS, 0, out) as (engine, _):
+        from pipeline.run.place import store_of
+        from pipeline.run.views import write_database, write_views
+
+        store = store_of(out, engine)
+        where = write_views(store)
+        tables = write_database(store, duckdb, overwrite) if duckdb else []
+        store.close()
+    if json:
+        output.show_json({"views": where, "duckdb": duckdb or None, "tables": tables or None})
+        return
+    output.say(f"duckdb -init {where} reads the tables; FROM ready_queries; lists queries")
+    if duckdb:
+        output.say(f"{duckdb} has {output.counted(len(tables), 'table')}")

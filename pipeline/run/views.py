@@ -1,0 +1,120 @@
+"""The tables of a store for DuckDB: `views.sql`, or one database file that holds them.
+
+    duckdb -init views.sql
+
+A view names the files of its table: all in its folder, or those that its Delta or Iceberg table has
+now, so that no extension is needed. Each run writes the views again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from pipeline.engines.dialect import DuckDialect, type_of
+from pipeline.engines.files import parquet_files
+from pipeline.errors import PipelineError
+from pipeline.model.tables import QUARANTINE
+from pipeline.run.catalog import TABLES
+from pipeline.run.queries import QUERIES
+from pipeline.sources.segment_files import is_local
+from pipeline.storage import s3
+from pipeline.storage.store import Store
+
+VIEWS: Final = "views.sql"
+QUARANTINED: Final = "quarantine"
+_SCHEMAS: Final = {name: table.schema for name, table in TABLES.items()} | {QUARANTINED: QUARANTINE}
+_text = DuckDialect().text
+
+
+def write_views(store: Store) -> str | None:
+    """Write the views of the tables that are there; where they are. None where DuckDB reads none.
+
+    PipelineError where there is no table.
+    """
+    if not (is_local(store.folder) or s3.is_s3(store.folder)):
+        return None
+    names = _there(store)
+    lines = [
+        f"-- The tables in {store.folder}, and ready queries: duckdb -init {VIEWS}",
+        "-- FROM ready_queries; lists the queries. A run of `muster pipeline` writes this again.",
+        "SET TimeZone = 'UTC';",
+    ]
+    if s3.is_s3(store.folder):
+        lines.append(
+            "CREATE OR REPLACE SECRET muster (TYPE s3, PROVIDER credential_chain);"
+            "  -- see DuckDB's httpfs for a storage that is not Amazon's"
+        )
+    for name in names:
+        rows = _rows_of(store.table_urls(name), _SCHEMAS[name])
+        lines.append(f"CREATE OR REPLACE VIEW {name} AS {rows};")
+    lines += _ready(names)
+    store.write_text(VIEWS, "\n".join(lines) + "\n")
+    return store.path(VIEWS)
+
+
+def write_database(store: Store, file: str, overwrite: bool) -> list[str]:
+    """Write a DuckDB file with all tables and the ready queries; the tables' names.
+
+    It is there whole or not at all. PipelineError when it is there and is not to be replaced, or
+    there is no table.
+    """
+    import duckdb  # the driver of a cluster may have none
+
+    names = _there(store)
+    if os.path.exists(file) and not overwrite:
+        raise PipelineError(f"{file} exists: replace it with --overwrite")
+    partial = f"{file}.partial"
+    for left in (partial, f"{partial}.wal"):
+        if os.path.exists(left):
+            os.unlink(left)
+    try:
+        with duckdb.connect(partial) as database:
+            database.execute("SET TimeZone = 'UTC'")
+            for name in names:
+                files = [each for place in store.table_files(name) for each in parquet_files(place)]
+                database.execute(f"CREATE TABLE {name} AS {_rows_of(files, _SCHEMAS[name])}")
+            for statement in _ready(names):
+                database.execute(statement)
+    except duckdb.IOException as error:
+        raise PipelineError(f"{file} can't be written: {error}") from None
+    os.replace(partial, file)
+    return names
+
+
+def _there(store: Store) -> list[str]:
+    names = [name for name in _SCHEMAS if store.has(name)]
+    if not names:
+        raise PipelineError(f"{store.folder} has no tables: make them there with `all`")
+    return names
+
+
+def _rows_of(files: Sequence[str], schema: pa.Schema) -> str:
+    """The query that reads files of a table; its columns are those of the schema."""
+    types = {field.name: type_of(field.type) for field in schema}
+    columns = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
+    nothing = ", ".join(f'CAST(NULL AS {kind}) AS "{name}"' for name, kind in types.items())
+    none = f"SELECT {nothing} WHERE false"
+    if not files:
+        return none
+    listed = ", ".join(map(_text, files))
+    return (
+        f"SELECT {columns} FROM (({none}) UNION ALL BY NAME SELECT * FROM read_parquet([{listed}],"
+        " hive_partitioning = true, hive_types_autocast = false, union_by_name = true)) AS there"
+    )
+
+
+def _ready(names: Sequence[str]) -> Iterator[str]:
+    """The statements that make the ready queries whose tables are there."""
+    queries = [query for query in QUERIES if set(query.tables) <= set(names)]
+    for query in queries:
+        yield f"CREATE OR REPLACE VIEW {query.name} AS {query.sql.strip()};"
+    if queries:
+        listed = ", ".join(f"({_text(query.name)}, {_text(query.what)})" for query in queries)
+        yield (
+            "CREATE OR REPLACE VIEW ready_queries AS"
+            f" SELECT * FROM (VALUES {listed}) AS listed(name, what);"
+        )
