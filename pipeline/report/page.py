@@ -14,12 +14,12 @@ from pipeline.report.head import Head, Thresholds
 from pipeline.report.labels import counted, duration, name_of, safe, whole
 from pipeline.report.parts import group_id, part_of
 from pipeline.report.plots import Axis
-from pipeline.report.states import DROWNING, NOBODY, STATES, STUCK
+from pipeline.report.states import DROWNING, NOBODY, OUT_OF_RANGE, STATES, STUCK
 from pipeline.report.style import STYLE
 from pipeline.times import instant
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-_NAMED = 20
+_NAMED = 8
 """Groups above a threshold that are named in the head."""
 
 
@@ -102,6 +102,8 @@ def _figures(facts: Facts) -> str:
         ("rebalances", totals["rebalances"], False),
         ("rewinds", totals["rewinds"], False),
     ]
+    if beyond := facts.states.get(OUT_OF_RANGE.name):
+        cards.insert(3, (OUT_OF_RANGE.name, beyond, True))
     if totals["expired"]:
         cards.append(("offsets expired", totals["expired"], False))
     if any(totals[f"tx_{outcome}"] for outcome in ("committed", "aborted", "open")):
