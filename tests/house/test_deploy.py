@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE = DEPLOY / "compose.yaml"
 KUBERNETES = DEPLOY / "kubernetes.yaml"
+CRONJOB = DEPLOY / "history" / "cronjob.yaml"
 UNIT = (DEPLOY / "muster.service").read_text()
 CONTAINER = (DEPLOY / "Containerfile").read_text()
 
@@ -136,6 +137,7 @@ def checked(validator: list[str], file: Path) -> tuple[int, str]:
     [
         (COMPOSE, COMPOSE_CHECK, "stop_grace_period:", "stop_grace_time:"),
         (KUBERNETES, KUBERNETES_CHECK, "readinessProbe:", "readynessProbe:"),
+        (CRONJOB, KUBERNETES_CHECK, "podFailurePolicy:", "podFailingPolicy:"),
     ],
 )
 def test_the_manifests_pass_their_own_validators(

@@ -1,0 +1,37 @@
+"""A daily run of `muster pipeline all --incremental` as a DAG of Airflow 3.
+
+Copy it into the folder of DAGs; docs/pipeline-recipes.md has the exit codes. The workers need
+`muster` with its extra `light`, and the folder OUT, which all of them see.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.sdk import DAG
+
+SOURCE = "muster:9092"
+OUT = "/var/lib/muster-history"
+
+with DAG(
+    dag_id="muster_history",
+    schedule="17 3 * * *",
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,  # a second run is refused while one writes OUT
+    tags=["kafka"],
+) as dag:
+    BashOperator(
+        task_id="all",
+        # Exit codes fail the task, and Airflow's alerts follow; no broker (3) is worth a retry.
+        bash_command=(
+            "muster pipeline all --incremental --fail-on-damage"
+            ' --source "$MUSTER_SOURCE" --out "$MUSTER_OUT"'
+        ),
+        env={"MUSTER_SOURCE": SOURCE, "MUSTER_OUT": OUT},
+        append_env=True,
+        retries=2,
+        retry_delay=timedelta(minutes=10),
+        execution_timeout=timedelta(hours=2),
+    )

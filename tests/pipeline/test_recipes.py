@@ -1,0 +1,199 @@
+"""The recipes of docs/pipeline-recipes.md: each one's own command, run as its scheduler runs it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.absent import program
+from tests.brokers import CHECKOUT, Broker
+from tests.cli.running import run
+from tests.pipeline.many_commits import commit, prepare
+from tests.pipeline.test_follow import check
+
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(300)]
+
+HISTORY = CHECKOUT / "deploy" / "history"
+DOCS = (CHECKOUT / "docs" / "pipeline-recipes.md").read_text()
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def served(brokers: Callable[..., Broker]) -> Broker:
+    broker = brokers({"offsets.topic.num.partitions": "3"})
+    prepare(broker)
+    commit(broker, range(2))
+    return broker
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A PATH on which `muster` is this checkout's."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    command = folder / "muster"
+    command.write_text(f'#!/bin/sh\ncd {CHECKOUT}\nexec {sys.executable} -m cli.main "$@"\n')
+    command.chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def ran(command: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, env=dict(environment), capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_crons_line_is_silent_and_prints_what_failed(
+    served: Broker, tmp_path: Path, path: str
+) -> None:
+    lines = (HISTORY / "muster-history.cron").read_text().splitlines()
+    settings = dict(line.split("=", 1) for line in lines if re.match(r"[A-Z]+=", line))
+    [entry] = [line for line in lines if re.match(r"\d", line)]
+    times = entry.split(maxsplit=6)
+    assert (times[:5], times[5]) == (["17", "3", "*", "*", "*"], "muster")
+    assert "%" not in entry, "cron takes it for the end of the line"
+    out = tmp_path / "out"
+    out.mkdir()
+    environment = {**settings, "PATH": path, "OUT": str(out), "SOURCE": served.bootstrap}
+    command = ["/bin/sh", "-c", times[6]]
+
+    done = ran(command, environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    check(served, out)
+    assert "The report is" in (out / "last-run.log").read_text()
+
+    away = ran(command, {**environment, "SOURCE": NOBODY})
+    assert away.stdout.startswith("muster-history: exit code 3\nmuster: no broker answers at")
+
+    locked = [program("flock", "util-linux"), str(out / ".cron.lock"), *command]
+    assert ran(locked, environment).stdout.startswith("muster-history: exit code 75\n")
+
+
+def loaded(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A DAG file run with Airflow's names stubbed: what DAG and BashOperator were called with."""
+    dags: list[dict[str, Any]] = []
+    tasks: list[dict[str, Any]] = []
+
+    class Dag:
+        def __init__(self, **named: Any) -> None:
+            dags.append(named)
+
+        def __enter__(self) -> Dag:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    def operator(**named: Any) -> None:
+        tasks.append(named)
+
+    for name, has in (
+        ("airflow", {}),
+        ("airflow.sdk", {"DAG": Dag}),
+        ("airflow.providers", {}),
+        ("airflow.providers.standard", {}),
+        ("airflow.providers.standard.operators", {}),
+        ("airflow.providers.standard.operators.bash", {"BashOperator": operator}),
+    ):
+        module = ModuleType(name)
+        vars(module).update(has)
+        monkeypatch.setitem(sys.modules, name, module)
+    exec(compile(file.read_text(), str(file), "exec"), {"__name__": "dag"})
+    [dag], [task] = dags, tasks
+    return dag, task
+
+
+def test_airflows_task_runs_and_fails_as_the_command_does(
+    served: Broker, tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = HISTORY / "airflow_history.py"
+    imports = {
+        (node.module, name.name)
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
+    assert ("airflow.sdk", "DAG") in imports
+    assert ("airflow.providers.standard.operators.bash", "BashOperator") in imports
+
+    dag, task = loaded(file, monkeypatch)
+    assert (dag["max_active_runs"], dag["catchup"]) == (1, False)
+    assert set(dag) == {"dag_id", "schedule", "start_date", "catchup", "max_active_runs", "tags"}
+    assert set(task) == {
+        "task_id", "bash_command", "env", "append_env", "retries", "retry_delay",
+        "execution_timeout",
+    }  # fmt: skip
+    out = tmp_path / "out"
+    environment = {**os.environ, "PATH": path, **task["env"], "MUSTER_OUT": str(out)}
+    command = ["bash", "-c", task["bash_command"]]
+    done = ran(command, {**environment, "MUSTER_SOURCE": served.bootstrap})
+    assert done.returncode == 0, done.stderr
+    check(served, out)
+    assert ran(command, {**environment, "MUSTER_SOURCE": NOBODY}).returncode == 3
+
+
+def test_the_cronjobs_container_runs_and_fails_as_the_command_does(
+    served: Broker, tmp_path: Path, path: str
+) -> None:
+    claim, job = yaml.safe_load_all((HISTORY / "cronjob.yaml").read_text())
+    spec = job["spec"]["jobTemplate"]["spec"]
+    pod = spec["template"]["spec"]
+    [container] = pod["containers"]
+    assert (job["spec"]["concurrencyPolicy"], pod["restartPolicy"]) == ("Forbid", "Never")
+    [rule] = spec["podFailurePolicy"]["rules"]
+    assert rule["action"] == "FailJob"
+    assert rule["onExitCodes"]["containerName"] == container["name"]
+    assert 3 not in rule["onExitCodes"]["values"], "a broker that is away is tried again"
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    claims = {volume["name"]: volume.get("persistentVolumeClaim") for volume in pod["volumes"]}
+    assert claims["history"] == {"claimName": claim["metadata"]["name"]}
+    assert mounts["history"] in container["args"]
+    built = (CHECKOUT / "deploy" / "Containerfile").read_text()
+    assert "ARG PACKAGES=broker" in built, "the command in the file's head builds the image"
+
+    out = tmp_path / "out"
+    words = [*container["command"], *container["args"]]
+    command = [str(out) if word == mounts["history"] else word for word in words]
+    environment = {entry["name"]: entry["value"] for entry in container["env"]}
+    environment = {**os.environ, **environment, "PATH": path}
+    done = ran(command, {**environment, "MUSTER_SOURCE": served.bootstrap})
+    assert done.returncode == 0, done.stderr
+    check(served, out)
+    assert ran(command, {**environment, "MUSTER_SOURCE": NOBODY}).returncode == 3
+
+
+def test_damage_alerts_once(served: Broker, tmp_path: Path) -> None:
+    """A byte of a copy of the log is false: exit code 4, and 0 when nothing more is."""
+    served.stop()
+    copy = tmp_path / "copy"
+    shutil.copytree(served.data, copy)
+    log = max(copy.glob("__consumer_offsets-*/*.log"), key=lambda file: file.stat().st_size)
+    content = bytearray(log.read_bytes())
+    content[len(content) // 3] ^= 0xFF
+    log.write_bytes(content)
+    words = ["pipeline", "all", "--incremental", "--fail-on-damage", "--source", str(copy)]
+    first = run(*words, "--out", str(tmp_path / "out"))
+    assert first.code == 4, first.err
+    assert "could not be read; the table quarantine has" in first.err
+    assert list((tmp_path / "out" / "quarantine").glob("*.parquet"))
+    assert run(*words, "--out", str(tmp_path / "out")).code == 0
+
+
+def test_the_page_says_what_the_files_do() -> None:
+    for file in HISTORY.iterdir():
+        assert f"../deploy/history/{file.name}" in DOCS
+    cron = (HISTORY / "muster-history.cron").read_text()
+    assert "-E 75" in cron
+    for code in (0, 1, 2, 3, 4, 75):
+        assert f"| {code} |" in DOCS
