@@ -20,12 +20,8 @@ from pipeline.errors import PipelineError
 from pipeline.package import make_archive
 from pipeline.sources.segments import KafkaSegments
 
-SPARK_VERSION = "4.0.0"
-CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"
 JAVA_VERSIONS = (17, 21)
 """Those that Spark 4.0 runs on."""
-OFFSETS_BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
-"""The connector's other way, by Kafka's Admin, leaves out internal topics without a word."""
 LOCAL = "local[*]"
 DRIVER_MEMORY = "2g"
 FILES_AT_ONCE = 8
@@ -39,7 +35,6 @@ SHUFFLE_PARTITIONS_LOCAL = 4
 def open_session(
     master: str | None = LOCAL,
     *,
-    connector: bool = False,
     brief: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
@@ -47,9 +42,8 @@ def open_session(
 
     Without a ``master`` it is spark-submit's, and so is everything that depends on it.
 
-    ``connector`` brings Spark's Kafka connector, from Maven Central unless ``spark.jars`` in
-    ``settings`` names its jars. ``brief`` says that there is little to do, and has a session on
-    this machine start Java so. Times are UTC throughout.
+    ``brief`` says that there is little to do, and has a session on this machine start Java so.
+    Times are UTC throughout.
     """
     os.environ["JAVA_HOME"] = java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -63,7 +57,6 @@ def open_session(
         .config("spark.sql.maxConcurrentOutputFileWriters", str(FILES_AT_ONCE))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
-        .config(OFFSETS_BY_CONSUMER, "true")
     )
     if master is not None:
         builder = builder.master(master).config("spark.driver.memory", DRIVER_MEMORY)
@@ -77,8 +70,6 @@ def open_session(
     given = dict(settings or {})
     if brief and master is not None and master.startswith("local"):
         given.setdefault("spark.driver.extraJavaOptions", BRIEF_JAVA)
-    if connector and "spark.jars" not in given:
-        given.setdefault("spark.jars.packages", CONNECTOR)
     for name, value in given.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

@@ -47,7 +47,6 @@ def spark_session(
     *,
     verbose: bool,
     brief: bool = False,
-    connector: bool = False,
 ) -> Iterator[SparkSession]:
     """A session that ends with the block; a `CommandError` for whatever Spark or a job raises.
 
@@ -66,7 +65,7 @@ def spark_session(
     try:
         with sentences(log, DONE_SO_FAR), _logged(log):
             with _away(log):
-                session = open_session(master, connector=connector, brief=brief, settings=settings)
+                session = open_session(master, brief=brief, settings=settings)
             if not joined:
                 # PySpark's own handler asks Java again in the middle of an answer
                 signal.signal(signal.SIGINT, signal.default_int_handler)

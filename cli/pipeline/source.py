@@ -15,7 +15,7 @@ from cli.errors import USAGE, CommandError
 from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.times import datetime_ms
 from client.security import Security
-from pipeline.sources.broker import addresses_of, bootstrap_of
+from pipeline.sources.addresses import addresses_of, bootstrap_of
 
 SourceOption = Annotated[
     str,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from client.security import PLAINTEXT, Security
 from pipeline.engines.files import Files
+from pipeline.sources.addresses import addresses_of
 from pipeline.sources.archived import ArchiveSource
-from pipeline.sources.broker import addresses_of
 from pipeline.sources.folder import FolderSource
 from pipeline.sources.segment_files import is_local, local_folder
 from pipeline.sources.source import Source

@@ -26,7 +26,7 @@ Frame = Callable[..., DataFrame]
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = open_session("local[2, 2]", connector=True, settings=SMALL)
+    session = open_session("local[2, 2]", settings=SMALL)
     yield session
     session.stop()
 

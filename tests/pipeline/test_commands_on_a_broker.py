@@ -18,8 +18,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.session import java_home
-from pipeline.sources import size
-from pipeline.sources.size import is_small
 from tests.brokers import CHECKOUT, Broker, make_broker
 from tests.cli.running import run
 from tests.pipeline.killing import killed_at
@@ -65,15 +63,6 @@ def start(*words: str, **more: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*MUSTER, "pipeline", *words], cwd=CHECKOUT, text=True, stdin=subprocess.DEVNULL, **more
     )
-
-
-def test_a_broker_is_small_by_the_records_of_all_its_topics(
-    served: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = GROUPS * TWICE * PARTITIONS
-    assert is_small(served.bootstrap)
-    monkeypatch.setattr(size, "SMALL_RECORDS", records)
-    assert not is_small(served.bootstrap)
 
 
 def test_a_broker_is_a_source_and_groups_and_partitions_of_it_are_chosen(

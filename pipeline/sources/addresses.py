@@ -1,0 +1,28 @@
+"""Addresses of brokers, as a source may be named: `HOST:PORT,...` or `kafka://HOST:PORT,...`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from client.connection import Address, name_of
+from pipeline.errors import PipelineError
+
+_SCHEME = "kafka://"
+_ADDRESS = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
+
+
+def addresses_of(where: str) -> list[Address] | None:
+    """The brokers that a source names; None for what is neither. PipelineError for half of one."""
+    text = where.removeprefix(_SCHEME).rstrip("/") if where.startswith(_SCHEME) else where
+    found = [_ADDRESS.fullmatch(part.strip()) for part in text.split(",")]
+    if all(found):
+        return [(match["host"].strip("[]"), int(match["port"])) for match in found if match]
+    if where.startswith(_SCHEME):
+        raise PipelineError(f"{where} is not an address: write kafka://HOST:PORT")
+    return None
+
+
+def bootstrap_of(addresses: Iterable[Address]) -> str:
+    """What Kafka's clients call `bootstrap.servers`."""
+    return ",".join(map(name_of, addresses))
