@@ -30,29 +30,34 @@ _LIFE: Final = f"{GROUP_KEY}, life"
 
 
 def generations(d: Dialect, p: Params) -> str:
-    """`group_states` to GENERATIONS: one row for each group, life and generation."""
-    person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
+    """`group_states` to GENERATIONS: one row for each group, life and generation.
+
+    Members are joined where they are wanted: a window over them would copy them all.
+    """
     topics = d.struct(topic="coalesce(h.topic, h.topic_id)", partitions="h.partitions")
     whole = d.struct(
         **{name: f"m.{name}" for name in PERSON_FIELDS},
         assignment=d.transform("m.assignment", "h", topics),
     )
     hosts = d.filter(d.transform("n.members", "m", "m.client_host"), "host", "host IS NOT NULL")
+    held = d.transform("m.assignment", "h", f"CAST({d.size('h.partitions')} AS BIGINT)")
+    total = d.total(d.transform("n.members", "m", d.total(held)))
     empty = d.empty()
     return f"""
-    WITH {_folded(d)}, {_changed(d, person)}
+    WITH {_folded(d)}, {_changed(d)}, {_moved(d)}
     SELECT n.group_id, n.life, n.generation, n.began_at, n.ended_at, n.unseen, n.known,
         n.group_type, n.protocol_type, n.protocol, n.protocol_changed, n.leader, n.leader_changed,
         n.member_count, n.records, n.log_partition, n.log_offset,
-        {d.transform("n.members", "m", whole)} AS members,
-        {d.distinct(hosts)} AS hosts,
+        {d.transform("n.members", "m", whole)} AS members, {d.distinct(hosts)} AS hosts,
         (unix_millis(n.ended_at) - unix_millis(n.began_at)) / 1e3 AS duration_s,
-        coalesce(c.assigned_partitions, 0) AS assigned_partitions,
+        coalesce({total}, 0) AS assigned_partitions,
         coalesce(c.joined, {empty}) AS joined, coalesce(c.gone, {empty}) AS "left",
-        coalesce(c.moved, {empty}) AS moved, {_change(d)} AS change
-    FROM (SELECT * FROM numbered WHERE {p.in_window("ended_at")}) AS n
+        coalesce(v.moved, {empty}) AS moved, {_change(d)} AS change
+    FROM (SELECT * FROM peopled WHERE {p.in_window("ended_at")}) AS n
     LEFT JOIN changed c ON c.log_partition = n.log_partition AND c.group_id = n.group_id
         AND c.life = n.life AND c.nth = n.nth
+    LEFT JOIN moved v ON v.log_partition = n.log_partition AND v.group_id = n.group_id
+        AND v.life = n.life AND v.nth = n.nth
     """
 
 
@@ -133,16 +138,21 @@ def _counted(p: Params) -> str:
 
 
 def _folded(d: Dialect) -> str:
-    """`numbered`: one row for each generation; `nth` counts those of a life from 1."""
+    """`numbered`: one row for each generation; `nth` counts those of a life from 1; `peopled`: with
+    its members.
+    """
     chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
-    fields = ("protocol_type", "protocol", "leader", "members")
+    fields = ("protocol_type", "protocol", "leader", "leader_is", "member_count")
     last = d.struct(**{name: name for name in fields})
-    leading = f"try_element_at({d.filter('members', 'm', 'm.member_id = leader')}, 1)"
+    leader = f"try_element_at({d.filter('members', 'm', 'm.member_id = leader')}, 1)"
     return f"""
     lived AS (
-        SELECT *, count(CASE WHEN own AND NOT alive THEN 1 END) OVER (
-            PARTITION BY {GROUP_KEY} ORDER BY log_offset
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS life
+        SELECT {GROUP_KEY}, log_offset, "at", own, alive, known, group_type, generation,
+            protocol_type, protocol, leader, {_identity(leader)} AS leader_is,
+            {d.size("members")} AS member_count,
+            count(CASE WHEN own AND NOT alive THEN 1 END) OVER (
+                PARTITION BY {GROUP_KEY} ORDER BY log_offset
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS life
         FROM group_states
     ),
     ended AS (
@@ -162,6 +172,7 @@ def _folded(d: Dialect) -> str:
     ),
     folded AS (
         SELECT {_LIFE}, nth, generation, group_type, min(log_offset) AS log_offset,
+            max(log_offset) AS last_offset,
             min_by({d.struct(at='"at"')}, log_offset).at AS began_at,
             count(CASE WHEN own THEN 1 END) AS records,
             min(CASE WHEN known THEN 1 ELSE 0 END) = 1 AS known, min(deleted_at) AS deleted_at,
@@ -171,75 +182,83 @@ def _folded(d: Dialect) -> str:
     told AS (
         SELECT *, {", ".join(f"last.{name} AS {name}" for name in fields)} FROM folded
     ),
-    named AS (
-        SELECT *, {d.size("members")} AS member_count, {_identity(leading)} AS leader_is FROM told
-    ),
     numbered AS (
         SELECT *, coalesce(lead(began_at) OVER ({chain}), deleted_at) AS ended_at,
             lag(group_type) OVER ({chain}) AS type_before,
             coalesce(lag(leader_is) OVER ({chain}) <> leader_is, false) AS leader_changed,
             coalesce(lag(protocol) OVER ({chain}) <> protocol, false) AS protocol_changed,
             least(greatest(coalesce(CAST(generation AS BIGINT)
-                - lag(generation) OVER ({chain}) - 1, 0), 0), {INT_MAX})
-                AS unseen,
+                - lag(generation) OVER ({chain}) - 1, 0), 0), {INT_MAX}) AS unseen,
             nth > 1 OR generation <= CASE WHEN group_type = '{CLASSIC}' THEN 1
                 ELSE {FIRST_EPOCH} END AS told_before
-        FROM named
+        FROM told
+    ),
+    peopled AS (
+        SELECT n.*, g.members FROM numbered n JOIN group_states g
+            ON g.log_partition = n.log_partition AND g.group_id = n.group_id
+            AND g.log_offset = n.last_offset
     )"""
 
 
-def _changed(d: Dialect, person: str) -> str:
-    """`changed`: who was not there the generation before, or is no more; and partitions with
-    another owner than the generation before.
+def _changed(d: Dialect) -> str:
+    """`changed`: who was not there the generation before, or is no more.
 
-    Who is in the first generation seen has joined in it only if it is the group's first. In share
-    groups a partition has any number of owners.
+    Who is in the first generation seen has joined in it only if it is the group's first.
+    """
+    stay = f"PARTITION BY {_LIFE}, who ORDER BY nth"
+    person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
+    return f"""
+    stays AS (
+        SELECT {_LIFE}, nth, told_before, person, lag(nth) OVER ({stay}) AS before,
+            lead(nth) OVER ({stay}) AS after
+        FROM (
+            SELECT {_LIFE}, nth, told_before, {_identity("m")} AS who, {person} AS person
+            FROM peopled {d.unnest("members", "e", "m")}
+        ) AS present
+    ),
+    changes AS (
+        SELECT {_LIFE}, nth, person AS joined, NULL AS gone
+        FROM stays WHERE told_before AND coalesce(before <> nth - 1, true)
+        UNION ALL
+        SELECT {_LIFE}, nth + 1, NULL, person
+        FROM stays WHERE coalesce(after <> nth + 1, true)
+    ),
+    changed AS (
+        SELECT {_LIFE}, nth, {d.collect("joined")} AS joined, {d.collect("gone")} AS gone
+        FROM changes GROUP BY {_LIFE}, nth
+    )"""
+
+
+def _moved(d: Dialect) -> str:
+    """`moved`: partitions that had another owner the generation before. In share groups a partition
+    has any number of owners.
     """
     hands = f"PARTITION BY {_LIFE}, topic, partition ORDER BY nth"
-    stay = f"PARTITION BY {_LIFE}, who ORDER BY nth"
-    moved = d.struct(
+    move = d.struct(
         topic="topic", partition="partition", from_member="from_member", to_member="member_id"
     )
     return f"""
-    present AS (
-        SELECT {_LIFE}, nth, group_type, told_before, m, {_identity("m")} AS who
-        FROM numbered {d.unnest("members", "e", "m")}
-    ),
-    stays AS (
-        SELECT {_LIFE}, nth, told_before, {person} AS person,
-            lag(nth) OVER ({stay}) AS before, lead(nth) OVER ({stay}) AS after
-        FROM present
-    ),
     assigned AS (
-        SELECT {_LIFE}, nth, group_type, who, m.member_id AS member_id,
-            coalesce(h.topic, h.topic_id) AS topic, h.partitions AS partitions
-        FROM present {d.unnest("m.assignment", "e", "h")}
-    ),
-    held AS (
-        SELECT {_LIFE}, nth, group_type, who, member_id, topic, e.partition AS partition
-        FROM assigned {d.unnest("partitions", "e", "partition")}
+        SELECT {_LIFE}, nth, who, member_id, coalesce(h.topic, h.topic_id) AS topic,
+            h.partitions AS partitions
+        FROM (
+            SELECT {_LIFE}, nth, {_identity("m")} AS who, m.member_id AS member_id,
+                m.assignment AS assignment
+            FROM (SELECT * FROM peopled WHERE group_type <> 'share') AS p
+                {d.unnest("members", "e", "m")}
+        ) AS present {d.unnest("assignment", "e", "h")}
     ),
     handed AS (
         SELECT *, lag(nth) OVER ({hands}) AS nth_before, lag(who) OVER ({hands}) AS who_before,
             lag(member_id) OVER ({hands}) AS from_member
-        FROM held
+        FROM (
+            SELECT {_LIFE}, nth, who, member_id, topic, e.partition AS partition
+            FROM assigned {d.unnest("partitions", "e", "partition")}
+        ) AS held
     ),
-    changes AS (
-        SELECT {_LIFE}, nth, person AS joined, NULL AS gone, NULL AS moved, 0 AS partitions
-        FROM stays WHERE told_before AND coalesce(before <> nth - 1, true)
-        UNION ALL
-        SELECT {_LIFE}, nth + 1, NULL, person, NULL, 0
-        FROM stays WHERE coalesce(after <> nth + 1, true)
-        UNION ALL
-        SELECT {_LIFE}, nth, NULL, NULL,
-            CASE WHEN group_type <> 'share' AND nth_before = nth - 1 AND who_before <> who
-                THEN {moved} END, 1
-        FROM handed
-    ),
-    changed AS (
-        SELECT {_LIFE}, nth, {d.collect("joined")} AS joined, {d.collect("gone")} AS gone,
-            {d.collect("moved")} AS moved, sum(partitions) AS assigned_partitions
-        FROM changes GROUP BY {_LIFE}, nth
+    moved AS (
+        SELECT {_LIFE}, nth, {d.collect(move)} AS moved FROM handed
+        WHERE nth_before = nth - 1 AND who_before <> who GROUP BY {_LIFE}, nth
     )"""
 
 

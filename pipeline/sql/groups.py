@@ -45,58 +45,55 @@ def group_states(d: Dialect, p: Params) -> str:
     there may be one more row, for members that changed since, or for records that were not
     understood. `known` is false where such records may have changed who is in the group. Members
     have PERSON, `subscription`, `pattern` (a regular expression) and `assignment`, which is what
-    they shall have; what they have is known of in `holdings`.
+    they shall have; what they have is in records of the kinds `_current_member`.
     """
     return f"""
-    WITH {_records()}, {_turns()}, {_numbered(d)}, {_memberships(d)}
-    SELECT q.log_partition, q.group_id, q.log_offset, q.at, q.turn AS own, q.alive, q.known,
-        q.group_type,
-        CASE WHEN q.alive THEN coalesce(q.state.protocol_type, q.own_protocol_type) END
+    WITH {_records()}, {_turns()}, {_numbered()}, {_memberships(d)}, {_stated(d)}
+    SELECT s.log_partition, s.group_id, s.log_offset, s.at, s.turn AS own, s.alive, s.known,
+        s.group_type,
+        CASE WHEN s.alive THEN coalesce(s.state.protocol_type, s.own_protocol_type) END
             AS protocol_type,
-        CASE WHEN q.alive THEN q.state.generation END AS generation,
-        CASE WHEN NOT q.alive THEN NULL WHEN q.group_type = '{CLASSIC}' THEN q.state.protocol
+        CASE WHEN s.alive THEN s.state.generation END AS generation,
+        CASE WHEN NOT s.alive THEN NULL WHEN s.group_type = '{CLASSIC}' THEN s.state.protocol
             ELSE m.protocol END AS protocol,
-        CASE WHEN q.alive THEN q.state.leader END AS leader,
-        CASE WHEN q.alive THEN q.state.state_at END AS state_at,
-        CASE WHEN NOT q.alive THEN {d.empty()}
-            WHEN q.group_type = '{CLASSIC}' THEN q.state.members
-            ELSE coalesce(m.members, {d.empty()}) END AS members
-    FROM (
-        SELECT s.*, coalesce(s.own_group_type, s.state.group_type, '{CLASSIC}') AS group_type,
-            coalesce(s.state.alive, false) OR s.comes AS alive
-        FROM (
-            SELECT {GROUP_KEY}, log_offset, "at", turn, nth, known,
-                own_type AS own_group_type, protocol_type AS own_protocol_type,
-                role IN ('{_MEMBER}', '{_CURRENT}') AND NOT gone AS comes,
-                {d.last(_state(d), f"PARTITION BY {GROUP_KEY} ORDER BY log_offset {_SO_FAR}")}
-                    AS state,
-                point
-            FROM numbered WHERE point
-        ) AS s
-    ) AS q
-    LEFT JOIN memberships m ON m.log_partition = q.log_partition AND m.group_id = q.group_id
-        AND m.nth = q.nth
+        CASE WHEN s.alive THEN s.state.leader END AS leader,
+        CASE WHEN s.alive THEN s.state.state_at END AS state_at,
+        coalesce(CASE WHEN NOT s.alive THEN {d.empty()}
+            WHEN s.group_type = '{CLASSIC}' THEN {_classic_members(d)}
+            ELSE m.members END, {d.empty()}) AS members
+    FROM stated s
+    LEFT JOIN (
+        SELECT log_partition, log_offset, members FROM events WHERE kind = '{GROUP}'
+    ) AS c ON c.log_partition = s.log_partition AND c.log_offset = s.state.log_offset
+    LEFT JOIN memberships m ON m.log_partition = s.log_partition AND m.group_id = s.group_id
+        AND m.nth = s.nth
     """
 
 
-def _state(d: Dialect) -> str:
-    """What a record of the group itself says of it."""
-    members = d.transform("members", "m", d.struct(**_classic_member()))
-    fields = {
-        name: name for name in ("protocol_type", "generation", "protocol", "leader", "state_at")
-    }
+def _stated(d: Dialect) -> str:
+    """`stated`: the states, each with what the last record of the group itself says."""
+    names = ("log_offset", "protocol_type", "generation", "protocol", "leader", "state_at")
     whole = d.struct(
-        alive=f"role = '{_STATE}'",
-        group_type="own_type",
-        **fields,
-        members=f"coalesce({members}, {d.empty()})",
+        alive=f"role = '{_STATE}'", group_type="own_type", **{name: name for name in names}
     )
-    return f"CASE WHEN turn THEN {whole} END"
+    over = f"PARTITION BY {GROUP_KEY} ORDER BY log_offset {_SO_FAR}"
+    return f"""
+    stated AS (
+        SELECT *, coalesce(own_type, state.group_type, '{CLASSIC}') AS group_type,
+            coalesce(state.alive, false)
+                OR (role IN ('{_MEMBER}', '{_CURRENT}') AND NOT gone) AS alive
+        FROM (
+            SELECT {GROUP_KEY}, log_offset, "at", turn, nth, known, own_type, role, gone,
+                protocol_type AS own_protocol_type,
+                {d.last(f"CASE WHEN turn THEN {whole} END", over)} AS state
+            FROM numbered WHERE point
+        ) AS s
+    )"""
 
 
-def _classic_member() -> dict[str, str]:
+def _classic_members(d: Dialect) -> str:
     fields = {name: f"m.{name}" for name in MEMBER_FIELDS}
-    return {**fields, "pattern": "CAST(NULL AS STRING)"}
+    return d.transform("c.members", "m", d.struct(**{**fields, "pattern": "CAST(NULL AS STRING)"}))
 
 
 def kinds_of(*ends: str) -> list[str]:
@@ -130,7 +127,7 @@ def _records() -> str:
             kind LIKE '%{TOMBSTONE}' AS gone,
             CASE WHEN kind IN {quoted((GROUP, GROUP_TOMBSTONE))} THEN '{CLASSIC}' {types} END
                 AS own_type,
-            generation, protocol_type, protocol, leader, state_at, member_id, members, details
+            generation, protocol_type, protocol, leader, state_at, member_id
         FROM events
         WHERE kind IN ('{UNKNOWN}', '{DAMAGED}') OR (kind IN {known} AND group_id IS NOT NULL)
     ),
@@ -147,7 +144,7 @@ def _records() -> str:
         SELECT * FROM shared WHERE role <> '{_DAMAGE}'
         UNION ALL
         SELECT l.log_partition, g.group_id, l.log_offset, l.at, '{DAMAGED}', '{_DAMAGE}', false,
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.log_offset
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.log_offset
         FROM lost l JOIN (
             SELECT DISTINCT {GROUP_KEY} FROM events WHERE group_id IS NOT NULL
         ) AS g ON g.log_partition = l.log_partition
@@ -194,7 +191,7 @@ def _turns() -> str:
     )"""
 
 
-def _numbered(d: Dialect) -> str:
+def _numbered() -> str:
     """`numbered`: turns, with the number of each state; states of one era have members in common.
 
     An era ends with any tombstone of the group.
@@ -244,14 +241,19 @@ def _memberships(d: Dialect) -> str:
     held = d.struct(gone="gone", assignment="one.assignment")
     assignment = f"coalesce(target.assignment, had.assignment, {d.empty()})"
     member = {**{name: f"person.{name}" for name in MEMBER_FIELDS}, "assignment": assignment}
-    everybody = d.collect(d.struct(**{**member, "member_id": "member_id"}))
     return f"""
     effects AS (
-        SELECT {GROUP_KEY}, era, member_id, log_offset, role, gone, protocol, details, era_last,
-            try_element_at(members, 1) AS one,
-            CASE WHEN role = '{_MEMBER}' OR gone THEN nth + CASE WHEN point THEN 0 ELSE 1 END
-                ELSE greatest(nth, era_first) END AS since_nth
-        FROM numbered WHERE role IN {quoted((_MEMBER, _TARGET, _CURRENT))}
+        SELECT n.log_partition, n.group_id, n.era, n.member_id, n.log_offset, n.role, n.gone,
+            n.protocol, n.era_last, e.details, try_element_at(e.members, 1) AS one,
+            CASE WHEN n.role = '{_MEMBER}' OR n.gone
+                THEN n.nth + CASE WHEN n.point THEN 0 ELSE 1 END
+                ELSE greatest(n.nth, n.era_first) END AS since_nth
+        FROM numbered n
+        JOIN (
+            SELECT log_partition, log_offset, members, details FROM events
+            WHERE kind LIKE '%_member%'
+        ) AS e ON e.log_partition = n.log_partition AND e.log_offset = n.log_offset
+        WHERE n.role IN {quoted((_MEMBER, _TARGET, _CURRENT))}
     ),
     spans AS (
         SELECT {GROUP_KEY}, member_id, since_nth,
@@ -260,17 +262,20 @@ def _memberships(d: Dialect) -> str:
             {last(_CURRENT, held)} AS had
         FROM effects
     ),
-    present AS (
-        SELECT {GROUP_KEY}, member_id, person, target, had, n.nth AS nth
-        FROM (
-            SELECT * FROM spans WHERE since_nth <= until_nth
+    staying AS (
+        SELECT {GROUP_KEY}, since_nth, until_nth, person.protocol AS protocol,
+            {d.struct(**{**member, "member_id": "member_id"})} AS member
+        FROM spans WHERE since_nth <= until_nth
             AND CASE WHEN person IS NOT NULL THEN NOT person.gone
-                ELSE coalesce(NOT had.gone, false) END
-        ) AS staying {d.unnest(d.numbers("since_nth", "until_nth"), "n", "nth")}
+            ELSE coalesce(NOT had.gone, false) END
+    ),
+    present AS (
+        SELECT {GROUP_KEY}, n.nth AS nth, member, protocol
+        FROM staying {d.unnest(d.numbers("since_nth", "until_nth"), "n", "nth")}
     ),
     named AS (
-        SELECT {GROUP_KEY}, nth, person.protocol AS protocol, count(*) AS members FROM present
-        WHERE person.protocol IS NOT NULL GROUP BY {GROUP_KEY}, nth, person.protocol
+        SELECT {GROUP_KEY}, nth, protocol, count(*) AS members FROM present
+        WHERE protocol IS NOT NULL GROUP BY {GROUP_KEY}, nth, protocol
     ),
     most AS (
         SELECT {GROUP_KEY}, nth, max({d.struct(members="members", name="protocol")}) AS choice
@@ -279,7 +284,8 @@ def _memberships(d: Dialect) -> str:
     memberships AS (
         SELECT a.*, most.choice.name AS protocol
         FROM (
-            SELECT {GROUP_KEY}, nth, {everybody} AS members FROM present GROUP BY {GROUP_KEY}, nth
+            SELECT {GROUP_KEY}, nth, {d.collect("member")} AS members FROM present
+            GROUP BY {GROUP_KEY}, nth
         ) AS a
         LEFT JOIN most ON most.log_partition = a.log_partition AND most.group_id = a.group_id
             AND most.nth = a.nth
