@@ -44,7 +44,7 @@ def generations(d: Dialect, p: Params) -> str:
     total = d.total(d.transform("n.members", "m", d.total(held)))
     empty = d.empty()
     return f"""
-    WITH {_folded(d)}, {_changed(d)}, {_moved(d)}
+    WITH {_folded(d)}, {_numbered()}, {_changed(d)}, {_moved(d)}
     SELECT n.group_id, n.life, n.generation, n.began_at, n.ended_at, n.unseen, n.known,
         n.group_type, n.protocol_type, n.protocol, n.protocol_changed, n.leader, n.leader_changed,
         n.member_count, n.records, n.log_partition, n.log_offset,
@@ -138,9 +138,7 @@ def _counted(p: Params) -> str:
 
 
 def _folded(d: Dialect) -> str:
-    """`numbered`: one row for each generation; `nth` counts those of a life from 1; `peopled`: with
-    its members.
-    """
+    """`told`: one row for each generation; `nth` counts those of a life from 1."""
     chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
     fields = ("protocol_type", "protocol", "leader", "leader_is", "member_count")
     last = d.struct(**{name: name for name in fields})
@@ -181,7 +179,13 @@ def _folded(d: Dialect) -> str:
     ),
     told AS (
         SELECT *, {", ".join(f"last.{name} AS {name}" for name in fields)} FROM folded
-    ),
+    )"""
+
+
+def _numbered() -> str:
+    """`numbered`: generations, with what the one before decides; `peopled`: with their members."""
+    chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
+    return f"""
     numbered AS (
         SELECT *, coalesce(lead(began_at) OVER ({chain}), deleted_at) AS ended_at,
             lag(group_type) OVER ({chain}) AS type_before,

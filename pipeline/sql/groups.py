@@ -48,7 +48,8 @@ def group_states(d: Dialect, p: Params) -> str:
     they shall have; what they have is in records of the kinds `_current_member`.
     """
     return f"""
-    WITH {_records()}, {_turns()}, {_numbered()}, {_memberships(d)}, {_stated(d)}
+    WITH {_records()}, {_turns()}, {_numbered()}, {_stays(d)}, {_memberships(d)},
+        {_stated(d)}
     SELECT s.log_partition, s.group_id, s.log_offset, s.at, s.turn AS own, s.alive, s.known,
         s.group_type,
         CASE WHEN s.alive THEN coalesce(s.state.protocol_type, s.own_protocol_type) END
@@ -221,8 +222,8 @@ def _numbered() -> str:
     )"""
 
 
-def _memberships(d: Dialect) -> str:
-    """`memberships`: the members of each state of a group of the newer kinds, and their assignor.
+def _stays(d: Dialect) -> str:
+    """`staying`: from which state to which somebody was a member of a group of the newer kinds.
 
     A member has what it shall have; where compaction left no target, what it had.
     """
@@ -268,7 +269,12 @@ def _memberships(d: Dialect) -> str:
         FROM spans WHERE since_nth <= until_nth
             AND CASE WHEN person IS NOT NULL THEN NOT person.gone
             ELSE coalesce(NOT had.gone, false) END
-    ),
+    )"""
+
+
+def _memberships(d: Dialect) -> str:
+    """`memberships`: the members of each state, and the assignor that most of them ask for."""
+    return f"""
     present AS (
         SELECT {GROUP_KEY}, n.nth AS nth, member, protocol
         FROM staying {d.unnest(d.numbers("since_nth", "until_nth"), "n", "nth")}

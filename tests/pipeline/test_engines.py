@@ -115,10 +115,10 @@ def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
         engine.define(relation.name, relation.sql(engine.dialect, params), keep=relation.keep)
     found = {}
     for made in TABLES.values():
-        query = made.sql(engine.dialect, params)
-        engine.write(query, made.schema, str(folder / made.name), made.by)
+        place = str(folder / made.name)
+        engine.write(made.sql(engine.dialect, params), made.schema, place, made.by)
         if made.name not in GROWING:
-            engine.define(made.name, query, keep=False)
+            engine.open(made.name, [place], made.schema)
         found[made.name] = table(folder, made.name, made.schema)
     return found
 
