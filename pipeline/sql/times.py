@@ -181,7 +181,7 @@ def offset_times(d: Dialect, p: Params) -> str:
     )
     SELECT topic, partition, position,
         timestamp_millis(first_ms + CAST(floor(span_ms * share) AS BIGINT)) AS at,
-        {_off("span_ms")} / 1e3 AS precision_s,
+        CASE WHEN first_ms IS NOT NULL THEN {_off("span_ms")} / 1e3 END AS precision_s,
         arrived_ms - arrived_span_ms + CAST(floor(arrived_span_ms * share) AS BIGINT) AS arrived_ms,
         CASE WHEN arrived_ms IS NOT NULL THEN
             (doubt_ms + {_off("arrived_span_ms")}) / 1e3 END AS arrived_precision_s

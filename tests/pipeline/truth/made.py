@@ -33,6 +33,11 @@ class Made:
         """Whether a broker was asked."""
         return ":" in self.source
 
+    @property
+    def by_questions(self) -> bool:
+        """Whether times are what a broker was asked for, now or when an archive was made."""
+        return self.over_the_wire or self.source.endswith("archive")
+
     def of(self, table: str, group: str | None = None) -> list[Row]:
         """The rows of a table, of one group or of all, in the log's order where they have one."""
         rows = [row for row in self.tables[table] if group in (None, row.get("group_id"))]
