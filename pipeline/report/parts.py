@@ -204,15 +204,19 @@ def _rewinds(part: Part, held: _Holders) -> str:
             whole(row["previous_offset"]),
             whole(row["committed_offset"]),
             whole(row["rewound_records"]),
-            "no member owned it"
-            if row["client_id"] is None
-            else f"{row['client_id']} at {row['client_host']}",
+            _by(row),
             _Link(held.link(row["ms"])),
         ]
         for row in part.rewinds
     ]
     columns = ["when", "partition", "from#", "to#", "records#", "by", "who held it then"]
     return "<h3>Rewinds, latest first</h3>" + _table(columns, rows, part.group["rewinds"])
+
+
+def _by(row: Row) -> str:
+    if row["client_id"] is not None:
+        return f"{row['client_id']} at {row['client_host']}"
+    return "no member owned it" if row["known"] else "not known"
 
 
 def _restless(part: Part) -> str:

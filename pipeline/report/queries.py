@@ -284,7 +284,7 @@ def rewinds(w: Window) -> str:
     SELECT * FROM (
         SELECT g.place, unix_millis(c."at") AS ms, c.topic, c.partition, c.previous_offset,
             c.committed_offset, c.rewound_records, c.rewound_s, c.owner.client_id AS client_id,
-            c.owner.client_host AS client_host, row_number() OVER (
+            c.owner.client_host AS client_host, c.members IS NOT NULL AS known, row_number() OVER (
                 PARTITION BY g.place ORDER BY c."at" DESC, c.log_offset DESC) AS nth
         FROM rewinds c {w.of("c")}
     ) AS ordered WHERE nth <= {ROWS} ORDER BY place, nth

@@ -95,7 +95,7 @@ def held(topic: str, partition: int) -> list[dict[str, Any]]:
 
 
 def rewind(name: str, seconds: float, **columns: Any) -> dict[str, Any]:
-    row = {"group_id": name, "topic": "orders", "partition": 0, "at": at(seconds)}
+    row = {"group_id": name, "topic": "orders", "partition": 0, "at": at(seconds), "members": []}
     return {**row, "previous_offset": 60, "committed_offset": 20, "rewound_records": 40, **columns}
 
 
@@ -280,12 +280,14 @@ def test_a_group_whose_records_were_not_understood_is_not_judged_by_its_members(
     rows = group("g", [5] * MINUTES)
     rows["generations"][0]["known"] = False
     rows["catch_up"][0]["member_count"] = None
+    rows["rewinds"] = [rewind("g", 100, members=None)]
 
     page = report(rows)
 
     assert listed(page)["g"]["members"] == "not known"
     assert "whether it has members is not known: records of it were not understood" in page
     assert "who was in it is not known for sure" in page
+    assert 'data-label="by"><bdi>not known</bdi>' in page
 
 
 def test_an_age_that_is_not_exact_says_so(report: Report) -> None:
