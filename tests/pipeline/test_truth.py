@@ -553,6 +553,42 @@ def test_a_restore_of_kafkas_group_plans_what_was_committed_then(
             assert planned == ([] if after is None else [(20, after)]), (source, mark)
 
 
+@pytest.mark.parametrize("option", ["--until", "--as-of"])
+@pytest.mark.parametrize("mark", ["150 aborted", "after modern", "after reborn"])
+def test_the_past_is_as_it_was(tmp_path: Path, mark: str, option: str) -> None:
+    """Nothing later counts, neither commits nor deletions; nobody is dead for being silent."""
+    told, source = kept(tmp_path / "kept")
+    moment = told.marks[mark]
+    made = make(told, source, tmp_path / "tables", option, instant(moment, to_the_ms=True))
+    by_then = replace(told, facts=[each for each in told.facts if each.after_ms < moment])
+    held = by_then.held()
+    assert {where: len(rows) for where, rows in by(made.of("commits"), place).items()} == {
+        where: len(rows)
+        for where, commits in held.items()
+        if (rows := [each for each in commits if each.offset is not None])
+    }
+    assert {place(row): row["committed_offset"] for row in made.of("expiring_offsets")} == {
+        where: commits[-1].offset
+        for where, commits in held.items()
+        if commits[-1].offset is not None
+    }
+    outcomes = Counter(row["outcome"] for row in made.of("transactional_commits"))
+    assert outcomes == Counter(outcome for _, outcome in by_then.outcomes())
+    assert not made.of("dead_groups")
+
+
+def test_a_group_alone_is_as_among_all(tmp_path: Path) -> None:
+    """A transaction's end is of no group, and is read whichever are chosen."""
+    told, source = kept(tmp_path / "kept")
+    whole = make(told, source, tmp_path / "whole")
+    groups = ("between", "modern", "transacted")
+    chosen = [word for group in groups for word in ("--group", group)]
+    part = make(told, source, tmp_path / "part", *chosen)
+    for name in ("commits", "transactional_commits", "rewinds", "generations", "lag", "churn"):
+        rows = [row for row in whole.of(name) if row["group_id"] in groups]
+        assert sorted(part.tables[name], key=str) == sorted(rows, key=str), name
+
+
 def test_both_engines_make_the_same_of_it(spark: SparkSession, tmp_path: Path) -> None:
     told, source = kept(tmp_path / "kept")
     light = make(told, source, tmp_path / "light")
