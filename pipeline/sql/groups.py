@@ -225,7 +225,8 @@ def _numbered() -> str:
 def _stays(d: Dialect) -> str:
     """`staying`: from which state to which somebody was a member of a group of the newer kinds.
 
-    A member has what it shall have; where compaction left no target, what it had.
+    A member has what it shall have; where compaction left no target, what it had. Neither counts
+    before the member came.
     """
     chain = f"PARTITION BY {GROUP_KEY}, era, member_id ORDER BY since_nth, log_offset"
 
@@ -240,15 +241,18 @@ def _stays(d: Dialect) -> str:
         **{name: f"one.{name}" for name in names},
     )
     held = d.struct(gone="gone", assignment="one.assignment")
+    came = "n.nth + CASE WHEN n.point THEN 0 ELSE 1 END"
     assignment = f"coalesce(target.assignment, had.assignment, {d.empty()})"
     member = {**{name: f"person.{name}" for name in MEMBER_FIELDS}, "assignment": assignment}
     return f"""
     effects AS (
         SELECT n.log_partition, n.group_id, n.era, n.member_id, n.log_offset, n.role, n.gone,
             n.protocol, n.era_last, e.details, try_element_at(e.members, 1) AS one,
-            CASE WHEN n.role = '{_MEMBER}' OR n.gone
-                THEN n.nth + CASE WHEN n.point THEN 0 ELSE 1 END
-                ELSE greatest(n.nth, n.era_first) END AS since_nth
+            CASE WHEN n.role = '{_MEMBER}' OR n.gone THEN {came}
+                ELSE greatest(n.nth, n.era_first, max(
+                    CASE WHEN n.role = '{_MEMBER}' THEN {came} END
+                ) OVER (PARTITION BY n.log_partition, n.group_id, n.era, n.member_id
+                    ORDER BY n.log_offset {_SO_FAR})) END AS since_nth
         FROM numbered n
         JOIN (
             SELECT log_partition, log_offset, members, details FROM events

@@ -82,6 +82,28 @@ def test_a_member_that_comes_back_without_an_epoch_shows_in_a_last_state(tmp_pat
     ]
 
 
+def test_a_member_is_not_there_before_it_came(tmp_path: Path) -> None:
+    history = History()
+    group = ModernGroup(history, "a")
+    static = {"group_instance_id": "till"}
+    group.member(0, "x-1", **static)
+    group.epoch(0, 2)
+    group.target(0, "x-1", 0)
+    group.gone(9, "x-1")
+    group.member(9, "x-2", **static)
+    group.target(9, "x-2", 0)
+    group.current(9, "x-2", 0)
+    group.member(10, "x-2", client_host="/10.0.0.2", **static)
+    group.member(20, "y-1")
+    group.epoch(20, 3)
+    group.target(20, "y-1", 1)
+
+    assert states(tmp_path, history) == [
+        (1, "consumer", 2, True, True, {"x-1": [0]}),
+        (11, "consumer", 3, True, True, {"x-2": [0], "y-1": [1]}),
+    ]
+
+
 def test_what_compaction_leaves_is_enough(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
