@@ -145,7 +145,7 @@ class _Asking:
         self._brokers = brokers
         self._asked = asked
         self._now_ms = now_ms
-        self._stop_at = brokers.moved_bytes + max(LEAST_BYTES, asked.moved_bytes)
+        self._stop_at = brokers.moved_bytes + LEAST_BYTES + asked.moved_bytes
 
     def stretches(self) -> pa.Table:
         """Ask, and say what is known then."""
@@ -155,8 +155,8 @@ class _Asking:
         since_ms = self._asked.since_ms
         if since_ms is None:
             since_ms = as_of_ms - A_DAY_MS
-        edges = sorted({0, since_ms, as_of_ms + 1, max(asked_at_ms, as_of_ms) + 1})
-        self._ask([(topic, ms) for topic in topics for ms in edges])
+        edges = dict.fromkeys((as_of_ms + 1, max(asked_at_ms, as_of_ms) + 1, 0, since_ms))
+        self._ask([(topic, ms) for ms in edges for topic in topics])
         self._close_in(topics)
         self._fill(topics, since_ms, as_of_ms + 1, GRID_MAX)
         began_ms = [each.points[0].at_ms for each in topics if each.points]
