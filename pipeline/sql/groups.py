@@ -114,7 +114,7 @@ def _records() -> str:
     roles = {
         _STATE: [GROUP, *kinds_of("_epoch")],
         _END: [kind + TOMBSTONE for kind in (GROUP, *kinds_of("_epoch"))],
-        _MEMBER: _with_tombstones(_plain_members()),
+        _MEMBER: _with_tombstones(member_kinds()),
         _TARGET: _with_tombstones(kinds_of("_target_member")),
         _CURRENT: _with_tombstones(kinds_of("_current_member")),
     }
@@ -152,7 +152,7 @@ def _records() -> str:
     )"""
 
 
-def _plain_members() -> list[str]:
+def member_kinds() -> list[str]:
     """Kinds that say who a member is."""
     return [f"{group_type}_group_member" for group_type in GROUP_TYPES]
 

@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.engines.dialect import Dialect
 from pipeline.model.events import TOMBSTONE
 from pipeline.model.params import Params
-from pipeline.sql.groups import CLASSIC, GROUP_KEY, PERSON_FIELDS, kinds_of, quoted
+from pipeline.sql.groups import CLASSIC, GROUP_KEY, PERSON_FIELDS, kinds_of, member_kinds, quoted
 from pipeline.sql.offsets import KEY
 
 _SO_FAR: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
@@ -26,9 +26,6 @@ def rewinds(d: Dialect, p: Params) -> str:
     """
     person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
     persons = d.transform("state.members", "m", person)
-    nobody = dict.fromkeys(PERSON_FIELDS, "CAST(NULL AS STRING)")
-    stranger = d.struct(**{**nobody, "member_id": "had.member_id"})
-    same = d.filter(persons, "m", "m.member_id = had.member_id")
     return f"""
     WITH {_asked(d)}, {_had(d)}
     SELECT c.group_id, c.topic, c.partition, c.at, c.previous_offset, c.committed_offset,
@@ -38,8 +35,7 @@ def rewinds(d: Dialect, p: Params) -> str:
         CASE WHEN NOT coalesce(state.alive, false) THEN NULL
             WHEN state.group_type = '{CLASSIC}' OR had IS NULL
             THEN try_element_at({_assigned(d, person)}, 1)
-            WHEN coalesce(had.until_offset > c.log_offset, true)
-            THEN coalesce(try_element_at({same}, 1), {stranger}) END AS owner,
+            WHEN coalesce(had.until_offset > c.log_offset, true) THEN had.person END AS owner,
         c.log_partition, c.log_offset
     FROM back c
     LEFT JOIN then_in i ON i.log_partition = c.log_partition AND i.log_offset = c.log_offset
@@ -85,31 +81,37 @@ def _asked(d: Dialect) -> str:
 
 def _had(d: Dialect) -> str:
     """`then_had`: the member that was the last to get the partition, and until when it had it."""
-    kinds = kinds_of("_current_member")
+    members, currents = member_kinds(), kinds_of("_current_member")
+    dropped = quoted(kind + TOMBSTONE for kind in currents)
     ends = (
-        f"e.kind LIKE '%{TOMBSTONE}' OR "
-        f"coalesce(get_json_object(e.details, '$.state'), '') <> '{_GIVES_UP}'"
+        f"e.kind IN {dropped} OR (e.kind IN {quoted(currents)}"
+        f" AND coalesce(get_json_object(e.details, '$.state'), '') <> '{_GIVES_UP}')"
     )
-    had = d.struct(member_id="member_id", until_offset="until_offset")
+    by_member = "PARTITION BY e.log_partition, e.group_id, e.member_id ORDER BY e.log_offset"
+    named = d.struct(**{name: f"try_element_at(e.members, 1).{name}" for name in PERSON_FIELDS})
+    names = d.last(
+        f"CASE WHEN e.kind IN {quoted(members)} THEN {named} END", f"{by_member} {_SO_FAR}"
+    )
+    nobody = dict.fromkeys(PERSON_FIELDS, "CAST(NULL AS STRING)")
+    stranger = d.struct(**{**nobody, "member_id": "member_id"})
+    had = d.struct(person=f"coalesce(names, {stranger})", until_offset="until_offset")
     return f"""
-    currents AS (
-        SELECT e.log_partition, e.group_id, e.log_offset, e.member_id,
-            try_element_at(e.members, 1).assignment AS assignment,
+    movements AS (
+        SELECT e.log_partition, e.group_id, e.log_offset, e.member_id, e.kind,
+            try_element_at(e.members, 1).assignment AS assignment, {names} AS names,
             min(CASE WHEN {ends} THEN e.log_offset END) OVER (
-                PARTITION BY e.log_partition, e.group_id, e.member_id ORDER BY e.log_offset
-                ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS until_offset
+                {by_member} ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS until_offset
         FROM events e JOIN concerned o
             ON o.log_partition = e.log_partition AND o.group_id = e.group_id
-        WHERE e.kind IN {quoted([*kinds, *(kind + TOMBSTONE for kind in kinds)])}
+        WHERE e.kind IN {quoted([*members, *currents])} OR e.kind IN {dropped}
     ),
     topics AS (
-        SELECT {GROUP_KEY}, log_offset, member_id, until_offset, h.topic AS topic,
-            h.partitions AS partitions
-        FROM currents {d.unnest("assignment", "a", "h")}
+        SELECT {GROUP_KEY}, log_offset, {had} AS had, h.topic AS topic, h.partitions AS partitions
+        FROM (SELECT * FROM movements WHERE kind IN {quoted(currents)}) AS given
+            {d.unnest("assignment", "a", "h")}
     ),
     got AS (
-        SELECT {GROUP_KEY}, topic, x.partition AS partition, log_offset, {had} AS had,
-            false AS asked
+        SELECT {GROUP_KEY}, topic, x.partition AS partition, log_offset, had, false AS asked
         FROM topics {d.unnest("partitions", "x", "partition")}
         UNION ALL
         SELECT {KEY}, log_offset, NULL, true FROM back

@@ -86,6 +86,25 @@ def test_the_owner_is_who_had_the_partition(tmp_path: Path) -> None:
     ]
 
 
+def test_the_owner_may_have_come_back_under_another_id(tmp_path: Path) -> None:
+    history = History()
+    group = ModernGroup(history, "a")
+    group.member(0, "x-1", group_instance_id="till")
+    group.epoch(0, 2)
+    group.target(0, "x-1", 0)
+    group.current(0, "x-1", 0)
+    group.gone(9, "x-1")
+    group.member(9, "x-2", group_instance_id="till")
+    group.current(9, "x-2", 0)
+    history.commit(10, "a", 9).commit(11, "a", 4)
+    group.member(12, "y-1")
+    group.epoch(12, 3)
+
+    made = Relations(tmp_path, history.rows)
+
+    assert made.rows("rewinds", "owner") == [(("x-2", "till", "x", "/10.0.0.1"),)]
+
+
 def test_who_was_there_is_not_known_where_records_were_not_understood(tmp_path: Path) -> None:
     history = History().generation(0, "a", 3, member("x-1", 0)).commit(1, "a", 9)
     history.unknown(2, "a").commit(3, "a", 4)
