@@ -115,7 +115,7 @@ footer { color: var(--soft); font-size: 13px; margin-top: 20px; overflow-wrap: a
 @media print {
   :root { color-scheme: light; }
   body { max-width: none; padding: 0; background: none; }
-  section { border: 0; padding: 0; }
+  section { border: 0; padding: 0; background: none; }
   .plots, .figures, tr { break-inside: avoid; }
   .plots svg, .figures li { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   h2, h3 { break-after: avoid; }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from pipeline.engines.duck import DuckEngine
 from pipeline.report.facts import LISTED, PARTS, TABLES
@@ -19,6 +20,7 @@ from pipeline.times import instant
 from tests.page.axe import violations
 from tests.page.browser import DESK, PHONE, Browser, browsing
 from tests.pipeline.conftest import at
+from tests.pipeline.pictures import DROWNING, PICTURES, photograph
 from tests.pipeline.relations import ms, rows_of
 
 pytestmark = pytest.mark.pipeline
@@ -429,6 +431,22 @@ def test_on_paper_every_generation_shows_its_members(
         "return [...document.querySelectorAll('.held')].every((each) => each.checkVisibility())"
     )
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_no_picture_is_taken_of_a_page_that_names_another_source(
+    browser: Browser, report: Report, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(report(group(DROWNING, [90] * MINUTES)))
+
+    with pytest.raises(AssertionError):
+        photograph(browser, page, "another source", tmp_path)
+    assert not list(tmp_path.glob("*.png"))
+    photograph(browser, page, "a source", tmp_path)
+    for picture in tmp_path.glob("*.png"):
+        with Image.open(picture) as image:
+            assert image.info["Title"] == "Offsets of a source"
+    assert {picture.stem for picture in tmp_path.glob("*.png")} == {each[0] for each in PICTURES}
 
 
 @pytest.mark.parametrize(
