@@ -1,0 +1,137 @@
+"""Lag of a real broker, over the wire and from its files: what producers and readers know of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from pipeline.engines.duck import DuckEngine
+from pipeline.model.tables import LAG
+from pipeline.run.as_of import Span
+from pipeline.run.catalog import JOBS
+from pipeline.run.jobs import Options, run_job
+from pipeline.run.selection import Selection
+from pipeline.sources.open import open_source
+from pipeline.storage.store import Store
+from tests.brokers import Broker
+from tests.interop.cluster import Cluster
+from tests.pipeline.given import table
+
+pytestmark = pytest.mark.pipeline
+
+NOW_MS = time.time_ns() // 1_000_000
+
+
+class Truth(NamedTuple):
+    """What a group has to read, as its producer and reader know."""
+
+    records: int
+    lost: int
+    unread_ms: int | None
+    """When the first of it was written; None where its date says nothing."""
+
+
+TRUTH = {
+    "lag-even": Truth(3, 0, NOW_MS - 300),
+    "lag-long": Truth(618, 0, NOW_MS - 618_000),
+    "lag-future": Truth(20, 0, None),
+    "lag-old-copy": Truth(60, 0, NOW_MS - 1_000),
+    "lag-above": Truth(-10_000, 0, None),
+    "lag-lost": Truth(60, 30, NOW_MS - 49_600),
+}
+
+
+def produce(broker: Broker, topic: str, times_ms: Iterable[int], together: int = 100) -> None:
+    settings: dict[str, Any] = {
+        "bootstrap.servers": broker.bootstrap,
+        "linger.ms": 500,
+        "batch.num.messages": together,
+    }
+    producer = Producer(settings)
+    for ms in times_ms:
+        producer.produce(topic, bytes(50), partition=0, timestamp=ms)
+    assert producer.flush(60) == 0
+
+
+def commit(broker: Broker, name: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": name})
+    consumer.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+@pytest.fixture(scope="module")
+def committed(broker: Broker) -> Broker:
+    cluster = Cluster(broker.bootstrap)
+    for name in TRUTH:
+        cluster.create_topic(name, 1)
+    produce(broker, "lag-even", range(NOW_MS - 1_800_000, NOW_MS, 100))
+    produce(broker, "lag-long", range(NOW_MS - 1_118_000, NOW_MS, 1000), together=2000)
+    produce(broker, "lag-future", range(NOW_MS - 60_000, NOW_MS, 100))
+    produce(broker, "lag-future", range(NOW_MS + 3_600_000, NOW_MS + 3_600_020))
+    produce(broker, "lag-old-copy", range(NOW_MS - 100_000, NOW_MS, 100))
+    produce(broker, "lag-old-copy", range(NOW_MS - 30_000_000_000, NOW_MS - 29_999_999_950))
+    produce(broker, "lag-above", [NOW_MS] * 10)
+    produce(broker, "lag-lost", range(NOW_MS - 50_000, NOW_MS - 49_000, 10))
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for deleted in admin.delete_records([TopicPartition("lag-lost", 0, 40)]).values():
+        deleted.result(30)
+    for name, offset in (
+        ("lag-even", 17_997), ("lag-long", 500), ("lag-future", 600), ("lag-old-copy", 990),
+        ("lag-above", 10_010), ("lag-lost", 10),
+    ):  # fmt: skip
+        commit(broker, name, offset)
+    return broker
+
+
+def lag_of(where: str, tmp_path: Path, **span: int) -> dict[str, dict[str, Any]]:
+    """The last row of each group."""
+    tmp_path.mkdir(exist_ok=True)
+    engine = DuckEngine(str(tmp_path))
+    options = Options(selection=Selection(["lag-*"], span=Span(**span)))
+    run_job(engine, JOBS["lag"], open_source(where), Store(str(tmp_path / "out")), options)
+    rows = table(tmp_path / "out", "lag", LAG)
+    return {row["group_id"]: row for row in sorted(rows, key=lambda row: row["minute"])}
+
+
+@pytest.mark.parametrize("over_the_wire", [True, False])
+def test_lag_is_what_producers_and_readers_know(
+    committed: Broker, tmp_path: Path, over_the_wire: bool
+) -> None:
+    where = committed.bootstrap if over_the_wire else str(committed.data)
+
+    rows = lag_of(where, tmp_path)
+
+    assert {name: (row["lag_records"], row["lost_records"]) for name, row in rows.items()} == {
+        name: (truth.records, truth.lost) for name, truth in TRUTH.items()
+    }
+    for name, truth in TRUTH.items():
+        row = rows[name]
+        if truth.unread_ms is None:
+            continue
+        age_s = row["as_of"].timestamp() - truth.unread_ms / 1000
+        assert abs(row["lag_s"] - age_s) <= min(row["lag_precision_s"], 1) + 0.02, name
+        assert not over_the_wire or row["lag_precision_s"] <= 0.02
+    future = rows["lag-future"]
+    assert 0 <= future["lag_s"] <= future["lag_s"] + future["lag_precision_s"]
+
+
+def test_a_past_time_is_asked_of_the_broker(committed: Broker, tmp_path: Path) -> None:
+    """It had all been written then, and its records were as much younger."""
+    then_ms = time.time_ns() // 1_000_000
+
+    now, then = (
+        lag_of(committed.bootstrap, tmp_path / name, **span)
+        for name, span in (("now", {}), ("then", {"until_ms": then_ms}))
+    )
+
+    for name in ("lag-even", "lag-long"):
+        assert now[name]["lag_records"] == then[name]["lag_records"]
+        later_s = (now[name]["as_of"] - then[name]["as_of"]).total_seconds()
+        assert now[name]["lag_s"] - then[name]["lag_s"] == pytest.approx(later_s, abs=0.05)
+        assert then[name]["as_of"].timestamp() == pytest.approx(then_ms / 1000)
