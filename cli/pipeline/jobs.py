@@ -19,6 +19,7 @@ from cli.pipeline.engine import Conf, EngineName, Master, Means, Verbose, means_
 from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.pipeline.options import takes
 from cli.pipeline.source import check_out
+from cli.pipeline.views import say_views
 from cli.times import instant
 from pipeline.run.options import Given, options_of
 
@@ -123,7 +124,7 @@ def show(summary: Summary, wanted: Asked) -> None:
     columns = ["table", "rows", "what", "where"]
     output.show_table(rows, columns, "No tables", _title(summary, wanted))
     if summary.views:
-        output.say(f"DuckDB reads them: duckdb -init {summary.views}")
+        say_views(summary.views)
     if summary.report:
         output.say(f"The report is {summary.report}")
 

@@ -38,6 +38,17 @@ def views(
     if json:
         output.show_json({"views": where, "duckdb": duckdb or None, "tables": tables or None})
         return
-    output.say(f"duckdb -init {where} reads the tables; FROM ready_queries; lists queries")
+    if where:
+        say_views(where)
     if duckdb:
         output.say(f"{duckdb} has {output.counted(len(tables), 'table')}")
+
+
+def say_views(where: str) -> None:
+    """How DuckDB gets the tables."""
+    if "://" in where:
+        output.say(
+            f"DuckDB reads the tables by {where}: bring it here, then duckdb -init views.sql"
+        )
+    else:
+        output.say(f"DuckDB reads the tables: duckdb -init {where}, then FROM ready_queries;")

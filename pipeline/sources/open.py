@@ -7,6 +7,7 @@ from pathlib import Path
 
 from client.security import PLAINTEXT, Security
 from pipeline.engines.files import Files
+from pipeline.errors import PipelineError
 from pipeline.sources.addresses import addresses_of
 from pipeline.sources.archived import ArchiveSource
 from pipeline.sources.folder import FolderSource
@@ -52,6 +53,8 @@ def open_source(
         store = _store(where, files)
         if store is not None:
             return TablesSource(where, store)
+        if is_s3(where):
+            raise PipelineError(f"{where} has neither the table {EVENTS} nor an archive")
     return FolderSource(where)
 
 

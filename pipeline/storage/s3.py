@@ -133,7 +133,9 @@ def _said_of(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise PipelineError(f"{path} can't be reached: {error}") from error
+        raise PipelineError(
+            f"{path} can't be reached; see AWS_ENDPOINT_URL, AWS_REGION and the keys: {error}"
+        ) from error
 
 
 def key_of(path: str) -> str:

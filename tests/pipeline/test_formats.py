@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,16 @@ from pipeline.engines.duck import DuckEngine
 from pipeline.errors import PipelineError
 from pipeline.model.tables import COMMITS
 from pipeline.run.catalog import JOBS, Job
+from pipeline.run.collect import archive_in, collect
 from pipeline.run.jobs import Options, Summary, run_job
 from pipeline.run.place import store_of
-from pipeline.sources.open import open_source
+from pipeline.sources.open import open_feed, open_source
 from pipeline.sources.source import Source
 from pipeline.storage import s3
 from tests.pipeline.given import GivenSource, committed
 from tests.pipeline.object_storage import BUCKET, object_storage
 from tests.pipeline.relations import stretch
+from tests.pipeline.small_logs import small_history
 
 FORMATS = ("parquet", "delta", "iceberg")
 KEPT = Job("kept", "tables of each other", ("events", "stretches", "commits"))
@@ -222,6 +225,32 @@ def test_a_writing_to_object_storage_that_was_killed_leaves_what_was_listed(
     assert len([each for each in left if each.path.endswith(".parquet")]) == 1
 
 
+def test_an_archive_in_object_storage_is_a_source(
+    run: Any, tmp_path: Path, storage: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in storage.items():
+        monkeypatch.setenv(name, value)
+    archive, url = tmp_path / "archive", f"s3://{BUCKET}/{tmp_path.name}"
+    with pytest.raises(PipelineError, match="has neither the table events nor an archive"):
+        open_source(url)
+    log = str(small_history(tmp_path / "log"))
+    with closing(open_feed(log)) as feed, archive_in(str(archive), "one") as growing:
+        collect(feed.look(), growing)
+    (archive / "events" / "left-over.parquet").write_bytes(b"no manifest names it")
+    fs.copy_files(
+        str(archive),
+        s3.key_of(url),
+        source_filesystem=fs.LocalFileSystem(),
+        destination_filesystem=s3.Settings.of_environment().file_system(),
+    )
+
+    source = open_source(url)
+
+    assert (source.where, source.cluster_id, source.records_estimate()) == (url, "one", 2)
+    assert run(source, str(tmp_path / "out"), job=JOBS["commits"]).events == 2
+    assert offsets_in(read_back("parquet", str(tmp_path / "out" / "commits"))) == [10, 40]
+
+
 def test_an_endpoint_that_is_no_url_is_refused() -> None:
     with pytest.raises(PipelineError, match="AWS_ENDPOINT_URL=here:9000: write it with http"):
         s3.Settings.of_environment({"AWS_ENDPOINT_URL": "here:9000"})
@@ -235,5 +264,5 @@ def test_storage_that_does_not_answer_is_said(run: Any, monkeypatch: pytest.Monk
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    with pytest.raises(PipelineError, match=r"can't be reached: .*Could not connect"):
+    with pytest.raises(PipelineError, match=r"reached; see AWS_ENDPOINT_URL.*Could not connect"):
         run(history(7), "s3://bucket/there")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from tests.brokers import CHECKOUT
@@ -111,3 +112,35 @@ main()
     again = run("pipeline", "report", "--out", str(out))
     assert (again.code, "already has report.html" in again.err) == (1, True)
     assert run("pipeline", "report", "--out", str(out), "--overwrite").code == 0
+
+
+def test_tables_in_another_format_and_duckdbs_view_of_them(
+    history: Path, out: Path, tmp_path: Path
+) -> None:
+    words = ["pipeline", "commits", "--source", str(history), "--out", str(out), "--no-topics"]
+    made = run(*words, "--format", "delta")
+    assert made.code == 0, made.err
+    assert f"duckdb -init {out}/views.sql, then FROM ready_queries;" in made.out
+    assert (out / "commits" / "_delta_log").is_dir()
+    assert run(*words, "--overwrite").code == 0
+    assert len(list((out / "commits" / "_delta_log").glob("*.json"))) == 2, "a second version"
+    mixed = run(*words, "--overwrite", "--format", "iceberg")
+    assert mixed.code == 1
+    assert "is a table in delta, not in iceberg" in mixed.err
+    wrong = run(*words, "--format", "orc")
+    assert wrong.code == 2
+    assert "--format orc: there are parquet, delta, iceberg" in wrong.err
+
+    file = tmp_path / "all.duckdb"
+    views = ["pipeline", "views", "--out", str(out)]
+    again = run(*views, "--duckdb", str(file))
+    assert again.code == 0, again.err
+    assert f"{file} has 2 tables" in again.out
+    with duckdb.connect(str(file), read_only=True) as database:
+        assert database.execute("SELECT count(*) FROM commits").fetchall() == [(2,)]
+    refused = run(*views, "--duckdb", str(file))
+    assert refused.code == 1
+    assert "exists: replace it with --overwrite" in refused.err
+    assert run(*views, "--json").json == {
+        "views": f"{out}/views.sql", "duckdb": None, "tables": None
+    }  # fmt: skip
