@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli.errors import INTERRUPTED, CommandError
+from cli.errors import INTERRUPTED, REFUSED, UNREACHABLE, CommandError
 
 LIGHT = ("duckdb", "pyarrow", "numpy")
 SPARK = ("pyspark", "pandas")
@@ -17,7 +17,7 @@ _CHECKOUT = Path(__file__).resolve().parent.parent.parent
 _LONGEST = 600
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(r"[\w.]+: ")
-_PIPELINE_ERROR = "pipeline.errors.PipelineError"
+_PIPELINE_ERROR = re.compile(r"pipeline\.errors\.(?P<kind>\w+): ")
 
 
 def needs(*packages: str) -> None:
@@ -56,7 +56,11 @@ def sentences(log: Path | None = None, interrupted: str = "nothing was done") ->
         if not _of_spark(error):
             raise
         also = f"; more is in {log}" if log is not None else ""
-        raise CommandError(f"Spark failed: {_reason(error)}{also}") from error
+        reason = _reason(error)
+        ours = _PIPELINE_ERROR.match(reason)
+        code = UNREACHABLE if ours and ours["kind"] == "Unreachable" else REFUSED
+        told = reason[ours.end() :] if ours else reason
+        raise CommandError(f"Spark failed: {told}{also}", code) from error
 
 
 def _of_duckdb(error: Exception) -> str:
@@ -73,14 +77,14 @@ def _of_spark(error: Exception) -> bool:
 def _reason(error: Exception) -> str:
     """The heart of an error of Spark: the last cause, without the stacks around it.
 
-    Where Python raised it on an executor, it is Python's message: for a PipelineError a sentence.
+    Where Python raised it on an executor, it is Python's message.
     """
     java = getattr(error, "java_exception", None)
     text = str(java.toString()) if java is not None else str(error)
     _, traceback, raised = text.rpartition(_TRACEBACK)
     for line in raised.splitlines() if traceback else ():
         if _RAISED.match(line):
-            return line.removeprefix(f"{_PIPELINE_ERROR}: ")[:_LONGEST]
+            return line[:_LONGEST]
     causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
     line = causes[-1].removeprefix("Caused by: ") if causes else next(iter(text.splitlines()), "")
     return " ".join(line.split())[:_LONGEST] or type(error).__name__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import duckdb
@@ -66,12 +66,26 @@ class DuckEngine:
             self.moved_bytes += staged.moved_bytes
             self.open(name, staged.files, schema)
             return
-        rows = (batch for part in parts for batch in part.read())
-        reader = pa.RecordBatchReader.from_batches(schema, rows)
+        failed: list[Exception] = []
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            try:
+                for part in parts:
+                    yield from part.read()
+            except Exception as error:
+                failed.append(error)
+                raise
+
         self._drop(name)
-        self._db.register("_reading", reader)
-        self._db.execute(f"CREATE TABLE {name} AS SELECT * FROM _reading")
-        self._db.unregister("_reading")
+        self._db.register("_reading", pa.RecordBatchReader.from_batches(schema, rows()))
+        try:
+            self._db.execute(f"CREATE TABLE {name} AS SELECT * FROM _reading")
+        except duckdb.Error:
+            if failed:
+                raise failed[0] from None  # what a part says, without DuckDB's own words around it
+            raise
+        finally:
+            self._db.unregister("_reading")
         self.moved_bytes += sum(map(moved_by, parts))
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cli.errors import CommandError
+from cli.errors import REFUSED, UNREACHABLE, CommandError
 from cli.pipeline.extra import sentences
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, Unreachable
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
 from tests.brokers import CHECKOUT
@@ -68,6 +68,18 @@ def test_what_a_task_says_reaches_the_user(spark: SparkSession) -> None:
 
     said = "Spark failed: /mnt/out cannot be written: No space left on device"
     assert (str(of_rows.value), str(of_frames.value)) == (said, said)
+    assert of_rows.value.exit_code == REFUSED
+
+
+def test_a_broker_that_an_executor_does_not_reach_is_told_by_its_code(spark: SparkSession) -> None:
+    def away(_: object) -> list[object]:
+        raise Unreachable("no broker answers at b:9092")
+
+    said = "^Spark failed: no broker answers at b:9092$"
+    with pytest.raises(CommandError, match=said) as refused, sentences():
+        spark.range(1).mapInArrow(away, "id long").collect()
+
+    assert refused.value.exit_code == UNREACHABLE
 
 
 def test_what_can_not_be_read_is_told_and_in_quarantine(

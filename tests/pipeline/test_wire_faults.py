@@ -7,10 +7,12 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from cli.errors import UNREACHABLE
 from pipeline.errors import PipelineError, Unreachable
 from pipeline.model.events import EVENTS
 from pipeline.sources.wire.brokers import Brokers, Reach
@@ -18,6 +20,7 @@ from pipeline.sources.wire.listing import LATEST, list_known
 from pipeline.sources.wire.log import LogPart
 from pipeline.sources.wire.source import BrokerSource
 from protocol import errors
+from tests.cli.running import run
 from tests.pipeline.fake_brokers import (
     OFFSETS_TOPIC,
     FakeBroker,
@@ -207,6 +210,20 @@ def test_a_cluster_that_goes_away_is_a_sentence(fakes: Fakes) -> None:
 
     with pytest.raises(Unreachable, match="closed the connection during Fetch"):
         fakes.read(timeout_s=0.2)
+
+
+def test_a_command_whose_broker_goes_away_ends_with_the_code_for_that(
+    fakes: Fakes, tmp_path: Path
+) -> None:
+    fakes.add(Fetch=lambda *_: None)
+    where = f"127.0.0.1:{fakes.brokers[1].port}"
+
+    ran = run(
+        "pipeline", "commits", "--source", where, "--out", str(tmp_path / "out"), "--timeout", "0.2"
+    )
+
+    assert ran.code == UNREACHABLE
+    assert ran.err.startswith(f"muster: the broker at {where} closed the connection during Fetch;")
 
 
 def test_an_answer_of_a_claimed_two_gigabytes_is_not_waited_for(fakes: Fakes) -> None:
