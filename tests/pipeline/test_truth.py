@@ -63,7 +63,7 @@ def living(kind: str, folder: Path) -> Iterator[World]:
         world.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """Brokers that were started, by their kind, each with its history."""
     started: dict[str, Any] = {}
@@ -72,7 +72,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
         next(ending, None)
 
 
-@pytest.fixture(scope="session", params=HISTORIES)
+@pytest.fixture(scope="module", params=HISTORIES)
 def made(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

@@ -238,7 +238,7 @@ def steady(world: World) -> None:
     one.takes({ORDERS: 50}, "m")
     one.takes({ORDERS: 40}, "back")
     two.takes({("orders", 1): 51})
-    mortal = world.member("steady", "mortal", session_ms=1500)
+    mortal = world.member("steady", "mortal", session_ms=3000)
     rebalance({"orders": 3}, one, two, mortal)
     mortal.takes({("orders", 2): 52})
     rebalance({"orders": 3}, one, two)
