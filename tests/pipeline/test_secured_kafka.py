@@ -184,6 +184,12 @@ def test_a_job_and_a_repair_by_the_command_line(secured: Secured, tmp_path: Path
     assert made.json["moved_bytes"] > 0
     assert "not used here: client.id" in made.err
 
+    followed = run(
+        "pipeline", "events", "--follow", "--until-now", "--source", where,
+        "--command-config", file, "--out", str(tmp_path / "archive"),
+    )  # fmt: skip
+    assert followed.code == 0, followed.err
+
     listed = run("--command-config", file, "groups", "list", "--bootstrap", where, "--json")
     assert listed.code == 0, listed.err
     assert group in listed.out
@@ -200,7 +206,7 @@ def test_a_job_and_a_repair_by_the_command_line(secured: Secured, tmp_path: Path
     )  # fmt: skip
     assert repaired.code == 0, repaired.err
     assert Cluster(secured.broker.bootstrap).committed(group) == {(TOPIC, 0): 0}
-    for ran in (made, listed, repaired):
+    for ran in (made, followed, listed, repaired):
         assert "secret" not in ran.out + ran.err
 
 
