@@ -35,8 +35,9 @@ class Added:
     """Stretches of records that were gone before they were read."""
     interrupted: bool = False
 
-    def take(self, manifest: Manifest) -> None:
-        """How the archive is now."""
+    def take(self, before: Manifest, manifest: Manifest) -> None:
+        """How the archive was, and is now: a look that was cut short may have added rows."""
+        self.added = manifest.rows("events") - before.rows("events")
         self.cluster_id = manifest.cluster_id
         self.read_until_ms = manifest.read_until_ms
         self.events = manifest.rows("events")

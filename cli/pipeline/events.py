@@ -94,12 +94,13 @@ def _added(wanted: Asked, every_s: float | None) -> Added:
         closing(open_feed(wanted.source, security, wanted.timeout_s)) as feed,
         archive_in(wanted.out, (news := feed.look()).cluster_id) as archive,
     ):
+        before = archive.manifest
         try:
             with line() as show:
                 _add(wanted, feed, news, archive, every_s, Told(came, show))
         except KeyboardInterrupt:
             came.interrupted = True
-        came.take(archive.manifest)
+        came.take(before, archive.manifest)
     return came
 
 

@@ -83,10 +83,11 @@ def _add_and_run(wanted: Asked, means: Means) -> tuple[Added, Summary]:
         closing(open_feed(wanted.source, security, wanted.timeout_s)) as feed,
         archive_in(wanted.out, (news := feed.look()).cluster_id) as archive,
     ):
+        before = archive.manifest
         with line() as shown:
             collected = collect(news, archive, wanted.options.with_topics)
             Told(came, shown).looked(collected)
-        came.take(archive.manifest)
+        came.take(before, archive.manifest)
         options = replace(wanted.options, overwrite=True, source=wanted.source)
         of_archive = replace(wanted, source=wanted.out, options=options)
         summary = run_named(NAME, of_archive, means)

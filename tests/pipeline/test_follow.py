@@ -33,6 +33,7 @@ from tests.waiting import until
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600)]
 
 Row = dict[str, Any]
+AGAIN = "trying again until one answers"
 
 
 @pytest.fixture
@@ -212,13 +213,14 @@ def test_a_broker_that_is_away_is_waited_for(served: Broker, tmp_path: Path) -> 
         served.stop()
         until(
             "it says that nobody answers",
-            lambda: "trying again until one answers" in Path(f"{out}.err").read_text(),
+            lambda: process.poll() is not None or AGAIN in Path(f"{out}.err").read_text(),
             within_s=60,
         )
-        assert process.poll() is None
+        assert process.poll() is None, Path(f"{out}.err").read_text()
         served.start()
         commit(served, range(1, 2))
         until("it goes on", lambda: has(out, 1), within_s=120)
+        until("it says so", lambda: "going on" in Path(f"{out}.err").read_text())
     lines = Path(f"{out}.err").read_text().splitlines()
     assert len(lines) == 3
     assert lines[2] == "muster: a broker answers again: going on"
