@@ -282,6 +282,17 @@ def test_times_of_a_topic_without_a_leader_are_not_known_and_nothing_fails(fakes
         assert list_known(brokers, asks) == [None, None]
 
 
+def test_nobody_there_at_all_is_no_partition_whose_times_are_not_known(fakes: Fakes) -> None:
+    broker = fakes.add()
+    with Brokers(fakes.reach(0.3)) as brokers:
+        brokers.look(None)
+        brokers.close()
+        broker.__exit__()
+
+        with pytest.raises(Unreachable, match="no broker answers"):
+            list_known(brokers, [((OFFSETS_TOPIC, 0), LATEST)])
+
+
 def test_offsets_that_are_not_wanted_of_a_batch_are_left_out(fakes: Fakes) -> None:
     fakes.add()
     whole = batch_of(0, *(commit("g", "orders", [n]) for n in range(6)))

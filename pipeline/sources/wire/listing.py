@@ -73,7 +73,8 @@ def list_known(brokers: Brokers, asks: Sequence[Ask]) -> list[Found | None]:
     while listing.todo:
         listing.round()
         listing.give_up(listing.refused)
-        if listing.patience.is_over:
+        if listing.todo and listing.patience.is_over:
+            brokers.look(None)  # nobody there at all is not the same as one that is away
             break
         listing.look_again()
         led = brokers.view.leaders
