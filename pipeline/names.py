@@ -4,23 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pipeline.engines.dialect import Dialect
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-
-def named(groups: Sequence[str]) -> Column:
-    """Rows with a `group_id` that one of these names or patterns matches."""
-    from pyspark.sql import functions as F
-
-    names = [group for group in groups if "*" not in group]
-    found = F.col("group_id").isin(names)
-    for pattern in sorted(set(groups) - set(names)):
-        found = found | F.col("group_id").rlike(f"^{regex(pattern)}$")
-    return found
 
 
 def where_named(d: Dialect, groups: Sequence[str]) -> str:

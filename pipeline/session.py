@@ -43,7 +43,7 @@ def open_session(
     Without a ``master`` it is spark-submit's, and so is everything that depends on it.
 
     ``brief`` says that there is little to do, and has a session on this machine start Java so.
-    Times are UTC throughout.
+    ``settings`` are Spark's, and stand as they are. Times are UTC throughout.
     """
     os.environ["JAVA_HOME"] = java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

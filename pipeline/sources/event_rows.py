@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -83,17 +83,6 @@ _STATE_COLUMNS = (
     "protocol_type", "generation", "protocol", "leader", "state_at", "member_id", "members",
     "details",
 )  # fmt: skip
-
-
-class Chain(Protocol):
-    """Knows the commit before each."""
-
-    schema: pa.Schema
-
-    def previous(
-        self, rows: NDArray[Any], strings: Sequence[str]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Its offset, its time in ms, and whether there is one, of each of the log's next rows."""
 
 
 class EventRows:
@@ -196,17 +185,11 @@ class EventRows:
                 break
             damage.update(file=file, position=position)
 
-    def take(self, chain: Chain | None = None) -> pa.RecordBatch:
-        """All rows as a batch of `EVENTS`, of the chain's schema with one; then none are left."""
-        rows = np.frombuffer(bytes(self.packed), ROW)
-        columns, schema = self._columns(rows), EVENTS
-        if chain is not None:
-            offsets, times_ms, known = chain.previous(rows, list(self._strings))
-            columns["previous_offset"] = pa.array(offsets, mask=~known)
-            columns["previous_at"] = times(times_ms)
-            schema = chain.schema
+    def take(self) -> pa.RecordBatch:
+        """All rows as a batch of `EVENTS`; then none are left."""
+        columns = self._columns(np.frombuffer(bytes(self.packed), ROW))
         self._clear()
-        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+        return pa.RecordBatch.from_arrays([columns[name] for name in EVENTS.names], schema=EVENTS)
 
     def _add(
         self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None

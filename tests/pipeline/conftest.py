@@ -1,17 +1,14 @@
-"""One Spark session for a test process, and small frames in the contract's shape."""
+"""One Spark session for a test process, a small history, and times."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import SparkSession
 
-from pipeline.contract import EVENTS
 from pipeline.session import open_session
 from tests.pipeline.small_logs import small_history
 
@@ -21,27 +18,12 @@ SMALL = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
-Frame = Callable[..., DataFrame]
-
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     session = open_session("local[2, 2]", settings=SMALL)
     yield session
     session.stop()
-
-
-@pytest.fixture
-def frame(spark: SparkSession) -> Frame:
-    """Rows from dicts: a column that a dict leaves out is null."""
-
-    def make(rows: list[dict[str, Any]], schema: StructType = EVENTS) -> DataFrame:
-        names = schema.fieldNames()
-        for row in rows:
-            assert set(row) <= set(names), set(row) - set(names)
-        return spark.createDataFrame([tuple(row.get(n) for n in names) for row in rows], schema)
-
-    return make
 
 
 @pytest.fixture

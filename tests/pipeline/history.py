@@ -1,14 +1,10 @@
-"""Small histories as dicts of EVENTS and BATCHES, and tables read back with times in seconds."""
+"""Small histories as dicts of EVENTS."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import date, datetime
 from typing import Any
-
-from pyspark.sql import DataFrame, Row
-from pyspark.sql.types import StructType
 
 from pipeline.model.events import (
     COMMIT,
@@ -21,8 +17,6 @@ from pipeline.model.events import (
     UNKNOWN,
 )
 from tests.pipeline.conftest import at
-
-EPOCH_S = at(0).timestamp()
 
 
 class History:
@@ -160,34 +154,3 @@ def member(name: str, *partitions: int, topic: str = "orders", **columns: Any) -
 def _holder(name: str, partitions: Sequence[int], place: dict[str, Any]) -> dict[str, Any]:
     held = {"topic": "orders", "topic_id": "T1", "partitions": list(partitions), **place}
     return {"member_id": name, "assignment": [held] if partitions else []}
-
-
-def batch(seconds: float, base: int, last: int, **columns: Any) -> dict[str, Any]:
-    """A batch of orders, partition 0, all of whose records have one time."""
-    row = {"topic": "orders", "partition": 0, "base_offset": base, "last_offset": last}
-    when = {"first_at": at(seconds), "max_at": at(columns.pop("max_s", seconds))}
-    return {**row, **when, "size_bytes": 100 * (last - base + 1), **columns}
-
-
-def told(frame: DataFrame, *columns: str, order_by: str = "log_offset") -> list[tuple[Any, ...]]:
-    """Rows in order, these columns of them; times as seconds after 2026-01-01, rows as tuples."""
-    return [
-        tuple(_plain(row[name]) for name in columns) for row in frame.orderBy(order_by).collect()
-    ]
-
-
-def shape(schema: StructType) -> list[tuple[str, str]]:
-    """Names and types, whatever may be null: a table read back may be null everywhere."""
-    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return round(value.timestamp() - EPOCH_S, 3)
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, Row):
-        return tuple(_plain(each) for each in value)
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return value

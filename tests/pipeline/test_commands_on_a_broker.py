@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow.parquet
 import pyspark
 import pytest
-from pyspark.sql import SparkSession
 
 from pipeline.session import java_home
 from tests.brokers import CHECKOUT, Broker, make_broker
@@ -66,7 +65,7 @@ def start(*words: str, **more: Any) -> subprocess.Popen[str]:
 
 
 def test_a_broker_is_a_source_and_groups_and_partitions_of_it_are_chosen(
-    spark: SparkSession, served: Broker, tmp_path: Path
+    served: Broker, tmp_path: Path
 ) -> None:
     words = ["--source", served.bootstrap, "--no-topics", "--json"]
 
@@ -121,7 +120,6 @@ def test_bars_are_on_a_terminal_and_the_result_is_not(served: Broker, tmp_path: 
     assert said.startswith("commits: ")
     assert "\x1b" not in said
     assert b"the history" in drawn
-    assert b"tasks" in drawn
     assert b"\x1b[" in drawn
 
 
@@ -163,9 +161,9 @@ def history(served: Broker, tmp_path: Path) -> Path:
 
 
 def test_a_job_killed_at_random_moments_is_started_again_and_makes_the_same_rows(
-    spark: SparkSession, history: Path, tmp_path: Path
+    history: Path, tmp_path: Path
 ) -> None:
-    """SIGKILL of the job and its Java, at other moments each time the test runs."""
+    """SIGKILL of the job, at other moments each time the test runs."""
     tables = ("expiring_offsets", "dead_groups", "compaction")
     words = ["retention", "--source", str(history), "--out"]
     whole, killed, chance = tmp_path / "whole", tmp_path / "killed", random.Random(os.urandom(4))

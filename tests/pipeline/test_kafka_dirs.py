@@ -1,19 +1,23 @@
-"""The folders that Apache Kafka wrote, old and new, stopped and killed, through the data source.
+"""The folders that Apache Kafka wrote, old and new, stopped and killed, as a source of history.
 
 What their clients were told comes out, exactly: every group and offset, every record.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.spark_open import open_source
+from pipeline.engines.engine import Part
+from pipeline.sources.open import open_source
+from pipeline.sources.source import TimesAsked
+from tests.cli.running import run
+from tests.pipeline.given import table
 from tests.pipeline.small_logs import KAFKA_DIR_NAMES, expected, unpacked
-
-pytestmark = pytest.mark.pipeline
 
 
 @pytest.fixture(scope="module", params=KAFKA_DIR_NAMES)
@@ -24,22 +28,31 @@ def kafka(
     return name, unpacked(name, tmp_path_factory.mktemp(name))
 
 
-def test_every_group_and_offset_comes_out(spark: SparkSession, kafka: tuple[str, Path]) -> None:
+def rows_of(parts: Sequence[Part] | None) -> list[dict[str, Any]]:
+    return [row for part in parts or () for batch in part.read() for row in batch.to_pylist()]
+
+
+def test_every_group_and_offset_comes_out(kafka: tuple[str, Path]) -> None:
     name, data = kafka
-    rows = open_source(spark, str(data)).events().collect()
+    rows = rows_of(open_source(str(data)).event_parts(None))
     found: dict[str, dict[str, list[object]]] = {}
-    for row in sorted(rows, key=lambda row: (row.log_partition, row.log_offset)):
-        if row.kind == "commit":
-            place = f"{row.topic}/{row.partition}"
-            found.setdefault(row.group_id, {})[place] = [row.committed_offset, row.metadata]
+    for row in sorted(rows, key=lambda row: (row["log_partition"], row["log_offset"])):
+        if row["kind"] == "commit":
+            place = f"{row['topic']}/{row['partition']}"
+            found.setdefault(row["group_id"], {})[place] = [
+                row["committed_offset"],
+                row["metadata"],
+            ]
     del found["live-group"]  # it had members when the broker stopped, and is not in the list
     assert found == expected(name)["groups"]
-    assert {row.kind for row in rows} == {"commit", "group"}
-    [*_, last] = [row for row in rows if row.kind == "group" and row.group_id == "live-group"]
-    assert last.protocol_type == "consumer"
-    assert {p for m in last.members for a in m.assignment for p in a.partitions} >= {0}
+    assert {row["kind"] for row in rows} == {"commit", "group"}
+    [*_, last] = [row for row in rows if row["kind"] == "group" and row["group_id"] == "live-group"]
+    assert last["protocol_type"] == "consumer"
+    held = {p for m in last["members"] for a in m["assignment"] for p in a["partitions"]}
+    assert held >= {0}
 
 
+@pytest.mark.pipeline
 def test_every_record_comes_out_whatever_its_codec(
     spark: SparkSession, kafka: tuple[str, Path]
 ) -> None:
@@ -56,16 +69,74 @@ def test_every_record_comes_out_whatever_its_codec(
     assert found == topics
 
 
-def test_batches_span_the_same_offsets(spark: SparkSession, kafka: tuple[str, Path]) -> None:
+@pytest.mark.pipeline
+def test_a_notebook_reads_events_and_batches(spark: SparkSession, kafka: tuple[str, Path]) -> None:
     name, data = kafka
-    batches = open_source(spark, str(data)).batches().collect()
+    reader = spark.read.format("kafka_segments")
+    assert {row.kind for row in reader.option("as", "offsets").load(str(data)).collect()} == {
+        "commit",
+        "group",
+    }
+    batches = reader.option("as", "batches").option("topic", "*").load(str(data))
+    last = batches.groupBy("topic", "partition").agg({"last_offset": "max"}).collect()
+    ends = {(row.topic, row.partition): row[2] for row in last}
+    assert ends == {
+        (topic, int(partition)): rows[-1][0]
+        for topic, partitions in expected(name)["topics"].items()
+        for partition, rows in partitions.items()
+    }
+
+
+def test_stretches_span_the_same_offsets(kafka: tuple[str, Path]) -> None:
+    name, data = kafka
+    source = open_source(str(data))
     records: dict[tuple[str, int], int] = {}
-    for batch in batches:
-        place = (batch.topic, batch.partition)
-        records[place] = records.get(place, 0) + batch.last_offset - batch.base_offset + 1
-        assert batch.max_at is not None
+    for row in rows_of(source.stretch_parts(TimesAsked(source.topics() or (), 0))):
+        place = (row["topic"], row["partition"])
+        records[place] = records.get(place, 0) + row["last_offset"] - row["base_offset"] + 1
+        assert row["last_at"] is not None or row["last_offset"] < row["base_offset"]
     assert records == {
         (topic, int(partition)): len(rows)
         for topic, partitions in expected(name)["topics"].items()
         for partition, rows in partitions.items()
     }
+
+
+def test_every_job_tells_what_the_clients_were_told(
+    kafka: tuple[str, Path], tmp_path: Path
+) -> None:
+    from pipeline.run.catalog import TABLES
+
+    name, data = kafka
+    wanted = expected(name)
+
+    made = run("pipeline", "all", "--source", str(data), "--out", str(tmp_path), "--json")
+
+    assert made.code == 0, made.err
+    assert (made.json["damaged"], made.json["unknown"]) == (0, 0)
+
+    def rows(table_name: str) -> list[dict[str, Any]]:
+        found = table(tmp_path, table_name, TABLES[table_name].schema)
+        return [row for row in found if row["group_id"] != "live-group"]
+
+    last: dict[str, dict[str, list[object]]] = {}
+    for row in sorted(rows("commits"), key=lambda row: (row["log_partition"], row["log_offset"])):
+        place = f"{row['topic']}/{row['partition']}"
+        last.setdefault(row["group_id"], {})[place] = [row["committed_offset"], row["metadata"]]
+    assert last == wanted["groups"]
+    kept = {
+        (row["group_id"], f"{row['topic']}/{row['partition']}"): row["committed_offset"]
+        for row in rows("expiring_offsets")
+    }
+    told = {
+        (group, place): offset
+        for group, places in wanted["groups"].items()
+        for place, (offset, _) in places.items()
+    }
+    assert kept == told
+    live = [
+        row
+        for row in table(tmp_path, "generations", TABLES["generations"].schema)
+        if row["group_id"] == "live-group"
+    ]
+    assert max(live, key=lambda row: row["log_offset"])["member_count"] > 0

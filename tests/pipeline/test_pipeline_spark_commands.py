@@ -1,4 +1,4 @@
-"""`muster pipeline` from end to end on a running Muster, and as a process."""
+"""`muster pipeline` on Spark, and as a process of its own."""
 
 from __future__ import annotations
 
@@ -13,47 +13,24 @@ from pyspark.sql import SparkSession
 from cli.errors import REFUSED, UNREACHABLE, CommandError
 from cli.pipeline.extra import sentences
 from pipeline.errors import PipelineError, Unreachable
-from protocol.records.batch import encode_batch
-from protocol.records.section import Record
 from tests.brokers import CHECKOUT
 from tests.cli.running import run
-from tests.pipeline.small_logs import NOON, batch_of, commit, write_segment
 from tests.waiting import until
 
 pytestmark = pytest.mark.pipeline
 
 
-def test_a_job_tells_what_it_made_and_does_not_make_it_twice(
+def test_a_job_on_spark_names_it_and_its_settings_stand(
     spark: SparkSession, history: Path, out: Path
 ) -> None:
-    words = ["pipeline", "commits", "--source", str(history), "--out", str(out), "--no-topics"]
+    words = ["pipeline", "all", "--source", str(history), "--out", str(out), "--engine", "spark"]
     made = run(*words)
     assert made.code == 0, made.err
-    assert made.out.startswith("commits: read 2 records of the history\n")
-    assert made.err == ""
-    [row] = [line.split() for line in made.out.splitlines() if line.startswith("commits ")]
-    assert row[:2] == ["commits", "2"]
-    assert "from 2026-01-01T12:00:00Z, to 2026-01-01T12:01:00Z" in made.out
-
-    again = run(*words)
-    assert again.code == 1
-    assert "already has commits: choose another --out, or replace" in again.err
-    assert len(again.err.splitlines()) == 1
-
-    part = run(*words, "--overwrite", "--json", "--since", "2026-01-01T12:00:30")
-    assert part.code == 0, part.err
-    assert [(t["name"], t["rows"]) for t in part.json["tables"]] == [("commits", 1)]
-    since = ["--since", "2026-01-01T17:30:30+05:30", "--until", "2026-01-02"]
-    zoned = run(*words, "--overwrite", *since)
-    assert zoned.out.startswith(
-        "commits: read 1 record of the history from 2026-01-01T12:00:30.000Z"
-        " until 2026-01-02T00:00:00.000Z\n"
+    assert made.out.startswith(
+        "all: read 2 records of the history as of 2026-01-01T12:01:00.000Z; Spark 4.0.0"
     )
-
-    (history / "meta.properties").write_text("version=1\ncluster.id=two\n")
-    mixed = run(*words, "--overwrite")
-    assert mixed.code == 1
-    assert "has tables of cluster one, but the source is cluster two" in mixed.err
+    assert made.err == ""
+    assert (out / "report.html").is_file()
 
 
 def full(_: object) -> list[object]:
@@ -82,31 +59,8 @@ def test_a_broker_that_an_executor_does_not_reach_is_told_by_its_code(spark: Spa
     assert refused.value.exit_code == UNREACHABLE
 
 
-def test_what_can_not_be_read_is_told_and_in_quarantine(
-    spark: SparkSession, tmp_path: Path, out: Path
-) -> None:
-    """A record of a version that nobody knows, and a segment that was cut short."""
-    key = batch_key("billing", "orders", 1)
-    unknown = encode_batch([Record(1, NOON, key, b"\0\x63nobody knows", [])], base_offset=1)
-    cut = batch_of(2, commit("billing", "orders", [40]))[:-9]
-    first = batch_of(0, commit("billing", "orders", [10]))
-    write_segment(tmp_path / "data", 0, first, unknown, cut)
-    write_segment(tmp_path / "data", 3, batch_of(3, commit("billing", "orders", [50])))
-    words = ["--source", str(tmp_path / "data"), "--out", str(out), "--no-topics", "--json"]
-    made = run("pipeline", "commits", *words)
-    assert made.code == 0, made.err
-    assert "2 parts of the history could not be read; the table quarantine" in made.err
-    assert made.json["damaged"] == 2
-    assert spark.read.parquet(str(out / "quarantine")).count() == 2
-
-
-def batch_key(group: str, topic: str, partition: int) -> bytes:
-    texts = b"".join(len(t).to_bytes(2, "big") + t.encode() for t in (group, topic))
-    return b"\0\1" + texts + partition.to_bytes(4, "big")
-
-
 def test_a_folder_without_a_history_is_refused_before_anything_is_written(
-    spark: SparkSession, tmp_path: Path, out: Path
+    tmp_path: Path, out: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
     ran = run("pipeline", "commits", "--source", str(tmp_path / "empty"), "--out", str(out))
@@ -116,10 +70,11 @@ def test_a_folder_without_a_history_is_refused_before_anything_is_written(
     assert not out.exists()
 
 
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
 def test_the_terminal_has_the_commands_words_alone_and_ctrl_c_ends_it_cleanly(
-    history: Path, out: Path
+    history: Path, out: Path, engine: str
 ) -> None:
-    words = ["pipeline", "all", "--source", str(history), "--out", str(out)]
+    words = ["pipeline", "all", "--source", str(history), "--out", str(out), "--engine", engine]
     job = subprocess.Popen(
         [sys.executable, "-m", "cli.main", *words],
         cwd=CHECKOUT,

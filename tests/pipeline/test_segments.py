@@ -57,8 +57,8 @@ def test_all_segments_of_all_partitions_are_read_in_order(tmp_path: Path) -> Non
 def test_a_partitions_own_folder_and_a_uri_are_read_too(tmp_path: Path) -> None:
     folder = write_segment(tmp_path, 0, *batches(1), partition=3).parent
     for where in (str(folder), f"file://{tmp_path}", f"file:{tmp_path}"):
-        [task] = plan({"path": where})
-        assert task.segment.partition == 3
+        [segment], _ = plan({"path": where})
+        assert segment.partition == 3
 
 
 def test_what_is_not_wanted_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,9 +67,10 @@ def test_what_is_not_wanted_is_not_read(tmp_path: Path, monkeypatch: pytest.Monk
     write_segment(tmp_path, 60, *batches(3, 60))
     write_segment(tmp_path, 0, *batches(1), partition=1)
     asked = {"partitions": "0", "start_offset": "35", "end_offset": "52"}
-    assert [task.segment.base_offset for task in plan({"path": str(tmp_path), **asked})] == [30]
+    segments, wanted = plan({"path": str(tmp_path), **asked})
+    assert ([segment.base_offset for segment in segments], wanted) == ([30], (35, 52))
     assert offsets(rows_of(tmp_path, **asked)) == list(range(35, 52))
-    assert len(plan({"path": str(tmp_path), "partitions": "1, 7"})) == 1
+    assert len(plan({"path": str(tmp_path), "partitions": "1, 7"})[0]) == 1
     records = rows_of(tmp_path, "records", **asked)
     assert [row["offset"] for row in records] == list(range(35, 52))
 
@@ -194,8 +195,7 @@ def test_leftovers_are_taken_as_kafka_takes_them(tmp_path: Path) -> None:
 
 def test_a_segment_deleted_after_the_plan_is_read_under_its_other_name(tmp_path: Path) -> None:
     file = write_segment(tmp_path, 0, *batches(1))
-    [task] = plan({"path": str(tmp_path)})
-    segment = task.segment
+    [segment], _ = plan({"path": str(tmp_path)})
     file.rename(f"{file}.deleted")
     assert sum(batch.num_rows for batch in read_segment(segment, OffsetRows(segment))) == 10
     os.remove(f"{file}.deleted")
@@ -244,7 +244,7 @@ def test_batches_are_told_from_their_headers(tmp_path: Path) -> None:
     batch = encode_batch([Record(i, NOON + i, b"k", b"v") for i in range(5, 9)])
     old = message_set.encode([Record(i, NOON + i, b"k", b"v") for i in range(9, 12)], 1, 1)
     write_segment(tmp_path, 5, batch, old, topic="t", partition=2)
-    first, second = rows_of(tmp_path, "stretches", topic="*")
+    first, second = rows_of(tmp_path, "batches", topic="*")
     assert (first["topic"], first["partition"]) == ("t", 2)
     spans = [(r["base_offset"], r["last_offset"], r["size_bytes"]) for r in (first, second)]
     assert spans == [(5, 8, len(batch)), (9, 11, len(old))]

@@ -1,1 +1,0 @@
-"""Transforms of the history into tables: pure functions of DataFrames."""

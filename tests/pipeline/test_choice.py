@@ -1,0 +1,123 @@
+"""Which engine a run takes, and how much it starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.errors import CommandError
+from cli.pipeline.session import spark_session
+from pipeline import session
+from pipeline.errors import PipelineError, WrongUse
+from pipeline.run import choice
+from pipeline.run.choice import DUCKDB, LIGHT_RECORDS, POOL_RECORDS, SPARK, choose, processes_for
+from pipeline.session import BRIEF_JAVA
+from tests.brokers import CHECKOUT
+
+HERE = ("127.0.0.1:9092", "/tables")
+ARGUMENTS = """
+from pipeline.session import open_session
+spark = open_session("local[1]", brief=True, settings={"spark.jars.packages": ""})
+factory = spark._jvm.java.lang.management.ManagementFactory
+print(*factory.getRuntimeMXBean().getInputArguments())
+spark.stop()
+"""
+
+
+@pytest.mark.parametrize(
+    ("engine", "master", "settings", "places", "records", "chosen"),
+    [
+        (None, None, {}, HERE, 5, DUCKDB),
+        (None, None, {}, HERE, None, DUCKDB),
+        (None, None, {}, HERE, LIGHT_RECORDS + 1, SPARK),
+        (DUCKDB, None, {}, HERE, LIGHT_RECORDS + 1, DUCKDB),
+        (SPARK, None, {}, HERE, 5, SPARK),
+        (None, "spark://there:7077", {}, HERE, 5, SPARK),
+        (None, None, {"spark.executor.memory": "4g"}, HERE, 5, SPARK),
+        (None, None, {}, ("/data", "hdfs://there/tables"), 5, SPARK),
+        (None, None, {}, ("/data", "s3://there/tables"), 5, DUCKDB),
+    ],
+)
+def test_the_engine_is_chosen_by_what_was_asked_and_by_size(
+    engine: str | None,
+    master: str | None,
+    settings: dict[str, str],
+    places: tuple[str, str],
+    records: int | None,
+    chosen: str,
+) -> None:
+    assert choose(engine, master, settings, places, records) == chosen
+
+
+def test_without_spark_duckdb_takes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice.importlib.util, "find_spec", lambda name: None)
+    assert choose(None, None, {}, HERE, LIGHT_RECORDS * 9) == DUCKDB
+
+
+def test_opposites_are_wrong_use() -> None:
+    with pytest.raises(WrongUse, match="hdfs://a/b needs Spark"):
+        choose(DUCKDB, None, {}, ("x", "hdfs://a/b"), 1)
+
+
+def test_few_records_start_no_processes() -> None:
+    assert processes_for(POOL_RECORDS - 1) == 1
+    assert processes_for(POOL_RECORDS) == min(len(os.sched_getaffinity(0)), 8)
+
+
+def test_a_session_of_little_work_is_asked_for_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Any] = []
+
+    def open_session(*_: Any, **options: Any) -> None:
+        said.append(options["brief"])
+        raise PipelineError("enough")
+
+    monkeypatch.setattr(session, "open_session", open_session)
+    with (
+        pytest.raises(CommandError, match="enough"),
+        spark_session("local[1]", {}, verbose=False, brief=True),
+    ):
+        raise AssertionError("there is no session")
+
+    assert said == [True]
+
+
+@pytest.mark.pipeline
+def test_javas_second_compiler_stays_away_from_a_brief_session() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ARGUMENTS], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
+        check=True, timeout=300,
+    )  # fmt: skip
+
+    assert set(BRIEF_JAVA.split()) <= set(done.stdout.split())
+
+
+def test_parts_are_read_by_processes_and_by_this_one_alike(tmp_path: Path) -> None:
+    from pipeline.engines.duck import DuckEngine
+    from pipeline.model.events import EVENTS
+    from pipeline.sources.open import open_source
+    from tests.pipeline.small_logs import batch_of, commit, write_segment
+
+    for partition in range(3):
+        log = batch_of(0, commit(f"g{partition}", "t", range(20)))
+        write_segment(tmp_path / "data", 0, log, partition=partition)
+    parts = [
+        part
+        for partition in range(3)
+        for part in open_source(str(tmp_path / "data")).event_parts([partition]) or ()
+    ]
+    assert len(parts) == 3
+    found = []
+    for processes in (1, 2):
+        scratch = tmp_path / str(processes)
+        scratch.mkdir()
+        engine = DuckEngine(str(scratch), processes)
+        engine.read("events", parts, EVENTS)
+        found.append(engine.ask("SELECT * FROM events ORDER BY log_partition, log_offset"))
+        engine.close()
+    assert found[0] == found[1]
+    assert len(found[0]) == 60
