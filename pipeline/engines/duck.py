@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import duckdb
@@ -66,24 +67,15 @@ class DuckEngine:
             self.moved_bytes += staged.moved_bytes
             self.open(name, staged.files, schema)
             return
-        failed: list[Exception] = []
-
-        def rows() -> Iterator[pa.RecordBatch]:
-            try:
-                for part in parts:
-                    yield from part.read()
-            except Exception as error:
-                failed.append(error)
-                raise
-
+        rows = _Stream(parts)
         self._drop(name)
-        self._db.register("_reading", pa.RecordBatchReader.from_batches(schema, rows()))
+        self._db.register("_reading", pa.RecordBatchReader.from_batches(schema, iter(rows)))
         try:
-            self._db.execute(f"CREATE TABLE {name} AS SELECT * FROM _reading")
+            self._run(f"CREATE TABLE {name} AS SELECT * FROM _reading")
         except duckdb.Error:
-            if failed:
-                raise failed[0] from None  # what a part says, without DuckDB's own words around it
-            raise
+            if rows.raised is None:
+                raise
+            raise rows.raised from None
         finally:
             self._db.unregister("_reading")
         self.moved_bytes += sum(map(moved_by, parts))
@@ -99,7 +91,7 @@ class DuckEngine:
             f"read_parquet([{listed}], hive_partitioning = true, hive_types_autocast = false,"
             " union_by_name = true)"
         )
-        there = {row[0] for row in self._db.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()}
+        there = {row[0] for row in self._run(f"DESCRIBE SELECT * FROM {scan}").fetchall()}
         absent = "".join(f', NULL AS "{name}"' for name in schema.names if name not in there)
         types = {field.name: type_of(field.type) for field in schema}
         self.define(name, cast(f"SELECT *{absent} FROM {scan}", types), keep=False)
@@ -107,7 +99,7 @@ class DuckEngine:
     def define(self, name: str, sql: str, *, keep: bool) -> None:
         """See Engine."""
         self._drop(name)
-        self._db.execute(f"CREATE {'TABLE' if keep else 'VIEW'} {name} AS {sql}")
+        self._run(f"CREATE {'TABLE' if keep else 'VIEW'} {name} AS {sql}")
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
         """See Engine."""
@@ -115,9 +107,9 @@ class DuckEngine:
         query = cast(sql, {field.name: type_of(field.type) for field in schema})
         if by is None:
             file = os.path.join(folder, "part-0.parquet")
-            self._db.execute(f"COPY ({query}) TO {self.dialect.text(file)} (FORMAT parquet)")
+            self._run(f"COPY ({query}) TO {self.dialect.text(file)} (FORMAT parquet)")
             return
-        self._db.execute(
+        self._run(
             f"COPY ({query}) TO {self.dialect.text(folder)}"
             f" (FORMAT parquet, PARTITION_BY ({by}), OVERWRITE_OR_IGNORE)"
         )
@@ -127,12 +119,14 @@ class DuckEngine:
 
     def ask(self, sql: str) -> list[dict[str, Any]]:
         """See Engine."""
-        found: list[dict[str, Any]] = self._db.sql(sql).to_arrow_table().to_pylist()
+        with _as_raised():
+            found: list[dict[str, Any]] = self._db.sql(sql).to_arrow_table().to_pylist()
         return found
 
     def arrow(self, sql: str) -> Iterable[pa.RecordBatch]:
         """See Engine."""
-        batches: Iterable[pa.RecordBatch] = self._db.sql(sql).to_arrow_reader()
+        with _as_raised():
+            batches: Iterable[pa.RecordBatch] = self._db.sql(sql).to_arrow_reader()
         return batches
 
     def files(self, folder: str) -> Files:
@@ -145,11 +139,42 @@ class DuckEngine:
         """See Engine."""
         self._db.close()
 
+    def _run(self, sql: str, values: Sequence[object] | None = None) -> duckdb.DuckDBPyConnection:
+        with _as_raised():
+            return self._db.execute(sql, values)
+
     def _drop(self, name: str) -> None:
-        for row in self._db.execute(
+        for row in self._run(
             "SELECT table_type FROM information_schema.tables WHERE table_name = ?", [name]
         ).fetchall():
-            self._db.execute(f"DROP {'VIEW' if row[0] == 'VIEW' else 'TABLE'} {name}")
+            self._run(f"DROP {'VIEW' if row[0] == 'VIEW' else 'TABLE'} {name}")
+
+
+class _Stream:
+    """Parts' rows, and what reading them raised: DuckDB tells of it as an error of its own."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self.raised: BaseException | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for part in self._parts:
+                yield from part.read()
+        except (Exception, KeyboardInterrupt) as error:
+            self.raised = error
+            raise
+
+
+@contextmanager
+def _as_raised() -> Iterator[None]:
+    """KeyboardInterrupt where Ctrl-C ended a query, which DuckDB says in another way."""
+    try:
+        yield
+    except (RuntimeError, duckdb.Error) as error:
+        if str(error).strip().endswith("nterrupted"):
+            raise KeyboardInterrupt from None
+        raise
 
 
 def _machine_bytes() -> int:

@@ -46,6 +46,7 @@ def stage(parts: Sequence[Part], schema: pa.Schema, folder: str, processes: int)
             written = [each.result() for each in done]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            clock.end_processes()
             raise
     return Staged(
         [file for file, each in zip(files, written, strict=True) if each.rows],

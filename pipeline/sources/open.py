@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from client.security import PLAINTEXT, Security
 from pipeline.engines.files import Files
@@ -13,7 +14,6 @@ from pipeline.sources.archived import ArchiveSource
 from pipeline.sources.folder import FolderSource
 from pipeline.sources.segment_files import is_local, local_folder
 from pipeline.sources.source import Source
-from pipeline.sources.stored import StoredFeed
 from pipeline.sources.tables import EVENTS, TablesSource
 from pipeline.sources.wire.brokers import TIMEOUT_S, Reach
 from pipeline.sources.wire.feed import BrokerFeed
@@ -22,6 +22,9 @@ from pipeline.storage.manifest import MANIFEST, has_manifest
 from pipeline.storage.published import store_at
 from pipeline.storage.s3 import S3Files, is_s3
 from pipeline.storage.store import Store
+
+if TYPE_CHECKING:
+    from pipeline.sources.stored import StoredFeed
 
 
 def is_remote(where: str) -> bool:
@@ -73,4 +76,6 @@ def open_feed(
     addresses = addresses_of(where)
     if addresses is not None:
         return BrokerFeed(where, Reach(tuple(addresses), security, timeout_s))
+    from pipeline.sources.stored import StoredFeed  # it needs DuckDB, which a cluster may lack
+
     return StoredFeed(open_source(where))

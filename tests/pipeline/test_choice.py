@@ -5,19 +5,25 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from cli.errors import CommandError
 from cli.pipeline.session import spark_session
 from pipeline import session
-from pipeline.errors import PipelineError, WrongUse
+from pipeline.engines.duck import DuckEngine
+from pipeline.errors import PipelineError, Unreachable, WrongUse
+from pipeline.model.events import EVENTS
 from pipeline.run import choice
 from pipeline.run.choice import DUCKDB, LIGHT_RECORDS, POOL_RECORDS, SPARK, choose, processes_for
 from pipeline.session import BRIEF_JAVA
+from pipeline.sources.open import open_source
 from tests.brokers import CHECKOUT
+from tests.pipeline.small_logs import batch_of, commit, write_segment
 
 HERE = ("127.0.0.1:9092", "/tables")
 ARGUMENTS = """
@@ -96,12 +102,23 @@ def test_javas_second_compiler_stays_away_from_a_brief_session() -> None:
     assert set(BRIEF_JAVA.split()) <= set(done.stdout.split())
 
 
-def test_parts_are_read_by_processes_and_by_this_one_alike(tmp_path: Path) -> None:
-    from pipeline.engines.duck import DuckEngine
-    from pipeline.model.events import EVENTS
-    from pipeline.sources.open import open_source
-    from tests.pipeline.small_logs import batch_of, commit, write_segment
+class Lost:
+    """A part whose broker went away."""
 
+    def read(self) -> Iterator[pa.RecordBatch]:
+        raise Unreachable("nobody answers at there:9092")
+        yield
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_reading_a_part_raises_is_raised_as_it_is(tmp_path: Path, processes: int) -> None:
+    engine = DuckEngine(str(tmp_path), processes)
+    with pytest.raises(Unreachable, match="nobody answers"):
+        engine.read("events", [Lost(), Lost()], EVENTS)
+    engine.close()
+
+
+def test_parts_are_read_by_processes_and_by_this_one_alike(tmp_path: Path) -> None:
     for partition in range(3):
         log = batch_of(0, commit(f"g{partition}", "t", range(20)))
         write_segment(tmp_path / "data", 0, log, partition=partition)
