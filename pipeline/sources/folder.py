@@ -18,6 +18,7 @@ from pipeline.sources.segment_files import (
     OFFSETS_TOPIC,
     Segment,
     cluster_id_of,
+    lost_partitions,
     partition_folders,
     segments_of,
     topic_names,
@@ -65,6 +66,7 @@ class FolderSource:
         self.cluster_id = cluster_id_of(where)
         self._folders = partition_folders(where)
         self._log = sorted(p for topic, p in self._folders if topic == OFFSETS_TOPIC)
+        self._lost = lost_partitions(where, OFFSETS_TOPIC, self._log)
         if not self._log:
             raise PipelineError(
                 f"{where} has no partition of {OFFSETS_TOPIC}: name a broker's data folder, or a"
@@ -78,13 +80,21 @@ class FolderSource:
 
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part]:
         """See Source."""
-        absent = sorted(set(partitions or ()) - set(self._log))
+        absent = sorted(set(partitions or ()) - {*self._log, *self._lost})
         if absent:
             raise PipelineError(
                 f"{self.where} has no partition {', '.join(map(str, absent))} of {OFFSETS_TOPIC}"
             )
-        wanted = self._log if partitions is None else sorted(set(partitions))
-        segments = [each for number in wanted for each in self._segments(OFFSETS_TOPIC, number)]
+        wanted = {*self._log, *self._lost} if partitions is None else set(partitions)
+        segments = [
+            each
+            for number in sorted(wanted)
+            for each in (
+                [self._lost[number]]
+                if number in self._lost
+                else self._segments(OFFSETS_TOPIC, number)
+            )
+        ]
         names = topic_names(self._folders)
         return [EventSegments(part, names) for part in in_parts(segments)]
 

@@ -50,6 +50,16 @@ def log_start(topic: str, partition: int, folder: str, base_offset: int) -> int:
     return max(base_offset, deleted.get((topic, partition), 0))
 
 
+def partitions_written(topic: str, data_folder: str) -> dict[int, LogEnd]:
+    """The partitions of a topic that a data folder has, or had, and how far they were written."""
+    name = _REACHED[0]
+    return {
+        partition: LogEnd(offset, name)
+        for (each, partition), offset in (_checkpoint(data_folder, name) or {}).items()
+        if each == topic and offset > 0
+    }
+
+
 def cleaned_to(topic: str, partition: int, folder: str) -> int | None:
     """Compaction has taken no record at or above it; None where that is not known."""
     checkpoint = _checkpoint(os.path.dirname(folder), _CLEANED)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import PipelineError
-from pipeline.sources.segment_ends import Indexed, LogEnd, cleaned_to, log_end
+from pipeline.sources.segment_ends import Indexed, LogEnd, cleaned_to, log_end, partitions_written
 from pipeline.sources.segment_reader import Entry, SegmentFile
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -138,6 +138,22 @@ def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
         )
         for base, behind in zip(ordered, [*ordered[1:], None], strict=True)
     ]
+
+
+def lost_partitions(path: str, topic: str, there: Collection[int]) -> dict[int, Segment]:
+    """Partitions of a topic that the data folders of ``path`` had and have no more.
+
+    Each is the segment that is missing first.
+    """
+    return {
+        partition: Segment(
+            os.path.join(folder, f"{topic}-{partition}", f"{0:020d}{LOG}"),
+            topic, partition, 0, None, end,
+        )
+        for folder in folders_of(path)
+        for partition, end in partitions_written(topic, folder).items()
+        if partition not in there
+    }  # fmt: skip
 
 
 def choose(segments: Sequence[Segment], start_offset: int, end_offset: int) -> list[Segment]:

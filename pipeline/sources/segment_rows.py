@@ -252,7 +252,12 @@ def read_segment(
     try:
         descriptor = open_segment(segment)
     except OSError as error:
-        rows.damaged(segment.base_offset, None, f"the segment cannot be opened: {error.strerror}")
+        said = f"the segment cannot be opened: {error.strerror}"
+        if segment.behind is None and segment.due is not None:
+            said += (
+                f"; {segment.due.by} says that offsets up to {segment.due.offset - 1} were there"
+            )
+        rows.damaged(segment.base_offset, None, said)
         yield rows.take()
         return
     try:

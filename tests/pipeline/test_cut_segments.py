@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from tests.pipeline.small_logs import (
 FIRST = "00000000000000000000"
 
 
-def unreadable(data: Path, partition: int | None = None) -> list[tuple[str, int, int, str]]:
+def unreadable(data: Path, partition: int | None = None) -> list[tuple[str, int, int | None, str]]:
     """Kind, log offset, position and reason of what could not be read."""
     partitions = None if partition is None else [partition]
     found: list[dict[str, Any]] = [
@@ -104,6 +105,19 @@ def test_an_emptied_log_is_missed(tmp_path: Path) -> None:
     [(kind, offset, position, reason)] = unreadable(data)
     assert (kind, offset, position) == (DAMAGED, 0, 0)
     assert "Offsets 0 to 250 are missing: replication-offset-checkpoint" in reason
+
+
+def test_a_partition_that_is_gone_is_missed(tmp_path: Path) -> None:
+    data = unpacked("kafka-4.3.1-killed", tmp_path)
+    shutil.rmtree(data / "__consumer_offsets-2")
+    [(kind, offset, position, reason)] = unreadable(data)
+    assert (kind, offset, position) == (DAMAGED, 0, None)
+    assert reason == (
+        "the segment cannot be opened: No such file or directory; replication-offset-checkpoint"
+        " says that offsets up to 250 were there"
+    )
+    assert unreadable(data, 2) != []
+    assert unreadable(data, 1) == []
 
 
 def batches(first: int, behind: int) -> list[bytes]:
