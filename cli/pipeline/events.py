@@ -115,11 +115,11 @@ def _add(
     from pipeline.run.collect import collect, follow
 
     with_topics = wanted.options.with_topics
-    told.looked(collect(news, archive, with_topics))
     if every_s is None:
+        told.looked(collect(news, archive, with_topics))
         return
     output.warn(f"following {wanted.source} into {wanted.out}; end with Ctrl-C")
-    follow(feed, archive, told.looked, told.away, every_s, with_topics)
+    follow(feed, archive, told.looked, told.away, every_s, with_topics, news)
 
 
 def _show(came: Added, wanted: Asked) -> None:

@@ -106,9 +106,10 @@ def follow(
     on_away: Callable[[str | None], None],
     every_s: float = EVERY_S,
     with_topics: bool = True,
+    news: News | None = None,
     sleep: Callable[[float], None] = clock.sleep,
 ) -> None:
-    """Add what is new every ``every_s`` seconds, for ever.
+    """Add what is new every ``every_s`` seconds, for ever; first ``news``, a look made already.
 
     While no broker answers it is tried again less and less often: ``on_away`` is told the reason
     once, and None when one answers again. PipelineError where going on would be wrong.
@@ -117,13 +118,15 @@ def follow(
     while True:
         began_s = clock.monotonic_s()
         try:
-            came = collect(feed.look(), archive, with_topics)
+            came = collect(news or feed.look(), archive, with_topics)
         except Unreachable as error:
+            news = None
             if not tries:
                 on_away(str(error))
             sleep(min(every_s * 2**tries, max(AWAY_MAX_S, every_s)))
             tries = min(tries + 1, 32)
             continue
+        news = None
         if tries:
             tries = 0
             on_away(None)

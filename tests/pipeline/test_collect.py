@@ -154,6 +154,24 @@ def test_a_run_that_ended_before_it_asked_for_topics_asks_again(tmp_path: Path) 
     assert log.asked[1] == {}
 
 
+def test_a_look_that_was_made_is_the_first_and_may_fail(tmp_path: Path) -> None:
+    log = Log(end=10, fails_while_read=True)
+    told: list[Any] = []
+
+    def sleep(_: float) -> None:
+        if len(told) > 2:
+            raise Ended
+
+    def looked(came: Collected) -> None:
+        told.append(came.events)
+
+    first = log.look()
+    log.away = 1
+    with Archive.open(str(tmp_path), log.cluster_id) as archive, pytest.raises(Ended):
+        follow(log, archive, looked, told.append, news=first, sleep=sleep)
+    assert told == ["the broker at fake:9092 did not answer Fetch", None, 10]
+
+
 class Ended(Exception):
     """The virtual time is over."""
 
