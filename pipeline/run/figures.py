@@ -89,6 +89,11 @@ def _count(label: str, unit: str, condition: str) -> Column:
     return Column(label, unit, f"count(CASE WHEN {condition} THEN 1 END)")
 
 
+def _not_known(unit: str, condition: str) -> Column:
+    """Told where there is any."""
+    return Column("not known", unit, f"nullif(count(CASE WHEN {condition} THEN 1 END), 0)")
+
+
 def _distinct(column: str, label: str) -> Column:
     return Column(label, label, f"count(DISTINCT {column})")
 
@@ -124,7 +129,9 @@ FIGURES: Final[dict[str, Query]] = {
             Column("read", "records", whole_sum("advanced_records")),
         )
     ),
-    "generations": Query((_distinct("group_id", "groups"),)),
+    "generations": Query(
+        (_distinct("group_id", "groups"), _not_known("generations", "NOT known")),
+    ),
     "churn": Query((Column("most", "rebalances", "rebalances", of="group_id"),)),
     "restless_members": Query((Column("most", "rebalances", "rebalances", of=_MEMBER),)),
     "lag": Query(
@@ -145,6 +152,7 @@ FIGURES: Final[dict[str, Query]] = {
         (
             _count("expired", "offsets", "expired"),
             _count("will expire", "offsets", "NOT expired AND expires_at IS NOT NULL"),
+            _not_known("offsets", "expired IS NULL"),
         )
     ),
     "dead_groups": Query((Column("kept by them", "offsets", whole_sum("kept_offsets")),)),

@@ -59,6 +59,18 @@ def test_figures_are_typed(tmp_path: Path) -> None:
     ]
 
 
+def test_figures_tell_what_is_not_known(tmp_path: Path) -> None:
+    history = History().generation(0, "a", 1, member("m-1", 0)).commit(1, "a", 10)
+
+    well = Relations(tmp_path / "well", history.rows)
+    assert told(well, "generations") == [("groups", 1, "groups", None)]
+    assert [each[0] for each in told(well, "expiring_offsets")] == ["expired", "will expire"]
+
+    bad = Relations(tmp_path / "bad", history.unknown(2, "a").rows)
+    assert told(bad, "generations")[1:] == [("not known", 1, "generations", None)]
+    assert told(bad, "expiring_offsets")[2:] == [("not known", 1, "offsets", None)]
+
+
 def test_every_table_has_figures_of_nothing(tmp_path: Path) -> None:
     made = Relations(tmp_path, [])
 
