@@ -16,8 +16,9 @@ from pipeline.engines.engine import Engine
 from pipeline.model import tables
 from pipeline.model.events import DAMAGED, EVENTS, TORN, UNKNOWN
 from pipeline.report import queries
-from pipeline.report.head import Head
-from pipeline.report.queries import GROUPS, MOMENTS, Window
+from pipeline.report.head import Head, Thresholds
+from pipeline.report.queries import MOMENTS
+from pipeline.report.window import GROUPS, Window
 
 LISTED: Final = 2_000
 """Groups that have a row in the list."""
@@ -54,6 +55,8 @@ class Part:
     group: Row
     lag: list[Row] = field(default_factory=list)
     peaks: list[Row] = field(default_factory=list)
+    since: list[Row] = field(default_factory=list)
+    """One row where it is above a threshold."""
     commits: list[Row] = field(default_factory=list)
     rewind_columns: list[Row] = field(default_factory=list)
     rewinds: list[Row] = field(default_factory=list)
@@ -118,7 +121,7 @@ def collect(engine: Engine, there: Collection[str], head: Head) -> Facts:
         read["damaged"] or 0,
         read["torn"] or 0,
         listed,
-        _parts(engine, listed[:PARTS], window),
+        _parts(engine, listed[:PARTS], window, head.thresholds),
     )
 
 
@@ -141,11 +144,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _parts(engine: Engine, shown: Iterable[Row], window: Window) -> list[Part]:
+def _parts(engine: Engine, shown: Iterable[Row], window: Window, limits: Thresholds) -> list[Part]:
     parts = {row["place"]: Part(row) for row in shown}
     asked = {
         "lag": queries.lag(window),
         "peaks": queries.peaks(window),
+        "since": queries.since(window, limits),
         "commits": queries.commits(window),
         "rewind_columns": queries.rewind_columns(window),
         "rewinds": queries.rewinds(window),

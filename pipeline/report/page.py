@@ -128,8 +128,12 @@ def _above(facts: Facts, limits: Thresholds) -> str:
     if not many:
         return f'<p class="above">No group is above the lag threshold of {words}.</p>'
     shown = [row for row in facts.groups if row["above"]][:_NAMED]
+    since = {
+        part.place: f" since {instant(row['ms'])}" for part in facts.parts for row in part.since
+    }
     linked = ", ".join(
         f"{_name(row, facts)} <b>{duration(row['lag_s'])}</b> {whole(row['lag_records'])} unread"
+        f"{since.get(row['place'], '')}"
         for row in shown
     )
     more = f", and {many - len(shown):,} more" if many > len(shown) else ""

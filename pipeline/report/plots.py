@@ -22,7 +22,7 @@ from pipeline.report.labels import (
     ticks,
     whole,
 )
-from pipeline.report.queries import Window
+from pipeline.report.window import Window
 from pipeline.times import instant
 
 WIDTH: Final = 1000

@@ -6,7 +6,6 @@ rows of the first `parts` of them. So nothing that is asked grows with the histo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from pipeline.engines.dialect import Dialect
@@ -22,13 +21,13 @@ from pipeline.report.states import (
     STUCK,
     UNKNOWN,
 )
+from pipeline.report.window import GROUPS, Window
 from pipeline.sql.lag import FALLING_BEHIND, STOPPED
 from pipeline.sql.lag import NOBODY as ALONE
 from pipeline.sql.lag import OUT_OF_RANGE as BEYOND
 from pipeline.sql.offsets import OPEN, ROLLED_BACK, SUPERSEDED, TAKEN
 from pipeline.sql.retention import DELETED as GONE
 
-GROUPS: Final = "report_groups"
 MOMENTS: Final = "report_moments"
 ROWS: Final = 8
 """Of each list in a group's part."""
@@ -39,37 +38,6 @@ MEMBERS: Final = 12
 TOPICS: Final = 6
 PARTITIONS: Final = 64
 """Of what a member held: so many topics, so many partitions of each."""
-
-
-@dataclass(frozen=True)
-class Window:
-    """The time axis, in so many columns, for so many groups."""
-
-    from_ms: int
-    until_ms: int
-    column_ms: int
-    parts: int
-
-    def of(self, alias: str) -> str:
-        """As SQL: the join that leaves the groups that have a part."""
-        return f"JOIN {GROUPS} g ON g.group_id = {alias}.group_id AND g.place <= {self.parts}"
-
-    def holds(self, at: str) -> str:
-        """As SQL: whether a time is on the axis."""
-        return (
-            f"{at} >= timestamp_millis({self.from_ms}) AND"
-            f" {at} <= timestamp_millis({self.until_ms})"
-        )
-
-    def column(self, at: str) -> str:
-        """As SQL: the column of a time on the axis."""
-        ms = f"(unix_millis({at}) - {self.from_ms})"
-        return f"CAST(floor({ms} / {self.column_ms}) AS INT)"
-
-    def column_of_end(self, at: str) -> str:
-        """As SQL: the same of a time that ends a minute."""
-        ms = f"(unix_millis({at}) - {self.from_ms} - 1)"
-        return f"greatest(CAST(floor({ms} / {self.column_ms}) AS INT), 0)"
 
 
 def span() -> str:
@@ -170,10 +138,7 @@ _FIGURES: Final = f"""
 
 def groups(d: Dialect, limits: Thresholds) -> str:
     """`GROUPS`: each group with its figures and its state, and its place among all."""
-    records = limits.lag_records
-    above = f"coalesce(lag_s > {limits.lag_s!r}e0, false)"
-    if records is not None:
-        above += f" OR coalesce(lag_records > {records}, false)"
+    above = _above(limits)
     return f"""
     WITH {_COUNTED}, {_FIGURES},
     judged AS (
@@ -198,6 +163,14 @@ def groups(d: Dialect, limits: Thresholds) -> str:
     ) AS INT) AS place
     FROM ranked
     """
+
+
+def _above(limits: Thresholds) -> str:
+    """Of a row with `lag_s` and `lag_records`; what is not known is not above."""
+    above = f"coalesce(lag_s > {limits.lag_s:.17e}, false)"
+    if limits.lag_records is not None:
+        above += f" OR coalesce(lag_records > {limits.lag_records}, false)"
+    return f"({above})"
 
 
 def _severities(d: Dialect) -> str:
@@ -252,6 +225,24 @@ def peaks(w: Window) -> str:
             FROM lag WHERE {w.holds("as_of")} GROUP BY group_id, as_of
         ) AS c {w.of("c")} WHERE c.records > 0
     ) AS ordered WHERE nth = 1
+    """
+
+
+def since(w: Window, limits: Thresholds) -> str:
+    """By group that is above a threshold: the end of the first minute since which it always was."""
+    return f"""
+    SELECT place, unix_millis(min(as_of)) AS ms FROM (
+        SELECT g.place, c.as_of, c.is_above,
+            max(CASE WHEN NOT c.is_above THEN c.as_of END) OVER (PARTITION BY g.place) AS last_below
+        FROM (
+            SELECT group_id, as_of, {_above(limits)} AS is_above
+            FROM (
+                SELECT group_id, as_of, sum({_UNREAD}) AS lag_records, max(lag_s) AS lag_s
+                FROM lag WHERE {w.holds("as_of")} GROUP BY group_id, as_of
+            ) AS minutes
+        ) AS c {w.of("c")} WHERE g.above
+    ) AS told
+    WHERE is_above AND (last_below IS NULL OR as_of > last_below) GROUP BY place
     """
 
 
