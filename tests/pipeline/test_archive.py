@@ -17,6 +17,7 @@ import pytest
 
 from pipeline.errors import PipelineError
 from pipeline.model.events import DAMAGED, EVENTS, STRETCHES
+from pipeline.sources.open import open_source
 from pipeline.storage.archive import FILES_OF_A_DAY, READERS, Archive, due
 from pipeline.storage.lock import Lock
 from pipeline.storage.manifest import MANIFEST, TopicEnds, load
@@ -285,6 +286,18 @@ def test_a_manifest_that_is_none_is_refused(tmp_path: Path, text: str, said: str
     (tmp_path / MANIFEST).write_text(text)
     with pytest.raises(PipelineError, match=said):
         Archive.open(str(tmp_path))
+
+
+def test_an_archive_beside_files_of_others_is_still_a_source(tmp_path: Path) -> None:
+    """It is refused for writing; what its manifest names is read, and nothing else."""
+    with Archive.open(str(tmp_path)) as archive:
+        archive.append([commits(0, range(3))])
+    pq.write_table(pa.Table.from_batches([commits(0, range(9))]), tmp_path / "events" / "x.parquet")
+    with pytest.raises(PipelineError, match="beside its own files"):
+        Archive.open(str(tmp_path))
+    source = open_source(str(tmp_path))
+    assert source.records_estimate() == 3
+    assert source.event_files() == [str(file) for file in archive.files("events")]
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from tests.pipeline.small_logs import batch_of, commit, write_segment
 
 pytestmark = pytest.mark.pipeline
 OF_SPARK_SUBMIT = {"engine", "master", "conf", "verbose"}
-ONLY_HERE = {"events": {"follow", "until_now", "every"}}
-"""Following needs no Spark."""
+ONLY_HERE = {"events": {"follow", "until_now", "every"}, "all": {"incremental"}}
+"""An archive grows without Spark."""
 
 
 @pytest.mark.parametrize("job", JOBS)
