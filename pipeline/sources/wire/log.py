@@ -97,6 +97,8 @@ class LogReader:
         self._moved = True
         """Whether somebody else may lead some of them now."""
         self._look_again_s = 0.0
+        self._failure: ClientError | None = None
+        """What the last broker that was asked and went away said."""
         self._rows = EventRows(topic_names=topic_names)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
@@ -114,6 +116,7 @@ class LogReader:
                 self._lost(connection, error)
                 continue
             del self._under_way[connection]
+            self._failure = None
             taken = self._take(answer, asked)
             self._ask()
             for each in taken:
@@ -248,6 +251,8 @@ class LogReader:
     def _wait(self) -> None:
         """Wait a moment for what must come right; Unreachable when it has taken too long."""
         if self._patience.is_over:
+            if self._failure is not None:
+                raise sentence(self._failure)
             raise Unreachable(
                 described(
                     self._brokers.view,
@@ -261,6 +266,8 @@ class LogReader:
         """A broker is away: its partitions are asked of whoever leads them next."""
         self._brokers.drop((connection.host, connection.port))
         self._under_way.pop(connection, None)
-        if self._patience.is_over or not isinstance(error, NoAnswer):
+        self._failure = error
+        if not isinstance(error, NoAnswer):
             raise sentence(error) from error
         self._moved = True
+        self._wait()
