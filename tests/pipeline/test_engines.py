@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from pipeline.model.params import Params
 from pipeline.report.head import Head
 from pipeline.report.page import make_report
 from pipeline.run.catalog import RELATIONS, TABLES
+from pipeline.run.figures import figures_of
+from pipeline.sql import compare
 from pipeline.storage.store import GROWING
 from tests.pipeline.given import table
 from tests.pipeline.history import History, ModernGroup, member
@@ -119,7 +122,15 @@ def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
         engine.write(made.sql(engine.dialect, params), made.schema, place, made.by)
         if made.name not in GROWING:
             engine.open(made.name, [place], made.schema)
+            found[f"figures of {made.name}"] = [
+                asdict(figure) for figure in figures_of(engine, made.name)[1]
+            ]
         found[made.name] = table(folder, made.name, made.schema)
+    whole = replace(params, since_ms=ms(-100))
+    for by_topic in (False, True):
+        rows = engine.ask(compare.window(engine.dialect, whole, by_topic=by_topic))
+        assert rows
+        found[f"compared by topic: {by_topic}"] = sorted(rows, key=str)
     return found
 
 

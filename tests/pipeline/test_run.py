@@ -10,7 +10,14 @@ import pytest
 from pipeline.engines.duck import DuckEngine
 from pipeline.errors import PipelineError
 from pipeline.model.events import DAMAGED, EVENTS, MARKER, UNKNOWN
-from pipeline.model.tables import CATCH_UP, COMMITS, QUARANTINE, TRANSACTIONAL_COMMITS
+from pipeline.model.tables import (
+    CATCH_UP,
+    COMMITS,
+    DEAD_GROUPS,
+    EXPIRING_OFFSETS,
+    QUARANTINE,
+    TRANSACTIONAL_COMMITS,
+)
 from pipeline.run.as_of import Span
 from pipeline.run.catalog import JOBS, Job
 from pipeline.run.jobs import Options, Step, Summary, run_job
@@ -190,6 +197,22 @@ def test_an_archive_is_judged_as_of_its_end_whoever_is_selected(run: Any, tmp_pa
         run(JOBS["lag"], GivenSource(history, topic), Options(overwrite=True, selection=selection))
         [row] = table(tmp_path / "tables", "catch_up", CATCH_UP)
         assert (row["as_of"], row["lag_records"]) == (at(when), behind)
+
+
+def test_groups_of_an_archive_live_as_of_its_end_and_expire_as_of_later(
+    run: Any, tmp_path: Path
+) -> None:
+    source = GivenSource([committed(0, "a", 10), committed(600, "a", 40)])
+
+    for span, expired, dead in (
+        (Span(), False, []),
+        (Span(as_of_ms=ms(600 + 8 * 86_400)), True, ["a"]),
+    ):
+        options = Options(overwrite=True, selection=Selection(span=span))
+        run(JOBS["retention"], source, options)
+        [row] = table(tmp_path / "tables", "expiring_offsets", EXPIRING_OFFSETS)
+        groups = table(tmp_path / "tables", "dead_groups", DEAD_GROUPS)
+        assert (row["expired"], [each["group_id"] for each in groups]) == (expired, dead)
 
 
 def test_topics_that_go_on_are_part_of_the_history(run: Any, tmp_path: Path) -> None:
