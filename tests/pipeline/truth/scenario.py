@@ -35,6 +35,8 @@ from tests.waiting import until
 
 TOPICS = {"orders": 3, "payments": 2, "tomorrow": 1, "out": 1}
 HOUR_MS = 3_600_000
+AHEAD_MS = 50 * 365 * 24 * HOUR_MS
+"""Whenever the history that is kept is read, its records of tomorrow are dated in the future."""
 ORDERS, PAYMENTS, TOMORROW = ("orders", 0), ("payments", 0), ("tomorrow", 0)
 SETTINGS = {"offsets.topic.num.partitions": "3"}
 KAFKA_SETTINGS = {
@@ -246,7 +248,7 @@ def steady(world: World) -> None:
 
 
 def future(world: World) -> None:
-    """Reads a topic whose records are dated half an hour ahead."""
+    """Reads a topic whose records are dated years ahead."""
     aiokafka_commits(world.told, world.bootstrap, "future", {TOMORROW: 3})
 
 
@@ -350,7 +352,8 @@ def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
     world = World(broker.bootstrap, broker.data)
     cluster = Cluster(broker.bootstrap)
     for topic, partitions in TOPICS.items():
-        cluster.create_topic(topic, partitions)
+        dates = {"message.timestamp.after.max.ms": str(2**62)} if topic == "tomorrow" else {}
+        cluster.create_topic(topic, partitions, **dates)
     feed(world)
     ready = world.asker()
     until("there is a coordinator", lambda: _has_coordinator(ready))
@@ -372,7 +375,7 @@ def feed(world: World) -> None:
     }
     produce(world.told, world.bootstrap, "orders", orders)
     produce(world.told, world.bootstrap, "payments", {0: [[now - 60_000] * 5], 1: [[now - 5000]]})
-    ahead = [[now + HOUR_MS // 2 + n * 1000 for n in range(10)]]
+    ahead = [[now + AHEAD_MS + n * 1000 for n in range(10)]]
     produce(world.told, world.bootstrap, "tomorrow", {0: ahead})
 
 
