@@ -116,7 +116,7 @@ def show(summary: Summary, wanted: Asked) -> None:
         {
             "table": table.name,
             "rows": table.rows,
-            "what": ", ".join(f"{figure.label} {figure.text}" for figure in table.figures) or None,
+            "what": ", ".join(figure.words for figure in table.figures) or None,
             "where": table.path,
         }
         for table in summary.tables

@@ -1,7 +1,7 @@
 """How many rows each table has and a few figures about it, for the summary.
 
-One query a table, whose columns are the figures. A figure is a value with its unit; only `text`
-makes words of it.
+One query a table, whose columns are the figures. A figure is a value with its unit; only `words`
+makes a text of it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,21 @@ class Figure:
     """Whose it is, for the largest of many."""
 
     @property
-    def text(self) -> str:
-        """As people read it, without the label."""
+    def words(self) -> str:
+        """As people read it: ``most 48 records (billing)``, ``3 groups``."""
+        if self.label == self.unit:
+            return self._shown
+        whose = "" if self.of is None else f" ({self.of})"
+        return f"{self.label} {self._shown}{whose}"
+
+    @property
+    def _shown(self) -> str:
         if isinstance(self.value, str):
             return self.value
-        shown = f"{self.value:.0%}" if self.unit == SHARE else f"{self.value:,.0f} {self.unit}"
-        return shown if self.of is None else f"{shown} ({self.of})"
+        if self.unit == SHARE:
+            return f"{self.value:.0%}"
+        unit = self.unit.removesuffix("s") if self.value == 1 and len(self.unit) > 1 else self.unit
+        return f"{self.value:,.0f} {unit}"
 
 
 class Column(NamedTuple):

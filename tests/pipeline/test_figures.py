@@ -78,13 +78,16 @@ def test_every_table_has_figures_of_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("figure", "text"),
+    ("figure", "words"),
     [
-        (Figure("farthest", 1490, "records", "a"), "1,490 records (a)"),
-        (Figure("oldest unread", 59.6, "s"), "60 s"),
-        (Figure("of the log", 0.347, "share"), "35%"),
-        (Figure("from", "2026-01-01T00:00:00Z", "time"), "2026-01-01T00:00:00Z"),
+        (Figure("farthest", 1490, "records", "a"), "farthest 1,490 records (a)"),
+        (Figure("farthest", 1, "records"), "farthest 1 record"),
+        (Figure("groups", 3, "groups"), "3 groups"),
+        (Figure("groups", 1, "groups"), "1 group"),
+        (Figure("oldest unread", 59.6, "s"), "oldest unread 60 s"),
+        (Figure("of the log", 0.347, "share"), "of the log 35%"),
+        (Figure("from", "2026-01-01T00:00:00Z", "time"), "from 2026-01-01T00:00:00Z"),
     ],
 )
-def test_words_are_made_of_figures(figure: Figure, text: str) -> None:
-    assert figure.text == text
+def test_words_are_made_of_figures(figure: Figure, words: str) -> None:
+    assert figure.words == words
