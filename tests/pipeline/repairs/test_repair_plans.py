@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +26,7 @@ from pipeline.repairs.plan import (
     to_json,
 )
 from pipeline.repairs.replicate import Known, Located, plan_replication, translated
+from tests.brokers import CHECKOUT
 
 KEY = Key("billing", "orders", 0)
 OTHER = Key("billing", "orders", 1)
@@ -73,7 +73,7 @@ def test_a_plan_comes_back_from_its_file_whole() -> None:
 
 
 def test_the_example_of_the_page_is_a_plan() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "pipeline-commands.md").read_text()
+    page = (CHECKOUT / "docs" / "pipeline-commands.md").read_text()
     [example] = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     plan = from_json(example, "the page")
     assert plan.steps == (Step(KEY, Position(90), Position(40), 50, 0, None),)

@@ -17,7 +17,7 @@ from pipeline.sources.feed import Growth, Held
 from pipeline.sources.source import TimesAsked
 from pipeline.storage.archive import FILES_OF_A_DAY, Archive
 from pipeline.storage.manifest import TopicEnds
-from tests.pipeline.test_archive import START_MS, commits, places, rows_of, stretch
+from tests.pipeline.archives import START_MS, commits, places, rows_of, stretch
 
 pytestmark = pytest.mark.pipeline
 

@@ -22,6 +22,7 @@ from tests.page.browser import DESK, PHONE, Browser, browsing
 from tests.pipeline.conftest import at
 from tests.pipeline.pictures import DROWNING, PICTURES, photograph
 from tests.pipeline.relations import ms, rows_of
+from tests.pipeline.report_pages import listed, part
 
 pytestmark = pytest.mark.pipeline
 
@@ -133,24 +134,6 @@ def busy() -> Rows:
         {"group_id": "left", "expired": True, "expires_at": at(99)},
     ]
     return rows
-
-
-def listed(page: str) -> dict[str, dict[str, str]]:
-    """The list at the top: group to what is said of it."""
-    found = {}
-    for line in re.findall(r'<tr><th scope="row">.*?</tr>', page):
-        name = re.search(r"<bdi>(.*?)</bdi>", line)
-        assert name
-        cells = re.findall(r'data-label="(.*?)">(.*?)</td>', line)
-        found[name[1]] = {label: re.sub("<.*?>", "", cell) for label, cell in cells}
-    return found
-
-
-def part(page: str, name: str) -> str:
-    """The part of a group."""
-    parts = re.findall(r'<section id="g\d+".*?</section>', page, re.S)
-    [found] = [each for each in parts if f"<bdi>{name}</bdi></a></h2>" in each]
-    return str(found)
 
 
 def test_groups_are_listed_worst_first_each_with_its_state(report: Report) -> None:

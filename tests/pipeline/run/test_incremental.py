@@ -16,10 +16,9 @@ import pytest
 
 from tests.brokers import CHECKOUT, Broker
 from tests.cli.running import Ran, run
+from tests.pipeline.archives import is_the_log, place, rows_of
 from tests.pipeline.killing import killed_at
 from tests.pipeline.many_commits import PARTITIONS, commit, prepare
-from tests.pipeline.test_archive import rows_of
-from tests.pipeline.test_follow import check, place
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600)]
 
@@ -65,7 +64,7 @@ def test_each_run_adds_what_is_new_and_makes_every_table_of_all(
 
 def check_tables(served: Broker, out: Path, whole: Path) -> None:
     """The archive is the log, and its tables are those of a run that reads it all at once."""
-    check(served, out)
+    is_the_log(served, out)
     assert run("pipeline", "all", "--source", served.bootstrap, "--out", str(whole)).code == 0
     for name in TABLES:
         assert table(out, name) == table(whole, name), name

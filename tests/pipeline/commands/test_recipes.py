@@ -19,8 +19,8 @@ import yaml
 from tests.absent import program
 from tests.brokers import CHECKOUT, Broker
 from tests.cli.running import run
+from tests.pipeline.archives import is_the_log
 from tests.pipeline.many_commits import commit, prepare
-from tests.pipeline.test_follow import check
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(300)]
 
@@ -70,7 +70,7 @@ def test_crons_line_is_silent_and_prints_what_failed(
 
     done = ran(command, environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    check(served, out)
+    is_the_log(served, out)
     assert "The report is" in (out / "last-run.log").read_text()
 
     away = ran(command, {**environment, "SOURCE": NOBODY})
@@ -139,7 +139,7 @@ def test_airflows_task_runs_and_fails_as_the_command_does(
     command = ["bash", "-c", task["bash_command"]]
     done = ran(command, {**environment, "MUSTER_SOURCE": served.bootstrap})
     assert done.returncode == 0, done.stderr
-    check(served, out)
+    is_the_log(served, out)
     assert ran(command, {**environment, "MUSTER_SOURCE": NOBODY}).returncode == 3
 
 
@@ -169,7 +169,7 @@ def test_the_cronjobs_container_runs_and_fails_as_the_command_does(
     environment = {**os.environ, **environment, "PATH": path}
     done = ran(command, {**environment, "MUSTER_SOURCE": served.bootstrap})
     assert done.returncode == 0, done.stderr
-    check(served, out)
+    is_the_log(served, out)
     assert ran(command, {**environment, "MUSTER_SOURCE": NOBODY}).returncode == 3
 
 

@@ -28,7 +28,7 @@ from tests.cli.running import run
 from tests.pipeline.given import GivenSource, table
 from tests.pipeline.history import History, member
 from tests.pipeline.relations import ms, stretch
-from tests.pipeline.test_report import listed, part
+from tests.pipeline.report_pages import listed, part
 
 pytestmark = pytest.mark.pipeline
 

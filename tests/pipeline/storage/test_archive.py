@@ -16,65 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import PipelineError
-from pipeline.model.events import DAMAGED, EVENTS, STRETCHES
+from pipeline.model.events import EVENTS
 from pipeline.sources.open import open_source
 from pipeline.storage.archive import FILES_OF_A_DAY, READERS, Archive, due
 from pipeline.storage.lock import Lock
 from pipeline.storage.manifest import MANIFEST, TopicEnds, load
+from tests.brokers import CHECKOUT
 from tests.pipeline import dying
+from tests.pipeline.archives import DAY_MS, START_MS, commits, damage, places, rows_of, stretch
 
 pytestmark = pytest.mark.pipeline
-
-DAY_MS = 86_400_000
-START_MS = 1_767_225_600_000
-"""2026-01-01 00:00 UTC."""
-CHECKOUT = Path(__file__).parent.parent.parent
-
-
-def commits(partition: int, offsets: Iterable[int], at_ms: int = START_MS) -> pa.RecordBatch:
-    """Commits with these log offsets."""
-    rows = [
-        {"log_partition": partition, "log_offset": offset, "written_at": at_ms * 1000,
-         "kind": "commit", "group_id": "billing", "topic": "orders", "partition": 0,
-         "committed_offset": offset, "metadata": ""}
-        for offset in offsets
-    ]  # fmt: skip
-    return pa.RecordBatch.from_pylist(rows, EVENTS)
-
-
-def damage(partition: int, offset: int, at_ms: int = START_MS) -> pa.RecordBatch:
-    """A row of what could not be read."""
-    row = {
-        "log_partition": partition,
-        "log_offset": offset,
-        "written_at": at_ms * 1000,
-        "kind": DAMAGED,
-        "damage": {"file": "0.log", "position": 7, "reason": "cut"},
-    }
-    return pa.RecordBatch.from_pylist([row], EVENTS)
-
-
-def stretch(base: int, last: int, at_ms: int = START_MS, topic: str = "orders") -> pa.Table:
-    """What a topic's partition 0 grew by."""
-    row = {"topic": topic, "partition": 0, "base_offset": base, "last_offset": last,
-           "first_at": at_ms * 1000, "last_at": at_ms * 1000}  # fmt: skip
-    return pa.Table.from_pylist([row], STRETCHES)
-
-
-def rows_of(folder: Path, table: str) -> list[dict[str, Any]]:
-    """What the manifest's files have."""
-    manifest = load(folder)
-    assert manifest is not None
-    return [
-        row
-        for file in manifest.files.get(table, ())
-        for row in pq.read_table(folder / file.path, partitioning=None).to_pylist()
-    ]
-
-
-def places(folder: Path) -> list[tuple[int, int]]:
-    """Where in the log the events come from, sorted, each as often as it is there."""
-    return sorted((row["log_partition"], row["log_offset"]) for row in rows_of(folder, "events"))
 
 
 def on_disk(folder: Path) -> set[str]:
@@ -321,7 +272,7 @@ from pathlib import Path
 from pipeline.storage import archive as store
 from pipeline.storage.archive import Archive
 from tests.pipeline import dying
-from tests.pipeline.test_archive import DAY_MS, START_MS, commits, damage, stretch
+from tests.pipeline.archives import DAY_MS, START_MS, commits, damage, stretch
 
 store.FILES_OF_A_DAY = 3
 

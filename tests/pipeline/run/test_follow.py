@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,15 +23,14 @@ from pipeline.sources.open import open_source
 from pipeline.storage.manifest import load
 from tests.brokers import CHECKOUT, Broker
 from tests.cli.running import Ran, run
+from tests.pipeline.archives import is_the_log, logged, place, places, rows_of
 from tests.pipeline.killing import killed_at
 from tests.pipeline.many_commits import PARTITIONS, TOPIC, commit, prepare
-from tests.pipeline.test_archive import places, rows_of
 from tests.raw_connection import RawConnection
 from tests.waiting import until
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600)]
 
-Row = dict[str, Any]
 AGAIN = "trying again until one answers"
 
 
@@ -62,30 +60,6 @@ def follower(broker: Broker, out: Path, *words: str) -> Iterator[subprocess.Pope
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         process.wait(60)
-
-
-def logged(broker: Broker) -> list[Row]:
-    """What the log has, over the wire."""
-    parts = open_source(broker.bootstrap).event_parts(None) or ()
-    rows = [row for part in parts for batch in part.read() for row in batch.to_pylist()]
-    return sorted(rows, key=place)
-
-
-def place(row: Row) -> tuple[int, int]:
-    return row["log_partition"], row["log_offset"]
-
-
-def check(broker: Broker, out: Path) -> None:
-    """The archive is the log: every record once."""
-    assert sorted(rows_of(out, "events"), key=place) == logged(broker)
-    manifest = load(out)
-    assert manifest is not None
-    found = {
-        str(path.relative_to(out))
-        for table in ("events", "stretches", "quarantine")
-        for path in (out / table).rglob("*.parquet")
-    }
-    assert found == manifest.live(), "any reader of Parquet finds each record once"
 
 
 def has(out: Path, group: int) -> bool:
@@ -123,7 +97,7 @@ def test_a_followed_history_grows_and_ctrl_c_leaves_it_whole(
     assert said.startswith(
         f"{out}: {total} new records; the archive has {total} records, read until 20"
     )
-    check(served, out)
+    is_the_log(served, out)
 
 
 def test_run_again_it_adds_what_is_new_or_says_that_nothing_is(
@@ -140,7 +114,7 @@ def test_run_again_it_adds_what_is_new_or_says_that_nothing_is(
     commit(served, range(2, 3))
     third = events(*words, "--follow", "--until-now", "--json")
     assert third.json["added"] >= PARTITIONS
-    check(served, tmp_path)
+    is_the_log(served, tmp_path)
 
 
 def test_killed_at_random_moments_it_neither_loses_nor_doubles(
@@ -161,7 +135,7 @@ def test_killed_at_random_moments_it_neither_loses_nor_doubles(
             killed += killed_at(moment, process, within_s=60)
     assert killed
     assert events("--source", served.bootstrap, "--out", str(out)).code == 0
-    check(served, out)
+    is_the_log(served, out)
 
 
 def test_ends_and_times_of_topics_are_followed(served: Broker, tmp_path: Path) -> None:
@@ -224,7 +198,7 @@ def test_a_broker_that_is_away_is_waited_for(served: Broker, tmp_path: Path) -> 
     lines = Path(f"{out}.err").read_text().splitlines()
     assert len(lines) == 3
     assert lines[2] == "muster: a broker answers again: going on"
-    check(served, out)
+    is_the_log(served, out)
 
 
 def test_who_is_not_there_and_who_is_another_is_said(
@@ -280,7 +254,7 @@ def test_an_old_followed_store_is_taken_over(served: Broker, tmp_path: Path) -> 
     assert (
         events("--follow", "--until-now", "--source", served.bootstrap, "--out", str(new)).code == 0
     )
-    check(served, new)
+    is_the_log(served, new)
 
 
 def test_a_followed_store_is_never_overwritten(served: Broker, tmp_path: Path) -> None:
@@ -296,7 +270,7 @@ def test_a_followed_store_is_never_overwritten(served: Broker, tmp_path: Path) -
     commit(served, range(2, 3))
     assert events(*words).code == 0
     assert set(before) < set(places(tmp_path))
-    check(served, tmp_path)
+    is_the_log(served, tmp_path)
 
 
 def test_following_files_ends_with_what_is_there(served: Broker, tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.package import ROOMS, make_archive
+from tests.brokers import CHECKOUT
 
 pytestmark = pytest.mark.pipeline
-
-CHECKOUT = Path(__file__).parent.parent.parent
 
 
 def test_the_archive_has_all_sources_and_nothing_else(tmp_path: Path) -> None:

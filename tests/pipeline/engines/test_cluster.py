@@ -22,12 +22,11 @@ import pytest
 
 from pipeline.session import java_home
 from tests import waiting
-from tests.brokers import free_port
+from tests.brokers import CHECKOUT, free_port
 from tests.pipeline.small_logs import batch_of, commit, write_segment
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
 
-CHECKOUT = Path(__file__).parent.parent.parent
 PAGE = CHECKOUT / "docs" / "pipeline-cluster.md"
 PARTITIONS = 4
 PROBE = """
