@@ -1,20 +1,23 @@
 """How quickly the pipeline turns segment files into the table `commits`, and into all tables.
 
 Offset records are written as a coordinator writes them (50 partitions a request, 20 requests a
-batch, random groups of 20,000), in segments of 8 partitions. DuckDB makes the tables, on all cores;
-then the same segments are read plainly in one thread, which decodes every record into Arrow batches
-and drops them.
+batch, random groups of 20,000), in segments of 8 partitions: once with values of version 3, as
+Muster and Kafka up to 3.9 write them, once with those of version 4, as Kafka 4 writes them, which
+have the topic's id. DuckDB makes the tables, on all cores; then the same segments are read plainly
+in one thread, which decodes every record into Arrow batches and drops them.
 
-    python -m bench.pipeline [--records 10000000] [--data DIR]
+    python -m bench.pipeline [--records 5000000] [--versions 3 4] [--data DIR]
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import random
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,8 +26,10 @@ import time
 from pathlib import Path
 
 from offsets.record_codec import run_records
+from offsets.record_values import offset_key_head
 from offsets.runs import OffsetRun
 from protocol.records.batch import assemble_batch
+from protocol.records.varint import encode_varint
 
 PARTITIONS_A_REQUEST = 50
 REQUESTS_A_BATCH = 20
@@ -35,9 +40,36 @@ GOAL_PER_S = 200_000
 CORES = len(os.sched_getaffinity(0))
 _SAMPLE_S = 1.0
 _FIRST_MS = 1_767_268_800_000
+_TOPIC = "load"
+_TOPIC_ID = bytes(range(16))
+_V4_HEAD = b"\x54\0\4"  # 42 bytes of value, of version 4
+_V4_SIZE = 42
+_NUMBERS = struct.Struct(">i3sqi")
 
 
-def make(data: Path, records: int, chance: random.Random) -> None:
+def records_of(version: int, run: OffsetRun, first_delta: int) -> bytes:
+    """The records of a request, with values of version 3 or 4."""
+    if version == 3:
+        return run_records(run, first_delta)
+    key_head = offset_key_head(run.group_id, run.topic)
+    moment = b"\1" + run.commit_timestamp_ms.to_bytes(8, "big") + b"\1\0\x10" + _TOPIC_ID + b"\0"
+    written = []
+    for i, partition in enumerate(run.partitions):
+        prologue = _prologue(first_delta + i, len(key_head) + 4)
+        numbers = _NUMBERS.pack(partition, _V4_HEAD, run.offsets[i], run.leader_epochs[i])
+        written += (prologue, key_head, numbers, moment)
+    return b"".join(written)
+
+
+@functools.cache
+def _prologue(delta: int, key_size: int) -> bytes:
+    """What stands before the key: the record's length, its attributes, deltas, the key's length."""
+    head = b"\0\0" + encode_varint(delta) + encode_varint(key_size)
+    behind_the_key = len(_V4_HEAD[:1]) + _V4_SIZE + 1
+    return encode_varint(len(head) + key_size + behind_the_key) + head
+
+
+def make(data: Path, records: int, version: int, chance: random.Random) -> None:
     """Segments that hold so many records, a request each millisecond."""
     each = records // LOG_PARTITIONS
     partitions = range(PARTITIONS_A_REQUEST)
@@ -54,10 +86,10 @@ def make(data: Path, records: int, chance: random.Random) -> None:
                     for _ in range(REQUESTS_A_BATCH):
                         group = chance.randrange(GROUPS // LOG_PARTITIONS) * LOG_PARTITIONS
                         run = OffsetRun(
-                            f"bench-group-{group + log_partition:05d}", "load", partitions,
+                            f"bench-group-{group + log_partition:05d}", _TOPIC, partitions,
                             [base + p for p in partitions], epochs, None, at_ms,
                         )  # fmt: skip
-                        section += run_records(run, count)
+                        section += records_of(version, run, count)
                         count += PARTITIONS_A_REQUEST
                     out.write(assemble_batch(section, count, base, at_ms, at_ms))
                     base += count
@@ -165,7 +197,8 @@ def measured(what: str, *arguments: str) -> tuple[dict[str, float], float]:
 def main() -> None:
     """Make the data, measure, tell."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--records", type=int, default=5_000_000)
+    parser.add_argument("--versions", type=int, nargs="+", choices=(3, 4), default=[3, 4])
     parser.add_argument("--data", type=Path, help="where data is kept; a temporary folder else")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="+", help=argparse.SUPPRESS)
@@ -176,19 +209,20 @@ def main() -> None:
         return
     folder = options.data or Path(tempfile.mkdtemp(prefix="muster-pipeline-"))
     try:
-        measure(folder, options.records, random.Random(options.seed))
+        for version in options.versions:
+            measure(folder, options.records, version, random.Random(options.seed))
     finally:
         if options.data is None:
             shutil.rmtree(folder)
 
 
-def measure(folder: Path, records: int, chance: random.Random) -> None:
+def measure(folder: Path, records: int, version: int, chance: random.Random) -> None:
     """`commits` of half the records and of all of them, `all`; then the plain read."""
     seconds = {}
     for count, job in ((records // 2, "commits"), (records, "commits"), (records, "all")):
-        data = folder / f"data-{count}"
+        data = folder / f"data-{count}-v{version}"
         if not data.exists():
-            make(data, count, chance)
+            make(data, count, version, chance)
         out = folder / f"out-{count}"
         shutil.rmtree(out, ignore_errors=True)
         found, peak_mb = measured("job", str(data), str(out), job)
@@ -196,19 +230,20 @@ def measure(folder: Path, records: int, chance: random.Random) -> None:
         rate = found["events"] / found["seconds"]
         met = "met" if rate >= GOAL_PER_S else "MISSED"
         print(
-            f"{found['events']:>10,.0f} records to {job}, {CORES} cores: {found['seconds']:6.1f} s,"
-            f" {rate:9,.0f} records/s ({found['cpu_s']:.1f} s CPU), goal {GOAL_PER_S:,}: {met};"
-            f" peak of all processes {peak_mb:,.0f} MB",
+            f"{found['events']:>10,.0f} records of version {version} to {job}, {CORES} cores:"
+            f" {found['seconds']:6.1f} s, {rate:9,.0f} records/s ({found['cpu_s']:.1f} s CPU),"
+            f" goal {GOAL_PER_S:,}: {met}; peak of all processes {peak_mb:,.0f} MB",
             flush=True,
         )
         shutil.rmtree(out)
     ratio = seconds[records, "commits"] / seconds[records // 2, "commits"]
     print(f"twice the records take {ratio:.2f} times as long")
-    found, peak_mb = measured("read", str(folder / f"data-{records}"))
+    found, peak_mb = measured("read", str(folder / f"data-{records}-v{version}"))
     print(
-        f"{found['events']:>10,.0f} records read plainly, one thread: {found['seconds']:6.1f} s,"
-        f" {found['events'] / found['seconds']:9,.0f} records/s ({found['cpu_s']:.1f} s CPU);"
-        f" peak {peak_mb:,.0f} MB"
+        f"{found['events']:>10,.0f} records of version {version} read plainly, one thread:"
+        f" {found['seconds']:6.1f} s, {found['events'] / found['seconds']:9,.0f} records/s"
+        f" ({found['cpu_s']:.1f} s CPU); peak {peak_mb:,.0f} MB",
+        flush=True,
     )
 
 
