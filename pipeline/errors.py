@@ -23,6 +23,15 @@ class WrongUse(PipelineError):
     exit_code = USAGE
 
 
+class NotInstalled(PipelineError):
+    """A package that is not here. ``str`` says how pip brings it."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f"{what} needs {package}: pip install 'musterd[{extra}]' brings it")
+        self.what = what
+        self.package = package
+
+
 class Unreachable(PipelineError):
     """Nobody answers at an address."""
 

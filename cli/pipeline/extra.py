@@ -1,4 +1,4 @@
-"""The extra that the pipeline needs: whether it is here; what goes wrong in it, as sentences."""
+"""The extras of the pipeline: whether they are here; what goes wrong in it, as sentences."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from cli.errors import INTERRUPTED, REFUSED, UNREACHABLE, CommandError
 LIGHT = ("duckdb", "pyarrow", "numpy")
 SPARK = ("pyspark", "pandas")
 _CHECKOUT = Path(__file__).resolve().parent.parent.parent
+_LOCKED = f"install the packages that this checkout locks, make -C {_CHECKOUT} pipeline"
 _LONGEST = 600
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(r"[\w.]+: ")
@@ -27,10 +28,15 @@ def needs(*packages: str) -> None:
         raise CommandError(f"this command needs {', '.join(absent)}: {_installing(absent)}")
 
 
+def _is_checkout() -> bool:
+    """Whether the environment is that of a checkout, whose packages are locked."""
+    return Path(sys.prefix) == _CHECKOUT / ".venv"
+
+
 def _installing(absent: Sequence[str]) -> str:
     """How to install packages that are not here, so that what is locked stays as it is."""
-    if Path(sys.prefix) == _CHECKOUT / ".venv":
-        return f"install the packages that this checkout locks, make -C {_CHECKOUT} pipeline"
+    if _is_checkout():
+        return _LOCKED
     extra = "pipeline" if set(absent) & set(SPARK) else "light"
     return f"install the pipeline's extra, pip install 'musterd[{extra}]'"
 
@@ -42,10 +48,14 @@ def sentences(log: Path | None = None, interrupted: str = "nothing was done") ->
     ``log`` has Spark's own output, and is named where its sentence alone may not be enough;
     ``interrupted`` tells the user what a Ctrl-C leaves.
     """
-    from pipeline.errors import PipelineError
+    from pipeline.errors import NotInstalled, PipelineError
 
     try:
         yield
+    except NotInstalled as error:
+        if _is_checkout():
+            raise CommandError(f"{error.what} needs {error.package}: {_LOCKED}") from error
+        raise CommandError(str(error), error.exit_code) from error
     except PipelineError as error:
         raise CommandError(str(error), error.exit_code) from error
     except KeyboardInterrupt:

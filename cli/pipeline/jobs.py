@@ -22,10 +22,11 @@ from cli.pipeline.source import check_out
 from cli.pipeline.views import say_views
 from cli.times import instant
 from pipeline.run.options import Given, options_of
+from pipeline.sources.segment_files import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from pipeline.run.asked import Asked
-    from pipeline.run.jobs import Step, Summary
+    from pipeline.run.jobs import Step, Summary, Unreadable
 
 JOBS = {
     "events": "The history itself, a row for each record.",
@@ -107,6 +108,10 @@ def show(summary: Summary, wanted: Asked) -> None:
             f"{output.counted(summary.torn, 'log')} ended in the midst of a batch; the table"
             " quarantine says where"
         )
+    for each in summary.unreadable:
+        output.warn(f"  {_place(each)}: {each.reason}")
+    if len(summary.unreadable) < summary.damaged + summary.torn:
+        output.warn("  ...")
     if summary.unknown:
         output.warn(f"kept {output.counted(summary.unknown, 'record')} of unknown kinds as events")
     if wanted.json:
@@ -127,6 +132,14 @@ def show(summary: Summary, wanted: Asked) -> None:
         say_views(summary.views)
     if summary.report:
         output.say(f"The report is {summary.report}")
+
+
+def _place(each: Unreadable) -> str:
+    """Where it could not be read, as people say it."""
+    if each.file is None:
+        offset = "" if each.log_offset is None else f", offset {each.log_offset}"
+        return f"{OFFSETS_TOPIC}:{each.log_partition}{offset}"
+    return each.file if each.position is None else f"{each.file} at byte {each.position}"
 
 
 def _title(summary: Summary, wanted: Asked) -> str:

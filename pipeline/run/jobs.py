@@ -16,6 +16,7 @@ from typing import Final
 
 from pipeline import clock
 from pipeline.engines.engine import Engine
+from pipeline.errors import PipelineError
 from pipeline.model.events import DAMAGED, TORN, UNKNOWN
 from pipeline.model.params import OFFSETS_RETENTION
 from pipeline.model.tables import QUARANTINE
@@ -68,6 +69,17 @@ class MadeTable:
 
 
 @dataclass(frozen=True)
+class Unreadable:
+    """A place in the history that could not be read."""
+
+    log_partition: int
+    log_offset: int | None
+    file: str | None
+    position: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
 class Summary:
     """What a job made."""
 
@@ -90,6 +102,8 @@ class Summary:
     """Where the page is, where the job makes one."""
     views: str | None = None
     """The SQL by which DuckDB reads the tables."""
+    unreadable: tuple[Unreadable, ...] = ()
+    """The first of what is in `quarantine`."""
 
 
 Progress = Callable[[Step], None]
@@ -106,6 +120,11 @@ def run_job(
     """Make a job's tables. PipelineError when one is there and is not to be replaced."""
     options = options or Options()
     tables = [TABLES[name] for name in job.tables if not _is_source(name, source, store)]
+    if not tables:
+        raise PipelineError(
+            f"{source.where} is the source and has {', '.join(job.tables)} already: choose another"
+            " --out"
+        )
     mark = _Mark(store, job.name)
     overwrite = options.overwrite or mark.is_there()
     store.check_absent([table.name for table in tables], overwrite)
@@ -124,7 +143,7 @@ def run_job(
             history.read_stretches()
         made = [maker.make(table, steps) for table in tables]
         steps.begin(QUARANTINED)
-        _set_aside(engine, history, store)
+        unreadable = _set_aside(engine, history, store)
         report = None
         if job.with_report:
             steps.begin(REPORT)
@@ -148,6 +167,7 @@ def run_job(
         source.moved_bytes() + engine.moved_bytes,
         report,
         views,
+        unreadable,
     )
 
 
@@ -162,11 +182,15 @@ def _head(engine: Engine, source: Source, history: History, options: Options) ->
     )
 
 
-def _set_aside(engine: Engine, history: History, store: Store) -> None:
-    """Write what could not be read; an archive has done so itself."""
+def _set_aside(engine: Engine, history: History, store: Store) -> tuple[Unreadable, ...]:
+    """Write what could not be read; an archive has done so itself. Gives the first of it."""
     unreadable = history.count[DAMAGED] + history.count[TORN]
     if not store.grows() and (unreadable or store.has(QUARANTINED)):
         store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
+    if not unreadable:
+        return ()
+    first = f"{_QUARANTINE_SQL} ORDER BY log_partition, log_offset, reason LIMIT {_TOLD}"
+    return tuple(Unreadable(**row) for row in engine.ask(first))
 
 
 def _is_source(name: str, source: Source, store: Store) -> bool:
@@ -223,6 +247,9 @@ class _Maker:
         rows, figures = figures_of(engine, table.name, relation)
         return MadeTable(table.name, self._store.path(table.name), rows, figures)
 
+
+_TOLD: Final = 3
+"""So many places that could not be read are in the summary."""
 
 _QUARANTINE_SQL: Final = f"""
     SELECT log_partition, log_offset, damage.file AS file, damage.position AS "position",

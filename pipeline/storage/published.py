@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipeline.engines.engine import Engine
 from pipeline.engines.files import LocalFiles
-from pipeline.errors import PipelineError
+from pipeline.errors import NotInstalled, PipelineError
 from pipeline.storage import s3
 from pipeline.storage.formats import DELTA, ICEBERG, PARQUET, Format, format_at
 from pipeline.storage.s3_parquet import S3Parquet
@@ -29,10 +29,8 @@ def format_named(name: str) -> Format:
 
             return Iceberg()
     except ModuleNotFoundError as error:
-        raise PipelineError(
-            f"tables in {name} need the package {error.name}:"
-            " pip install 'musterd[lakehouse]' brings it"
-        ) from None
+        package = error.name or "a package"
+        raise NotInstalled(f"the format {name}", package, "lakehouse") from None
     return S3Parquet()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import duckdb
@@ -85,6 +86,10 @@ def test_what_can_not_be_read_is_told_and_ends_with_its_own_code_where_asked(
     assert made.code == 0
     assert "1 part of the history could not be read; the table quarantine has them" in made.err
     assert made.json["damaged"] == 1
+    [where] = made.json["unreadable"]
+    assert where["file"] in made.err
+    assert where["log_offset"] == 1
+    assert f"{where['file']} at byte {where['position']}: {where['reason']}" in made.err
     assert (out / "quarantine").is_dir()
 
     alerted = run(*words, "--overwrite", "--fail-on-damage")
@@ -112,6 +117,30 @@ main()
     again = run("pipeline", "report", "--out", str(out))
     assert (again.code, "already has report.html" in again.err) == (1, True)
     assert run("pipeline", "report", "--out", str(out), "--overwrite").code == 0
+
+
+def test_what_the_views_need_in_python_comes_with_the_extra() -> None:
+    """DuckDB asks for pytz where a time with a zone becomes Python's."""
+    extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    code = """
+import sys
+sys.modules["pytz"] = None
+import duckdb
+duckdb.sql("SELECT TIMESTAMPTZ '2026-01-01'").fetchall()
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "Required module 'pytz'" in ran.stderr
+    assert any(each.startswith("pytz") for each in extras["light"])
+
+
+def test_an_archive_is_not_made_of_itself(history: Path, out: Path) -> None:
+    assert run("pipeline", "events", "--source", str(history), "--out", str(out)).code == 0
+    words = ["pipeline", "events", "--source", str(out), "--out", str(out), "--overwrite"]
+    ran = run(*words)
+    assert (ran.code, ran.out) == (1, "")
+    assert f"{out} is the source and has events already: choose another --out" in ran.err
 
 
 def test_tables_in_another_format_and_duckdbs_view_of_them(

@@ -13,7 +13,7 @@ from cli.errors import CommandError
 from cli.pipeline import extra
 from cli.pipeline.jobs import JOBS as NAMED
 from cli.pipeline.plans import open_target
-from pipeline.errors import PipelineError, Unreachable, WrongUse
+from pipeline.errors import NotInstalled, PipelineError, Unreachable, WrongUse
 from pipeline.repairs.plan import ZOOKEEPER
 from pipeline.run.catalog import JOBS
 from tests.brokers import CHECKOUT
@@ -162,6 +162,15 @@ def test_a_checkout_keeps_the_versions_that_it_locks(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(extra.sys, "prefix", str(CHECKOUT / ".venv"))
     with pytest.raises(CommandError, match=f"make -C {CHECKOUT} pipeline$"):
         extra.needs("pyspark")
+    absent = NotInstalled("the format delta", "deltalake", "lakehouse")
+    with (
+        pytest.raises(CommandError, match=f"needs deltalake: .*make -C {CHECKOUT} pipeline$"),
+        extra.sentences(),
+    ):
+        raise absent
+    monkeypatch.setattr(extra.sys, "prefix", "/usr")
+    with pytest.raises(CommandError, match=r"'musterd.lakehouse.' brings it"), extra.sentences():
+        raise absent
     made = subprocess.run(
         ["make", "-C", str(CHECKOUT), "-n", "pipeline"], capture_output=True, check=False
     )
