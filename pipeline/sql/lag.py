@@ -156,8 +156,9 @@ def _ends(d: Dialect, p: Params) -> str:
     """The CTE `ends`: where each log ended, and began, at the end of each step.
 
     Where a log was seen to begin holds for a minute before: a run looks after its as-of.
-    `known_end` and `known_start` are the highest by the as-of. A group that has read up to an
-    offset shows that the log went so far, whatever the dates say.
+    `known_end` and `known_start` are the highest that there may be by the as-of, for what had begun
+    to arrive by then may have been there. A group that has read up to an offset shows that the log
+    went so far, whatever the dates say.
     """
     stretch = d.struct(
         base_offset="base_offset",
@@ -169,40 +170,41 @@ def _ends(d: Dialect, p: Params) -> str:
         "PARTITION BY topic, partition ORDER BY at_ms, asked, base_offset, last_offset"
         " ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
     )
+    may_begin = "least(began_ms, arrived_ms - coalesce(doubt_ms, arrived_ms))"
     by_then = "as_of_ms >= s.arrived_ms OR s.last_offset <= s.base_offset"
     share = "(as_of_ms - s.began_ms) / (s.arrived_ms - s.began_ms)"
     return f"""
     points AS (
         SELECT DISTINCT topic, partition, as_of_ms AS at_ms, true AS asked,
             CAST(NULL AS BIGINT) AS base_offset, CAST(NULL AS BIGINT) AS last_offset,
-            CAST(NULL AS BIGINT) AS arrived_ms, CAST(NULL AS BIGINT) AS start_offset
+            CAST(NULL AS BIGINT) AS arrived_ms, CAST(NULL AS BIGINT) AS start_offset,
+            CAST(NULL AS BIGINT) AS reach
         FROM held
         UNION ALL
-        SELECT topic, partition, began_ms, false, base_offset, last_offset, arrived_ms, NULL
+        SELECT topic, partition, began_ms, false, base_offset, last_offset, arrived_ms, NULL,
+            CASE WHEN {may_begin} <= {p.as_of_ms} THEN last_offset + 1 END
         FROM arrivals
         UNION ALL
         SELECT topic, partition,
             least(coalesce(unix_millis(first_at) - {SKEW_MS}, {p.written_by_ms}),
-                {p.written_by_ms}), false, NULL, NULL, NULL, base_offset
+                {p.written_by_ms}), false, NULL, NULL, NULL, base_offset, NULL
         FROM stretches WHERE last_offset < base_offset AND last_at IS NULL
     ),
     at_points AS (
         SELECT topic, partition, at_ms AS as_of_ms, asked,
             {d.last(f"CASE WHEN base_offset IS NOT NULL THEN {stretch} END", so_far)} AS s,
             max(start_offset) OVER (PARTITION BY topic, partition) AS known_start,
+            max(reach) OVER (PARTITION BY topic, partition) AS known_end,
             max(start_offset) OVER ({so_far}) AS start_offset
         FROM points
     ),
     ends AS (
-        SELECT *, max(end_offset) OVER (PARTITION BY topic, partition) AS known_end
-        FROM (
-            SELECT topic, partition, as_of_ms, known_start, start_offset,
-                CASE WHEN s IS NULL THEN start_offset WHEN {by_then} THEN s.last_offset + 1
-                    ELSE s.base_offset + 1 + CAST(floor((s.last_offset - s.base_offset)
-                        * {share}) AS BIGINT) END AS end_offset,
-                CASE WHEN {by_then} THEN 0e0 ELSE as_of_ms - s.began_ms END AS end_doubt_ms
-            FROM at_points WHERE asked
-        ) AS found
+        SELECT topic, partition, as_of_ms, known_start, known_end, start_offset,
+            CASE WHEN s IS NULL THEN start_offset WHEN {by_then} THEN s.last_offset + 1
+                ELSE s.base_offset + 1 + CAST(floor((s.last_offset - s.base_offset)
+                    * {share}) AS BIGINT) END AS end_offset,
+            CASE WHEN {by_then} THEN 0e0 ELSE as_of_ms - s.began_ms END AS end_doubt_ms
+        FROM at_points WHERE asked
     )"""
 
 

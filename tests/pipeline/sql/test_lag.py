@@ -239,6 +239,27 @@ def test_a_group_that_reads_faster_than_dates_go_is_not_above_the_end(tmp_path: 
     assert lag_of(made) == [(60, 0, 0, 60), (100, 101, 10, 90)]
 
 
+@pytest.mark.parametrize(
+    "topic",
+    [
+        [stretch(0, 0, 1000, last_s=100)],
+        [stretch(0, 0, 399, last_s=100), stretch(YEAR, 400, 400),
+         stretch(0, 401, 999, first_at=None, last_at=None), seen(100, 1000)],
+    ],
+    ids=["between two times", "behind a date in the future"],
+)  # fmt: skip
+def test_the_past_invents_no_reader_above_the_end(
+    tmp_path: Path, topic: list[dict[str, Any]]
+) -> None:
+    """An archive may know the log only as of later than the time that is asked."""
+    made = Relations(tmp_path, History().commit(20, "a", 900).rows, topic, as_of=30, read=200)
+
+    [(_, unread, age_s, precision_s)] = lag_of(made)
+    assert (unread, age_s) == (0, 0)
+    assert precision_s >= 10
+    assert made.rows("catch_up", "verdict", by="group_id") == [("caught up",)]
+
+
 def test_records_that_are_gone_are_lost_not_lag(tmp_path: Path) -> None:
     history = History().commit(10, "a", 5).commit(10, "b", 30)
     topic = [stretch(0, 20, 49), start(125, 20)]
