@@ -200,13 +200,19 @@ class _Asking:
                     topic.add(ms, answer)
 
     def _close_in(self, topics: Sequence[Topic]) -> None:
-        """Ask between the points around each offset that is held, until they are close."""
+        """Ask between the points around each offset that is held, until they are close.
+
+        The last record before one that is dated in the future is asked for too: since then may be
+        there what follows.
+        """
         held = [
             (topic, offset)
             for topic in topics
             for offset in self._asked.offsets[topic.partition]
             if topic.start <= offset < topic.end
         ]
+        ahead = [(topic, topic.points[-1]) for topic in topics if topic.points]
+        held += [(topic, last.offset - 1) for topic, last in ahead if last.at_ms is not None]
         for turn in range(ROUNDS):
             if not held or self._is_spent:
                 return

@@ -133,6 +133,7 @@ def test_what_follows_a_record_of_the_future_has_no_time() -> None:
     check(log, rows)
     assert [(row["base_offset"], row["last_offset"]) for row in rows[-2:]] == [(50, 50), (51, 99)]
     assert rows[-1]["first_at"] is rows[-1]["last_at"] is None
+    assert ms_of(rows[-3]["last_at"]) - written[49] <= CLOSE_MS, "it follows these, not the present"
     assert span_of(rows, 10) <= CLOSE_MS
 
 
