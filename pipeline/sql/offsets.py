@@ -1,9 +1,9 @@
-"""Offsets as the coordinator held them: commits, each with the one before; rewinds; rates.
+"""Offsets as the coordinator held them: commits, each with the one before, and their rates.
 
 A plain commit holds from its record on. A transaction's commits hold from its COMMIT marker on, and
 only those whose record is newer than what is held then: Kafka's coordinator compares the offsets of
-the records. So a plain commit, or
-a tombstone, that was written between a transaction's commit and its marker wins.
+the records. So a plain commit, or a tombstone, that was written between a transaction's commit and
+its marker wins.
 """
 
 from __future__ import annotations
