@@ -172,8 +172,8 @@ def _time(given: Given, option: Option) -> int | None:
 
 def _window(given: Given, option: Option) -> Window:
     since, slash, end = given[option.key].partition("/")
-    if not slash:
-        raise WrongUse(f"--{option.name} {given[option.key]}: write it as FROM/TO")
+    if not (since and slash and end):
+        raise WrongUse(f"--{option.name} {given[option.key]}: write it as FROM/TO, or FROM/1h")
     since_ms = int(_spelled(option, since, time_ms))
     if is_duration(end):
         until_ms = since_ms + int(_spelled(option, end, duration_ms))

@@ -128,6 +128,7 @@ def test_people_see_what_has_changed(tmp_path: Path) -> None:
     [
         ([], "name two windows of time: --first FROM/TO"),
         (["--first", "2026-01-01", "--second", "2026-01-01/1h"], "write it as FROM/TO"),
+        (["--first", "2026-01-01/", "--second", "2026-01-01/1h"], "write it as FROM/TO"),
         (["--first", "2026-01-02/2026-01-01", "--second", "2026-01-01/1h"], "before it begins"),
         (["--first", "2026-01-02/soon", "--second", "2026-01-01/1h"], "write it as 2026-01-31T"),
     ],
