@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -20,6 +21,13 @@ from pipeline.errors import PipelineError
 
 MEMORY_BYTES: Final = 2 << 30
 """What DuckDB may use at most; half of the machine's memory where that is less."""
+_SMALL_AT_ONCE: Final = 2
+"""Tables of a small history, whose queries take one core each; one of a large takes them all."""
+_SETTINGS = (
+    "TimeZone = 'UTC'",
+    "preserve_insertion_order = false",
+    "default_null_order = 'NULLS_FIRST_ON_ASC_LAST_ON_DESC'",  # Spark's
+)
 _MACROS = (
     "unix_millis(t) AS epoch_ms(t)",
     "timestamp_millis(ms) AS make_timestamptz((ms) * 1000)",
@@ -36,20 +44,31 @@ class DuckEngine:
     is_here = True
 
     def __init__(self, scratch: str, processes: int = 1) -> None:
-        """``processes`` read parts; one is this process."""
+        """``processes`` read parts; one is this process, which is enough for a small history."""
         self.dialect: Dialect = DuckDialect()
         self.moved_bytes = 0
         """See Engine."""
+        self.at_once = _SMALL_AT_ONCE if processes == 1 else 1
+        """See Engine."""
         self._scratch = scratch
         self._processes = processes
-        self._db = duckdb.connect()  # its tables go to the scratch too when memory is full
-        self._db.execute("SET TimeZone = 'UTC'")
+        self._cursors = [duckdb.connect()]  # its tables go to the scratch too when memory is full
+        self._mine = threading.local()
         self._db.execute(f"SET memory_limit = '{min(MEMORY_BYTES, _machine_bytes() // 2)}B'")
-        self._db.execute("SET preserve_insertion_order = false")
-        self._db.execute("SET default_null_order = 'NULLS_FIRST_ON_ASC_LAST_ON_DESC'")  # Spark's
         self._db.execute(f"SET temp_directory = {self.dialect.text(scratch)}")
         for macro in _MACROS:
             self._db.execute(f"CREATE MACRO {macro}")
+
+    @property
+    def _db(self) -> duckdb.DuckDBPyConnection:
+        """This thread's own cursor: one has one query at a time, and its own settings."""
+        if not hasattr(self._mine, "cursor"):
+            self._mine.cursor = self._cursors[0].cursor()
+            for setting in _SETTINGS:
+                self._mine.cursor.execute(f"SET {setting}")
+            self._cursors.append(self._mine.cursor)
+        found: duckdb.DuckDBPyConnection = self._mine.cursor
+        return found
 
     @property
     def name(self) -> str:
@@ -58,6 +77,11 @@ class DuckEngine:
 
     def begin(self, what: str) -> None:
         """It shows nothing."""
+
+    def interrupt(self) -> None:
+        """See Engine."""
+        for cursor in self._cursors:
+            cursor.interrupt()
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
         """See Engine."""
@@ -137,7 +161,8 @@ class DuckEngine:
 
     def close(self) -> None:
         """See Engine."""
-        self._db.close()
+        for cursor in self._cursors:
+            cursor.close()
 
     def _run(self, sql: str, values: Sequence[object] | None = None) -> duckdb.DuckDBPyConnection:
         with _as_raised():

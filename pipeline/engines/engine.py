@@ -44,7 +44,10 @@ def moved_by(part: Part) -> int:
 
 
 class Engine(Protocol):
-    """DuckDB or Spark. All names are lower case; a relation that is defined again is replaced."""
+    """DuckDB or Spark. All names are lower case; a relation that is defined again is replaced.
+
+    So many threads as `at_once` says may define, open, write and ask at the same time.
+    """
 
     @property
     def dialect(self) -> Dialect:
@@ -55,6 +58,10 @@ class Engine(Protocol):
         """With its version, as a summary has it: ``DuckDB 2.0.0``."""
 
     @property
+    def at_once(self) -> int:
+        """How many tables are made side by side."""
+
+    @property
     def is_here(self) -> bool:
         """Whether all that it writes into folders of this machine is there."""
 
@@ -63,7 +70,10 @@ class Engine(Protocol):
         """What reading parts has moved over the wire until now, in whatever process."""
 
     def begin(self, what: str) -> None:
-        """Say what comes next, where the engine shows it."""
+        """Say what this thread does next, where the engine shows it."""
+
+    def interrupt(self) -> None:
+        """End what other threads have asked of it: that raises there."""
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
         """Define a relation of parts' rows, read once and kept for the session."""
@@ -75,7 +85,7 @@ class Engine(Protocol):
         """
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
-        """Define a relation by a query; ``keep`` computes it once for all that read it."""
+        """Define a relation by a query; ``keep`` computes it now, once for all that read it."""
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
         """Write a query's rows as Parquet files into a new folder, laid out by column ``by``.

@@ -20,8 +20,13 @@ _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
 """Columns that no dictionary makes smaller; to make one and give it up costs time."""
 
 
+_JOBS: Final = "muster pipeline"
+
+
 class SparkEngine:
     """A Spark session; `open_session` makes one."""
+
+    at_once = 3
 
     def __init__(self, spark: SparkSession) -> None:
         self.dialect: Dialect = SparkDialect()
@@ -48,8 +53,12 @@ class SparkEngine:
         return moved
 
     def begin(self, what: str) -> None:
-        """On Spark's own page."""
-        self.spark.sparkContext.setJobGroup("muster pipeline", what)
+        """On Spark's own page. A thread has a job group of its own."""
+        self.spark.sparkContext.setJobGroup(_JOBS, what)
+
+    def interrupt(self) -> None:
+        """See Engine."""
+        self.spark.sparkContext.cancelJobGroup(_JOBS)
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
         """See Engine. Each part is a task."""
@@ -113,6 +122,7 @@ class SparkEngine:
         if keep:
             rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
             self._kept.append(rows)
+            rows.count()  # all of it is computed now, not by the first of those that read it
         rows.createOrReplaceTempView(name)
         self._names.add(name)
 

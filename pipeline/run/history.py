@@ -137,12 +137,19 @@ class Definitions:
 
     def need(self, name: str) -> None:
         """Define a relation, and before it those that it needs."""
+        for absent in self.absent(name):
+            self.define(absent)
+
+    def absent(self, name: str) -> list[Relation | Table]:
+        """What is to be defined for a relation: it comes last. Nothing where it is there."""
         if name in self.there:
-            return
+            return []
         self.there.add(name)
-        made: Relation | Table = RELATIONS[name] if name in RELATIONS else TABLES[name]
-        for other in made.needs:
-            self.need(other)
-        keep = self._read_by[name] > 1 and (isinstance(made, Table) or made.keep)
+        made = RELATIONS[name] if name in RELATIONS else TABLES[name]
+        return [each for other in made.needs for each in self.absent(other)] + [made]
+
+    def define(self, made: Relation | Table) -> None:
+        """Define a relation whose needs are there."""
+        keep = self._read_by[made.name] > 1 and (isinstance(made, Table) or made.keep)
         query = made.sql(self._engine.dialect, self._history.params)
-        self._engine.define(name, query, keep=keep)
+        self._engine.define(made.name, query, keep=keep)

@@ -1,7 +1,8 @@
 """A run: one job from a source into a store, by an engine.
 
 The history is read once. Relations are made when a table needs them; a table that was written is
-read back from its files by those that are made of it. While a job runs, a mark lies in the folder:
+read back from its files by those that are made of it. Tables that do not need each other are made
+side by side, as many at once as the engine gains by. While a job runs, a mark lies in the folder:
 a run that was killed may then be started again and replaces what it had made, where other tables
 are replaced only when asked.
 """
@@ -9,9 +10,10 @@ are replaced only when asked.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from pipeline import clock
@@ -21,11 +23,12 @@ from pipeline.model.events import DAMAGED, TORN, UNKNOWN
 from pipeline.model.params import OFFSETS_RETENTION
 from pipeline.model.tables import QUARANTINE
 from pipeline.report.head import Head, Thresholds
-from pipeline.run.catalog import TABLES, Job, Table, readers
+from pipeline.run.catalog import TABLES, Job, Relation, Table, readers
 from pipeline.run.figures import Figure, figures_of
 from pipeline.run.history import Definitions, History
 from pipeline.run.report import REPORT, write_report
 from pipeline.run.selection import Selection
+from pipeline.run.side_by_side import Task, side_by_side
 from pipeline.run.views import QUARANTINED, write_views
 from pipeline.sources.segment_files import is_local, local_folder
 from pipeline.sources.source import Source
@@ -51,7 +54,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Step:
-    """Where a job is: about to do ``what``, ``done`` of ``total`` steps behind it."""
+    """Where a job is: it began ``what``, with ``done`` of ``total`` steps behind it."""
 
     what: str
     done: int
@@ -133,7 +136,7 @@ def run_job(
     mark.put()
     steps = _Steps(engine, len(tables) + 2 + job.with_report, on_progress)
     try:
-        steps.begin("the history")
+        steps.begin("the history", 0)
         with_stretches = options.with_topics and "stretches" in readers(tables)
         history = History(engine, source, parts, options.topics, options.offsets_retention)
         history.select(options.selection)
@@ -141,12 +144,12 @@ def run_job(
         if with_stretches:
             maker.relations.need("offset_changes")
             history.read_stretches()
-        made = [maker.make(table, steps) for table in tables]
-        steps.begin(QUARANTINED)
+        made = maker.make(steps)
+        steps.begin(QUARANTINED, 1 + len(made))
         unreadable = _set_aside(engine, history, store)
         report = None
         if job.with_report:
-            steps.begin(REPORT)
+            steps.begin(REPORT, 2 + len(made))
             there = {"events", *(table.name for table in tables)}
             report = write_report(engine, store, there, _head(engine, source, history, options))
         views = write_views(store)
@@ -154,7 +157,7 @@ def run_job(
         engine.close()
         store.close()
     mark.take_away()
-    steps.begin("done")
+    steps.begin("done", steps.total)
     return Summary(
         job.name,
         engine.name,
@@ -202,19 +205,21 @@ def _is_source(name: str, source: Source, store: Store) -> bool:
 class _Steps:
     def __init__(self, engine: Engine, total: int, tell: Progress | None) -> None:
         self._engine = engine
-        self._total = total
+        self.total = total
         self._tell = tell
-        self._done = -1
 
-    def begin(self, what: str) -> None:
-        self._done += 1
+    def begin(self, what: str, done: int) -> None:
+        """Say what comes next, with so many steps behind it."""
         self._engine.begin(what)
         if self._tell:
-            self._tell(Step(what, self._done, self._total))
+            self._tell(Step(what, done, self.total))
 
 
 class _Maker:
-    """Makes tables, and before each the relations that it needs and that are not there yet."""
+    """Makes tables, and before each the relations that it needs and that are not there yet.
+
+    Each is made once: a relation is there, and kept, before the first of its readers begins.
+    """
 
     def __init__(
         self,
@@ -228,24 +233,50 @@ class _Maker:
         self._history = history
         self._store = store
         self._overwrite = overwrite
+        self._tables = tables
+        self._made: dict[str, MadeTable] = {}
         self.relations = Definitions(engine, history, tables)
 
-    def make(self, table: Table, steps: _Steps) -> MadeTable:
-        """Write one table."""
-        steps.begin(table.name)
-        for name in table.needs:
-            self.relations.need(name)
+    def make(self, steps: _Steps) -> list[MadeTable]:
+        """Write the tables, side by side where the engine gains by it."""
+        told = set[str]()
+
+        def begin(task: Task) -> None:
+            if task.what not in told:
+                told.add(task.what)
+                steps.begin(task.what, 1 + len(self._made))
+
         engine = self._engine
-        query = table.sql(engine.dialect, self._history.params)
-        files = self._store.put(engine, table.name, query, table.schema, table.by, self._overwrite)
-        relation = table.name
-        if table.name in GROWING:
-            relation = f"written_{table.name}"  # others go on with what was read
-        else:
+        side_by_side(list(self._tasks()), engine.at_once, begin, engine.interrupt)
+        return [self._made[table.name] for table in self._tables]
+
+    def _tasks(self) -> Iterator[Task]:
+        """A task for each table, after those of the relations that it is the first to need."""
+        for table in self._tables:
+            for made in [each for name in table.needs for each in self.relations.absent(name)]:
+                work = partial(self._define, made, table.name)
+                yield Task(made.name, made.needs, work, table.name)
+            work = partial(self._write, table)
+            yield Task(_relation_of(table), table.needs, work, table.name)
             self.relations.there.add(table.name)
-        engine.open(relation, files, table.schema)
-        rows, figures = figures_of(engine, table.name, relation)
-        return MadeTable(table.name, self._store.path(table.name), rows, figures)
+
+    def _define(self, made: Relation | Table, what: str) -> None:
+        self._engine.begin(what)
+        self.relations.define(made)
+
+    def _write(self, table: Table) -> None:
+        engine, name = self._engine, table.name
+        engine.begin(name)
+        query = table.sql(engine.dialect, self._history.params)
+        files = self._store.put(engine, name, query, table.schema, table.by, self._overwrite)
+        engine.open(_relation_of(table), files, table.schema)
+        rows, figures = figures_of(engine, name, _relation_of(table))
+        self._made[name] = MadeTable(name, self._store.path(name), rows, figures)
+
+
+def _relation_of(table: Table) -> str:
+    """The name under which a written table is read; of what was read others go on."""
+    return f"written_{table.name}" if table.name in GROWING else table.name
 
 
 _TOLD: Final = 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -45,6 +46,8 @@ class PublishedStore(Store):
         super().__init__(folder, s3.S3Files() if self._remote else LocalFiles())
         self.format = form.name
         self._form = form
+        self._one_by_one = threading.Lock()
+        """Threads of a run stage side by side; not every format's library is made for threads."""
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._staged: list[str] = []
         self._fetched: dict[str, list[str]] = {}
@@ -69,7 +72,8 @@ class PublishedStore(Store):
         LocalFiles().delete(staged)
         self._staged.append(staged)
         engine.write(query, schema, staged, by)
-        self._form.publish(staged, self.path(name), schema, by)
+        with self._one_by_one:
+            self._form.publish(staged, self.path(name), schema, by)
         self._fetched.pop(name, None)
         return [staged]
 
@@ -105,9 +109,10 @@ class PublishedStore(Store):
 
     def _own_folder(self) -> str:
         """On this machine, for as long as the store is used."""
-        if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="muster-tables-")
-        return self._scratch.name
+        with self._one_by_one:
+            if self._scratch is None:
+                self._scratch = tempfile.TemporaryDirectory(prefix="muster-tables-")
+            return self._scratch.name
 
 
 def store_at(place: str, table: str) -> Store | None:

@@ -1,0 +1,58 @@
+"""An engine ends what its other threads have asked."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.engines.duck import DuckEngine
+from pipeline.engines.engine import Engine
+from pipeline.engines.spark import SparkEngine
+from tests.waiting import until
+
+pytestmark = pytest.mark.pipeline
+
+
+def interrupted(engine: Engine, column: str) -> BaseException:
+    """What a query raises that would take hours.
+
+    An interrupt before it begins ends nothing, so that it is asked to end again and again.
+    """
+    endless = f"SELECT count(*) AS n FROM range(1000000000000) WHERE {column} % 7 = 8"
+    ended: list[BaseException] = []
+
+    def ask() -> None:
+        engine.begin("endless")
+        try:
+            engine.ask(endless)
+        except BaseException as error:  # noqa: BLE001 - it is what is asked for
+            ended.append(error)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+
+    def has_ended() -> bool:
+        engine.interrupt()
+        return bool(ended)
+
+    until("the query has ended", has_ended, 60)
+    asking.join()
+    return ended[0]
+
+
+def test_duckdb_ends_the_queries_of_its_threads(tmp_path: Path) -> None:
+    engine = DuckEngine(str(tmp_path))
+
+    assert "nterrupted" in str(interrupted(engine, "range"))
+    assert engine.ask("SELECT 1 AS one") == [{"one": 1}]
+    engine.close()
+
+
+def test_spark_cancels_the_jobs_of_its_threads(spark: SparkSession) -> None:
+    engine = SparkEngine(spark)
+
+    assert "cancel" in str(interrupted(engine, "id")).lower()
+    assert engine.ask("SELECT 1 AS one") == [{"one": 1}]
