@@ -25,6 +25,8 @@ SourceConfig = Annotated[
     Path | None,
     typer.Option(SOURCE_OPTION, metavar="FILE", help="The same for --source, where it differs."),
 ]
+_NAMED = 5
+"""Of what a file says in vain."""
 
 
 def chosen() -> Security:
@@ -64,5 +66,7 @@ def told(settings: Settings | None, option: str = OPTION) -> Security:
     if settings is None:
         return chosen()
     if settings.unknown:
-        output.warn(f"{option}: not used here: {', '.join(settings.unknown)}")
+        named, more = settings.unknown[:_NAMED], len(settings.unknown) - _NAMED
+        also = f" and {more} more" if more > 0 else ""
+        output.warn(f"not used here, of {option}: {', '.join(named)}{also}")
     return settings.security

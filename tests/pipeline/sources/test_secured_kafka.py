@@ -182,7 +182,7 @@ def test_a_job_and_a_repair_by_the_command_line(secured: Secured, tmp_path: Path
 
     assert made.code == 0, made.err
     assert made.json["moved_bytes"] > 0
-    assert "not used here: client.id" in made.err
+    assert "not used here, of --command-config: client.id" in made.err
 
     followed = run(
         "pipeline", "events", "--follow", "--until-now", "--source", where,
