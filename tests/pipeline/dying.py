@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-STEPS = ("fsync", "replace", "unlink", "mkdir", "ftruncate", "pwrite")
+STEPS = ("fsync", "replace", "rename", "unlink", "mkdir", "ftruncate", "pwrite")
 """Of the module os, with which whatever is tested changes the disk."""
 DEATHS = ".deaths"
 

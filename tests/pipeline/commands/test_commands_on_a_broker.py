@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import random
 import shlex
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import pytest
 from pipeline.session import java_home
 from tests.brokers import CHECKOUT, Broker, make_broker
 from tests.cli.running import run
-from tests.pipeline.killing import killed_at
+from tests.pipeline import dying
 from tests.pipeline.many_commits import PARTITIONS, commit, prepare
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
@@ -160,35 +159,41 @@ def history(served: Broker, tmp_path: Path) -> Path:
     return tmp_path / "then"
 
 
-def test_a_job_killed_at_random_moments_is_started_again_and_makes_the_same_rows(
+JOB = """
+import sys
+from pipeline.engines.duck import DuckEngine
+from pipeline.run.catalog import JOBS
+from pipeline.run.jobs import run_job
+from pipeline.sources.open import open_source
+from pipeline.storage.store import Store
+from tests.pipeline import dying
+
+source, scratch, root = sys.argv[1:]
+
+
+def retention(folder):
+    run_job(DuckEngine(scratch), JOBS["retention"], open_source(source), Store(folder))
+
+
+dying.everywhere(retention, root)
+"""
+
+
+def test_a_job_killed_at_any_step_is_started_again_and_makes_the_same_rows(
     history: Path, tmp_path: Path
 ) -> None:
-    """SIGKILL of the job, at other moments each time the test runs."""
-    tables = ("expiring_offsets", "dead_groups", "compaction")
-    words = ["retention", "--source", str(history), "--out"]
-    whole, killed, chance = tmp_path / "whole", tmp_path / "killed", random.Random(os.urandom(4))
-    assert run("pipeline", *words, str(whole)).code == 0
-    moments = [
-        ".retention.running",
-        *(place for name in tables for place in (f".{name}.partial", name)),
-    ]
-    deaths = 0
-    for early in (True, False):
-        moment = killed / chance.choice(moments[:3] if early else moments)
-        job = start(
-            *words, str(killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )  # fmt: skip
-        deaths += killed_at(moment, job, within_s=300)
-    assert deaths
+    """A process of its own is killed (SIGKILL) before each change that it makes to the disk."""
+    scratch, root = tmp_path / "scratch", tmp_path / "root"
+    scratch.mkdir()
+    root.mkdir()
+    words = [str(history), str(scratch), str(root)]
+    subprocess.run([sys.executable, "-c", JOB, *words], cwd=CHECKOUT, check=True, timeout=600)
 
-    # a job that was done just before its kill took its mark away, and is not replaced unasked
-    unfinished = (killed / ".retention.running").exists()
-    again = run("pipeline", *words, str(killed), *([] if unfinished else ["--overwrite"]))
-
-    assert again.code == 0, again.err
-    for name in tables:
-        assert rows_of(killed / name) == rows_of(whole / name), name
-    assert sorted(file.name for file in killed.iterdir() if file.suffix != ".crc") == sorted(
-        file.name for file in whole.iterdir() if file.suffix != ".crc"
-    )
+    [whole, *killed] = sorted(root.iterdir())
+    assert len(killed) > 9, "killed at many places"
+    files = {path.name for path in whole.iterdir()}
+    for folder in killed:
+        assert {path.name for path in folder.iterdir()} == files, folder
+        for name in ("expiring_offsets", "dead_groups", "compaction"):
+            assert rows_of(folder / name) == rows_of(whole / name), (folder, name)
+        assert dying.died(folder) > 0
