@@ -1,20 +1,27 @@
-"""What a command adds to an archive: told while it does so, and afterwards."""
+"""An archive that a command adds to: opened, told of while it grows, and afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
 
 from cli import output
+from cli.client.security import told as security_told
+from cli.pipeline.extra import sentences
 from cli.times import instant
 
 if TYPE_CHECKING:
+    from pipeline.run.asked import Asked
     from pipeline.run.collect import Collected
+    from pipeline.sources.feed import News
+    from pipeline.sources.stored import StoredFeed
+    from pipeline.sources.wire.feed import BrokerFeed
+    from pipeline.storage.archive import Archive
     from pipeline.storage.manifest import Manifest
 
 
@@ -48,6 +55,33 @@ class Added:
         until = f", read until {instant(self.read_until_ms)}" if self.read_until_ms else ""
         has = output.counted(self.events, "record")
         return f"{self.archive}: {what}; the archive has {has}{until}"
+
+
+class Growing(NamedTuple):
+    """An archive that a command adds to, and where what is new comes from."""
+
+    feed: BrokerFeed | StoredFeed
+    news: News
+    """The first look."""
+    archive: Archive
+
+
+@contextmanager
+def growing(wanted: Asked, interrupted: str) -> Iterator[Growing]:
+    """The archive that is asked for, which nobody else writes until the block ends.
+
+    A `CommandError` for whatever the block raises; ``interrupted`` says what a Ctrl-C leaves.
+    """
+    from pipeline.run.collect import archive_in
+    from pipeline.sources.open import open_feed
+
+    security = security_told(wanted.settings)
+    with (
+        sentences(None, interrupted),
+        closing(open_feed(wanted.source, security, wanted.timeout_s)) as feed,
+        archive_in(wanted.out, (news := feed.look()).cluster_id) as archive,
+    ):
+        yield Growing(feed, news, archive)
 
 
 class Told:

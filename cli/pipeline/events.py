@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli import output
-from cli.client.security import told as security_told
 from cli.errors import FOUND, INTERRUPTED, USAGE, CommandError
 from cli.options import seconds
-from cli.pipeline.adding import Added, Told, line
+from cli.pipeline.adding import Added, Growing, Told, growing, line
 from cli.pipeline.engine import Conf, EngineName, Master, Verbose, means_of
 from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.pipeline.jobs import run_job_command
@@ -23,8 +21,6 @@ from pipeline.sources.segment_files import is_local
 
 if TYPE_CHECKING:
     from pipeline.run.asked import Asked
-    from pipeline.sources.feed import Feed, News
-    from pipeline.storage.archive import Archive
 
 _A_PART = ("group", "since", "until", "as_of", "partitions", "topic", "overwrite", "format")
 """With one of these a table is made, which does not grow."""
@@ -84,36 +80,22 @@ def events(
 
 def _added(wanted: Asked, every_s: float | None) -> Added:
     """Add once, or every so many seconds until the user ends it."""
-    from pipeline.run.collect import archive_in
-    from pipeline.sources.open import open_feed
-
     came = Added(wanted.out)
-    security = security_told(wanted.settings)
-    with (
-        sentences(None, "the archive is whole"),
-        closing(open_feed(wanted.source, security, wanted.timeout_s)) as feed,
-        archive_in(wanted.out, (news := feed.look()).cluster_id) as archive,
-    ):
-        before = archive.manifest
+    with growing(wanted, "the archive is whole") as growth:
+        before = growth.archive.manifest
         try:
             with line() as show:
-                _add(wanted, feed, news, archive, every_s, Told(came, show))
+                _add(wanted, growth, every_s, Told(came, show))
         except KeyboardInterrupt:
             came.interrupted = True
-        came.take(before, archive.manifest)
+        came.take(before, growth.archive.manifest)
     return came
 
 
-def _add(
-    wanted: Asked,
-    feed: Feed,
-    news: News,
-    archive: Archive,
-    every_s: float | None,
-    told: Told,
-) -> None:
+def _add(wanted: Asked, growth: Growing, every_s: float | None, told: Told) -> None:
     from pipeline.run.collect import collect, follow
 
+    feed, news, archive = growth
     with_topics = wanted.options.with_topics
     if every_s is None:
         told.looked(collect(news, archive, with_topics))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli import output
-from cli.client.security import told as security_told
 from cli.errors import FOUND, USAGE, CommandError
-from cli.pipeline.adding import Added, Told, line
+from cli.pipeline.adding import Added, Told, growing, line
 from cli.pipeline.engine import Conf, EngineName, Master, Means, Verbose, means_of
 from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.pipeline.jobs import JOBS, run_job_command, run_named, show
@@ -73,16 +71,10 @@ everything.__doc__ = JOBS[NAME]
 
 def _add_and_run(wanted: Asked, means: Means) -> tuple[Added, Summary]:
     """Nobody else writes the archive, nor the tables beside it, until they are made."""
-    from pipeline.run.collect import archive_in, collect
-    from pipeline.sources.open import open_feed
+    from pipeline.run.collect import collect
 
     came = Added(wanted.out)
-    security = security_told(wanted.settings)
-    with (
-        sentences(None, "what was added is whole, and so is each table"),
-        closing(open_feed(wanted.source, security, wanted.timeout_s)) as feed,
-        archive_in(wanted.out, (news := feed.look()).cluster_id) as archive,
-    ):
+    with growing(wanted, "what was added is whole, and so is each table") as (feed, news, archive):
         before = archive.manifest
         with line() as shown:
             collected = collect(news, archive, wanted.options.with_topics)

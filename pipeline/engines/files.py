@@ -25,7 +25,9 @@ class Files(Protocol):
         """A file's text; None when there is no file."""
 
     def write_text(self, path: str, text: str) -> None:
-        """Write a file, which must not be there yet, and the folders above it."""
+        """Write a file, and the folders above it; one that is there is replaced, whole or not at
+        all.
+        """
 
 
 class LocalFiles:
@@ -56,7 +58,18 @@ class LocalFiles:
     def write_text(self, path: str, text: str) -> None:
         """See Files."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        Path(path).write_text(text, encoding="utf-8")
+        partial = beside(path)
+        with open(partial, "w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(partial, path)
+
+
+def beside(path: str) -> str:
+    """Where a file is written before it takes its place: what is left there is of no use."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.partial")
 
 
 def parquet_files(place: str) -> Iterator[str]:

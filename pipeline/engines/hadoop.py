@@ -6,6 +6,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from pipeline.engines.files import beside
+
 
 class HadoopFiles:
     """The file system of a folder; see `pipeline.engines.files.Files`."""
@@ -42,8 +44,11 @@ class HadoopFiles:
 
     def write_text(self, path: str, text: str) -> None:
         """See Files."""
-        stream = self._files.create(self._path(path), False)
+        partial = beside(path)
+        stream = self._files.create(self._path(partial), True)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
+        self.delete(path)  # Hadoop renames to no name that is taken
+        self.rename(partial, path)

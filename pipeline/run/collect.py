@@ -41,11 +41,6 @@ class Collected:
     forgotten: tuple[str, ...] = ()
     """Topics that were deleted and made again under the same name."""
 
-    @property
-    def is_news(self) -> bool:
-        """Whether anything was added."""
-        return bool(self.events or self.stretches or self.forgotten)
-
 
 def archive_in(where: str, cluster_id: str | None) -> Archive:
     """The archive in a folder, begun where there is none. PipelineError where it can't be written,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pipeline.engines.engine import Engine
-from pipeline.engines.files import LocalFiles
 from pipeline.errors import PipelineError
 from pipeline.run.catalog import TABLES
 from pipeline.sources.segment_files import is_local, local_folder
@@ -31,6 +30,6 @@ def store_of(where: str, engine: Engine, form: str | None = None) -> Store:
 
 
 def _format_there(place: str) -> str:
-    files = s3.S3Files() if s3.is_s3(place) else LocalFiles()
+    files = s3.files_at(place)
     formats = (format_at(files, f"{place}/{name}") for name in TABLES)
     return next((each for each in formats if each is not None), PARQUET)

@@ -18,7 +18,6 @@ from pyiceberg.exceptions import RESTError, ValidationError
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import StaticTable, Table
 
-from pipeline.engines.files import LocalFiles
 from pipeline.errors import PipelineError
 from pipeline.storage import s3
 from pipeline.storage.formats import ICEBERG, ICEBERG_HINT, staged_rows
@@ -45,7 +44,8 @@ class Iceberg:
                 for rows in _chunks(staged_rows(staged, schema, by)):
                     change.append(rows)
             name = os.path.basename(table.metadata_location)
-            _point(f"{place}/{ICEBERG_HINT}", name.removesuffix(".metadata.json"))
+            hint = f"{place}/{ICEBERG_HINT}"
+            s3.files_at(place).write_text(hint, name.removesuffix(".metadata.json"))
         except (ValidationError, RESTError, OSError) as error:
             raise PipelineError(f"{place} can't be written: {error}") from error
 
@@ -66,8 +66,7 @@ class Iceberg:
         """The table in a catalog of this process alone, with these columns."""
         catalog = InMemoryCatalog("muster", **_properties(place))
         catalog.create_namespace(_NAME[0])
-        files = s3.S3Files() if s3.is_s3(place) else LocalFiles()
-        if not files.exists(f"{place}/{ICEBERG_HINT}"):
+        if not s3.files_at(place).exists(f"{place}/{ICEBERG_HINT}"):
             table = catalog.create_table(_NAME, schema, location=place)
             if by is not None:
                 with table.update_spec() as spec:
@@ -80,18 +79,6 @@ class Iceberg:
                     columns.delete_column(name)
             columns.union_by_name(schema)
         return table
-
-
-def _point(hint: str, metadata: str) -> None:
-    """Let the hint name other metadata, in one step."""
-    if s3.is_s3(hint):
-        s3.S3Files().write_text(hint, metadata)
-        return
-    with open(f"{hint}.partial", "w", encoding="utf-8") as out:
-        out.write(metadata)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(f"{hint}.partial", hint)
 
 
 def _known(field: pa.Field) -> pa.Field:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from pipeline.engines.files import LocalFiles
 from pipeline.errors import PipelineError
 
 MANIFEST: Final = "_archive.json"
@@ -110,12 +111,7 @@ def all_files(text: str) -> list[str]:
 def save(folder: Path, manifest: Manifest) -> None:
     """Take the place of the manifest that is there, once this one is safe on disk."""
     said = {"version": VERSION, **asdict(manifest)}
-    aside = folder / f".{MANIFEST}.partial"
-    with aside.open("w", encoding="utf-8") as out:
-        json.dump(said, out, indent=1)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(aside, folder / MANIFEST)
+    LocalFiles().write_text(str(folder / MANIFEST), json.dumps(said, indent=1))
     sync_folder(folder)
 
 

@@ -43,7 +43,7 @@ class PublishedStore(Store):
 
     def __init__(self, folder: str, form: Format) -> None:
         self._remote = s3.is_s3(folder)
-        super().__init__(folder, s3.S3Files() if self._remote else LocalFiles())
+        super().__init__(folder, s3.files_at(folder))
         self.format = form.name
         self._form = form
         self._one_by_one = threading.Lock()
@@ -90,13 +90,6 @@ class PublishedStore(Store):
     def table_urls(self, name: str) -> Sequence[str]:
         """See Store."""
         return self._form.files(self.path(name))
-
-    def write_text(self, name: str, text: str) -> None:
-        """See Store."""
-        if self._remote:
-            self._files.write_text(self.path(name), text)
-        else:
-            super().write_text(name, text)
 
     def close(self) -> None:
         """See Store."""

@@ -15,6 +15,7 @@ from typing import Final
 
 from pyarrow import fs
 
+from pipeline.engines.files import Files, LocalFiles
 from pipeline.errors import PipelineError
 
 SCHEME: Final = "s3://"
@@ -122,9 +123,14 @@ class S3Files:
                 return None
 
     def write_text(self, path: str, text: str) -> None:
-        """See Files. One that is there is replaced, in one step."""
+        """See Files."""
         with _said_of(path), self._fs.open_output_stream(key_of(path)) as stream:
             stream.write(text.encode())
+
+
+def files_at(place: str) -> Files:
+    """The file system of a place: object storage, or this machine's."""
+    return S3Files() if is_s3(place) else LocalFiles()
 
 
 @contextmanager

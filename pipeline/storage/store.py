@@ -153,12 +153,8 @@ class Store:
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file beside the tables, whole or not at all; one that is there is replaced."""
-        partial = self._aside(name, "partial")
         try:
-            self._files.delete(partial)
-            self._files.write_text(partial, text)
-            self._files.delete(self.path(name))
-            self._files.rename(partial, self.path(name))
+            self._files.write_text(self.path(name), text)
         except OSError as error:
             raise self._unwritable(error) from error
 

@@ -81,10 +81,10 @@ def added(log: Log, out: Path) -> Collected:
 def test_each_look_adds_what_is_new_and_says_so(tmp_path: Path) -> None:
     log = Log(end=6, topic_end=20)
     first = added(log, tmp_path)
-    assert (first.events, first.stretches, first.is_news) == (6, 1, True)
+    assert (first.events, first.stretches, first.forgotten) == (6, 1, ())
     assert log.asked == [{("orders", 0): {5}}], "what the group committed last"
     again = added(log, tmp_path)
-    assert (again.events, again.stretches, again.is_news) == (0, 0, False)
+    assert (again.events, again.stretches, again.forgotten) == (0, 0, ())
     log.end, log.topic_end, log.at_ms = 9, 25, START_MS + 10_000
     assert added(log, tmp_path).events == 3
     assert places(tmp_path) == [(0, n) for n in range(9)]

@@ -16,6 +16,7 @@ from pyarrow import fs
 from pyiceberg.table import StaticTable
 
 from pipeline.engines.duck import DuckEngine
+from pipeline.engines.files import LocalFiles
 from pipeline.errors import PipelineError
 from pipeline.model.tables import COMMITS
 from pipeline.run.catalog import JOBS, Job
@@ -25,6 +26,7 @@ from pipeline.run.place import store_of
 from pipeline.sources.open import open_feed, open_source
 from pipeline.sources.source import Source
 from pipeline.storage import s3
+from pipeline.storage.formats import ICEBERG_HINT
 from tests.pipeline.given import GivenSource, committed
 from tests.pipeline.object_storage import BUCKET, object_storage
 from tests.pipeline.relations import stretch
@@ -185,8 +187,14 @@ def test_a_run_that_was_killed_before_it_published_changes_nothing(
     def killed(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
+    def killed_at_the_hint(files: LocalFiles, path: str, text: str) -> None:
+        if path.endswith(ICEBERG_HINT):
+            raise KeyboardInterrupt
+        write_text(files, path, text)
+
+    write_text = LocalFiles.write_text
     with monkeypatch.context() as patched:
-        patched.setattr("pipeline.storage.iceberg._point", killed)
+        patched.setattr(LocalFiles, "write_text", killed_at_the_hint)
         patched.setattr("pipeline.storage.delta.write_deltalake", killed)
         with pytest.raises(KeyboardInterrupt):
             run(history(7), out, form, overwrite=True)
